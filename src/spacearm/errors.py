@@ -1,0 +1,68 @@
+"""Errors that spacearm raises on purpose.
+
+Every one says what is wrong, where (file, key, body, joint), and what would be right.
+The command line turns an :class:`InputError` into exit status 2 and any other
+:class:`SpacearmError` into exit status 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class SpacearmError(Exception):
+    """What went wrong, where, and what would be right.
+
+    Args:
+        message: what is wrong, one sentence.
+        place: where in the input, for example ``joint[2].axis`` or ``body 'hand'``.
+        file: the file that was read, if any.
+        hint: what would be right.
+    """
+
+    def __init__(
+        self, message: str, *, place: str = "", file: str | Path | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        self.file = None if file is None else Path(file)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = ": ".join(str(part) for part in (self.file, self.place) if part)
+        text = f"{where}: {self.message}" if where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def in_file(self, file: str | Path) -> SpacearmError:
+        """The same error, with the file that it was met in; returned so that it can be raised."""
+        self.file = Path(file)
+        return self
+
+
+class InputError(SpacearmError, ValueError):
+    """What the user gave cannot be used."""
+
+
+class ModelError(InputError):
+    """A robot that cannot exist: its tree, its names or its numbers."""
+
+
+class EngineError(SpacearmError, RuntimeError):
+    """A program could not be compiled or run."""
+
+
+class SimulationError(SpacearmError, RuntimeError):
+    """A run in time could not go on."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint that names the known words, the nearest one first."""
+    words = sorted(known)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    shown = ", ".join(words[:12]) + (", ..." if len(words) > 12 else "")
+    return f"known: {shown}" if words else "there are none"

@@ -1,0 +1,31 @@
+"""What is there: the robot, its parts, its files, and the catalogue of the papers' robots."""
+
+from spacearm.model.parts import (
+    Body,
+    Coupling,
+    Frame,
+    Friction,
+    Inertia,
+    Joint,
+    Limits,
+    Pose,
+    Rotor,
+    Spring,
+    Thruster,
+)
+from spacearm.model.robot import Robot
+
+__all__ = [
+    "Body",
+    "Coupling",
+    "Frame",
+    "Friction",
+    "Inertia",
+    "Joint",
+    "Limits",
+    "Pose",
+    "Robot",
+    "Rotor",
+    "Spring",
+    "Thruster",
+]

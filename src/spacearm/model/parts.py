@@ -1,0 +1,373 @@
+"""The parts of a robot: plain, immutable values in SI units.
+
+All arrays are float64 and read-only. Angles are radians, quaternions scalar first (w, x, y, z).
+Each part checks its own numbers when it is made; what concerns several parts (names, the tree) is
+checked by :class:`spacearm.model.Robot`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import ModelError
+
+Array: TypeAlias = npt.NDArray[np.float64]
+JointKind: TypeAlias = Literal["revolute", "prismatic"]
+
+#: How far from 1 the length of an axis, or from orthogonal a rotation, may be before it is an error.
+UNIT_TOLERANCE = 1e-6
+#: How far, relative to its trace, an inertia may break the triangle inequality (rounded data sheets).
+TRIANGLE_TOLERANCE = 1e-9
+
+
+def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Array:
+    """``value`` as a read-only float64 array of this shape, or a :class:`ModelError` that names it."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} is not an array of numbers") from error
+    if array.shape != shape:
+        raise ModelError(
+            f"{what} has shape {array.shape}", hint=f"expected {shape[0] if len(shape) == 1 else shape} numbers"
+        )
+    if not np.all(np.isfinite(array)):
+        raise ModelError(f"{what} is not finite: {array.tolist()}")
+    array.setflags(write=False)
+    return array
+
+
+def finite(value: float, what: str, *, least: float = -math.inf, above: float = -math.inf) -> float:
+    """``value`` as a finite float, at least ``least`` and greater than ``above``."""
+    if isinstance(value, bool):
+        raise ModelError(f"{what} is {value}", hint="expected a number")
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} is not a number: {value!r}") from error
+    if not math.isfinite(number):
+        raise ModelError(f"{what} is {number}", hint="expected a finite number")
+    if number < least:
+        raise ModelError(f"{what} is {number:g}", hint=f"expected at least {least:g}")
+    if number <= above:
+        raise ModelError(f"{what} is {number:g}", hint=f"expected more than {above:g}")
+    return number
+
+
+def unit_vector(value: npt.ArrayLike, what: str) -> Array:
+    """``value`` as a unit vector; one that is not of length 1 is an error, not silently scaled."""
+    array = frozen_array(value, (3,), what)
+    length = float(np.linalg.norm(array))
+    if abs(length - 1.0) > UNIT_TOLERANCE:
+        raise ModelError(f"{what} has length {length:.6g}", hint="expected a unit vector")
+    if length == 1.0:
+        return array
+    return frozen_array(array / length, (3,), what)
+
+
+def skew(vector: npt.ArrayLike) -> Array:
+    """The matrix of the cross product: ``skew(a) @ b == cross(a, b)``."""
+    x, y, z = np.asarray(vector, dtype=np.float64)
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pose:
+    """Where a frame lies in another: ``x_outer = rotation @ x_inner + translation``."""
+
+    rotation: Array = field(default_factory=lambda: np.eye(3))
+    translation: Array = field(default_factory=lambda: np.zeros(3))
+
+    def __post_init__(self) -> None:
+        rotation = frozen_array(self.rotation, (3, 3), "rotation")
+        if np.abs(rotation @ rotation.T - np.eye(3)).max() > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
+            raise ModelError("rotation is not a rotation matrix", hint="expected orthonormal rows and determinant +1")
+        object.__setattr__(self, "rotation", rotation)
+        object.__setattr__(self, "translation", frozen_array(self.translation, (3,), "translation"))
+
+    def __matmul__(self, other: Pose) -> Pose:
+        return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pose):
+            return NotImplemented
+        return bool(
+            np.array_equal(self.rotation, other.rotation) and np.array_equal(self.translation, other.translation)
+        )
+
+    def inverse(self) -> Pose:
+        return Pose(self.rotation.T, -self.rotation.T @ self.translation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inertia:
+    """Mass (kg), mass centre (m, body frame) and inertia tensor (kg m2) about the mass centre, body axes.
+
+    The tensor's off-diagonal entries are tensor entries (minus the products of inertia).
+    """
+
+    mass: float
+    com: Array = field(default_factory=lambda: np.zeros(3))
+    tensor: Array = field(default_factory=lambda: np.zeros((3, 3)))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mass", finite(self.mass, "mass", least=0.0))
+        object.__setattr__(self, "com", frozen_array(self.com, (3,), "mass centre"))
+        tensor = frozen_array(self.tensor, (3, 3), "inertia")
+        scale = float(np.abs(tensor).max())
+        if np.abs(tensor - tensor.T).max() > 1e-9 * scale:
+            raise ModelError("inertia is not symmetric")
+        moments = np.linalg.eigvalsh(tensor)
+        slack = TRIANGLE_TOLERANCE * float(np.abs(moments).sum())
+        if moments[0] < -slack:
+            raise ModelError(
+                f"inertia has a negative principal moment {moments[0]:.6g} kg m2", hint="expected none below zero"
+            )
+        if moments[0] + moments[1] < moments[2] - slack:
+            a, b, c = moments
+            raise ModelError(
+                f"inertia breaks the triangle inequality: {a:.6g} + {b:.6g} < {c:.6g} kg m2",
+                hint="no body has such principal moments; are the products of inertia given with the wrong sign?",
+            )
+        if self.mass == 0.0 and scale > 0.0:
+            raise ModelError("mass is zero but the inertia is not", hint="a massless body has no inertia")
+        object.__setattr__(self, "tensor", tensor)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Inertia):
+            return NotImplemented
+        return bool(
+            self.mass == other.mass
+            and np.array_equal(self.com, other.com)
+            and np.array_equal(self.tensor, other.tensor)
+        )
+
+    @classmethod
+    def massless(cls) -> Inertia:
+        return cls(0.0)
+
+    @classmethod
+    def from_parameters(cls, parameters: npt.ArrayLike) -> Inertia:
+        """From the ten numbers that dynamics is linear in: see :attr:`parameters`."""
+        m, hx, hy, hz, xx, yy, zz, xy, xz, yz = frozen_array(parameters, (10,), "inertia parameters")
+        if m == 0.0:
+            return cls.massless()
+        c = np.array([hx, hy, hz]) / m
+        about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        return cls(float(m), c, about_origin + m * skew(c) @ skew(c))
+
+    @property
+    def about_origin(self) -> Array:
+        """Inertia tensor about the origin of the body frame, kg m2."""
+        return self.tensor - self.mass * skew(self.com) @ skew(self.com)
+
+    @property
+    def parameters(self) -> Array:
+        """(m, m cx, m cy, m cz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz), the tensor about the body frame's origin."""
+        t = self.about_origin
+        return np.array([self.mass, *(self.mass * self.com), t[0, 0], t[1, 1], t[2, 2], t[0, 1], t[0, 2], t[1, 2]])
+
+    def moved(self, pose: Pose) -> Inertia:
+        """The same body seen from an outer frame in which its own frame lies at ``pose``."""
+        rotation = pose.rotation
+        tensor = rotation @ self.tensor @ rotation.T
+        return Inertia(self.mass, rotation @ self.com + pose.translation, 0.5 * (tensor + tensor.T))
+
+    def __add__(self, other: Inertia) -> Inertia:
+        """Two bodies welded together, both given in the same frame."""
+        mass = self.mass + other.mass
+        if mass == 0.0:
+            return Inertia.massless()
+        com = (self.mass * self.com + other.mass * other.com) / mass
+        tensor = np.zeros((3, 3))
+        for part in (self, other):
+            arm = skew(part.com - com)
+            tensor += part.tensor - part.mass * arm @ arm
+        return Inertia(mass, com, 0.5 * (tensor + tensor.T))
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A rigid body. Its frame is the frame of the joint that carries it (the base: its own frame)."""
+
+    name: str
+    inertia: Inertia
+
+
+@dataclass(frozen=True, slots=True)
+class Spring:
+    """Force ``-stiffness * (q - rest)`` along a joint; N/m and m, or N m/rad and rad."""
+
+    stiffness: float
+    rest: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness", least=0.0))
+        object.__setattr__(self, "rest", finite(self.rest, "rest"))
+
+
+@dataclass(frozen=True, slots=True)
+class Friction:
+    """Dry friction of a joint: it sticks up to ``static``, slips against ``coulomb``; N or N m."""
+
+    static: float
+    coulomb: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "static", finite(self.static, "static friction", least=0.0))
+        object.__setattr__(self, "coulomb", finite(self.coulomb, "Coulomb friction", least=0.0))
+        if self.static < self.coulomb:
+            raise ModelError(
+                f"static friction {self.static:g} is below Coulomb friction {self.coulomb:g}",
+                hint="expected static >= coulomb",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Range of a joint (m or rad) and the most that its drive gives (m/s or rad/s, N or N m)."""
+
+    lower: float = -math.inf
+    upper: float = math.inf
+    velocity: float = math.inf
+    effort: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper", "velocity", "effort"):
+            if math.isnan(getattr(self, name)):
+                raise ModelError(f"limit {name!r} is not a number")
+        if self.lower > self.upper:
+            raise ModelError(f"lower limit {self.lower:g} is above upper limit {self.upper:g}")
+        if self.velocity < 0 or self.effort < 0:
+            raise ModelError("a velocity or effort limit is negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Rotor:
+    """A drive's spinning mass: axial inertia (kg m2), turning ``ratio`` times as fast as its joint.
+
+    It is carried by the joint's parent body and spins about the joint axis, so its kinetic energy is
+    ``inertia / 2 * (ratio * qd + axis . omega_parent)**2``. Its mass and its inertia across the axis belong
+    to the parent body.
+    """
+
+    inertia: float
+    ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inertia", finite(self.inertia, "rotor inertia", above=0.0))
+        object.__setattr__(self, "ratio", finite(self.ratio, "gear ratio"))
+        if self.ratio == 0.0:
+            raise ModelError("gear ratio is zero")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """One degree of freedom between two bodies.
+
+    ``placement`` is the joint frame in the parent body's frame at ``q = 0``; the child body's frame is the joint
+    frame turned (revolute, rad) or shifted (prismatic, m) by ``q`` along ``axis``, a unit vector of the joint frame.
+    """
+
+    name: str
+    kind: JointKind
+    parent: str
+    child: str
+    placement: Pose = field(default_factory=Pose)
+    axis: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    spring: Spring | None = None
+    damping: float = 0.0
+    friction: Friction | None = None
+    limits: Limits = field(default_factory=Limits)
+    rotor: Rotor | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("revolute", "prismatic"):
+            raise ModelError(f"joint kind is {self.kind!r}", hint="expected 'revolute' or 'prismatic'")
+        if self.kind == "prismatic" and self.rotor is not None:
+            raise ModelError(
+                "a prismatic joint cannot carry a rotor", hint="drive it by a revolute joint and a coupling"
+            )
+        object.__setattr__(self, "axis", unit_vector(self.axis, "axis"))
+        object.__setattr__(self, "damping", finite(self.damping, "damping", least=0.0))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Joint):
+            return NotImplemented
+        plain = ("name", "kind", "parent", "child", "placement", "spring", "damping", "friction", "limits", "rotor")
+        return all(getattr(self, key) == getattr(other, key) for key in plain) and bool(
+            np.array_equal(self.axis, other.axis)
+        )
+
+    @property
+    def unit(self) -> str:
+        """Unit of the joint's coordinate."""
+        return "rad" if self.kind == "revolute" else "m"
+
+    @property
+    def force_unit(self) -> str:
+        """Unit of the joint's generalised force."""
+        return "N m" if self.kind == "revolute" else "N"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A named place on a body: a hand, a sensor, a contact point."""
+
+    name: str
+    body: str
+    placement: Pose = field(default_factory=Pose)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thruster:
+    """A thruster on a body: pushes with ``force`` newton along ``direction`` at ``position`` (body frame)."""
+
+    name: str
+    body: str
+    position: Array
+    direction: Array
+    force: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "position", frozen_array(self.position, (3,), "thruster position"))
+        object.__setattr__(self, "direction", unit_vector(self.direction, "thruster direction"))
+        object.__setattr__(self, "force", finite(self.force, "thruster force", least=0.0))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Thruster):
+            return NotImplemented
+        return bool(
+            (self.name, self.body, self.force) == (other.name, other.body, other.force)
+            and np.array_equal(self.position, other.position)
+            and np.array_equal(self.direction, other.direction)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Coupling:
+    """A spring and damper between two joints, as between a motor and the link that it drives.
+
+    With the deflection ``d = q[first] - ratio * q[second] - rest``, the force ``f = -stiffness * d - damping * dd/dt``
+    acts on ``first`` and ``-ratio * f`` on ``second``.
+    """
+
+    name: str
+    first: str
+    second: str
+    stiffness: float
+    damping: float = 0.0
+    ratio: float = 1.0
+    rest: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness", least=0.0))
+        object.__setattr__(self, "damping", finite(self.damping, "damping", least=0.0))
+        object.__setattr__(self, "ratio", finite(self.ratio, "ratio"))
+        object.__setattr__(self, "rest", finite(self.rest, "rest"))
+        if self.first == self.second:
+            raise ModelError(f"couples joint {self.first!r} with itself")

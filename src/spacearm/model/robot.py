@@ -1,0 +1,309 @@
+"""The robot: an immutable tree of rigid bodies on a floating base.
+
+``bodies[0]`` is the base; ``bodies[i + 1]`` is the child of ``joints[i]``, and a joint stands after the joint that
+carries its parent. The generalised velocity is (base linear velocity, base angular velocity, joint rates), the first
+two in base axes: 6 + n degrees of freedom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import ModelError, did_you_mean
+from spacearm.model.parts import Array, Body, Coupling, Frame, Joint, Pose, Thruster, frozen_array
+
+BASE_DOFS = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A tree of bodies and one-degree-of-freedom joints on a base with six degrees of freedom.
+
+    The order in which bodies and joints are given does not matter; they are sorted so that parents come first.
+    ``postures`` are named joint positions (n numbers each). Body names are frames too.
+    """
+
+    name: str
+    bodies: tuple[Body, ...]
+    joints: tuple[Joint, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    thrusters: tuple[Thruster, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
+    postures: Mapping[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in ("bodies", "joints", "frames", "thrusters", "couplings"):
+            object.__setattr__(self, key, tuple(getattr(self, key)))
+        _check_names(self)
+        bodies, joints = _sorted_tree(self.bodies, self.joints)
+        order = [joints.index(joint) for joint in self.joints]
+        if isinstance(self.postures, Mapping):
+            postures = {}
+            for name, values in self.postures.items():
+                try:
+                    given = frozen_array(values, (len(joints),), "posture")
+                except ModelError as error:
+                    error.place = f"posture {name!r}"
+                    raise
+                sorted_values = np.empty(len(joints))
+                sorted_values[order] = given
+                postures[name] = frozen_array(sorted_values, (len(joints),), "posture")
+            object.__setattr__(self, "postures", MappingProxyType(postures))
+        object.__setattr__(self, "bodies", bodies)
+        object.__setattr__(self, "joints", joints)
+        _check_mass(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Robot):
+            return NotImplemented
+        plain = ("name", "bodies", "joints", "frames", "thrusters", "couplings")
+        return (
+            all(getattr(self, key) == getattr(other, key) for key in plain)
+            and self.postures.keys() == other.postures.keys()
+            and all(np.array_equal(self.postures[key], other.postures[key]) for key in self.postures)
+        )
+
+    def __repr__(self) -> str:
+        return f"Robot({self.name!r}, {len(self.bodies)} bodies, {self.n} joints, {self.mass:g} kg)"
+
+    # -- counting -----------------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:
+        """Number of joints."""
+        return len(self.joints)
+
+    @property
+    def dofs(self) -> int:
+        """Number of degrees of freedom: six of the base and one of each joint."""
+        return 6 + len(self.joints)
+
+    @cached_property
+    def dof_names(self) -> tuple[str, ...]:
+        return (*BASE_DOFS, *self.joint_names)
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        return tuple(joint.name for joint in self.joints)
+
+    @cached_property
+    def body_names(self) -> tuple[str, ...]:
+        return tuple(body.name for body in self.bodies)
+
+    @property
+    def mass(self) -> float:
+        """Mass of everything, kg."""
+        return float(sum(body.inertia.mass for body in self.bodies))
+
+    # -- finding ------------------------------------------------------------------------------------------------
+
+    def body_index(self, name: str) -> int:
+        return _index(self.body_names, name, "body")
+
+    def joint_index(self, name: str) -> int:
+        return _index(self.joint_names, name, "joint")
+
+    def dof_index(self, name: str) -> int:
+        return _index(self.dof_names, name, "degree of freedom")
+
+    def body(self, name: str) -> Body:
+        return self.bodies[self.body_index(name)]
+
+    def joint(self, name: str) -> Joint:
+        return self.joints[self.joint_index(name)]
+
+    def frame(self, name: str) -> Frame:
+        """The frame of this name; a body's name stands for its own frame."""
+        for frame in self.frames:
+            if frame.name == name:
+                return frame
+        if name in self.body_names:
+            return Frame(name, name, Pose())
+        names = (*(frame.name for frame in self.frames), *self.body_names)
+        raise ModelError(f"robot {self.name!r} has no frame {name!r}", hint=did_you_mean(name, names))
+
+    def thruster(self, name: str) -> Thruster:
+        return self.thrusters[_index(tuple(thruster.name for thruster in self.thrusters), name, "thruster")]
+
+    def posture(self, name: str) -> Array:
+        """Joint positions of this name; ``zero`` always exists."""
+        if name in self.postures:
+            return self.postures[name]
+        if name == "zero":
+            return np.zeros(self.n)
+        raise ModelError(
+            f"robot {self.name!r} has no posture {name!r}", hint=did_you_mean(name, (*self.postures, "zero"))
+        )
+
+    # -- the tree -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """For each joint, the index of the body that carries it."""
+        return tuple(self.body_index(joint.parent) for joint in self.joints)
+
+    def children(self, body: str) -> Iterator[Joint]:
+        """The joints that this body carries."""
+        return (joint for joint in self.joints if joint.parent == body)
+
+    def subtree(self, body: str) -> tuple[str, ...]:
+        """Names of this body and of every body beyond it."""
+        names = [body] if body in self.body_names else [self.bodies[self.body_index(body)].name]
+        for joint in self.joints:
+            if joint.parent in names:
+                names.append(joint.child)
+        return tuple(names)
+
+    @cached_property
+    def inertia_parameters(self) -> Array:
+        """The ten inertia parameters of every body, (n + 1, 10): see :attr:`Inertia.parameters`."""
+        array = np.array([body.inertia.parameters for body in self.bodies])
+        array.setflags(write=False)
+        return array
+
+    @cached_property
+    def lower_limits(self) -> Array:
+        return np.array([joint.limits.lower for joint in self.joints])
+
+    @cached_property
+    def upper_limits(self) -> Array:
+        return np.array([joint.limits.upper for joint in self.joints])
+
+    def replace(self, **changes: object) -> Robot:
+        """A copy with other fields, checked as a new robot is."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def with_inertia_parameters(self, parameters: npt.ArrayLike) -> Robot:
+        """A copy with other inertias, (n + 1, 10) parameters in the order of ``bodies``."""
+        from spacearm.model.parts import Inertia
+
+        array = frozen_array(parameters, (len(self.bodies), 10), "inertia parameters")
+        bodies = []
+        for body, row in zip(self.bodies, array, strict=True):
+            try:
+                bodies.append(Body(body.name, Inertia.from_parameters(row)))
+            except ModelError as error:
+                error.place = f"body {body.name!r}"
+                raise
+        return self.replace(bodies=tuple(bodies))
+
+
+def _index(names: tuple[str, ...], name: str, what: str) -> int:
+    try:
+        return names.index(name)
+    except ValueError:
+        raise ModelError(f"there is no {what} {name!r}", hint=did_you_mean(name, names)) from None
+
+
+def _duplicates(names: Iterable[str]) -> list[str]:
+    seen: set[str] = set()
+    twice = []
+    for name in names:
+        if name in seen:
+            twice.append(name)
+        seen.add(name)
+    return twice
+
+
+def _check_names(robot: Robot) -> None:
+    bodies = [body.name for body in robot.bodies]
+    joints = [joint.name for joint in robot.joints]
+    groups = {
+        "body": bodies,
+        "joint": joints,
+        "frame": [*bodies, *(frame.name for frame in robot.frames)],
+        "thruster": [thruster.name for thruster in robot.thrusters],
+        "coupling": [coupling.name for coupling in robot.couplings],
+    }
+    for what, names in groups.items():
+        for name in names:
+            if not isinstance(name, str) or not name.strip() or name != name.strip():
+                raise ModelError(f"{name!r} is not a name", place=what, hint="expected text without outer blanks")
+        for name in _duplicates(names):
+            hint = "frames and bodies share one set of names" if what == "frame" else ""
+            raise ModelError(f"two are called {name!r}", place=what, hint=hint)
+    for name in joints:
+        if name in BASE_DOFS:
+            raise ModelError("this name belongs to the base's own degrees of freedom", place=f"joint {name!r}")
+    if not bodies:
+        raise ModelError("robot has no body", place=f"robot {robot.name!r}", hint="expected at least a base")
+    for joint in robot.joints:
+        for role in (joint.parent, joint.child):
+            if role not in bodies:
+                raise ModelError(
+                    f"there is no body {role!r}", place=f"joint {joint.name!r}", hint=did_you_mean(role, bodies)
+                )
+    for kind, parts in (("frame", robot.frames), ("thruster", robot.thrusters)):
+        for part in parts:
+            if part.body not in bodies:
+                raise ModelError(
+                    f"there is no body {part.body!r}",
+                    place=f"{kind} {part.name!r}",
+                    hint=did_you_mean(part.body, bodies),
+                )
+    for coupling in robot.couplings:
+        for role in (coupling.first, coupling.second):
+            if role not in joints:
+                raise ModelError(
+                    f"there is no joint {role!r}", place=f"coupling {coupling.name!r}", hint=did_you_mean(role, joints)
+                )
+
+
+def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
+    """Bodies and joints with parents first, otherwise in the order given; anything but one tree is an error."""
+    carrier: dict[str, Joint] = {}
+    for joint in joints:
+        if joint.child in carrier:
+            raise ModelError(
+                f"body {joint.child!r} is already carried by joint {carrier[joint.child].name!r}",
+                place=f"joint {joint.name!r}",
+                hint="a tree has one joint for each body; close a loop by a coupling",
+            )
+        carrier[joint.child] = joint
+    roots = [body.name for body in bodies if body.name not in carrier]
+    if not roots:
+        raise ModelError("the joints form a cycle: no body is the base", place=f"joint {joints[0].name!r}")
+    if len(roots) > 1:
+        raise ModelError(
+            f"the tree is disconnected: {', '.join(map(repr, roots))} are carried by no joint",
+            hint="expected one base; join the others to it",
+        )
+    done = {roots[0]}
+    ordered: list[Joint] = []
+    waiting = list(joints)
+    while waiting:
+        ready = next((joint for joint in waiting if joint.parent in done), None)
+        if ready is None:
+            raise ModelError(
+                f"the joints {', '.join(repr(joint.name) for joint in waiting)} form a cycle apart from the base",
+                place=f"joint {waiting[0].name!r}",
+            )
+        waiting.remove(ready)
+        ordered.append(ready)
+        done.add(ready.child)
+    by_name = {body.name: body for body in bodies}
+    return (by_name[roots[0]], *(by_name[joint.child] for joint in ordered)), tuple(ordered)
+
+
+def _check_mass(robot: Robot) -> None:
+    """Every degree of freedom needs something to move: mass or a rotor."""
+    base = robot.bodies[0]
+    if base.inertia.mass <= 0.0:
+        raise ModelError("the base has no mass", place=f"body {base.name!r}", hint="expected more than zero")
+    heavy = {body.name for body in robot.bodies if body.inertia.mass > 0.0}
+    for joint in reversed(robot.joints):
+        if joint.child in heavy:
+            heavy.add(joint.parent)
+    for joint in robot.joints:
+        if joint.child not in heavy and joint.rotor is None:
+            raise ModelError(
+                f"body {joint.child!r} and all beyond it are massless, so nothing resists this joint",
+                place=f"joint {joint.name!r}",
+                hint="give the chain's end a mass, or the joint a rotor",
+            )

@@ -1,0 +1,103 @@
+"""Rotations in their several forms: matrix, roll-pitch-yaw, quaternion, axis and angle.
+
+A rotation matrix ``R`` takes coordinates from the inner (rotated) frame to the outer one:
+``x_outer = R @ x_inner``. Angles are radians. Quaternions are (w, x, y, z), scalar first, and describe the same map.
+Roll-pitch-yaw are turns about the *fixed* outer axes, x first: ``R = Rz(yaw) @ Ry(pitch) @ Rx(roll)``, as in URDF.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import ModelError
+from spacearm.model.parts import Array, frozen_array, skew
+
+#: Below this cosine of the pitch, roll and yaw cannot be told apart and roll is taken as zero.
+GIMBAL_COSINE = 1e-9
+
+
+def cos_sin(angle: float) -> tuple[float, float]:
+    """Cosine and sine, exact at whole multiples of a quarter turn as these are written in degrees or with pi.
+
+    An angle within two units in the last place of ``k * pi / 2`` gives 0, 1 or -1, so that right-angled geometry
+    stays right-angled instead of carrying terms of 6e-17 into every product.
+    """
+    quarter = angle / (math.pi / 2)
+    nearest = round(quarter) if abs(quarter) < 2**20 else 0
+    if abs(quarter - nearest) <= 4e-16 * max(1.0, abs(quarter)) and (nearest != 0 or angle == 0.0):
+        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[nearest % 4]
+    return math.cos(angle), math.sin(angle)
+
+
+def rotation_from_rpy(rpy: npt.ArrayLike) -> Array:
+    """The matrix ``Rz(yaw) @ Ry(pitch) @ Rx(roll)`` of (roll, pitch, yaw), radians."""
+    roll, pitch, yaw = (float(angle) for angle in frozen_array(rpy, (3,), "rpy"))
+    (cr, sr), (cp, sp), (cy, sy) = cos_sin(roll), cos_sin(pitch), cos_sin(yaw)
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+
+
+def rpy_from_rotation(rotation: npt.ArrayLike) -> Array:
+    """(roll, pitch, yaw) of a matrix, radians, pitch within a quarter turn; roll is 0 where pitch is +-90 deg."""
+    matrix = frozen_array(rotation, (3, 3), "rotation")
+    cosine = math.hypot(matrix[0, 0], matrix[1, 0])
+    pitch = math.atan2(-matrix[2, 0], cosine)
+    if cosine < GIMBAL_COSINE:
+        return np.array([0.0, pitch, math.atan2(-matrix[0, 1], matrix[1, 1])])
+    roll = math.atan2(matrix[2, 1], matrix[2, 2])
+    return np.array([roll, pitch, math.atan2(matrix[1, 0], matrix[0, 0])])
+
+
+def rotation_from_quaternion(wxyz: npt.ArrayLike) -> Array:
+    """The matrix of a quaternion (w, x, y, z); its length does not matter, but must not be zero."""
+    quaternion = frozen_array(wxyz, (4,), "quaternion")
+    # scaled by the largest entry first, so that neither tiny nor huge quaternions under- or overflow
+    scale = float(np.abs(quaternion).max())
+    if scale == 0.0:
+        raise ModelError("quaternion is zero", hint="expected (w, x, y, z) with a length above zero")
+    w, x, y, z = quaternion / scale
+    s = 2.0 / float(w * w + x * x + y * y + z * z)
+    return np.array(
+        [
+            [1 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y)],
+            [s * (x * y + w * z), 1 - s * (x * x + z * z), s * (y * z - w * x)],
+            [s * (x * z - w * y), s * (y * z + w * x), 1 - s * (x * x + y * y)],
+        ]
+    )
+
+
+def quaternion_from_rotation(rotation: npt.ArrayLike) -> Array:
+    """The unit quaternion (w, x, y, z) of a matrix, with w >= 0 (Shepperd: divide by the largest component)."""
+    m = frozen_array(rotation, (3, 3), "rotation")
+    trace = float(np.trace(m))
+    # the four rows of 4 * outer(q, q); the one with the largest diagonal is the best conditioned
+    rows = np.array(
+        [
+            [1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
+            [m[2, 1] - m[1, 2], 1 + 2 * m[0, 0] - trace, m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
+            [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], 1 + 2 * m[1, 1] - trace, m[1, 2] + m[2, 1]],
+            [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], 1 + 2 * m[2, 2] - trace],
+        ]
+    )
+    row = rows[int(np.argmax(np.diag(rows)))]
+    quaternion = row / np.linalg.norm(row)
+    return np.asarray(-quaternion if quaternion[0] < 0 else quaternion, dtype=np.float64)
+
+
+def rotation_about(axis: npt.ArrayLike, angle: float) -> Array:
+    """The matrix of a turn by ``angle`` (rad) about ``axis`` (any length but zero), right-handed."""
+    direction = frozen_array(axis, (3,), "axis")
+    length = float(np.linalg.norm(direction))
+    if length == 0.0 or not math.isfinite(length):
+        raise ModelError("axis has no direction", hint="expected three numbers, not all zero")
+    unit = direction / length
+    cosine, sine = cos_sin(float(angle))
+    return np.asarray(cosine * np.eye(3) + sine * skew(unit) + (1.0 - cosine) * np.outer(unit, unit), dtype=np.float64)

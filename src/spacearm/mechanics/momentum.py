@@ -1,0 +1,57 @@
+"""Momentum, mass centre, kinetic energy."""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from spacearm.mechanics.dynamics import velocities
+from spacearm.mechanics.kinematics import SymbolicPose
+from spacearm.mechanics.spatial import SX, Spatial, dot, rigid_inertia
+from spacearm.mechanics.tree import Tree
+
+
+def momentum(tree: Tree, q: SX, velocity: SX, inertia: SX, rotor: SX) -> Spatial:
+    """Momentum of the whole robot at the base's origin, base axes (wrench-like: linear, then angular)."""
+    placements = tree.placements(q)
+    motion = velocities(tree, placements, velocity, rotor)
+    own = [rigid_inertia(inertia[10 * b : 10 * b + 10]).times(motion.twist[b]) for b in range(tree.bodies)]
+    for i in reversed(range(tree.n)):
+        joint, place, carried = tree.joints[i], placements[i], own[i + 1]
+        if joint.rotor is not None:
+            carried = carried.plus(Spatial(ca.SX.zeros(3), joint.subspace.angular * motion.spin[i]))
+        own[joint.parent] = own[joint.parent].plus(place.rotation.force_up(carried, place.arm))
+    return own[0]
+
+
+def momentum_about(at_base: Spatial, base: SymbolicPose, point: SX) -> SX:
+    """(linear, angular about ``point``) in world axes, 6 numbers, from the momentum at the base's origin."""
+    linear = base.rotation @ at_base.linear
+    return ca.vertcat(linear, base.rotation @ at_base.angular + ca.cross(base.origin - point, linear))
+
+
+def centre_of_mass(tree: Tree, q: SX, inertia: SX) -> tuple[SX, SX]:
+    """Total mass, and mass centre of the whole robot in the base frame."""
+    placements = tree.placements(q)
+    first = [inertia[10 * b + 1 : 10 * b + 4] for b in range(tree.bodies)]
+    mass = [inertia[10 * b] for b in range(tree.bodies)]
+    for i in reversed(range(tree.n)):
+        parent, place = tree.joints[i].parent, placements[i]
+        mass[parent] = mass[parent] + mass[i + 1]
+        first[parent] = first[parent] + place.rotation.up(first[i + 1]) + place.arm * mass[i + 1]
+    return mass[0], first[0] / mass[0]
+
+
+def kinetic_energy(tree: Tree, q: SX, velocity: SX, inertia: SX, rotor: SX) -> SX:
+    """Kinetic energy of bodies and rotors."""
+    motion = velocities(tree, tree.placements(q), velocity, rotor)
+    energy = sum(
+        (
+            0.5 * dot(rigid_inertia(inertia[10 * b : 10 * b + 10]).times(motion.twist[b]), motion.twist[b])
+            for b in range(tree.bodies)
+        ),
+        ca.SX(0),
+    )
+    for joint, spin in zip(tree.joints, motion.spin, strict=True):
+        if spin is not None:
+            energy += 0.5 * spin * spin / rotor[joint.rotor]
+    return energy

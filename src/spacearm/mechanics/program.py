@@ -1,0 +1,103 @@
+"""A program: named symbolic inputs and outputs, ready to be differentiated and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import casadi as ca
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.mechanics.spatial import SX
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Named inputs and outputs on CasADi scalars.
+
+    Each input is a column of symbols, each output a dense matrix; ``shapes`` says how outputs (and inputs) are shaped
+    for the user, row by row. Flat order is the order of the mappings, each entry row-major.
+    """
+
+    name: str
+    inputs: Mapping[str, SX]
+    outputs: Mapping[str, SX]
+
+    @cached_property
+    def function(self) -> Any:
+        """The same as a CasADi function on flat columns: all inputs in, all outputs (row-major) out."""
+        return ca.Function(self.name, [self.flat_input], [self.flat_output], ["x"], ["y"])
+
+    @property
+    def flat_input(self) -> SX:
+        return ca.vertcat(*(ca.vec(symbol.T) for symbol in self.inputs.values()))
+
+    @property
+    def flat_output(self) -> SX:
+        return ca.densify(ca.vertcat(*(ca.vec(value.T) for value in self.outputs.values())))
+
+    def input_shape(self, name: str) -> tuple[int, ...]:
+        return _shape(self.inputs[name])
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        return _shape(self.outputs[name])
+
+    def jacobian(self, output: str, *inputs: str) -> Program:
+        """First derivatives d output / d input, one matrix (flat output rows, input columns) for each input."""
+        value = ca.vec(self._output(output).T)
+        outputs = {
+            f"d_{output}_d_{name}": ca.densify(ca.jacobian(value, ca.vec(self._input(name).T))) for name in inputs
+        }
+        return Program(f"{self.name}_jacobian", self.inputs, outputs)
+
+    def tangent(self, inputs: Iterable[str], outputs: Iterable[str] | None = None) -> Program:
+        """Directional derivative: further inputs ``d_<input>``, outputs ``d_<output>`` beside the outputs."""
+        chosen = list(self.outputs if outputs is None else outputs)
+        names = list(inputs)
+        seeds = {f"d_{name}": _like(self._input(name), f"d_{name}") for name in names}
+        point = ca.vertcat(*(ca.vec(self.inputs[name].T) for name in names))
+        along = ca.vertcat(*(ca.vec(seed.T) for seed in seeds.values()))
+        result = {}
+        for name in chosen:
+            value = self._output(name)
+            moved = ca.jtimes(ca.vec(value.T), point, along)
+            result[f"d_{name}"] = ca.densify(ca.reshape(moved, value.shape[1], value.shape[0]).T)
+        kept = {name: self.outputs[name] for name in chosen}
+        return Program(f"{self.name}_tangent", {**self.inputs, **seeds}, {**kept, **result})
+
+    def adjoint(self, output: str, inputs: Iterable[str]) -> Program:
+        """Product of a row ``bar_<output>`` with the Jacobian: outputs ``bar_<input>``."""
+        value = self._output(output)
+        seed = _like(value, f"bar_{output}")
+        names = list(inputs)
+        point = ca.vertcat(*(ca.vec(self._input(name).T) for name in names))
+        pulled = ca.densify(ca.jtimes(ca.vec(value.T), point, ca.vec(seed.T), True))
+        outputs, start = {}, 0
+        for name in names:
+            symbol = self.inputs[name]
+            stop = start + symbol.numel()
+            outputs[f"bar_{name}"] = ca.reshape(pulled[start:stop], symbol.shape[1], symbol.shape[0]).T
+            start = stop
+        return Program(f"{self.name}_adjoint", {**self.inputs, f"bar_{output}": seed}, outputs)
+
+    def _input(self, name: str) -> SX:
+        if name not in self.inputs:
+            raise InputError(f"program {self.name!r} has no input {name!r}", hint=did_you_mean(name, self.inputs))
+        return self.inputs[name]
+
+    def _output(self, name: str) -> SX:
+        if name not in self.outputs:
+            raise InputError(f"program {self.name!r} has no output {name!r}", hint=did_you_mean(name, self.outputs))
+        return self.outputs[name]
+
+
+def _like(symbol: SX, name: str) -> SX:
+    return ca.SX.sym(name, symbol.shape[0], symbol.shape[1])
+
+
+def _shape(matrix: SX) -> tuple[int, ...]:
+    """A column is a vector, a 1 x 1 column a vector of one; anything wider is a matrix."""
+    rows, columns = matrix.shape
+    return (rows,) if columns == 1 else (rows, columns)

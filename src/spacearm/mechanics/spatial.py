@@ -1,0 +1,222 @@
+"""Spatial algebra on CasADi scalars: twists, wrenches, rotations, inertias.
+
+Everything is written in components of a body's own axes. A twist is (linear, angular), a wrench (force, moment), both
+taken at the origin of the frame. CasADi drops products with the constants 0 and 1 as they are written, so robots
+whose axes and placements are aligned get short programs without further care here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import casadi as ca
+import numpy as np
+
+from spacearm.model.parts import Array
+
+SX: TypeAlias = Any  # casadi.SX has no type information
+
+#: A number of a placement below this is a rounding error of a rotation by a right angle, not geometry.
+ALIGNMENT_TOLERANCE = 1e-15
+
+
+class Spatial(NamedTuple):
+    """A twist (linear, angular) or a wrench (force, moment): two 3-vectors."""
+
+    linear: SX
+    angular: SX
+
+    def plus(self, other: Spatial) -> Spatial:
+        return Spatial(self.linear + other.linear, self.angular + other.angular)
+
+    def stacked(self) -> SX:
+        return ca.vertcat(self.linear, self.angular)
+
+
+def spatial(vector: SX) -> Spatial:
+    """A 6-vector as linear and angular part."""
+    return Spatial(vector[:3], vector[3:])
+
+
+def dot(a: Spatial, b: Spatial) -> SX:
+    """Power of a wrench on a twist (either order)."""
+    return ca.dot(a.linear, b.linear) + ca.dot(a.angular, b.angular)
+
+
+def scaled(a: Spatial, factor: SX) -> Spatial:
+    return Spatial(a.linear * factor, a.angular * factor)
+
+
+def constant(array: Array) -> SX:
+    """A constant array; entries that are a right angle's rounding error become exact 0 or 1."""
+    nearest = np.round(array)
+    return ca.SX(ca.DM(np.where(np.abs(array - nearest) < ALIGNMENT_TOLERANCE, nearest, array)))
+
+
+def mirrored(matrix: SX) -> SX:
+    """A symmetric matrix from the upper triangle alone, so that the lower one costs nothing."""
+    return ca.triu2symm(ca.triu(matrix))
+
+
+class SpatialInertia(NamedTuple):
+    """Symmetric 6 x 6 matrix [[mass, coupling], [coupling^T, rotation]] from twist to momentum."""
+
+    mass: SX
+    coupling: SX
+    rotation: SX
+
+    def times(self, twist: Spatial) -> Spatial:
+        return Spatial(
+            self.mass @ twist.linear + self.coupling @ twist.angular,
+            self.coupling.T @ twist.linear + self.rotation @ twist.angular,
+        )
+
+    def plus(self, other: SpatialInertia) -> SpatialInertia:
+        return SpatialInertia(self.mass + other.mass, self.coupling + other.coupling, self.rotation + other.rotation)
+
+    def minus_outer(self, u: Spatial, factor: SX) -> SpatialInertia:
+        """``self - factor * u u^T``."""
+        force, moment = u.linear * factor, u.angular * factor
+        return SpatialInertia(
+            mirrored(self.mass - force @ u.linear.T),
+            self.coupling - force @ u.angular.T,
+            mirrored(self.rotation - moment @ u.angular.T),
+        )
+
+    def shifted(self, arm: SX) -> SpatialInertia:
+        """The same inertia taken at a point from which the old one lies at ``arm`` (same axes)."""
+        cross = ca.skew(arm)
+        coupling = self.coupling - self.mass @ cross
+        return SpatialInertia(self.mass, coupling, mirrored(self.rotation + cross @ coupling - self.coupling.T @ cross))
+
+    def stacked(self) -> SX:
+        return ca.blockcat([[self.mass, self.coupling], [self.coupling.T, self.rotation]])
+
+
+def rigid_inertia(parameters: SX) -> SpatialInertia:
+    """Inertia of a rigid body at its frame's origin from its ten parameters (m, m c, Ixx, Iyy, Izz, Ixy, Ixz, Iyz)."""
+    m, h = parameters[0], parameters[1:4]
+    xx, yy, zz, xy, xz, yz = ca.vertsplit(parameters[4:10])
+    return SpatialInertia(
+        m * ca.SX.eye(3), -ca.skew(h), ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    )
+
+
+def zero_inertia() -> SpatialInertia:
+    zero = ca.SX.zeros(3, 3)
+    return SpatialInertia(zero, zero, zero)
+
+
+def velocity_force(momentum: Spatial, twist: Spatial) -> Spatial:
+    """Force that turning axes demand: (w x p, w x L + v x p) of a body's own momentum (p, L)."""
+    return Spatial(
+        ca.cross(twist.angular, momentum.linear),
+        ca.cross(twist.angular, momentum.angular) + ca.cross(twist.linear, momentum.linear),
+    )
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Rotation from child to parent axes as ``fixed @ turn``: kept apart while that is the cheaper way.
+
+    ``turn`` is about coordinate axis ``axis`` by the angle with cosine ``c`` and sine ``s``, or nothing (None).
+    """
+
+    fixed: SX
+    axis: int | None = None
+    c: SX = None
+    s: SX = None
+
+    def matrix(self) -> SX:
+        if self.axis is None:
+            return self.fixed
+        return self.fixed @ self._turn()
+
+    def up(self, vector: SX) -> SX:
+        """A vector's components from child to parent axes."""
+        return self.fixed @ (vector if self.axis is None else self._turn() @ vector)
+
+    def down(self, vector: SX) -> SX:
+        """A vector's components from parent to child axes."""
+        vector = self.fixed.T @ vector
+        return vector if self.axis is None else self._turn().T @ vector
+
+    def force_up(self, wrench: Spatial, arm: SX) -> Spatial:
+        """A wrench from the child's origin and axes to the parent's; ``arm`` is the child's origin in the parent."""
+        force = self.up(wrench.linear)
+        return Spatial(force, self.up(wrench.angular) + ca.cross(arm, force))
+
+    def twist_down(self, twist: Spatial, arm: SX) -> Spatial:
+        """The twist that a rigid parent has at the child's origin, in child axes."""
+        return Spatial(
+            self.down(twist.linear + ca.cross(twist.angular, arm)),
+            self.down(twist.angular),
+        )
+
+    def inertia_up(self, inertia: SpatialInertia, arm: SX) -> SpatialInertia:
+        """A child's inertia seen from the parent."""
+        turned = SpatialInertia(
+            self._symmetric(inertia.mass), self._general(inertia.coupling), self._symmetric(inertia.rotation)
+        )
+        return turned.shifted(arm)
+
+    def _turn(self) -> SX:
+        assert self.axis is not None
+        i, j = (self.axis + 1) % 3, (self.axis + 2) % 3
+        turn = ca.SX(3, 3)
+        turn[self.axis, self.axis] = 1
+        turn[i, i], turn[i, j], turn[j, i], turn[j, j] = self.c, -self.s, self.s, self.c
+        return turn
+
+    def _general(self, matrix: SX) -> SX:
+        if self.axis is not None:
+            turn = self._turn()
+            matrix = turn @ matrix @ turn.T
+        return self.fixed @ matrix @ self.fixed.T
+
+    def _symmetric(self, matrix: SX) -> SX:
+        if self.axis is not None:
+            matrix = self._turned_symmetric(matrix)
+        return mirrored(self.fixed @ matrix @ self.fixed.T)
+
+    def _turned_symmetric(self, matrix: SX) -> SX:
+        """Turn a symmetric matrix in its plane by double-angle sums: 11 operations in place of 36."""
+        assert self.axis is not None
+        k = self.axis
+        i, j = (k + 1) % 3, (k + 2) % 3
+        cc, cs = self.c * self.c, self.c * self.s
+        difference, product = matrix[i, i] - matrix[j, j], matrix[i, j]
+        moved = cc * difference - 2 * cs * product
+        result = ca.SX(3, 3)
+        result[i, i] = matrix[j, j] + moved
+        result[j, j] = matrix[i, i] - moved
+        result[i, j] = result[j, i] = cs * difference + (2 * cc - 1) * product
+        result[k, k] = matrix[k, k]
+        result[i, k] = result[k, i] = self.c * matrix[i, k] - self.s * matrix[j, k]
+        result[j, k] = result[k, j] = self.s * matrix[i, k] + self.c * matrix[j, k]
+        return result
+
+
+def rotation_matrix(quaternion: SX) -> SX:
+    """Rotation matrix of a unit quaternion (w, x, y, z)."""
+    w, x, y, z = ca.vertsplit(quaternion)
+    return ca.blockcat(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def quaternion_rate(quaternion: SX, rate: SX) -> SX:
+    """Time derivative of a quaternion (w, x, y, z) turning at ``rate``, given in the turning axes."""
+    w, x, y, z = ca.vertsplit(quaternion)
+    p, q, r = ca.vertsplit(0.5 * rate)
+    return ca.vertcat(
+        -x * p - y * q - z * r,
+        w * p + y * r - z * q,
+        w * q + z * p - x * r,
+        w * r + x * q - y * p,
+    )

@@ -21,6 +21,9 @@ JointKind: TypeAlias = Literal["revolute", "prismatic"]
 
 #: How far from 1 the length of an axis, or from orthogonal a rotation, may be before it is an error.
 UNIT_TOLERANCE = 1e-6
+#: Below this a length differs from 1 by rounding only; such a vector is kept as it is, so that what was made a unit
+#: vector once is not changed by being read again.
+ROUNDING = 1e-15
 #: How far, relative to its trace, an inertia may break the triangle inequality (rounded data sheets).
 TRIANGLE_TOLERANCE = 1e-9
 
@@ -64,7 +67,7 @@ def unit_vector(value: npt.ArrayLike, what: str) -> Array:
     length = float(np.linalg.norm(array))
     if abs(length - 1.0) > UNIT_TOLERANCE:
         raise ModelError(f"{what} has length {length:.6g}", hint="expected a unit vector")
-    if length == 1.0:
+    if abs(length - 1.0) <= ROUNDING:
         return array
     return frozen_array(array / length, (3,), what)
 
@@ -98,6 +101,9 @@ class Pose:
         return bool(
             np.array_equal(self.rotation, other.rotation) and np.array_equal(self.translation, other.translation)
         )
+
+    def __hash__(self) -> int:
+        return hash((*self.rotation.flat, *self.translation))
 
     def inverse(self) -> Pose:
         return Pose(self.rotation.T, -self.rotation.T @ self.translation)
@@ -135,7 +141,7 @@ class Inertia:
             )
         if self.mass == 0.0 and scale > 0.0:
             raise ModelError("mass is zero but the inertia is not", hint="a massless body has no inertia")
-        object.__setattr__(self, "tensor", tensor)
+        object.__setattr__(self, "tensor", frozen_array(0.5 * (tensor + tensor.T), (3, 3), "inertia"))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Inertia):
@@ -145,6 +151,9 @@ class Inertia:
             and np.array_equal(self.com, other.com)
             and np.array_equal(self.tensor, other.tensor)
         )
+
+    def __hash__(self) -> int:
+        return hash((self.mass, *self.com, *self.tensor.flat))
 
     @classmethod
     def massless(cls) -> Inertia:
@@ -238,12 +247,16 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper", "velocity", "effort"):
-            if math.isnan(getattr(self, name)):
-                raise ModelError(f"limit {name!r} is not a number")
+            value = getattr(self, name)
+            number = math.nan if isinstance(value, bool | str) else float(value)
+            if math.isnan(number) or number == (math.inf if name == "lower" else -math.inf):
+                raise ModelError(f"{name} limit is {value!r}", hint="expected a number; leave it out for no limit")
+            object.__setattr__(self, name, number)
         if self.lower > self.upper:
             raise ModelError(f"lower limit {self.lower:g} is above upper limit {self.upper:g}")
-        if self.velocity < 0 or self.effort < 0:
-            raise ModelError("a velocity or effort limit is negative")
+        for name in ("velocity", "effort"):
+            if getattr(self, name) < 0.0:
+                raise ModelError(f"{name} limit is {getattr(self, name):g}", hint="expected at least 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +316,9 @@ class Joint:
             np.array_equal(self.axis, other.axis)
         )
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.kind, self.parent, self.child, self.placement, *self.axis))
+
     @property
     def unit(self) -> str:
         """Unit of the joint's coordinate."""
@@ -346,6 +362,9 @@ class Thruster:
             and np.array_equal(self.position, other.position)
             and np.array_equal(self.direction, other.direction)
         )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.body, self.force, *self.position, *self.direction))
 
 
 @dataclass(frozen=True, slots=True)

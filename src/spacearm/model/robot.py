@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
 import numpy as np
@@ -42,19 +43,7 @@ class Robot:
             object.__setattr__(self, key, tuple(getattr(self, key)))
         _check_names(self)
         bodies, joints = _sorted_tree(self.bodies, self.joints)
-        order = [joints.index(joint) for joint in self.joints]
-        if isinstance(self.postures, Mapping):
-            postures = {}
-            for name, values in self.postures.items():
-                try:
-                    given = frozen_array(values, (len(joints),), "posture")
-                except ModelError as error:
-                    error.place = f"posture {name!r}"
-                    raise
-                sorted_values = np.empty(len(joints))
-                sorted_values[order] = given
-                postures[name] = frozen_array(sorted_values, (len(joints),), "posture")
-            object.__setattr__(self, "postures", MappingProxyType(postures))
+        object.__setattr__(self, "postures", _sorted_postures(self.postures, self.joints, joints))
         object.__setattr__(self, "bodies", bodies)
         object.__setattr__(self, "joints", joints)
         _check_mass(self)
@@ -68,6 +57,9 @@ class Robot:
             and self.postures.keys() == other.postures.keys()
             and all(np.array_equal(self.postures[key], other.postures[key]) for key in self.postures)
         )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.bodies, self.joints))
 
     def __repr__(self) -> str:
         return f"Robot({self.name!r}, {len(self.bodies)} bodies, {self.n} joints, {self.mass:g} kg)"
@@ -146,7 +138,8 @@ class Robot:
     @cached_property
     def parents(self) -> tuple[int, ...]:
         """For each joint, the index of the body that carries it."""
-        return tuple(self.body_index(joint.parent) for joint in self.joints)
+        index = {name: i for i, name in enumerate(self.body_names)}
+        return tuple(index[joint.parent] for joint in self.joints)
 
     def children(self, body: str) -> Iterator[Joint]:
         """The joints that this body carries."""
@@ -194,6 +187,28 @@ class Robot:
         return self.replace(bodies=tuple(bodies))
 
 
+def _sorted_postures(
+    postures: Mapping[str, Array], given: tuple[Joint, ...], joints: tuple[Joint, ...]
+) -> Mapping[str, Array]:
+    """Postures whose numbers follow the order ``given``, checked and put into the order of ``joints``."""
+    if not isinstance(postures, Mapping):
+        raise ModelError(
+            f"postures is {type(postures).__name__}", hint="expected a mapping from name to joint positions"
+        )
+    place = {joint.name: index for index, joint in enumerate(given)}
+    order = [place[joint.name] for joint in joints]
+    result = {}
+    for name, values in postures.items():
+        _check_name(name, "posture")
+        try:
+            array = frozen_array(values, (len(joints),), "posture")
+        except ModelError as error:
+            error.place = f"posture {name!r}"
+            raise
+        result[name] = frozen_array(array[order], (len(joints),), "posture")
+    return MappingProxyType(result)
+
+
 def _index(names: tuple[str, ...], name: str, what: str) -> int:
     try:
         return names.index(name)
@@ -211,7 +226,14 @@ def _duplicates(names: Iterable[str]) -> list[str]:
     return twice
 
 
+def _check_name(name: object, what: str) -> None:
+    """A name is text that can be printed, written to any file and typed again."""
+    if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
+        raise ModelError(f"{name!r} is not a name", place=what, hint="expected printable text without outer blanks")
+
+
 def _check_names(robot: Robot) -> None:
+    _check_name(robot.name, "robot")
     bodies = [body.name for body in robot.bodies]
     joints = [joint.name for joint in robot.joints]
     groups = {
@@ -223,8 +245,7 @@ def _check_names(robot: Robot) -> None:
     }
     for what, names in groups.items():
         for name in names:
-            if not isinstance(name, str) or not name.strip() or name != name.strip():
-                raise ModelError(f"{name!r} is not a name", place=what, hint="expected text without outer blanks")
+            _check_name(name, what)
         for name in _duplicates(names):
             hint = "frames and bodies share one set of names" if what == "frame" else ""
             raise ModelError(f"two are called {name!r}", place=what, hint=hint)
@@ -233,15 +254,16 @@ def _check_names(robot: Robot) -> None:
             raise ModelError("this name belongs to the base's own degrees of freedom", place=f"joint {name!r}")
     if not bodies:
         raise ModelError("robot has no body", place=f"robot {robot.name!r}", hint="expected at least a base")
+    known_bodies, known_joints = set(bodies), set(joints)
     for joint in robot.joints:
         for role in (joint.parent, joint.child):
-            if role not in bodies:
+            if role not in known_bodies:
                 raise ModelError(
                     f"there is no body {role!r}", place=f"joint {joint.name!r}", hint=did_you_mean(role, bodies)
                 )
     for kind, parts in (("frame", robot.frames), ("thruster", robot.thrusters)):
         for part in parts:
-            if part.body not in bodies:
+            if part.body not in known_bodies:
                 raise ModelError(
                     f"there is no body {part.body!r}",
                     place=f"{kind} {part.name!r}",
@@ -249,7 +271,7 @@ def _check_names(robot: Robot) -> None:
                 )
     for coupling in robot.couplings:
         for role in (coupling.first, coupling.second):
-            if role not in joints:
+            if role not in known_joints:
                 raise ModelError(
                     f"there is no joint {role!r}", place=f"coupling {coupling.name!r}", hint=did_you_mean(role, joints)
                 )
@@ -274,19 +296,23 @@ def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[t
             f"the tree is disconnected: {', '.join(map(repr, roots))} are carried by no joint",
             hint="expected one base; join the others to it",
         )
-    done = {roots[0]}
+    carried: dict[str, list[int]] = {}
+    for index, joint in enumerate(joints):
+        carried.setdefault(joint.parent, []).append(index)
     ordered: list[Joint] = []
-    waiting = list(joints)
-    while waiting:
-        ready = next((joint for joint in waiting if joint.parent in done), None)
-        if ready is None:
-            raise ModelError(
-                f"the joints {', '.join(repr(joint.name) for joint in waiting)} form a cycle apart from the base",
-                place=f"joint {waiting[0].name!r}",
-            )
-        waiting.remove(ready)
-        ordered.append(ready)
-        done.add(ready.child)
+    ready = carried.get(roots[0], [])
+    heapify(ready)  # of all joints whose parent is placed, the one given first comes next
+    while ready:
+        joint = joints[heappop(ready)]
+        ordered.append(joint)
+        for index in carried.get(joint.child, ()):
+            heappush(ready, index)
+    if len(ordered) < len(joints):
+        placed = {joint.name for joint in ordered}
+        lost = [joint.name for joint in joints if joint.name not in placed]
+        raise ModelError(
+            f"the joints {', '.join(map(repr, lost))} form a cycle apart from the base", place=f"joint {lost[0]!r}"
+        )
     by_name = {body.name: body for body in bodies}
     return (by_name[roots[0]], *(by_name[joint.child] for joint in ordered)), tuple(ordered)
 

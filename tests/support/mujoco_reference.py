@@ -1,0 +1,14 @@
+"""MuJoCo as a reference: the twin that the cross-check uses, which spacearm's mechanics and writers know nothing of."""
+
+from __future__ import annotations
+
+from spacearm.model import Robot
+from spacearm.simulate.mujoco_twin import MujocoTwin
+from support.random_robots import RandomState
+
+
+def mujoco_at(robot: Robot, state: RandomState) -> MujocoTwin:
+    """A twin of ``robot``, set to ``state``."""
+    twin = MujocoTwin(robot)
+    twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
+    return twin

@@ -18,7 +18,7 @@ from spacearm.errors import InputError
 if TYPE_CHECKING:
     import xarray
 
-Json: TypeAlias = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
 
 class Verdict(StrEnum):
@@ -186,6 +186,11 @@ class Result:
         """Whether every check of the certificate holds, whatever the paper says."""
         return _sound(self.certificate)
 
+    @property
+    def has_paper(self) -> bool:
+        """Whether any row is compared with a paper; a plain run in time has none."""
+        return any(row.verdict is not Verdict.NEW for row in self.rows)
+
     def counts(self) -> dict[Verdict, int]:
         """How many rows have each verdict; verdicts without a row are left out."""
         counts = {verdict: sum(row.verdict is verdict for row in self.rows) for verdict in Verdict}
@@ -217,8 +222,9 @@ def _sound(entry: Any) -> bool:
 
 
 def plain(value: Any) -> Json:
-    """``value`` as JSON can hold it, strictly: numbers that JSON lacks become ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
+    """``value`` as strict JSON can hold it.
 
+    Numbers that JSON lacks become the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
     NumPy scalars and arrays, sequences, mappings, paths, enumerations, and objects with a ``to_json`` are understood;
     anything else is an :class:`InputError` and not silently turned into text.
     """

@@ -1,0 +1,59 @@
+"""Output folders that appear only when they are complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from spacearm.errors import InputError
+
+
+@contextmanager
+def publish(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside ``folder`` whose files move there when the block ends well.
+
+    After an exception nothing is left behind and ``folder`` is as it was before (absent, if it was absent). In a
+    folder that exists, files of the same name are replaced one by one, each atomically; all others stay.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is a file, not a folder", file=folder, hint="choose another output folder")
+    # Beside the target, so that moving is renaming within one file system.
+    near = next(parent for parent in folder.absolute().parents if parent.is_dir())
+    try:
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=near))
+    except OSError as error:
+        raise InputError(f"cannot write there: {error.strerror}", file=folder) from error
+    try:
+        yield staging
+        if any(staging.iterdir()):
+            _move(staging, folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _move(staging: Path, folder: Path) -> None:
+    try:
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            staging.chmod(0o777 & ~_umask())  # mkdtemp makes it private
+            staging.rename(folder)
+            return
+        for source in sorted(staging.rglob("*")):
+            target = folder / source.relative_to(staging)
+            if source.is_dir():
+                target.mkdir(exist_ok=True)
+            else:
+                source.replace(target)
+    except OSError as error:
+        raise InputError(f"cannot write there: {error.strerror}", file=error.filename or folder) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -169,7 +169,8 @@ class MujocoTwin:
 
     def passive(self) -> Array:
         """Generalised force of joint springs, joint dampers and couplings, by MuJoCo's joints and tendons."""
-        return self._map.T @ np.asarray(self.data.qfrc_passive)
+        result: Array = self._map.T @ np.asarray(self.data.qfrc_passive)
+        return result
 
     def inverse_dynamics(self, acceleration: npt.ArrayLike, external: npt.ArrayLike = 0.0) -> Array:
         """The generalised force that gives ``acceleration`` (nu-dot) beside ``external``; by MuJoCo's Newton-Euler."""

@@ -1,0 +1,176 @@
+"""Welding bodies together: the one place where rigidly joined bodies become one.
+
+Fixed joints of a URDF, bodies without a joint in an MJCF, captured targets and frozen joints are all welds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import ModelError, did_you_mean
+from spacearm.model.parts import Array, Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
+from spacearm.model.robot import Robot
+from spacearm.model.rotations import rotation_about
+
+
+@dataclass(frozen=True, slots=True)
+class Weld:
+    """A rigid connection: the child's frame lies at ``placement`` in the parent's frame."""
+
+    name: str
+    parent: str
+    child: str
+    placement: Pose = field(default_factory=Pose)
+
+
+@contextmanager
+def located(place: str = "", file: str | Path | None = None) -> Iterator[None]:
+    """Errors met inside say where they were met, unless they know better."""
+    try:
+        yield
+    except ModelError as error:
+        if place and not error.place:
+            error.place = place
+        if file is not None and error.file is None:
+            error.file = Path(file)
+        raise
+
+
+def motion(kind: JointKind, axis: npt.ArrayLike, position: float) -> Pose:
+    """The child's frame in the joint frame when the joint stands at ``position`` (rad or m)."""
+    if kind == "revolute":
+        return Pose(rotation_about(axis, position))
+    return Pose(translation=np.asarray(axis, dtype=np.float64) * position)
+
+
+def about_axis(axis: npt.ArrayLike, moment: float) -> Array:
+    """The tensor of a spinning mass that resists turning about ``axis`` only, kg m2."""
+    return moment * np.outer(axis, axis)
+
+
+def with_moment(inertia: Inertia, tensor: Array) -> Inertia:
+    """The same body with ``tensor`` (kg m2) added to its inertia."""
+    total = inertia.tensor + tensor
+    return Inertia(inertia.mass, inertia.com, 0.5 * (total + total.T))
+
+
+def fuse(
+    name: str,
+    bodies: Iterable[Body],
+    *,
+    joints: Iterable[Joint] = (),
+    welds: Iterable[Weld] = (),
+    frames: Iterable[Frame] = (),
+    thrusters: Iterable[Thruster] = (),
+    couplings: Iterable[Coupling] = (),
+    postures: Mapping[str, Mapping[str, float]] | None = None,
+    moments: Mapping[str, Array] | None = None,
+) -> Robot:
+    """The robot in which every weld's child has become part of the body that carries it.
+
+    The child's inertia is added to the carrier, what was fixed to the child moves along, and the child's name stays
+    usable as a frame. ``postures`` are joint positions by joint name (missing ones are zero); ``moments`` are tensors
+    (kg m2, axes of the body named) that are added to a body after the welding.
+    """
+    bodies, joints, welds = list(bodies), list(joints), list(welds)
+    _check(bodies, joints, welds)
+    places = _places([body.name for body in bodies], welds)
+    inertias: dict[str, Inertia] = {}
+    for body in bodies:
+        carrier, pose = places[body.name]
+        moved = body.inertia if carrier == body.name else body.inertia.moved(pose)
+        with located(f"body {carrier!r}"):
+            # a body that nothing is welded to keeps its inertia to the last bit
+            inertias[carrier] = inertias[carrier] + moved if carrier in inertias else moved
+    for target, tensor in (moments or {}).items():
+        carrier, pose = places[target]
+        with located(f"body {carrier!r}"):
+            inertias[carrier] = with_moment(inertias[carrier], pose.rotation @ tensor @ pose.rotation.T)
+
+    def on_carrier(body: str, placement: Pose) -> tuple[str, Pose]:
+        if body not in places:  # unknown: the robot's own check names it
+            return body, placement
+        carrier, pose = places[body]
+        return carrier, placement if carrier == body else pose @ placement
+
+    new_joints = []
+    for joint in joints:
+        parent, placement = on_carrier(joint.parent, joint.placement)
+        new_joints.append(replace(joint, parent=parent, placement=placement))
+    new_frames = []
+    for frame in frames:
+        carrier, placement = on_carrier(frame.body, frame.placement)
+        new_frames.append(Frame(frame.name, carrier, placement))
+    new_frames += [Frame(weld.child, *places[weld.child]) for weld in welds]
+    new_thrusters = []
+    for thruster in thrusters:
+        carrier, pose = on_carrier(thruster.body, Pose())
+        position = pose.rotation @ thruster.position + pose.translation
+        direction = pose.rotation @ thruster.direction
+        new_thrusters.append(replace(thruster, body=carrier, position=position, direction=direction))
+    return Robot(
+        name=name,
+        bodies=tuple(Body(body.name, inertias[body.name]) for body in bodies if places[body.name][0] == body.name),
+        joints=tuple(new_joints),
+        frames=tuple(new_frames),
+        thrusters=tuple(new_thrusters),
+        couplings=tuple(couplings),
+        postures={
+            key: np.array([values.get(joint.name, 0.0) for joint in new_joints])
+            for key, values in (postures or {}).items()
+        },
+    )
+
+
+def named_postures(robot: Robot) -> dict[str, dict[str, float]]:
+    """The robot's postures with joint positions by name, as :func:`fuse` takes them."""
+    return {
+        key: dict(zip(robot.joint_names, map(float, values), strict=True)) for key, values in robot.postures.items()
+    }
+
+
+def _check(bodies: list[Body], joints: list[Joint], welds: list[Weld]) -> None:
+    names: set[str] = set()
+    for body in bodies:
+        if body.name in names:
+            raise ModelError(f"two are called {body.name!r}", place="body")
+        names.add(body.name)
+    carried: dict[str, str] = {}
+    connections: set[str] = set()
+    for part in (*joints, *welds):
+        place = f"joint {part.name!r}"
+        if part.name in connections:
+            raise ModelError(f"two are called {part.name!r}", place="joint")
+        connections.add(part.name)
+        for role in (part.parent, part.child):
+            if role not in names:
+                raise ModelError(f"there is no body {role!r}", place=place, hint=did_you_mean(role, names))
+        if part.child in carried:
+            raise ModelError(f"body {part.child!r} is already carried by joint {carried[part.child]!r}", place=place)
+        carried[part.child] = part.name
+
+
+def _places(names: list[str], welds: list[Weld]) -> dict[str, tuple[str, Pose]]:
+    """For each body, the body that it ends up in and its frame there."""
+    weld_of = {weld.child: weld for weld in welds}
+    places = {name: (name, Pose()) for name in names if name not in weld_of}
+    for weld in welds:
+        path: list[Weld] = []
+        on_path: set[str] = set()
+        here = weld.child
+        while here not in places:
+            if here in on_path:
+                raise ModelError("the fixed joints form a cycle", place=f"joint {weld_of[here].name!r}")
+            on_path.add(here)
+            path.append(weld_of[here])
+            here = weld_of[here].parent
+        for step in reversed(path):
+            carrier, pose = places[step.parent]
+            places[step.child] = (carrier, step.placement if carrier == step.parent else pose @ step.placement)
+    return places

@@ -1,0 +1,286 @@
+"""URDF: what is read, what is refused and where it says so, and that writing reads back."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from numpy_kinematics import close_robots, mass_properties, random_robot, turn
+from spacearm.errors import ModelError
+from spacearm.model import (
+    Body,
+    Coupling,
+    Frame,
+    Friction,
+    Inertia,
+    Joint,
+    Limits,
+    Pose,
+    Robot,
+    Rotor,
+    Spring,
+    Thruster,
+)
+from spacearm.model.lossy import LossyConversion, NotExpressible
+from spacearm.model.urdf import read_urdf, robot_from_urdf, urdf_text
+
+INERTIAL = (
+    '<inertial><origin xyz="0.1 0 0" rpy="0 0 0"/><mass value="2"/>'
+    '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+)
+ARM = f"""<?xml version="1.0"?>
+<robot name="arm">
+  <material name="grey"/>
+  <link name="base">{INERTIAL}<visual><geometry><mesh filename="package://a/b.stl"/></geometry></visual></link>
+  <link name="link1">{INERTIAL}<collision><geometry><box size="1 1 1"/></geometry></collision></link>
+  <link name="link2">{INERTIAL}</link>
+  <link name="hand"/>
+  <joint name="j1" type="revolute">
+    <parent link="base"/><child link="link1"/><origin xyz="1 2 3" rpy="0.1 0.2 0.3"/><axis xyz="0 0 1"/>
+    <limit lower="-1" upper="2" effort="5" velocity="3"/><dynamics damping="0.7" friction="0.2"/>
+  </joint>
+  <joint name="j2" type="prismatic"><parent link="link1"/><child link="link2"/><origin xyz="0 0 1"/></joint>
+  <joint name="grip" type="fixed"><parent link="link2"/><child link="hand"/><origin xyz="0 0 0.5" rpy="0 0 1"/></joint>
+  <transmission name="t"/><gazebo/>
+</robot>"""
+
+
+def test_reads_an_arm():
+    robot = robot_from_urdf(ARM)
+    assert robot.name == "arm"
+    assert robot.body_names == ("base", "link1", "link2")
+    j1, j2 = robot.joints
+    assert (j1.kind, j1.damping, j1.friction) == ("revolute", 0.7, Friction(0.2, 0.2))
+    assert j1.limits == Limits(-1, 2, 3, 5)
+    expected = turn([0, 0, 1], 0.3) @ turn([0, 1, 0], 0.2) @ turn([1, 0, 0], 0.1)
+    np.testing.assert_allclose(j1.placement.rotation, expected, atol=1e-15)
+    np.testing.assert_array_equal(j1.placement.translation, [1, 2, 3])
+    assert j2.kind == "prismatic"
+    np.testing.assert_array_equal(j2.axis, [1, 0, 0])
+    assert j2.limits == Limits()
+    hand = robot.frame("hand")
+    assert hand.body == "link2"
+    np.testing.assert_array_equal(hand.placement.translation, [0, 0, 0.5])
+
+
+def test_inertial_origin_is_turned():
+    text = ARM.replace('xyz="0.1 0 0" rpy="0 0 0"', 'xyz="0.1 0 0" rpy="0.3 0.4 0.5"', 1).replace(
+        'ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"', 'ixx="1" ixy="0.1" ixz="0" iyy="2" iyz="0" izz="2.5"', 1
+    )
+    rotation = turn([0, 0, 1], 0.5) @ turn([0, 1, 0], 0.4) @ turn([1, 0, 0], 0.3)
+    tensor = np.array([[1, 0.1, 0], [0.1, 2, 0], [0, 0, 2.5]])
+    base = robot_from_urdf(text).bodies[0].inertia
+    np.testing.assert_allclose(base.tensor, rotation @ tensor @ rotation.T, atol=1e-15)
+    np.testing.assert_array_equal(base.com, [0.1, 0, 0])
+
+
+def test_fixed_joints_in_a_row_are_fused():
+    text = f"""<robot name="r"><link name="a">{INERTIAL}</link><link name="b">{INERTIAL}</link>
+    <link name="c">{INERTIAL}</link><link name="d">{INERTIAL}</link>
+    <joint name="bc" type="fixed"><parent link="b"/><child link="c"/><origin xyz="0 1 0" rpy="0 0 0.5"/></joint>
+    <joint name="cd" type="continuous"><parent link="c"/><child link="d"/><origin xyz="0 0 1"/></joint>
+    <joint name="ab" type="fixed"><parent link="a"/><child link="b"/><origin xyz="1 0 0" rpy="0.4 0 0"/></joint>
+    </robot>"""
+    robot = robot_from_urdf(text)
+    assert robot.body_names == ("a", "d")
+    assert {frame.name for frame in robot.frames} == {"b", "c"}
+    loose = robot_from_urdf(text.replace('type="fixed"', 'type="continuous"'))
+    for one, two in zip(mass_properties(robot, [0.3]), mass_properties(loose, [0, 0, 0.3]), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["floating", "fixed"])
+def test_world_root_is_left_out(kind):
+    world = f'<link name="world"/><joint name="w" type="{kind}"><parent link="world"/><child link="base"/></joint>'
+    robot = robot_from_urdf(ARM.replace("<transmission", world + "<transmission"))
+    assert robot == robot_from_urdf(ARM)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_round_trip(seed):
+    robot = random_robot(seed, joints=6, massless=seed % 2 == 1)
+    close_robots(robot_from_urdf(urdf_text(robot, strict=True)), robot)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e-15, 1e-12, 1e-10, 1e-9, 3e-9, 1e-8, 1e-6, 1e-3])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_round_trip_near_gimbal_lock(offset, sign):
+    rotation = turn([0, 0, 1], 0.7) @ turn([0, 1, 0], sign * (np.pi / 2 - offset)) @ turn([1, 0, 0], -1.3)
+    robot = Robot("r", (Body("base", Inertia(1.0)),), frames=(Frame("f", "base", Pose(rotation)),))
+    back = robot_from_urdf(urdf_text(robot))
+    np.testing.assert_allclose(back.frames[0].placement.rotation, rotation, atol=1e-14)
+
+
+def test_round_trip_of_limits_and_friction():
+    cases = [Limits(), Limits(-1, 1), Limits(lower=-2), Limits(upper=3), Limits(velocity=2), Limits(effort=4)]
+    bodies = [Body("base", Inertia(1.0))] + [Body(f"b{i}", Inertia(1.0)) for i in range(2 * len(cases))]
+    joints = [
+        Joint(f"j{i}", kind, "base", f"b{i}", limits=limits, damping=0.1 * i, friction=Friction(i + 1.0, i + 1.0))
+        for i, (kind, limits) in enumerate((k, c) for k in ("revolute", "prismatic") for c in cases)
+    ]
+    robot = Robot("r", tuple(bodies), tuple(joints))
+    assert robot_from_urdf(urdf_text(robot, strict=True)) == robot
+
+
+def rich_robot():
+    point = Inertia(1.0, tensor=np.eye(3))
+    return Robot(
+        "rich",
+        (Body("base", point), Body("arm", point), Body("rotor", Inertia.massless())),
+        (
+            Joint("j", "revolute", "base", "arm", spring=Spring(3), friction=Friction(2, 1)),
+            Joint("motor", "revolute", "base", "rotor", rotor=Rotor(0.1, 50)),
+        ),
+        frames=(Frame("tip", "arm"), Frame("shaft", "rotor")),
+        thrusters=(Thruster("t", "base", np.zeros(3), [1, 0, 0], 3),),
+        couplings=(Coupling("c", "j", "motor", 10),),
+        postures={"home": np.array([0.1, 0.2])},
+    )
+
+
+def test_losses_are_told():
+    with pytest.warns(LossyConversion) as told:
+        text = urdf_text(rich_robot())
+    said = "\n".join(str(warning.message) for warning in told)
+    for part in (
+        "'j': its spring",
+        "'j': static",
+        "'motor'",
+        "frame 'shaft'",
+        "thruster 't'",
+        "coupling 'c'",
+        "'home'",
+    ):
+        assert part in said
+    back = robot_from_urdf(text)
+    assert back.body_names == ("base", "arm")
+    assert [frame.name for frame in back.frames] == ["tip"]
+    with pytest.raises(NotExpressible, match="coupling 'c'"):
+        urdf_text(rich_robot(), strict=True)
+
+
+def test_names_that_xml_must_escape():
+    name = "a<b&\"c'é "
+    robot = Robot(name.strip(), (Body(name.strip(), Inertia(1.0)),))
+    assert robot_from_urdf(urdf_text(robot)) == robot
+
+
+def test_fixed_joint_names_do_not_clash():
+    inertia = Inertia(1.0)
+    robot = Robot(
+        "r", (Body("a", inertia), Body("b", inertia)), (Joint("f.fixed", "revolute", "a", "b"),), (Frame("f", "b"),)
+    )
+    assert robot_from_urdf(urdf_text(robot)) == robot
+
+
+BOMB = '<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><robot name="&b;"/>'
+EXTERNAL = '<!DOCTYPE r [<!ENTITY a SYSTEM "file:///etc/hostname">]><robot name="r"><link name="&a;"/></robot>'
+DTD = '<!DOCTYPE robot SYSTEM "http://example.org/x.dtd"><robot name="r"/>'
+
+
+@pytest.mark.parametrize("text", [BOMB, EXTERNAL, DTD])
+def test_entities_are_refused(text):
+    with pytest.raises(ModelError, match="entities are not read"):
+        robot_from_urdf(text)
+
+
+def change(old, new, count=1):
+    assert old in ARM
+    return ARM.replace(old, new, count)
+
+
+BAD = {
+    "not XML": ("<robot", "line 1"),
+    "empty": ("", "line 1"),
+    "other root": ("<mujoco/>", "expected <robot>"),
+    "no name": (change('<robot name="arm">', "<robot>"), "robot: <robot> has no 'name'"),
+    "xacro": (change("<gazebo/>", '<x:macro xmlns:x="http://www.ros.org/wiki/xacro"/>'), "xacro"),
+    "planar": (change('type="prismatic"', 'type="planar"'), "joint 'j2': joint type 'planar'"),
+    "no type": (change('type="prismatic"', ""), "joint 'j2'"),
+    "floating inside": (change('type="prismatic"', 'type="floating"'), "joint 'j2': a floating joint must"),
+    "mimic": (change('<origin xyz="0 0 1"/>', '<mimic joint="j1"/>'), "joint 'j2': mimic"),
+    "axis": (change('axis xyz="0 0 1"', 'axis xyz="0 0 2"'), "joint 'j1': axis has length 2"),
+    "axis zero": (change('axis xyz="0 0 1"', 'axis xyz="0 0 0"'), "joint 'j1': axis has length 0"),
+    "axis count": (change('axis xyz="0 0 1"', 'axis xyz="0 1"'), "joint 'j1': axis.xyz has 2 numbers"),
+    "text": (change('mass value="2"', 'mass value="heavy"'), "link 'base': mass.value is not a finite number"),
+    "underscore": (change('mass value="2"', 'mass value="1_0"'), "not a finite number"),
+    "nan": (change('mass value="2"', 'mass value="nan"'), "link 'base': mass.value is not a finite number"),
+    "overflow": (change('mass value="2"', 'mass value="1e400"'), "link 'base': mass.value is 1e400"),
+    "negative mass": (change('mass value="2"', 'mass value="-2"'), "link 'base': mass is -2"),
+    "zero mass": (change('mass value="2"', 'mass value="0"'), "link 'base': mass is zero but"),
+    "no mass": (change('<mass value="2"/>', ""), "link 'base': <inertial> has no <mass>"),
+    "triangle": (change('ixx="1"', 'ixx="5"'), "link 'base': inertia breaks the triangle"),
+    "no ixx": (change('ixx="1"', ""), "link 'base': <inertia> has no 'ixx'"),
+    "nan origin": (change('xyz="1 2 3"', 'xyz="1 nan 3"'), "joint 'j1': origin.xyz"),
+    "duplicate link": (change('name="link2"', 'name="link1"'), "two are called 'link1'"),
+    "duplicate joint": (change('name="j2"', 'name="j1"'), "two are called 'j1'"),
+    "unknown link": (change('child link="link2"', 'child link="lnk2"'), r"joint 'j2': there is no body 'lnk2' \(did"),
+    "no parent": (change('<parent link="link1"/>', ""), "joint 'j2': <joint> has no <parent>"),
+    "two parents": (change('<parent link="link1"/>', '<parent link="link1"/>' * 2), "joint 'j2': there are 2 <parent>"),
+    "cycle": (change('<parent link="base"/>', '<parent link="link2"/>'), "cycle"),
+    "fixed cycle": (
+        change("<gazebo/>", '<joint name="g" type="fixed"><parent link="hand"/><child link="base"/></joint>'),
+        "cycle",
+    ),
+    "fixed cycle alone": (
+        change(
+            "<gazebo/>",
+            '<link name="p"/><link name="q"/><joint name="g" type="fixed"><parent link="p"/><child link="q"/></joint>'
+            '<joint name="h" type="fixed"><parent link="q"/><child link="p"/></joint>',
+        ),
+        "joint 'g': the fixed joints form a cycle",
+    ),
+    "two roots": (change("<gazebo/>", f'<link name="other">{INERTIAL}</link>'), "disconnected: 'base', 'other'"),
+    "two carriers": (
+        change("<gazebo/>", '<joint name="g" type="fixed"><parent link="base"/><child link="hand"/></joint>'),
+        "joint 'g': body 'hand' is already carried by joint 'grip'",
+    ),
+    "massless end": (
+        change(f'<link name="link2">{INERTIAL}</link>', '<link name="link2"/>'),
+        "joint 'j2'.*massless|massless",
+    ),
+    "limits": (change('lower="-1"', 'lower="3"'), "joint 'j1': lower limit 3 is above"),
+    "no links": ('<robot name="r"/>', "no body"),
+    "unknown encoding": ('<?xml version="1.0" encoding="nonsense"?><robot name="r"/>', "XML"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_names_its_place(case, tmp_path):
+    text, message = BAD[case]
+    path = tmp_path / "bad.urdf"
+    path.write_text(text)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_urdf(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(ModelError, match=r"none\.urdf: cannot be read"):
+        read_urdf(tmp_path / "none.urdf")
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_urdf(tmp_path)
+    big = tmp_path / "big.urdf"
+    big.write_bytes(b" " * (16 * 2**20 + 1))
+    with pytest.raises(ModelError, match="larger than"):
+        read_urdf(big)
+    many = '<robot name="r">' + "".join(f'<link name="l{i}"/>' for i in range(1001)) + "</robot>"
+    with pytest.raises(ModelError, match="1001 links"):
+        robot_from_urdf(many)
+
+
+def test_undecodable_bytes():
+    with pytest.raises(ModelError):
+        robot_from_urdf(b"\xff\xfe\xff<robot")
+    with pytest.raises(ModelError):
+        robot_from_urdf("<robot name='\ud800'/>")
+
+
+def test_written_text_has_no_warning_when_nothing_is_lost():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = urdf_text(robot_from_urdf(ARM))
+    assert re.search(r'<joint name="hand\.fixed" type="fixed">', text)

@@ -107,7 +107,7 @@ def expected_motion(robot: Robot, state: RandomState, given: MotionInputs) -> Mo
 
 
 def random_mode(robot: Robot, rng: np.random.Generator, kind: str) -> Array:
-    """A mode vector: ``mixed`` each by chance, ``rail`` the base free along one direction, ``arm`` all joints driven."""
+    """A mode: ``mixed`` each by chance, ``rail`` the base free along one direction, ``arm`` all joints driven."""
     mode = np.zeros(robot.dofs)
     if kind == "driven":
         mode[:] = 1.0

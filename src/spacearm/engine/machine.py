@@ -1,0 +1,72 @@
+"""Machine code for this processor: IR text in, address out, through the cache."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cache as once
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from spacearm.engine import cache
+from spacearm.engine.llvm import ENTRY
+
+_lock = threading.Lock()  # LLVM objects are made by one thread at a time
+
+
+@dataclass(frozen=True)
+class Host:
+    """The processor that code is made for."""
+
+    name: str
+    features: str
+    lanes: int  # doubles in one vector register
+
+
+@once
+def host() -> Host:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features()
+    lanes = 8 if features.get("avx512f") else 4 if features.get("avx2") else 2
+    return Host(llvm.get_host_cpu_name(), features.flatten(), lanes)
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """A loaded function. It lives as long as this object does."""
+
+    address: int
+    from_cache: bool
+    owner: Any  # LLVM's execution engine
+
+
+def load(ir: str) -> MachineCode:
+    """Compile IR, or take it from the cache, and load it."""
+    cpu = host()
+    name = cache.key(ir, cpu.name, cpu.features, llvmlite.__version__, ".".join(map(str, llvm.llvm_version_info)))
+    with _lock:
+        code = cache.read(name)
+        found = code is not None
+        if code is None:
+            code = _compile(ir, cpu)
+            cache.write(name, code)
+        machine = _target_machine(cpu)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return MachineCode(engine.get_function_address(ENTRY), found, engine)
+
+
+def _target_machine(cpu: Host) -> Any:
+    target = llvm.Target.from_default_triple()
+    # Straight-line code in single-assignment form needs no optimiser, only a good code generator.
+    return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=2, codemodel="jitdefault", jit=True)
+
+
+def _compile(ir: str, cpu: Host) -> bytes:
+    module = llvm.parse_assembly(ir)
+    module.verify()
+    return bytes(_target_machine(cpu).emit_object(module))

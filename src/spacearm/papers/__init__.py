@@ -1,0 +1,111 @@
+"""The five papers: which they are, and the modules that reproduce them.
+
+A paper's module ``spacearm.papers.<name>`` has one function that the command line calls::
+
+    def reproduce(*, cross_check: bool, progress: Callable[[float, str], None] | None) -> Result: ...
+
+``progress`` takes the fraction done (0 to 1) and what is being done. The registry imports a module only when its paper
+is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+from spacearm.errors import InputError, SpacearmError, did_you_mean
+from spacearm.result import Result
+
+__all__ = ["PAPERS", "NotBuilt", "Paper", "Progress", "select"]
+
+Progress = Callable[[float, str], None]
+
+
+class NotBuilt(SpacearmError):
+    """A paper that is known but whose reproduction is not part of this version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper and, where it exists, its reproduction."""
+
+    name: str
+    authors: str
+    year: int
+    title: str
+    topic: str
+
+    @property
+    def module(self) -> str:
+        return f"spacearm.papers.{self.name}"
+
+    @property
+    def built(self) -> bool:
+        """Whether this version can reproduce it."""
+        return find_spec(self.module) is not None
+
+    def reproduce(self, *, cross_check: bool = False, progress: Progress | None = None) -> Result:
+        """Run the paper's cases; :class:`NotBuilt` when this version cannot."""
+        if not self.built:
+            raise NotBuilt("the reproduction of this paper is not part of this version", place=self.name)
+        result: Result = import_module(self.module).reproduce(cross_check=cross_check, progress=progress)
+        return result
+
+
+PAPERS = {
+    paper.name: paper
+    for paper in (
+        Paper(
+            "yoshida1992",
+            "K. Yoshida, R. Kurazume, N. Sashida, Y. Umetani",
+            1992,
+            "Modeling of Collision Dynamics for Space Free-Floating Links with Extended Generalized Inertia Tensor",
+            "impact: extended generalised inertia tensor, virtual mass",
+        ),
+        Paper(
+            "cai2023",
+            "H. Cai, Y. Wang, S. Deng, T. Yang",
+            2023,
+            "Emergency ejection characteristics of space manipulator multi-body system",
+            "ejection: equivalent mass, velocity, joint variations with dry friction",
+        ),
+        Paper(
+            "zhang2020",
+            "X. Zhang, S. Xu, C. Jia, G. Wang, M. Chu",
+            2020,
+            "Generalized Modeling of Soft-Capture Manipulator with Novel Soft-Contact Joints",
+            "capture: compliant multi-axis joints",
+        ),
+        Paper(
+            "xu2017",
+            "W. Xu, Z. Hu, Y. Zhang, B. Liang",
+            2017,
+            "On-orbit identifying the inertia parameters of space robotic systems using simple equivalent dynamics",
+            "identification: inertia parameters on orbit",
+        ),
+        Paper(
+            "wojtunik2023",
+            "M. Wojtunik, F. L. Basmadji, G. Granosik, K. Seweryn",
+            2023,
+            "Parameter Identification of Space Manipulator's Flexible Joint",
+            "identification: flexible joint",
+        ),
+    )
+}
+
+
+def select(names: Iterable[str]) -> list[Paper]:
+    """The papers of these names, each once, in the order given; ``all`` stands for every one."""
+    chosen: dict[str, Paper] = {}
+    for name in names:
+        if name == "all":
+            chosen.update(PAPERS)
+        elif name in PAPERS:
+            chosen[name] = PAPERS[name]
+        else:
+            raise InputError(f"there is no paper {name!r}", hint=did_you_mean(name, (*PAPERS, "all")))
+    if not chosen:
+        raise InputError("no paper is named", hint="expected 'all' or some of " + ", ".join(PAPERS))
+    return list(chosen.values())

@@ -49,6 +49,7 @@ def template() -> go.layout.Template:
         scene={"xaxis": scene_axis, "yaxis": scene_axis, "zaxis": scene_axis, "aspectmode": "data"},
         legend={"bgcolor": CLEAR, "orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0.0},
         hovermode="closest",
+        modebar={"bgcolor": CLEAR, "color": AXIS, "activecolor": COLOURS[0]},
         colorscale={"sequential": "Cividis", "diverging": "RdBu"},
     )
     return go.layout.Template(

@@ -1,0 +1,178 @@
+"""The commands and their options. What they do is in the modules beside this one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+
+from spacearm import __version__
+from spacearm.cli.terminal import complain
+from spacearm.errors import InputError, SpacearmError
+
+app = App(
+    name="spacearm",
+    help="Dynamics of robot arms on free-floating satellites: impact, ejection, capture, identification.",
+    version=f"spacearm {__version__}",
+    version_flags=["--version"],
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # run_app handles it
+)
+catalogue_app = App(name="catalogue", help="Robots of the papers, as data files.", help_format="plaintext")
+cache_app = App(name="cache", help="Compiled kernels on disk.", help_format="plaintext")
+app.command(catalogue_app)
+app.command(cache_app)
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="print JSON for scripts")]
+Out = Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the results, made if it is absent")]
+CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]
+
+
+@app.command
+def check(file: str, /, *, json: Json = False) -> int:
+    """Validate a robot and print its tree with masses and degrees of freedom.
+
+    Parameters
+    ----------
+    file
+        A robot file (TOML, URDF, MJCF) or the name of a catalogue robot. A file wins over a catalogue name.
+    """
+    from spacearm.cli.robots import check_robot
+
+    return check_robot(file, json=json)
+
+
+@app.command
+def run(scenario: Path, /, *, out: Out, cross_check: CrossCheck = False, json: Json = False) -> int:
+    """Run a scenario in time and write its folder: results.json, data.nc, figures, index.html.
+
+    Parameters
+    ----------
+    scenario
+        A scenario file (TOML).
+    """
+    from spacearm.cli.studies import run_scenario
+
+    return run_scenario(scenario, out, cross_check=cross_check, json=json)
+
+
+@app.command
+def reproduce(*papers: str, out: Out = Path("results"), cross_check: CrossCheck = False, json: Json = False) -> int:
+    """Reproduce papers and print the tables of agreement.
+
+    Each paper gets a folder OUT/PAPER; several papers get OUT/index.html too. The exit status is 0 when every run is
+    sound, whatever the papers say.
+
+    Parameters
+    ----------
+    papers
+        yoshida1992, cai2023, zhang2020, xu2017, wojtunik2023, or all.
+    """
+    from spacearm.cli.studies import reproduce_papers
+
+    return reproduce_papers(papers, out, cross_check=cross_check, json=json)
+
+
+@app.command
+def convert(
+    source: str,
+    target: Path,
+    /,
+    *,
+    strict: Annotated[bool, Parameter(negative="", help="refuse when something would be lost")] = False,
+    json: Json = False,
+) -> int:
+    """Write a robot in another format and say what that format cannot hold.
+
+    Parameters
+    ----------
+    source
+        A robot file or the name of a catalogue robot.
+    target
+        The file to write; its suffix chooses the format.
+    """
+    from spacearm.cli.robots import convert_robot
+
+    return convert_robot(source, target, strict=strict, json=json)
+
+
+@catalogue_app.command(name="list")
+def catalogue_list(*, json: Json = False) -> int:
+    """List the robots."""
+    from spacearm.cli.robots import list_catalogue
+
+    return list_catalogue(json=json)
+
+
+@catalogue_app.command(name="show")
+def catalogue_show(name: str, /) -> int:
+    """Print the file of a robot, to start one's own from.
+
+    Parameters
+    ----------
+    name
+        A name of ``spacearm catalogue list``.
+    """
+    from spacearm.cli.robots import show_catalogue
+
+    return show_catalogue(name)
+
+
+@cache_app.command(name="show")
+def cache_show(*, json: Json = False) -> int:
+    """Print where the cache is and how much it holds."""
+    from spacearm.cli.tools import show_cache
+
+    return show_cache(json=json)
+
+
+@cache_app.command(name="clear")
+def cache_clear() -> int:
+    """Delete the compiled kernels; they are compiled again when needed."""
+    from spacearm.cli.tools import clear_cache
+
+    return clear_cache()
+
+
+@app.command
+def bench(*, json: Json = False) -> int:
+    """Time this machine on a short built-in benchmark."""
+    from spacearm.cli.tools import run_benchmark
+
+    return run_benchmark(json=json)
+
+
+def run_app(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status. No traceback for what the user can mend."""
+    try:
+        status = app(
+            arguments,
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except CycloptsError as error:
+        complain(f"{str(error).strip()} (see spacearm --help)")
+        return 2
+    except InputError as error:
+        complain(str(error))
+        return 2
+    except SpacearmError as error:
+        complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    except BrokenPipeError:
+        # The reader went away (spacearm ... | head): not our failure; keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return 1

@@ -1,0 +1,274 @@
+"""``spacearm check``, ``convert`` and ``catalogue``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spacearm.cli.terminal import complain, room, show, show_json
+from spacearm.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.tree import Tree
+
+    from spacearm.model import Joint, Robot
+
+
+# -- finding a robot ------------------------------------------------------------------------------------------------
+
+
+def find_robot(name: str) -> Robot:
+    """The robot of a file or, when there is no such file, of the catalogue."""
+    path = Path(name)
+    if path.exists():
+        robot: Robot = room("spacearm.model.files", "read robot files").load(path)
+        return robot
+    if path.suffix or len(path.parts) > 1:
+        raise InputError("there is no such file", file=path)
+    return _catalogue_robot(name)
+
+
+def _catalogue() -> Any:
+    return room("spacearm.model.catalogue", "list robots")
+
+
+def _catalogue_robot(name: str) -> Robot:
+    catalogue = _catalogue()
+    _check_catalogue_name(name)
+    robot: Robot = catalogue.load(name)
+    return robot
+
+
+def _check_catalogue_name(name: str) -> None:
+    names = _catalogue().names()
+    if name not in names:
+        raise InputError(f"{name!r} is neither a file nor a robot of the catalogue", hint=did_you_mean(name, names))
+
+
+# -- check ----------------------------------------------------------------------------------------------------------
+
+
+def check_robot(name: str, *, json: bool) -> int:
+    robot = find_robot(name)
+    if json:
+        show_json(description(robot))
+        return 0
+    show(tree_of(robot), *tables_of(robot), _totals(robot))
+    return 0
+
+
+def description(robot: Robot) -> dict[str, Any]:
+    """A robot as plain values, SI units: what ``check --json`` prints."""
+    return {
+        "name": robot.name,
+        "mass": robot.mass,
+        "dofs": robot.dofs,
+        "dof_names": list(robot.dof_names),
+        "bodies": [
+            {"name": body.name, "mass": body.inertia.mass, "com": body.inertia.com, "inertia": body.inertia.tensor}
+            for body in robot.bodies
+        ],
+        "joints": [
+            {
+                "name": joint.name,
+                "kind": joint.kind,
+                "parent": joint.parent,
+                "child": joint.child,
+                "axis": joint.axis,
+                "passive": passive_laws(joint),
+            }
+            for joint in robot.joints
+        ],
+        "frames": [
+            {
+                "name": frame.name,
+                "body": frame.body,
+                "rotation": frame.placement.rotation,
+                "translation": frame.placement.translation,
+            }
+            for frame in robot.frames
+        ],
+        "thrusters": [
+            {
+                "name": thruster.name,
+                "body": thruster.body,
+                "position": thruster.position,
+                "direction": thruster.direction,
+                "force": thruster.force,
+            }
+            for thruster in robot.thrusters
+        ],
+        "couplings": [
+            {"name": coupling.name, "first": coupling.first, "second": coupling.second} for coupling in robot.couplings
+        ],
+        "postures": dict(robot.postures),
+    }
+
+
+def passive_laws(joint: Joint) -> list[str]:
+    """What acts at a joint by itself, one text each."""
+    force = joint.force_unit
+    laws = []
+    if joint.spring is not None:
+        laws.append(f"spring {joint.spring.stiffness:g} {force}/{joint.unit}")
+    if joint.damping:
+        laws.append(f"damper {joint.damping:g} {force} s/{joint.unit}")
+    if joint.friction is not None:
+        laws.append(f"friction {joint.friction.static:g}/{joint.friction.coulomb:g} {force}")
+    if joint.rotor is not None:
+        laws.append(f"rotor {joint.rotor.inertia:g} kg m2, ratio {joint.rotor.ratio:g}")
+    return laws
+
+
+def tree_of(robot: Robot) -> Tree:
+    """Bodies and joints from the base outwards."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def mass(body: str) -> tuple[str, str]:
+        value = robot.body(body).inertia.mass
+        return (f"{value:g} kg", "cyan") if value else ("massless", "dim")
+
+    base = robot.bodies[0].name
+    root = Tree(Text.assemble((base, "bold"), "  ", mass(base), ("  base, 6 degrees of freedom", "dim")))
+    places = {base: root}
+    for joint in robot.joints:
+        laws = "".join(f"; {law}" for law in passive_laws(joint))
+        text = Text.assemble(
+            (joint.child, "bold"), "  ", mass(joint.child), (f"  on {joint.name} ({joint.kind}{laws})", "dim")
+        )
+        places[joint.child] = places[joint.parent].add(text)
+    return root
+
+
+def tables_of(robot: Robot) -> list[Table]:
+    """Frames, thrusters, couplings and postures, those that there are."""
+    from rich.table import Table
+
+    tables = []
+
+    def table(title: str, *columns: str, rows: list[tuple[str, ...]]) -> None:
+        if rows:
+            made = Table(*columns, title=title, title_justify="left", title_style="bold", header_style="dim", box=None)
+            for row in rows:
+                made.add_row(*(_escaped(cell) for cell in row))
+            tables.append(made)
+
+    table(
+        "Frames",
+        "name",
+        "body",
+        "position [m]",
+        rows=[(frame.name, frame.body, _vector(frame.placement.translation)) for frame in robot.frames],
+    )
+    table(
+        "Thrusters",
+        "name",
+        "body",
+        "position [m]",
+        "force direction",
+        "force [N]",
+        rows=[
+            (each.name, each.body, _vector(each.position), _vector(each.direction), f"{each.force:g}")
+            for each in robot.thrusters
+        ],
+    )
+    table(
+        "Couplings",
+        "name",
+        "between",
+        "stiffness",
+        "damping",
+        rows=[
+            (each.name, f"{each.first}, {each.second}", f"{each.stiffness:g}", f"{each.damping:g}")
+            for each in robot.couplings
+        ],
+    )
+    table(
+        "Postures",
+        "name",
+        "joints [rad, m]",
+        rows=[(name, _vector(values)) for name, values in robot.postures.items()],
+    )
+    return tables
+
+
+def _totals(robot: Robot) -> str:
+    massless = sum(body.inertia.mass == 0.0 for body in robot.bodies)
+    kinds = [joint.kind for joint in robot.joints]
+    joints = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("revolute", "prismatic") if kind in kinds) or "none"
+    return (
+        f"{robot.name}: {len(robot.bodies)} bodies ({massless} massless), {robot.n} joints ({joints}), "
+        f"{robot.dofs} degrees of freedom, {robot.mass:g} kg"
+    )
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _vector(values: Any) -> str:
+    return "(" + ", ".join(f"{value:.6g}" for value in values) + ")"
+
+
+# -- convert --------------------------------------------------------------------------------------------------------
+
+
+def convert_robot(source: str, target: Path, *, strict: bool, json: bool) -> int:
+    """Write ``source`` as ``target``; with ``strict``, anything lost is an error and nothing is written."""
+    files = room("spacearm.model.files", "convert robot files")
+    if target.exists() and Path(source).exists() and target.samefile(source):
+        raise InputError("source and target are the same file", file=target)
+    kind = files.file_format(target)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        robot = find_robot(source)
+        text = files.robot_text(robot, kind)
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    if strict and messages:
+        raise InputError("; ".join(messages), file=target, hint="without --strict this is a warning")
+    files.write_atomically(target, text)
+    if json:
+        show_json({"source": source, "target": target, "robot": robot.name, "lost": messages})
+        return 0
+    for message in messages:
+        complain(message, kind="lost")
+    show(f"{target}: {robot.name}, {len(robot.bodies)} bodies, {robot.n} joints, {robot.mass:g} kg")
+    return 0
+
+
+# -- catalogue ------------------------------------------------------------------------------------------------------
+
+
+def list_catalogue(*, json: bool) -> int:
+    from rich.table import Table
+
+    robots = {name: _catalogue_robot(name) for name in _catalogue().names()}
+    if json:
+        show_json(
+            [
+                {"name": name, "mass": robot.mass, "dofs": robot.dofs, "joints": robot.n}
+                for name, robot in robots.items()
+            ]
+        )
+        return 0
+    table = Table("name", "bodies", "joints", "mass [kg]", "postures", box=None, header_style="bold")
+    for column in table.columns[1:4]:
+        column.justify = "right"
+    for name, robot in robots.items():
+        table.add_row(
+            _escaped(name), str(len(robot.bodies)), str(robot.n), f"{robot.mass:g}", _escaped(", ".join(robot.postures))
+        )
+    show(table)
+    return 0
+
+
+def show_catalogue(name: str) -> int:
+    _check_catalogue_name(name)
+    text: str = _catalogue().text(name)
+    print(text, end="" if text.endswith("\n") else "\n")
+    return 0

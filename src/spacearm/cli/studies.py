@@ -1,0 +1,119 @@
+"""``spacearm run`` and ``spacearm reproduce``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spacearm.cli.terminal import complain, progress_bar, room, show, show_json
+from spacearm.errors import InputError, SpacearmError
+from spacearm.result import Result, Verdict
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COLOUR = {
+    Verdict.AGREES: "green",
+    Verdict.DIFFERS: "red",
+    Verdict.FITTED: "yellow",
+    Verdict.NOT_RECOVERABLE: "dim",
+    Verdict.NEW: "blue",
+}
+
+
+def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
+    """Run one scenario and write its folder, complete or not at all."""
+    from spacearm.report import publish, write_result
+
+    if not scenario.is_file():
+        raise InputError("there is no such scenario file", file=scenario)
+    module = room("spacearm.simulate.scenario", "run scenarios")
+    with publish(out) as staging:
+        with progress_bar(scenario.name) as tick:
+            result: Result = module.run_scenario(scenario, staging, cross_check=cross_check, progress=tick)
+        write_result(result, staging)
+    return _tell([(result, out / "index.html")], json=json)
+
+
+def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json: bool) -> int:
+    """Run papers one after the other; one that fails does not stop the others."""
+    from spacearm.papers import NotBuilt, select
+    from spacearm.report.write import Entry, write_index, write_result
+
+    papers = select(names)
+    done: list[tuple[Result, Path]] = []
+    entries: list[Entry] = []
+    failed = False
+    for paper in papers:
+        title = f"{paper.title} ({paper.authors}, {paper.year})"
+        try:
+            with progress_bar(paper.name) as tick:
+                result = paper.reproduce(cross_check=cross_check, progress=tick)
+            page = write_result(result, out / paper.name)
+        except NotBuilt as error:
+            complain(str(error), kind="note")
+            entries.append(Entry(paper.name, title, missing=error.message))
+            failed = failed or paper.name in names
+            continue
+        except SpacearmError as error:
+            complain(f"{paper.name}: {error}")
+            entries.append(Entry(paper.name, title, missing=f"failed: {error}"))
+            failed = True
+            continue
+        entries.append(Entry(paper.name, title, result, f"{paper.name}/index.html"))
+        done.append((result, page))
+    status = _tell(done, json=json)
+    if done and len(papers) > 1:
+        index = write_index(entries, out)
+        if not json:
+            show(f"index: {index}")
+    return 1 if failed else status
+
+
+def _tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
+    """Print results; 1 when one of them is not sound."""
+    if json:
+        show_json({"studies": [{**result.to_json(), "page": page} for result, page in done]})
+    for result, page in done:
+        if not json:
+            if result.rows:
+                show(table_of(result))
+            show(*_summary(result, page))
+        if not result.sound:
+            complain(f"{result.study}: the run is not sound, its certificate exceeds its tolerance; see {page}")
+    return 0 if all(result.sound for result, _ in done) else 1
+
+
+def table_of(result: Result) -> Table:
+    """The table of agreement for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from spacearm.report.page import show as text_of
+
+    columns = ["quantity", "value", "paper", "unit", "verdict", "note"]
+    if not result.has_paper:
+        columns = ["quantity", "value", "unit", "note"]
+    table = Table(title=Text(result.title or result.study), title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in ("value", "paper") else "left")
+    for row in result.rows:
+        cells = {
+            "quantity": Text(row.quantity),
+            "value": Text(text_of(row.value)),
+            "paper": Text(text_of(row.paper)),
+            "unit": Text(row.unit),
+            "verdict": Text(row.verdict.value, style=COLOUR[row.verdict]),
+            "note": Text(row.note),
+        }
+        table.add_row(*(cells[column] for column in columns))
+    return table
+
+
+def _summary(result: Result, page: Path) -> list[Any]:
+    counts = ", ".join(f"{number} {verdict.value}" for verdict, number in result.counts().items())
+    state = "sound" if result.sound else "NOT SOUND"
+    if not result.certificate:
+        state = "no certificate"
+    return [f"{result.study}: {state}" + (f"; {counts}" if result.has_paper else ""), f"page: {page}", ""]

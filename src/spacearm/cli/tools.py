@@ -1,0 +1,46 @@
+"""``spacearm bench`` and ``spacearm cache``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spacearm.cli.terminal import progress_bar, room, show, show_json
+
+
+def run_benchmark(*, json: bool) -> int:
+    """Run :func:`spacearm.engine.benchmark.run` and print its rows (what, value, unit)."""
+    from rich.table import Table
+
+    module = room("spacearm.engine.benchmark", "run its benchmark")
+    with progress_bar("bench") as tick:
+        rows: list[tuple[str, float, str]] = list(module.run(progress=tick))
+    if json:
+        show_json([{"what": what, "value": value, "unit": unit} for what, value, unit in rows])
+        return 0
+    table = Table("What", "Value", "Unit", box=None, header_style="bold")
+    table.columns[1].justify = "right"
+    for what, value, unit in rows:
+        table.add_row(what, f"{value:.4g}", unit)
+    show(table)
+    return 0
+
+
+def _cache() -> Any:
+    return room("spacearm.engine.cache", "keep a cache")
+
+
+def show_cache(*, json: bool) -> int:
+    cache = _cache()
+    count, size = len(cache.entries()), cache.size()
+    if json:
+        show_json({"path": cache.cache_dir(), "kernels": count, "bytes": size})
+    else:
+        show(f"{cache.cache_dir()}\n{count} kernels, {size / 1e6:.1f} MB")
+    return 0
+
+
+def clear_cache() -> int:
+    cache = _cache()
+    count = cache.clear()
+    show(f"{cache.cache_dir()}: deleted {count} kernels")
+    return 0

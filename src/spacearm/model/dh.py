@@ -1,0 +1,94 @@
+"""Denavit-Hartenberg tables, in both conventions, turned into joint placements.
+
+Each row holds ``a`` (m), ``alpha`` (rad), ``d`` (m) and ``theta`` (rad, the offset that is added to the coordinate of a
+revolute joint; a prismatic joint's coordinate is added to ``d``).
+
+- ``craig`` (modified): row i carries ``alpha`` and ``a`` of the *previous* link,
+  ``T = Rx(alpha) Tx(a) Rz(theta) Tz(d)``. Link frame i sits on the axis of joint i, which is where spacearm has its
+  body frames too.
+- ``standard`` (distal): ``T = Rz(theta) Tz(d) Tx(a) Rx(alpha)``. Joint i turns about z of frame i - 1 and link frame i
+  sits at the link's far end. The body frame is then the frame just after the joint, and the link frame lies in it
+  at ``Tx(a) Rx(alpha)``: :attr:`DhLink.link_frame`, which moves centroids and inertias given in the link frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from spacearm.errors import ModelError
+from spacearm.model.parts import Array, JointKind, Pose, finite
+from spacearm.model.rotations import rotation_about
+
+Convention: TypeAlias = Literal["craig", "standard"]
+CONVENTIONS: tuple[Convention, ...] = ("craig", "standard")
+
+_X = np.array([1.0, 0.0, 0.0])
+_Z = np.array([0.0, 0.0, 1.0])
+
+
+@dataclass(frozen=True, slots=True)
+class DhRow:
+    """One row of a table: ``a`` and ``d`` in m, ``alpha`` and ``theta`` in rad."""
+
+    a: float = 0.0
+    alpha: float = 0.0
+    d: float = 0.0
+    theta: float = 0.0
+    kind: JointKind = "revolute"
+
+    def __post_init__(self) -> None:
+        for key in ("a", "alpha", "d", "theta"):
+            object.__setattr__(self, key, finite(getattr(self, key), key))
+        if self.kind not in ("revolute", "prismatic"):
+            raise ModelError(f"joint kind is {self.kind!r}", hint="expected 'revolute' or 'prismatic'")
+
+
+@dataclass(frozen=True, slots=True)
+class DhLink:
+    """What a row becomes: a joint about z.
+
+    Attributes:
+        placement: joint frame in the parent's body frame at ``q = 0``.
+        link_frame: the table's link frame in this link's own body frame (identity for ``craig``).
+    """
+
+    placement: Pose
+    link_frame: Pose
+
+
+def screw(axis: Array, angle: float, shift: float) -> Pose:
+    """A turn about and a shift along the same axis; the two commute."""
+    return Pose(rotation_about(axis, angle), shift * axis)
+
+
+def dh_transform(row: DhRow, convention: Convention, q: float = 0.0) -> Pose:
+    """Link frame i in link frame i - 1 at the joint coordinate ``q`` (rad or m)."""
+    along_x = screw(_X, row.alpha, row.a)
+    turn, shift = (q, 0.0) if row.kind == "revolute" else (0.0, q)
+    along_z = screw(_Z, row.theta + turn, row.d + shift)
+    return along_x @ along_z if _checked(convention) == "craig" else along_z @ along_x
+
+
+def dh_links(rows: Iterable[DhRow], convention: Convention, base: Pose | None = None) -> tuple[DhLink, ...]:
+    """The joints of a serial chain; ``base`` is the table's frame 0 in the base body's frame."""
+    previous = Pose() if base is None else base
+    links = []
+    for row in rows:
+        along_x, along_z = screw(_X, row.alpha, row.a), screw(_Z, row.theta, row.d)
+        if _checked(convention) == "craig":
+            link = DhLink(previous @ along_x @ along_z, Pose())
+        else:
+            link = DhLink(previous @ along_z, along_x)
+        links.append(link)
+        previous = link.link_frame
+    return tuple(links)
+
+
+def _checked(convention: Convention) -> Convention:
+    if convention not in CONVENTIONS:
+        raise ModelError(f"convention is {convention!r}", hint="expected 'craig' or 'standard'")
+    return convention

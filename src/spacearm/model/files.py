@@ -1,0 +1,136 @@
+"""Robots from and to files; the ending of the name decides the format.
+
+========================  ==========================================
+``.toml``                 spacearm's own robot file, see :doc:`/robot-file`
+``.urdf``                 URDF
+``.xml``, ``.mjcf``       MJCF (MuJoCo)
+========================  ==========================================
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from spacearm.errors import InputError, ModelError
+from spacearm.model.robot import Robot
+
+#: Format by file ending. The readers and writers are imported when needed: pydantic and the XML parsers take time.
+FORMATS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
+
+
+def file_format(path: str | Path) -> str:
+    """``toml``, ``urdf`` or ``mjcf``, from the ending of the name."""
+    ending = Path(path).suffix.lower()
+    if ending not in FORMATS:
+        raise ModelError(
+            f"a file ending in {ending!r} is not a robot file" if ending else "the file's name has no ending",
+            file=path,
+            hint=f"expected one of {', '.join(FORMATS)}",
+        )
+    return FORMATS[ending]
+
+
+def load(path: str | Path) -> Robot:
+    """The robot in this file.
+
+    Raises:
+        ModelError: with file and place, whatever is wrong with the file.
+    """
+    path = Path(path)
+    kind = file_format(path)
+    if kind == "toml":
+        from spacearm.model.toml_read import read_toml
+
+        return read_toml(path)
+    if kind == "urdf":
+        from spacearm.model.urdf import read_urdf
+
+        return read_urdf(path)
+    from spacearm.model.mjcf import read_mjcf
+
+    return read_mjcf(path)
+
+
+def robot_text(robot: Robot, kind: str, comments: Iterable[str] = ()) -> str:
+    """The text of a robot file of this format (``toml``, ``urdf``, ``mjcf``), with leading comment lines."""
+    comments = tuple(comments)
+    if kind == "toml":
+        from spacearm.model.toml_write import toml_text
+
+        return toml_text(robot, comments)
+    if kind == "urdf":
+        from spacearm.model.urdf import urdf_text
+
+        return _with_xml_comment(urdf_text(robot), comments)
+    if kind == "mjcf":
+        from spacearm.model.mjcf import mjcf_text
+
+        return _with_xml_comment(mjcf_text(robot), comments)
+    raise InputError(f"there is no format {kind!r}", hint=f"expected one of {', '.join(sorted(set(FORMATS.values())))}")
+
+
+def save(robot: Robot, path: str | Path, *, comments: Iterable[str] = ()) -> Path:
+    """Writes the robot to this file and returns its path.
+
+    The file appears whole or not at all: the text is made first, written beside the target and then moved over it.
+
+    Args:
+        robot: what to write.
+        path: where to; its ending decides the format.
+        comments: leading comment lines, for example what was identified and from which data.
+    """
+    path = Path(path)
+    text = robot_text(robot, file_format(path), comments)
+    write_atomically(path, text)
+    return path
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes UTF-8 text so that nobody ever sees half of it, and a failure leaves what was there."""
+    if path.is_dir():
+        raise InputError("is a folder", file=path, hint="expected the name of a file")
+    temporary: Path | None = None
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(_mode(path))
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from error
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def _mode(path: Path) -> int:
+    """Permissions of the file that is replaced, or those that a new file would have got."""
+    with suppress(OSError):
+        return stat.S_IMODE(path.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _with_xml_comment(text: str, comments: tuple[str, ...]) -> str:
+    """Comment lines after the XML declaration, if there is one; ``--`` may not stand in an XML comment."""
+    lines = [line for comment in comments for line in comment.splitlines()]
+    if not lines:
+        return text
+    clean = "\n".join("".join(c for c in line if c.isprintable() or c == "\t") for line in lines)
+    while "--" in clean:
+        clean = clean.replace("--", "- -")
+    block = f"<!--\n{clean}\n-->\n"
+    if text.startswith("<?xml"):
+        head, end, rest = text.partition("?>")
+        return f"{head}{end}\n{block}{rest.lstrip()}"
+    return block + text

@@ -1,0 +1,128 @@
+"""What pydantic found wrong with a robot file, said in the file's own terms: the place, the fault, the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from spacearm.errors import ModelError, did_you_mean
+from spacearm.model.toml_schema import RobotFile
+
+#: Endings by which other formats and data sheets mark a unit.
+UNIT_ENDINGS = ("degree", "degrees", "deg", "rad", "mm", "cm", "m", "g", "kg", "kgmm2", "kgm2", "gmm2", "n", "nm")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the file: a path such as ``joint[2]`` and, if known, the name of what stands there."""
+
+    path: str
+    name: str = ""
+
+    def key(self, key: str) -> Place:
+        return Place(f"{self.path}.{key}", self.name)
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.name!r})" if self.name else self.path
+
+
+@contextmanager
+def located(place: Place) -> Iterator[None]:
+    """Gives every :class:`ModelError` raised inside this place, unless it already has one."""
+    try:
+        yield
+    except ModelError as error:
+        if not error.place:
+            error.place = str(place)
+        raise
+
+
+def schema_error(error: ValidationError, data: Mapping[str, Any]) -> ModelError:
+    """The first fault as a :class:`ModelError`; unknown keys first, since they explain keys that are missing."""
+    faults = error.errors(include_url=False)
+    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+    loc = tuple(first["loc"])
+    message, hint = _say(first, loc)
+    if len(faults) > 1:
+        hint = f"{hint}; {len(faults) - 1} more after this" if hint else f"{len(faults) - 1} more after this"
+    return ModelError(message, place=str(_place(loc, data)), hint=hint)
+
+
+def _say(fault: ErrorDetails, loc: Sequence[int | str]) -> tuple[str, str]:
+    context = fault.get("ctx", {})
+    kind, key = fault["type"], str(loc[-1]) if loc else ""
+    if kind == "extra_forbidden":
+        return f"unknown key {key!r}", suggestion(key, _known_keys(loc))
+    if kind == "missing":
+        return f"{key!r} is missing", ""
+    if kind == "literal_error":
+        return f"value is {fault['input']!r}", f"expected {context['expected']}"
+    if kind == "string_type":
+        return f"{_shown(fault['input'])} is not text", "expected text in quotes"
+    if kind == "list_type":
+        return f"{_shown(fault['input'])} is not a list", _table_hint(key, len(loc))
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        return f"{_shown(fault['input'])} is not a table", "expected { key = value, ... }"
+    if kind == "too_short":
+        return f"there is no {key!r}", "expected at least one"
+    if kind == "spacearm":
+        return context["message"], context["hint"]
+    return fault["msg"], ""
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _table_hint(key: str, depth: int) -> str:
+    return f"expected [[{key}]] in double brackets" if depth == 1 else "expected a list in brackets"
+
+
+def suggestion(key: str, known: Iterable[str]) -> str:
+    """What an unknown key may have meant, and the unit to use if it carried one."""
+    words = sorted(known)
+    stem, _, ending = key.lower().rpartition("_")
+    if stem and ending in UNIT_ENDINGS:
+        if ending.startswith("deg") and f"{stem}_deg" in words:
+            return f"did you mean '{stem}_deg'?"
+        if stem in words:
+            return f"did you mean {stem!r}? values are in SI units (kg, m, s, N, rad)"
+    return did_you_mean(key, words)
+
+
+def _known_keys(loc: Sequence[int | str]) -> list[str]:
+    table: type[BaseModel] = RobotFile
+    for part in loc[:-1]:
+        if isinstance(part, str) and part in table.model_fields:
+            table = _table_in(table.model_fields[part].annotation) or table
+    return list(table.model_fields)
+
+
+def _table_in(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _table_in(part)) is not None), None)
+
+
+def _place(loc: Sequence[int | str], data: Mapping[str, Any]) -> Place:
+    """``joint[2].axis ('elbow')``: indices count from 0; the name is that of the innermost named table."""
+    path, name, node = "", "", data
+    for index, part in enumerate(loc):
+        if isinstance(part, int):
+            if index == 1 and loc[0] == "dh" and isinstance(data.get("dh"), dict):
+                continue  # a single [dh] was made a list of one
+            path += f"[{part}]"
+            node = node[part] if isinstance(node, list) and part < len(node) else {}
+        else:
+            path += f".{part}" if path else part
+            node = node.get(part, {}) if isinstance(node, dict) else {}
+        if isinstance(node, dict):
+            given = node.get("name", node.get("joint") if path.startswith("dh") else None)
+            name = given if isinstance(given, str) and index < len(loc) - 1 else name
+    return Place(path or "file", name)

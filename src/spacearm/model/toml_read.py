@@ -1,0 +1,266 @@
+"""From the text of a robot file to a :class:`~spacearm.model.Robot`.
+
+Anything wrong with the file is a :class:`~spacearm.errors.ModelError` that names the file, the place and the remedy.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from spacearm.errors import ModelError
+from spacearm.model.dh import dh_links
+from spacearm.model.parts import (
+    Array,
+    Body,
+    Coupling,
+    Frame,
+    Inertia,
+    Joint,
+    Pose,
+    Rotor,
+    Spring,
+    Thruster,
+    unit_vector,
+)
+from spacearm.model.robot import Robot
+from spacearm.model.toml_errors import Place, located, schema_error
+from spacearm.model.toml_schema import DhTable, JointKeys, JointTable, Origin, RobotFile
+from spacearm.model.toml_values import (
+    LARGEST_ANGLE,
+    coupling_of,
+    dh_row,
+    doubt_angle,
+    friction_of,
+    inertia_of,
+    limits_of,
+    pose_of,
+    rest_of,
+)
+
+#: A robot file is text written by people or by :func:`spacearm.save`; one larger than this (bytes) is a mistake.
+LARGEST_FILE = 16 * 2**20
+#: A robot with more joints than this is a mistake too; the compiled engine is meant for some tens.
+MOST_JOINTS = 2000
+
+
+def read_toml(path: str | Path) -> Robot:
+    """The robot in a TOML file."""
+    path = Path(path)
+    try:
+        return robot_from_toml(read_text(path))
+    except ModelError as error:
+        raise error.in_file(path) from error.__cause__
+
+
+def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
+    """The text of a plain UTF-8 file of at most ``largest`` bytes."""
+    try:
+        if path.is_dir():
+            raise ModelError("is a folder", hint="expected a robot file")
+        if not path.exists():
+            raise ModelError("there is no such file")
+        if not path.is_file():
+            raise ModelError("is not a plain file")
+        with path.open("rb") as file:
+            data = file.read(largest + 1)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > largest:
+        raise ModelError(f"is larger than {largest // 2**20} MB", hint="expected a robot file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"byte {error.start} is not UTF-8 text", hint="expected a text file in UTF-8") from error
+
+
+def robot_from_toml(text: str) -> Robot:
+    """The robot that this TOML text describes."""
+    data = _parse(text)
+    try:
+        file = RobotFile.model_validate(data)
+    except ValidationError as error:
+        raise schema_error(error, data) from None
+    return _Builder(file).robot()
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if not text.strip():
+        raise ModelError("file is empty", hint="expected [robot] and [[body]] tables")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, _, position = str(error).partition(" (at ")
+        raise ModelError(f"is not TOML: {message}", place=position.rstrip(")")) from None
+    except RecursionError:
+        raise ModelError("is not TOML: nested too deeply") from None
+    except ValueError as error:  # integers of thousands of digits
+        raise ModelError(f"is not TOML: {error}") from None
+
+
+class _Builder:
+    """Collects the parts. ``frames`` holds, for bodies of a standard DH table, the table's link frame in the body's own
+    frame: all that the file places on such a body is given in the link frame."""
+
+    def __init__(self, file: RobotFile) -> None:
+        self.file = file
+        self.bodies: list[Body] = []
+        self.joints: list[Joint] = []
+        self.couplings: list[Coupling] = []
+        self.frames: dict[str, Pose] = {}
+        #: for each joint, the position in a posture of the file from which it takes its value
+        self.sources: list[int] = []
+        self.entries = 0
+
+    def robot(self) -> Robot:
+        file = self.file
+        count = len(file.joint) + sum(len(table.row) for table in file.dh)
+        if count > MOST_JOINTS:
+            raise ModelError(f"there are {count} joints", place="joint", hint=f"expected at most {MOST_JOINTS}")
+        for index, body in enumerate(file.body):
+            self.bodies.append(Body(body.name, inertia_of(body, Place(f"body[{index}]", body.name))))
+        for index, dh in enumerate(file.dh):
+            self.add_dh(dh, Place("dh" if len(file.dh) == 1 else f"dh[{index}]"))
+        for index, joint in enumerate(file.joint):
+            self.add_joint(joint, Place(f"joint[{index}]", joint.name))
+        frames = [
+            Frame(frame.name, frame.body, self.on(frame.body, frame.origin, Place(f"frame[{index}]", frame.name)))
+            for index, frame in enumerate(file.frame)
+        ]
+        self.couplings += [
+            coupling_of(coupling, self.joints, Place(f"coupling[{index}]", coupling.name))
+            for index, coupling in enumerate(file.coupling)
+        ]
+        robot = Robot(
+            file.robot.name,
+            tuple(self.bodies),
+            tuple(self.joints),
+            tuple(frames),
+            tuple(self.thrusters()),
+            tuple(self.couplings),
+            self.postures(),
+        )
+        if file.robot.base is not None and robot.bodies[0].name != file.robot.base:
+            raise ModelError(
+                f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
+            )
+        return robot
+
+    def on(self, body: str, origin: Origin, place: Place) -> Pose:
+        """A pose that the file gives on this body, in the body's own frame."""
+        pose = pose_of(origin, place.key("origin"))
+        return self.frames[body] @ pose if body in self.frames else pose
+
+    def add_joint(self, table: JointTable, place: Place) -> None:
+        placement = self.on(table.parent, table.origin, place)
+        with located(place.key("axis")):
+            axis = unit_vector(table.axis, "axis")
+        self.add(table, place, name=table.name, parent=table.parent, child=table.child, placement=placement, axis=axis)
+
+    def add_dh(self, table: DhTable, place: Place) -> None:
+        rows = [dh_row(row, place.key(f"row[{index}]")) for index, row in enumerate(table.row)]
+        links = dh_links(rows, table.convention, self.on(table.base, table.origin, place))
+        parent = table.base
+        for index, (row, link) in enumerate(zip(table.row, links, strict=True)):
+            here = Place(f"{place.path}.row[{index}]", row.joint)
+            self.bodies.append(Body(row.body, inertia_of(row, here, link.link_frame)))
+            if table.convention == "standard":
+                self.frames[row.body] = link.link_frame
+            axis = np.array([0.0, 0.0, 1.0])
+            self.add(row, here, name=row.joint, parent=parent, child=row.body, placement=link.placement, axis=axis)
+            parent = row.body
+
+    def add(
+        self, keys: JointKeys, place: Place, *, name: str, parent: str, child: str, placement: Pose, axis: Array
+    ) -> None:
+        """One joint; with a transmission, its motor as well."""
+        turns = keys.kind == "revolute"
+        spring, rotor, motor = None, None, keys.transmission
+        if keys.spring is not None:
+            with located(place.key("spring")):
+                spring = Spring(keys.spring.stiffness, rest_of(keys.spring, turns, place.key("spring")))
+        if keys.rotor is not None:
+            with located(place.key("rotor")):
+                rotor = Rotor(keys.rotor.inertia, keys.rotor.ratio)
+        limits = limits_of(keys.limits, turns, place.key("limits"))
+        friction = friction_of(keys.friction, place.key("friction"))
+        with located(place):
+            link_rotor = None if motor is not None else rotor
+            joint = Joint(
+                name, keys.kind, parent, child, placement, axis, spring, keys.damping, friction, limits, link_rotor
+            )
+        self.joints.append(joint)
+        self.sources.append(self.entries)
+        if motor is not None:
+            here = place.key("transmission")
+            if rotor is None:
+                raise ModelError("a transmission needs a rotor", place=str(here), hint="give the joint a 'rotor' table")
+            motor_name = f"{name}.motor"
+            motor_friction = friction_of(motor.motor_friction, here.key("motor_friction"))
+            with located(here):
+                self.joints.append(
+                    Joint(
+                        motor_name,
+                        keys.kind,
+                        parent,
+                        motor_name,
+                        placement,
+                        axis,
+                        damping=motor.motor_damping,
+                        friction=motor_friction,
+                        rotor=rotor,
+                    )
+                )
+                rest = rest_of(motor, turns, here)
+                self.couplings.append(
+                    Coupling(f"{name}.transmission", name, motor_name, motor.stiffness, motor.damping, 1.0, rest)
+                )
+            self.bodies.append(Body(motor_name, Inertia.massless()))
+            self.sources.append(self.entries)
+        self.entries += 1
+
+    def thrusters(self) -> list[Thruster]:
+        result = []
+        for index, table in enumerate(self.file.thruster):
+            place = Place(f"thruster[{index}]", table.name)
+            frame = self.frames.get(table.body, Pose())
+            with located(place.key("direction")):
+                direction = unit_vector(table.direction, "direction")
+            if table.body in self.frames:
+                direction = frame.rotation @ direction
+            with located(place):
+                position = frame.rotation @ np.array(table.position) + frame.translation
+                result.append(Thruster(table.name, table.body, position, direction, table.force))
+        return result
+
+    def postures(self) -> dict[str, Array]:
+        result: dict[str, Array] = {}
+        for section, table in (("postures", self.file.postures), ("postures_deg", self.file.postures_deg)):
+            for name, values in table.items():
+                place = Place(f"{section}.{name}")
+                if name in result:
+                    raise ModelError("this posture is given twice", place=str(place))
+                result[name] = self.posture(values, section == "postures_deg", place)
+        return result
+
+    def posture(self, values: list[float], degrees: bool, place: Place) -> Array:
+        n = len(self.joints)
+        if len(values) == n:
+            array = np.array(values)
+        elif len(values) == self.entries:  # a motor starts where its link does
+            array = np.array([values[source] for source in self.sources])
+        else:
+            both = f"{self.entries} numbers, one for each joint" + (
+                f", or {n} with the motors" if n > self.entries else ""
+            )
+            raise ModelError(f"list has length {len(values)}", place=str(place), hint=f"expected {both}")
+        turns = np.array([joint.kind == "revolute" for joint in self.joints], dtype=bool)
+        if degrees:
+            return np.where(turns, np.deg2rad(array), array)
+        if np.any(np.abs(array[turns]) > LARGEST_ANGLE):
+            doubt_angle(float(np.abs(array[turns]).max()), place, "postures_deg")
+        return array

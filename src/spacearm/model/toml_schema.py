@@ -1,0 +1,212 @@
+"""The tables and keys of a robot file, as pydantic models: shapes and types only.
+
+What the keys mean is in ``docs/robot-file.md``; :mod:`spacearm.model.toml_read` gives them that meaning. Unknown keys
+are errors. Numbers are finite (limits may be infinite), a string or a boolean is never taken for a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic_core import PydanticCustomError
+
+
+def _fail(message: str, hint: str = "") -> PydanticCustomError:
+    # literal braces would be read as a template, so the texts travel as context
+    return PydanticCustomError("spacearm", "{message}", {"message": message, "hint": hint})
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _any_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _fail(f"{_shown(value)} is not a number", "expected a number without quotes")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _fail("number is too large") from None
+    if math.isnan(number):
+        raise _fail("value is nan", "expected a number")
+    return number
+
+
+def _finite_number(value: object) -> float:
+    number = _any_number(value)
+    if math.isinf(number):
+        raise _fail(f"value is {number}", "expected a finite number")
+    return number
+
+
+def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
+    expected = f"expected {' or '.join(map(str, lengths))} {what} in brackets"
+
+    def check(value: object) -> object:
+        if not isinstance(value, list):
+            raise _fail(f"{_shown(value)} is not a list", expected)
+        if len(value) not in lengths:
+            raise _fail(f"list has length {len(value)}", expected)
+        return value
+
+    return check
+
+
+Name = Annotated[str, Strict()]
+Number = Annotated[float, BeforeValidator(_finite_number)]
+Limit = Annotated[float, BeforeValidator(_any_number)]
+Vector3 = Annotated[list[Number], BeforeValidator(_count(3))]
+Vector4 = Annotated[list[Number], BeforeValidator(_count(4))]
+Matrix3 = Annotated[list[Vector3], BeforeValidator(_count(3, what="rows"))]
+Moments = Annotated[list[Number], BeforeValidator(_count(3, 6))]
+Kind = Literal["revolute", "prismatic"]
+
+
+class Table(BaseModel):
+    """A table of the file; keys that it does not know are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RobotTable(Table):
+    name: Name
+    base: Name | None = None
+
+
+class Turn(Table):
+    """A rotation, in one of its forms."""
+
+    rpy: Vector3 | None = None
+    rpy_deg: Vector3 | None = None
+    quaternion: Vector4 | None = None
+    rotation: Matrix3 | None = None
+
+
+class Origin(Turn):
+    xyz: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
+class InertialKeys(Table):
+    mass: Number
+    com: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    inertia: Moments | None = None
+    inertia_about: Literal["com", "origin"] = "com"
+    inertia_axes: Turn | None = None
+
+
+class SpringTable(Table):
+    stiffness: Number
+    rest: Number | None = None
+    rest_deg: Number | None = None
+
+
+class FrictionTable(Table):
+    coulomb: Number
+    static: Number | None = None
+
+
+class LimitsTable(Table):
+    lower: Limit | None = None
+    lower_deg: Limit | None = None
+    upper: Limit | None = None
+    upper_deg: Limit | None = None
+    velocity: Limit | None = None
+    velocity_deg: Limit | None = None
+    effort: Limit | None = None
+
+
+class RotorTable(Table):
+    inertia: Number
+    ratio: Number = 1.0
+
+
+class TransmissionTable(SpringTable):
+    damping: Number = 0.0
+    motor_damping: Number = 0.0
+    motor_friction: FrictionTable | None = None
+
+
+class JointKeys(Table):
+    kind: Kind = "revolute"
+    spring: SpringTable | None = None
+    damping: Number = 0.0
+    friction: FrictionTable | None = None
+    limits: LimitsTable | None = None
+    rotor: RotorTable | None = None
+    transmission: TransmissionTable | None = None
+
+
+class BodyTable(InertialKeys):
+    name: Name
+
+
+class JointTable(JointKeys):
+    name: Name
+    kind: Kind
+    parent: Name
+    child: Name
+    origin: Origin = Field(default_factory=Origin)
+    axis: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 1.0])
+
+
+class DhRowTable(InertialKeys, JointKeys):
+    joint: Name
+    body: Name
+    a: Number = 0.0
+    alpha: Number | None = None
+    alpha_deg: Number | None = None
+    d: Number = 0.0
+    theta: Number | None = None
+    theta_deg: Number | None = None
+
+
+class DhTable(Table):
+    convention: Literal["craig", "standard"]
+    base: Name
+    origin: Origin = Field(default_factory=Origin)
+    row: list[DhRowTable] = Field(min_length=1)
+
+
+class FrameTable(Table):
+    name: Name
+    body: Name
+    origin: Origin = Field(default_factory=Origin)
+
+
+class ThrusterTable(Table):
+    name: Name
+    body: Name
+    position: Vector3
+    direction: Vector3
+    force: Number
+
+
+class CouplingTable(SpringTable):
+    name: Name
+    first: Name
+    second: Name
+    damping: Number = 0.0
+    ratio: Number = 1.0
+
+
+def _one_or_more(value: object) -> object:
+    return [value] if isinstance(value, dict) else value
+
+
+class RobotFile(Table):
+    """The whole file."""
+
+    robot: RobotTable
+    body: list[BodyTable] = Field(min_length=1)
+    joint: list[JointTable] = Field(default_factory=list)
+    dh: Annotated[list[DhTable], BeforeValidator(_one_or_more)] = Field(default_factory=list)
+    frame: list[FrameTable] = Field(default_factory=list)
+    thruster: list[ThrusterTable] = Field(default_factory=list)
+    coupling: list[CouplingTable] = Field(default_factory=list)
+    postures: dict[str, list[Number]] = Field(default_factory=dict)
+    postures_deg: dict[str, list[Number]] = Field(default_factory=dict)
+    provenance: dict[str, Any] = Field(default_factory=dict)

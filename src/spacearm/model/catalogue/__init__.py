@@ -1,0 +1,36 @@
+"""The papers' robots as data files. Each file says where its numbers come from and what was corrected."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from spacearm.errors import ModelError, did_you_mean
+from spacearm.model.robot import Robot
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Names of the robots in the catalogue."""
+    files = (entry.name for entry in resources.files(__name__).iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
+
+
+def text(name: str) -> str:
+    """The robot file of this catalogue entry, with its comments on sources and corrections."""
+    if name not in names():
+        raise ModelError(f"the catalogue has no robot {name!r}", hint=did_you_mean(name, names()))
+    return resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+
+
+@cache
+def load(name: str) -> Robot:
+    """The catalogue's robot of this name."""
+    from spacearm.model.toml_read import robot_from_toml
+
+    try:
+        return robot_from_toml(text(name))
+    except ModelError as error:
+        if name in names():
+            raise error.in_file(f"{name}.toml") from None
+        raise

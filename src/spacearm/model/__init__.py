@@ -1,5 +1,6 @@
 """What is there: the robot, its parts, its files, and the catalogue of the papers' robots."""
 
+from spacearm.model.files import load, save
 from spacearm.model.parts import (
     Body,
     Coupling,
@@ -28,4 +29,6 @@ __all__ = [
     "Rotor",
     "Spring",
     "Thruster",
+    "load",
+    "save",
 ]

@@ -1,0 +1,410 @@
+"""DOP853: the explicit Runge-Kutta pair of order 8 with errors of orders 5 and 3 and a dense output of order 7.
+
+Coefficients: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd edition, Springer
+1993, Sec. II.5 and II.6 (the method is J. R. Dormand's and P. J. Prince's, error estimate and dense output Hairer's).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from spacearm.engine.loops import compiled
+
+from spacearm.engine.plant import Plant, Work, rates
+from spacearm.engine.signals import Signals
+from spacearm.model.parts import Array
+
+C = np.array(
+    (
+        0.0,
+        0.05260015195876773,
+        0.0789002279381516,
+        0.1183503419072274,
+        0.2816496580927726,
+        0.3333333333333333,
+        0.25,
+        0.3076923076923077,
+        0.6512820512820513,
+        0.6,
+        0.8571428571428571,
+        1.0,
+        1.0,
+        0.1,
+        0.2,
+        0.7777777777777778,
+    )
+)
+_A_ROWS: tuple[tuple[float, ...], ...] = (
+    (),
+    (0.05260015195876773,),
+    (0.0197250569845379, 0.0591751709536137),
+    (0.02958758547680685, 0.0, 0.08876275643042054),
+    (0.2413651341592667, 0.0, -0.8845494793282861, 0.924834003261792),
+    (0.037037037037037035, 0.0, 0.0, 0.17082860872947386, 0.12546768756682242),
+    (0.037109375, 0.0, 0.0, 0.17025221101954405, 0.06021653898045596, -0.017578125),
+    (
+        0.03709200011850479,
+        0.0,
+        0.0,
+        0.17038392571223998,
+        0.10726203044637328,
+        -0.015319437748624402,
+        0.008273789163814023,
+    ),
+    (
+        0.6241109587160757,
+        0.0,
+        0.0,
+        -3.3608926294469414,
+        -0.868219346841726,
+        27.59209969944671,
+        20.154067550477894,
+        -43.48988418106996,
+    ),
+    (
+        0.47766253643826434,
+        0.0,
+        0.0,
+        -2.4881146199716677,
+        -0.590290826836843,
+        21.230051448181193,
+        15.279233632882423,
+        -33.28821096898486,
+        -0.020331201708508627,
+    ),
+    (
+        -0.9371424300859873,
+        0.0,
+        0.0,
+        5.186372428844064,
+        1.0914373489967295,
+        -8.149787010746927,
+        -18.52006565999696,
+        22.739487099350505,
+        2.4936055526796523,
+        -3.0467644718982196,
+    ),
+    (
+        2.273310147516538,
+        0.0,
+        0.0,
+        -10.53449546673725,
+        -2.0008720582248625,
+        -17.9589318631188,
+        27.94888452941996,
+        -2.8589982771350235,
+        -8.87285693353063,
+        12.360567175794303,
+        0.6433927460157636,
+    ),
+    (
+        0.054293734116568765,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        4.450312892752409,
+        1.8915178993145003,
+        -5.801203960010585,
+        0.3111643669578199,
+        -0.1521609496625161,
+        0.20136540080403034,
+        0.04471061572777259,
+    ),
+    (
+        0.056167502283047954,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.25350021021662483,
+        -0.2462390374708025,
+        -0.12419142326381637,
+        0.15329179827876568,
+        0.00820105229563469,
+        0.007567897660545699,
+        -0.008298,
+    ),
+    (
+        0.03183464816350214,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.028300909672366776,
+        0.053541988307438566,
+        -0.05492374857139099,
+        0.0,
+        0.0,
+        -0.00010834732869724932,
+        0.0003825710908356584,
+        -0.00034046500868740456,
+        0.1413124436746325,
+    ),
+    (
+        -0.42889630158379194,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        -4.697621415361164,
+        7.683421196062599,
+        4.06898981839711,
+        0.3567271874552811,
+        0.0,
+        0.0,
+        0.0,
+        -0.0013990241651590145,
+        2.9475147891527724,
+        -9.15095847217987,
+    ),
+)
+B = np.array(
+    (
+        0.054293734116568765,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        4.450312892752409,
+        1.8915178993145003,
+        -5.801203960010585,
+        0.3111643669578199,
+        -0.1521609496625161,
+        0.20136540080403034,
+        0.04471061572777259,
+    )
+)
+E3 = np.array(
+    (
+        -0.18980075407240762,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        4.450312892752409,
+        1.8915178993145003,
+        -5.801203960010585,
+        -0.4226823213237919,
+        -0.1521609496625161,
+        0.20136540080403034,
+        0.02265179219836082,
+    )
+)
+E5 = np.array(
+    (
+        0.01312004499419488,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        -1.2251564463762044,
+        -0.4957589496572502,
+        1.6643771824549864,
+        -0.35032884874997366,
+        0.3341791187130175,
+        0.08192320648511571,
+        -0.022355307863886294,
+    )
+)
+D = np.array(
+    (
+        (
+            -8.428938276109013,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.5667149535193777,
+            -3.0689499459498917,
+            2.38466765651207,
+            2.117034582445028,
+            -0.871391583777973,
+            2.2404374302607883,
+            0.6315787787694688,
+            -0.08899033645133331,
+            18.148505520854727,
+            -9.194632392478356,
+            -4.436036387594894,
+        ),
+        (
+            10.427508642579134,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            242.28349177525817,
+            165.20045171727028,
+            -374.5467547226902,
+            -22.113666853125306,
+            7.733432668472264,
+            -30.674084731089398,
+            -9.332130526430229,
+            15.697238121770845,
+            -31.139403219565178,
+            -9.35292435884448,
+            35.81684148639408,
+        ),
+        (
+            19.985053242002433,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            -387.0373087493518,
+            -189.17813819516758,
+            527.8081592054236,
+            -11.57390253995963,
+            6.8812326946963,
+            -1.0006050966910838,
+            0.7777137798053443,
+            -2.778205752353508,
+            -60.19669523126412,
+            84.32040550667716,
+            11.99229113618279,
+        ),
+        (
+            -25.69393346270375,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            -154.18974869023643,
+            -231.5293791760455,
+            357.6391179106141,
+            93.40532418362432,
+            -37.45832313645163,
+            104.0996495089623,
+            29.8402934266605,
+            -43.53345659001114,
+            96.32455395918828,
+            -39.17726167561544,
+            -149.72683625798564,
+        ),
+    )
+)
+A = np.zeros((16, 16))
+for _row, _values in enumerate(_A_ROWS):
+    A[_row, : len(_values)] = _values
+
+
+@compiled
+def _combine(y: Array, h: float, weights: Array, k: Array, stages: int, result: Array) -> None:
+    """``result = y + h * weights[:stages] @ k[:stages]``."""
+    size = y.size
+    for i in range(size):
+        result[i] = 0.0
+    for stage in range(stages):
+        weight = weights[stage]
+        if weight != 0.0:
+            for i in range(size):
+                result[i] += weight * k[stage, i]
+    for i in range(size):
+        result[i] = y[i] + h * result[i]
+
+
+@compiled
+def dop853_step(plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work, result: Array) -> None:
+    """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
+    k = work.k
+    for stage in range(1, 12):
+        _combine(work.y, h, A[stage], k, stage, work.y_try)
+        rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
+    _combine(work.y, h, B, k, 12, result)
+
+
+@compiled
+def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: Array) -> float:
+    """Error of the last step against its tolerance: at most 1 is good."""
+    size = y.size
+    sum5 = 0.0
+    sum3 = 0.0
+    for i in range(size):
+        e5 = 0.0
+        e3 = 0.0
+        for stage in range(12):
+            e5 += E5[stage] * k[stage, i]
+            e3 += E3[stage] * k[stage, i]
+        scale = atol[i] + rtol * max(abs(y[i]), abs(y_new[i]))
+        sum5 += (e5 / scale) ** 2
+        sum3 += (e3 / scale) ** 2
+    if sum5 == 0.0 and sum3 == 0.0:
+        return 0.0
+    return float(abs(h) * sum5 / np.sqrt((sum5 + 0.01 * sum3) * size))
+
+
+@compiled
+def hermite_dense(h: float, work: Work) -> None:
+    """Cubic interpolant of the step from ``work.y`` to ``work.y_new`` with rates ``k[0]`` and ``k[12]``."""
+    k, dense = work.k, work.dense
+    for i in range(work.y.size):
+        rise = work.y_new[i] - work.y[i]
+        dense[0, i] = rise
+        dense[1, i] = h * k[0, i] - rise
+        dense[2, i] = 2.0 * rise - h * (k[12, i] + k[0, i])
+        for row in range(3, 7):
+            dense[row, i] = 0.0
+
+
+@compiled
+def dop853_dense(plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work) -> None:
+    """Interpolant of order 7 of the last step; needs its 12 stages and the rate at its end in ``k[12]``."""
+    k, dense = work.k, work.dense
+    for stage in range(13, 16):
+        _combine(work.y, h, A[stage], k, stage, work.y_try)
+        rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
+    hermite_dense(h, work)
+    size = work.y.size
+    for row in range(4):
+        for stage in range(16):
+            weight = h * D[row, stage]
+            if weight != 0.0:
+                for i in range(size):
+                    dense[3 + row, i] += weight * k[stage, i]
+
+
+@compiled
+def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
+    """State at the fraction ``theta`` of the last step."""
+    other = 1.0 - theta
+    for i in range(y.size):
+        value = dense[6, i] * theta
+        value = (value + dense[5, i]) * other
+        value = (value + dense[4, i]) * theta
+        value = (value + dense[3, i]) * other
+        value = (value + dense[2, i]) * theta
+        value = (value + dense[1, i]) * other
+        value = (value + dense[0, i]) * theta
+        result[i] = y[i] + value
+
+
+@compiled
+def first_step(
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    rtol: float,
+    atol: Array,
+    work: Work,
+) -> float:
+    """A step to begin with (Hairer, Norsett, Wanner, Sec. II.4); needs ``work.k[0]``."""
+    y, k = work.y, work.k
+    size = y.size
+    d0 = 0.0
+    d1 = 0.0
+    for i in range(size):
+        scale = atol[i] + rtol * abs(y[i])
+        d0 += (y[i] / scale) ** 2
+        d1 += (k[0, i] / scale) ** 2
+    h0 = 1e-6 if d0 <= 1e-10 or d1 <= 1e-10 else 0.01 * np.sqrt(d0 / d1)
+    for i in range(size):
+        work.y_try[i] = y[i] + h0 * k[0, i]
+    rates(plant, signals, piece, t + h0, work.y_try, work, work.dy)
+    d2 = 0.0
+    for i in range(size):
+        scale = atol[i] + rtol * abs(y[i])
+        d2 += ((work.dy[i] - k[0, i]) / scale) ** 2
+    steep = max(np.sqrt(d1 / size), np.sqrt(d2 / size) / h0)
+    h1 = max(1e-6, h0 * 1e-3) if steep <= 1e-15 else (0.01 / steep) ** 0.125
+    return float(min(100.0 * h0, h1))

@@ -1,0 +1,295 @@
+"""Events: when a friction state, a state component or a user's function changes sign.
+
+Sign changes are looked for on the dense output at several points of each step, and where a function comes near zero
+between them; the instant is then found by real steps of trial length from the step's start, so that it is as accurate
+as the method and not as its interpolant.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spacearm.engine.call import call_kernel
+from spacearm.engine.dop853 import dense_value, dop853_step
+from spacearm.engine.friction import SLACK, Contact
+from spacearm.engine.loops import compiled
+from spacearm.engine.plant import Plant, Work, project, rates
+from spacearm.engine.rk4 import rk4_step
+from spacearm.engine.signals import Signals
+from spacearm.model.parts import Array
+
+#: Points of a step at which signs are looked at: Chebyshev, denser at the ends.
+NODES = 0.5 * (1.0 - np.cos(np.pi * np.arange(9) / 8.0))
+#: Width, in seconds, to which the instant of an event is bracketed (and a few units in the last place of the time).
+TIME_TOLERANCE = 1e-13
+
+
+class Events(NamedTuple):
+    """What is watched besides friction. Components come first, then the outputs of the event kernel."""
+
+    component: Any  # (c,) int64, index in y
+    value: Array  # (c,) the level that is crossed
+    address: int  # event kernel: in (state, time), out g; 0 for none
+    direction: Any  # (c + g,) int64: +1 rising, -1 falling, 0 both
+    terminal: Any  # (c + g,) bool: ends the phase
+    inp: Array  # (nx + 1,)
+    out: Array  # (g,)
+    offset: float  # time of the phase's start, s
+    nodes: Array  # (9, f + c + g): values at the points of the step
+    sign: Any  # (f + c + g,) int64: sign at the step's start
+
+
+@compiled
+def gauge(
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    y: Array,
+    contact: Contact,
+    events: Events,
+    work: Work,
+    g: Array,
+) -> None:
+    """Values of all event functions. Friction: what is left of holding force, or the speed in the slip's direction."""
+    count = contact.dof.size
+    for i in range(count):
+        if contact.status[i] == 0:
+            rates(plant, signals, piece, t, y, work, work.dy)
+            break
+    for i in range(count):
+        j = contact.dof[i]
+        if contact.status[i] == 0:
+            g[i] = contact.static[i] * (1.0 + SLACK) - abs(work.out[plant.reaction + j])
+        else:
+            g[i] = contact.status[i] * y[plant.nx - plant.nv + j]
+    for i in range(events.component.size):
+        g[count + i] = y[events.component[i]] - events.value[i]
+    count += events.component.size
+    if events.out.size > 0:
+        for i in range(plant.nx):
+            events.inp[i] = y[i]
+        events.inp[plant.nx] = events.offset + t
+        call_kernel(events.address, events.inp, events.out)
+        for i in range(events.out.size):
+            g[count + i] = events.out[i]
+
+
+@compiled
+def crossed(before: int, value: float, direction: int) -> bool:
+    """Whether a function that had the sign ``before`` has gone through zero in the direction watched."""
+    return (before > 0 and value < 0.0 and direction <= 0) or (before < 0 and value > 0.0 and direction >= 0)
+
+
+@compiled
+def watched(contact: Contact, events: Events, i: int) -> int:
+    """The direction in which function ``i`` is watched; friction is spent when it falls."""
+    count = contact.dof.size
+    return -1 if i < count else events.direction[i - count]
+
+
+@compiled
+def start_signs(
+    plant: Plant, signals: Signals, piece: int, t: float, contact: Contact, events: Events, work: Work
+) -> None:
+    """Signs at the start of a smooth stretch. Friction counts as not spent; elsewhere zero is no sign yet."""
+    g = events.nodes[0]
+    gauge(plant, signals, piece, t, work.y, contact, events, work, g)
+    for i in range(g.size):
+        if i < contact.dof.size:
+            events.sign[i] = 1
+        else:
+            events.sign[i] = 1 if g[i] > 0.0 else (-1 if g[i] < 0.0 else 0)
+
+
+@compiled
+def _at(
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    h: float,
+    theta: float,
+    contact: Contact,
+    events: Events,
+    work: Work,
+    g: Array,
+) -> None:
+    """Event functions on the interpolant of the last step."""
+    dense_value(theta, work.y, work.dense, work.y_try)
+    project(plant, signals, piece, t + theta * h, work.y_try)
+    gauge(plant, signals, piece, t + theta * h, work.y_try, contact, events, work, g)
+
+
+@compiled
+def _dip(
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    h: float,
+    i: int,
+    k: int,
+    contact: Contact,
+    events: Events,
+    work: Work,
+    g: Array,
+) -> float:
+    """Where function ``i``, nearest to zero at point ``k``, has crossed between its neighbours; -1 if it has not."""
+    sign = 1.0 if events.nodes[k, i] > 0.0 else -1.0
+    low, high = NODES[k - 1], NODES[k + 1]
+    left, middle, right = sign * events.nodes[k - 1, i], sign * events.nodes[k, i], sign * events.nodes[k + 1, i]
+    a, b = NODES[k] - low, high - NODES[k]
+    slope_left, slope_right = (middle - left) / a, (right - middle) / b
+    curvature = (slope_right - slope_left) / (a + b)
+    slope = (slope_left * b + slope_right * a) / (a + b)
+    # The parabola through the three points tells whether it is worth a search.
+    if curvature <= 0.0 or middle - slope * slope / (4.0 * curvature) > 0.5 * middle:
+        return -1.0
+    for _ in range(40):
+        x1 = low + 0.381966 * (high - low)
+        x2 = high - 0.381966 * (high - low)
+        _at(plant, signals, piece, t, h, x1, contact, events, work, g)
+        g1 = sign * g[i]
+        if g1 < 0.0:
+            return x1
+        _at(plant, signals, piece, t, h, x2, contact, events, work, g)
+        g2 = sign * g[i]
+        if g2 < 0.0:
+            return x2
+        if g1 < g2:
+            high = x2
+        else:
+            low = x1
+        if high - low < 1e-7:
+            break
+    return -1.0
+
+
+@compiled
+def scan(
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    h: float,
+    contact: Contact,
+    events: Events,
+    work: Work,
+    g: Array,
+) -> tuple[int, float, float]:
+    """(function, low, high): the first stretch of the step, as fractions, in which a function crosses; or (-1, 0, 0).
+
+    ``work.dense`` holds the step's interpolant. Leaves ``events.sign`` at the step's start.
+    """
+    nodes = events.nodes
+    size = g.size
+    points = NODES.size
+    for k in range(1, points):
+        _at(plant, signals, piece, t, h, NODES[k], contact, events, work, nodes[k])
+    for i in range(size):
+        nodes[0, i] = nodes[0, i] if events.sign[i] * nodes[0, i] >= 0.0 else 0.0
+    for k in range(1, points):
+        for i in range(size):
+            before = events.sign[i]
+            for m in range(1, k):
+                if nodes[m, i] != 0.0:
+                    before = 1 if nodes[m, i] > 0.0 else -1
+            direction = watched(contact, events, i)
+            if crossed(before, nodes[k, i], direction):
+                return i, NODES[k - 1], NODES[k]
+            if k < points - 1 and before * nodes[k, i] > 0.0 and before * direction <= 0:
+                left, middle, right = abs(nodes[k - 1, i]), abs(nodes[k, i]), abs(nodes[k + 1, i])
+                if middle <= left and middle <= right and before * nodes[k + 1, i] > 0.0:
+                    theta = _dip(plant, signals, piece, t, h, i, k, contact, events, work, g)
+                    if theta > 0.0:
+                        return i, NODES[k - 1], theta
+    return -1, 0.0, 0.0
+
+
+@compiled
+def trial(
+    method: int,
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    h: float,
+    contact: Contact,
+    events: Events,
+    work: Work,
+    g: Array,
+) -> None:
+    """A real step of length ``h`` to ``work.y_new`` and the event functions there."""
+    if method == 0:
+        rk4_step(plant, signals, piece, t, h, work, work.y_new)
+    else:
+        dop853_step(plant, signals, piece, t, h, work, work.y_new)
+    project(plant, signals, piece, t + h, work.y_new)
+    gauge(plant, signals, piece, t + h, work.y_new, contact, events, work, g)
+
+
+@compiled
+def locate(
+    method: int,
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    i: int,
+    low: float,
+    high: float,
+    contact: Contact,
+    events: Events,
+    work: Work,
+    g: Array,
+) -> float:
+    """Length of the step after which function ``i`` has just crossed, between ``low`` and ``high``; -1 if it does not.
+
+    Bracketing with inverse quadratic steps: T. R. Chandrupatla, Adv. Eng. Software 28 (1997) 145.
+    """
+    direction = watched(contact, events, i)
+    sign = 1.0 if events.sign[i] > 0 else -1.0
+    if events.sign[i] == 0:
+        sign = -1.0 if direction > 0 else 1.0
+        if direction == 0:
+            trial(method, plant, signals, piece, t, low, contact, events, work, g)
+            sign = 1.0 if g[i] > 0.0 else -1.0
+    trial(method, plant, signals, piece, t, high, contact, events, work, g)
+    f_high = sign * g[i]
+    if not f_high < 0.0:
+        return -1.0
+    f_low = 0.0
+    if low > 0.0:
+        trial(method, plant, signals, piece, t, low, contact, events, work, g)
+        f_low = sign * g[i]
+        if f_low < 0.0:
+            high, f_high, low = low, f_low, 0.0
+    if low == 0.0:
+        f_low = abs(events.nodes[0, i])
+    tolerance = TIME_TOLERANCE + 4e-16 * (abs(t) + abs(events.offset))
+    a, fa, b, fb = high, f_high, low, f_low
+    c, fc = b, fb
+    share = 0.5
+    for _ in range(100):
+        x = a + share * (b - a)
+        trial(method, plant, signals, piece, t, x, contact, events, work, g)
+        fx = sign * g[i]
+        if (fx < 0.0) == (fa < 0.0):
+            c, fc = a, fa
+        else:
+            c, fc, b, fb = b, fb, a, fa
+        a, fa = x, fx
+        width = abs(b - a)
+        if width <= tolerance:
+            break
+        least = 0.5 * tolerance / width
+        xi = (a - b) / (c - b)
+        phi = (fa - fb) / (fc - fb)
+        share = 0.5
+        if phi * phi < xi and (1.0 - phi) * (1.0 - phi) < 1.0 - xi:
+            share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        share = min(1.0 - least, max(least, share))
+    return a if fa < 0.0 else b

@@ -1,0 +1,83 @@
+"""Inputs that change with time: piecewise polynomials on one grid of breaks, evaluated inside the loops.
+
+A loop never searches for the piece: it steps from break to break, so the piece is constant within a step. At a break
+the piece on the right holds (right-continuous); a step that ends at a break still sees the piece on its left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacearm.engine.loops import compiled
+
+from spacearm.model.parts import Array
+
+#: Breaks nearer to each other than this, relative to the span, are one break.
+SAME_BREAK = 4e-16
+
+
+class Signals(NamedTuple):
+    """Polynomials ``sum_d coefficient[d, p, c] * (t - breaks[p])**d`` written to ``inp[target[c]]``."""
+
+    breaks: Array  # (pieces + 1,) s, from the start of the phase to its end
+    coefficient: Array  # (degree + 1, pieces, channels), lowest power first
+    target: Any  # (channels,) int64, index in the kernel's input
+
+
+@compiled
+def fill(signals: Signals, piece: int, t: float, inp: Array) -> None:
+    """Write every channel's value at time ``t`` (s since the phase's start) into the kernel's input."""
+    coefficient = signals.coefficient
+    local = t - signals.breaks[piece]
+    top = coefficient.shape[0] - 1
+    for channel in range(signals.target.size):
+        value = coefficient[top, piece, channel]
+        for power in range(top - 1, -1, -1):
+            value = value * local + coefficient[power, piece, channel]
+        inp[signals.target[channel]] = value
+
+
+def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
+    """One grid for many channels.
+
+    Args:
+        channels: (target, breaks (p + 1,), coefficients (degree + 1, p), lowest power first) for each channel; the
+            first and last piece continue beyond their ends.
+        end: length of the phase, s; the grid runs from 0 to it.
+    """
+    inner = [breaks[1:-1] for _, breaks, _ in channels]
+    candidates = np.unique(np.concatenate([np.array([0.0, end]), *inner])) if inner else np.array([0.0, end])
+    candidates = candidates[(candidates >= 0.0) & (candidates <= end)]
+    grid = [candidates[0]]
+    for time in candidates[1:]:
+        if time - grid[-1] > SAME_BREAK * max(end, 1.0):
+            grid.append(time)
+    if len(grid) == 1:
+        grid.append(end)
+    grid[-1] = end
+    breaks = np.array(grid)
+    pieces = breaks.size - 1
+    degree = max((coefficients.shape[0] for _, _, coefficients in channels), default=1) - 1
+    table = np.zeros((degree + 1, pieces, len(channels)))
+    middle = 0.5 * (breaks[:-1] + breaks[1:])
+    for column, (_, own, coefficients) in enumerate(channels):
+        source = np.clip(np.searchsorted(own, middle, side="right") - 1, 0, own.size - 2)
+        shifted = _taylor_shift(coefficients[:, source], breaks[:-1] - own[source])
+        table[: coefficients.shape[0], :, column] = shifted
+    target = np.array([target for target, _, _ in channels], dtype=np.int64)
+    return Signals(breaks, table, target)
+
+
+def _taylor_shift(coefficients: Array, shift: Array) -> Array:
+    """Coefficients (lowest power first) of ``p(x + shift)`` for each column; repeated synthetic division."""
+    result = np.array(coefficients, dtype=np.float64)
+    top = result.shape[0] - 1
+    moved = shift != 0.0
+    if not moved.any():
+        return result
+    for start in range(top):
+        for power in range(top - 1, start - 1, -1):
+            result[power, moved] += shift[moved] * result[power + 1, moved]
+    return result

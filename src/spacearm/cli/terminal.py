@@ -28,8 +28,12 @@ PIPE_WIDTH = 140
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
+    class PipeAware(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would exit with status 1; see run_app
+
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, highlight=False, soft_wrap=stderr, width=None if stream.isatty() else PIPE_WIDTH)
+    return PipeAware(file=stream, highlight=False, soft_wrap=stderr, width=None if stream.isatty() else PIPE_WIDTH)
 
 
 def show(*things: RenderableType) -> None:

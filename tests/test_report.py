@@ -1,0 +1,237 @@
+"""The folder of a result: what is in it, that it needs no network, and that it appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from spacearm.errors import InputError
+from spacearm.report import publish, write_index, write_result
+from spacearm.report.figures import COLOURS, label, lines, new_figure
+from spacearm.report.page import show
+from spacearm.report.write import Entry
+from spacearm.result import Check, Figure, Result, Row, Verdict
+
+HOSTILE = "</script><script>alert(1)</script> & <b>"
+
+
+def dataset() -> xr.Dataset:
+    time = np.linspace(0.0, 1.0, 5)
+    return xr.Dataset(
+        {
+            "rate": (("time", "joint"), np.arange(10.0).reshape(5, 2), {"units": "rad/s", "long_name": "Joint rate"}),
+            "energy": ("time", time**2, {"units": "J"}),
+        },
+        coords={"time": ("time", time, {"units": "s"}), "joint": ["shoulder", "elbow"]},
+    )
+
+
+def result(**changes: object) -> Result:
+    data = dataset()
+    fields: dict[str, object] = {
+        "study": "demo",
+        "rows": [
+            Row.compare("mass.peak", 3.0, 3.0, unit="kg", source="Sec. 6"),
+            Row("mass.free", float("nan"), "kg", 53.0, "Table III", Verdict.DIFFERS, HOSTILE),
+        ],
+        "certificate": {"momentum": Check(1e-12, 1e-9), "engine": "ours"},
+        "settings": {"step": 1e-3, "nested": {"seed": 7}},
+        "data": data,
+        "figures": [Figure("rates", lines(data, "rate", title=HOSTILE), HOSTILE)],
+        "title": "A demonstration",
+    }
+    return Result(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+class Page(HTMLParser):
+    """Tags with attributes, and the visible text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._inside = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("script", "style"):
+            self.text += data
+
+    def links(self) -> list[str]:
+        return [value for _, attrs in self.tags for key, value in attrs.items() if key in ("href", "src") and value]
+
+
+def test_folder_holds_what_the_contract_names(tmp_path: Path) -> None:
+    page = write_result(result(), tmp_path / "out")
+    assert page == tmp_path / "out" / "index.html"
+    files = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert files == {"results.json", "data.nc", "index.html", "plotly.min.js", "figures/rates.html"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_results_json_is_the_result_and_strict(tmp_path: Path) -> None:
+    write_result(result(), tmp_path / "out")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    text = (tmp_path / "out" / "results.json").read_text(encoding="utf-8")
+    assert json.loads(text, parse_constant=refuse) == result().to_json()
+    assert json.loads(text)["rows"][1]["value"] == "NaN"
+
+
+def test_data_comes_back_with_names_and_units(tmp_path: Path) -> None:
+    write_result(result(), tmp_path / "out")
+    with xr.open_dataset(tmp_path / "out" / "data.nc", engine="h5netcdf") as data:
+        xr.testing.assert_identical(data.load(), dataset())
+
+
+def test_page_shows_everything_and_links_only_to_files_beside_it(tmp_path: Path) -> None:
+    path = write_result(result(), tmp_path / "out")
+    page = Page(path)
+    for expected in ("A demonstration", "mass.peak", "agrees", "Table III", "momentum", "nested.seed", HOSTILE):
+        assert expected in page.text
+    assert page.links()
+    for link in page.links():
+        assert (path.parent / link).is_file(), link
+
+
+def test_figures_stand_alone(tmp_path: Path) -> None:
+    write_result(result(), tmp_path / "out")
+    path = tmp_path / "out" / "figures" / "rates.html"
+    assert Page(path).links() == []
+    assert path.stat().st_size > 1_000_000  # the plotting library is inside
+
+
+def test_hostile_text_cannot_leave_its_place(tmp_path: Path) -> None:
+    text = write_result(result(), tmp_path / "out").read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    (inside,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, flags=re.DOTALL)
+    assert json.loads(inside)["layout"]["title"]["text"] == HOSTILE
+
+
+def test_an_unsound_run_says_so_first(tmp_path: Path) -> None:
+    good = Page(write_result(result(), tmp_path / "good")).text
+    bad = Page(write_result(result(certificate={"energy": Check(1.0, 1e-9)}), tmp_path / "bad")).text
+    assert "This run is not sound" in bad
+    assert bad.index("not sound") < bad.index("mass.peak")
+    assert "not sound" not in good
+    assert "no certificate" in Page(write_result(result(certificate={}), tmp_path / "none")).text
+
+
+def test_without_data_and_figures_neither_is_written(tmp_path: Path) -> None:
+    write_result(result(data=None, figures=()), tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["index.html", "results.json"]
+
+
+def test_the_same_result_gives_the_same_page(tmp_path: Path) -> None:
+    first, second = (write_result(result(), tmp_path / name).read_bytes() for name in "ab")
+    assert first == second
+
+
+def test_nothing_is_left_when_writing_fails(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no place in results"):
+        write_result(result(settings={"z": 1j}), tmp_path / "new" / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_publish_keeps_other_files_and_the_old_ones_on_error(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    (folder / "results.json").write_text("old")
+
+    def fail_halfway() -> None:
+        with publish(folder) as staging:
+            (staging / "results.json").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
+    assert (folder / "results.json").read_text() == "old"
+    with publish(folder) as staging:
+        (staging / "results.json").write_text("new")
+        (staging / "figures").mkdir()
+        (staging / "figures" / "a.html").write_text("a")
+    assert (folder / "results.json").read_text() == "new"
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert (folder / "figures" / "a.html").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_publish_refuses_a_file_and_makes_no_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="is a file, not a folder"), publish(tmp_path / "file"):
+        pass
+    with publish(tmp_path / "empty"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_index_over_several_studies(tmp_path: Path) -> None:
+    done = result()
+    write_result(done, tmp_path / "demo")
+    entries = [
+        Entry("demo", "Title of demo", done, "demo/index.html"),
+        Entry("cai2023", "Ejection", missing="not part of this version"),
+    ]
+    page = Page(write_index(entries, tmp_path))
+    assert page.links() == ["demo/index.html"]
+    for expected in ("Title of demo", "1 agrees", "1 differs", "Ejection", "not run", "not part of this version"):
+        assert expected in page.text
+    studies = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["studies"]
+    assert [(study["study"], study["sound"]) for study in studies] == [("demo", True), ("cai2023", None)]
+
+
+def test_lines_have_labels_units_and_one_curve_for_each_name() -> None:
+    figure = lines(dataset(), "rate")
+    assert [trace.name for trace in figure.data] == ["shoulder", "elbow"]
+    np.testing.assert_array_equal(figure.data[1].y, dataset()["rate"].values[:, 1])
+    assert figure.layout.xaxis.title.text == "time [s]"
+    assert figure.layout.yaxis.title.text == "Joint rate [rad/s]"
+    assert tuple(figure.layout.template.layout.colorway) == COLOURS
+
+
+def test_lines_refuse_unknown_names_and_mixed_units() -> None:
+    with pytest.raises(InputError, match="did you mean 'energy'"):
+        lines(dataset(), "enrgy")
+    with pytest.raises(InputError, match="different units: J, rad/s"):
+        lines(dataset(), ["rate", "energy"])
+
+
+def test_labels() -> None:
+    assert label("Mass", "kg") == "Mass [kg]"
+    assert label("Ratio") == "Ratio"
+    assert new_figure(x="Angle", x_unit="deg").layout.xaxis.title.text == "Angle [deg]"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "\N{EN DASH}"),
+        (True, "yes"),
+        (3.0, "3"),
+        (-0.5, "\N{MINUS SIGN}0.5"),
+        (1.5e-12, "1.5e\N{MINUS SIGN}12"),
+        (np.float64(2.5), "2.5"),
+        (np.array([1.0, 2.0]), "(1, 2)"),
+        (list(range(20)), "20 values"),
+        (float("nan"), "nan"),
+        ("text", "text"),
+    ],
+)
+def test_show(value: object, text: str) -> None:
+    assert show(value) == text

@@ -1,0 +1,142 @@
+"""The results contract: rows, verdicts, certificate, strict JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spacearm
+from spacearm.errors import InputError
+from spacearm.result import Check, Figure, Result, Row, Verdict, plain
+
+
+def test_results_json_has_exactly_the_contract_s_keys() -> None:
+    row = Row("virtual_mass.fixed.peak", 3.0, "kg", 3.0, "Sec. 6", Verdict.AGREES)
+    result = Result("yoshida1992", [row], {"momentum": Check(1e-12, 1e-9)}, {"seed": 1})
+    assert result.to_json() == {
+        "study": "yoshida1992",
+        "version": spacearm.__version__,
+        "rows": [
+            {
+                "quantity": "virtual_mass.fixed.peak",
+                "value": 3.0,
+                "unit": "kg",
+                "paper": 3.0,
+                "source": "Sec. 6",
+                "verdict": "agrees",
+                "note": "",
+            }
+        ],
+        "certificate": {
+            "momentum": {"value": 1e-12, "tolerance": 1e-9, "unit": "", "holds": True, "note": ""},
+            "sound": True,
+        },
+        "settings": {"seed": 1},
+    }
+
+
+def test_verdicts_are_the_five_of_the_contract() -> None:
+    assert [verdict.value for verdict in Verdict] == ["agrees", "differs", "fitted", "not recoverable", "new"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"quantity": "", "value": 1.0}, "no quantity"),
+        ({"quantity": "a", "verdict": "aggrees"}, "expected one of agrees, differs"),
+        ({"quantity": "a", "value": 1.0, "verdict": "agrees"}, "paper's value is missing"),
+        ({"quantity": "a", "value": 1.0, "paper": 2.0, "verdict": "differs"}, "without a reason"),
+        ({"quantity": "a", "verdict": "not recoverable"}, "without a reason"),
+    ],
+)
+def test_row_refuses_what_says_nothing(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Row(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"), [(3.0, "agrees"), (3.03, "agrees"), (3.04, "differs"), (math.nan, "differs")]
+)
+def test_compare_follows_the_tolerance(value: float, verdict: str) -> None:
+    row = Row.compare("m", value, 3.0, unit="kg", relative=0.01)
+    assert row.verdict == verdict
+    assert bool(row.note) == (verdict == "differs")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1.0000001e-9, -2e-9])
+def test_check_does_not_hold_beyond_its_tolerance_or_without_a_number(value: float) -> None:
+    assert not Check(value, 1e-9).holds
+
+
+def test_one_failed_check_at_any_depth_makes_a_result_unsound() -> None:
+    good = {"a": Check(0.0, 1.0), "runs": [{"energy": Check(0.0, 1.0)}, {"energy": Check(1.0, 1.0)}], "engine": "x"}
+    assert Result("s", certificate=good).sound
+    bad = {**good, "runs": [{"energy": Check(0.0, 1.0)}, {"energy": Check(1.1, 1.0)}]}
+    assert not Result("s", certificate=bad).sound
+    assert Result("s", certificate=bad).to_json()["certificate"]["sound"] is False  # type: ignore[index,call-overload]
+    assert not Result("s", certificate={"cross": {"sound": False}}).sound
+
+
+def test_duplicates_are_refused() -> None:
+    with pytest.raises(InputError, match="two rows have the quantity 'a'"):
+        Result("s", [Row("a"), Row("a")])
+    with pytest.raises(InputError, match="'f'"):
+        Result("s", figures=[Figure("f", None), Figure("f", None)])
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "a/b", "\N{LATIN SMALL LETTER A WITH DIAERESIS}"])
+def test_figure_name_is_a_safe_file_name(name: str) -> None:
+    with pytest.raises(InputError, match="no name for a figure"):
+        Figure(name, None)
+
+
+def test_counts_leave_out_verdicts_without_rows() -> None:
+    rows = [Row("a"), Row("b"), Row("c", 1.0, paper=1.0, verdict=Verdict.FITTED)]
+    assert Result("s", rows).counts() == {Verdict.FITTED: 1, Verdict.NEW: 2}
+    assert Result("s", rows).has_paper
+    assert not Result("s", rows[:2]).has_paper
+
+
+def test_plain_understands_numpy_paths_and_enumerations() -> None:
+    value = {
+        "array": np.array([[1.0, np.nan], [np.inf, -np.inf]]),
+        "scalar": np.float64(0.5),
+        "integer": np.int64(3),
+        "flag": np.bool_(True),
+        "path": Path("a/b"),
+        "verdict": Verdict.NEW,
+        "tuple": (1, None),
+    }
+    assert plain(value) == {
+        "array": [[1.0, "NaN"], ["Infinity", "-Infinity"]],
+        "scalar": 0.5,
+        "integer": 3,
+        "flag": True,
+        "path": "a/b",
+        "verdict": "new",
+        "tuple": [1, None],
+    }
+
+
+def test_plain_refuses_what_json_cannot_hold() -> None:
+    with pytest.raises(InputError, match="complex has no place"):
+        plain({"z": 1j})
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_plain_is_strict_json_for_any_nested_value(value: object) -> None:
+    text = json.dumps(plain(value), allow_nan=False)
+    assert json.loads(text) == plain(value)

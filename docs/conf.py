@@ -1,0 +1,100 @@
+"""Sphinx configuration. The build needs no network, and neither do the pages: formulas become MathML."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from docutils.utils.math import MathError, latex2mathml
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import nested_parse_with_titles
+
+import spacearm
+
+project = "spacearm"
+author = "The spacearm authors"
+copyright = author
+version = release = spacearm.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build", "figures"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 3
+# Pages may speak of commands and keys in any notation; only code blocks that name a language are highlighted.
+highlight_language = "none"
+
+autodoc_default_options = {"members": True, "member-order": "bysource", "show-inheritance": True}
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+napoleon_google_docstring = True
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"spacearm {version}"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+html_show_copyright = False
+html_math_renderer = "mathml"
+
+log = logging.getLogger(__name__)
+
+
+class RoomDirective(SphinxDirective):
+    """``room:: spacearm.model`` documents a package and every public module in it, so that none is forgotten."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        package = import_module(name)
+        lines = [f".. automodule:: {name}", "   :ignore-module-all:", ""]
+        for module in sorted(pkgutil.iter_modules(getattr(package, "__path__", [])), key=lambda m: m.name):
+            if module.name.startswith("_"):
+                continue
+            full = f"{name}.{module.name}"
+            lines += [full, "-" * len(full), "", f".. automodule:: {full}", "   :ignore-module-all:", ""]
+        source, line = self.get_source_info()
+        node = nodes.section()
+        node.document = self.state.document
+        nested_parse_with_titles(self.state, StringList(lines, f"{source}:{line}"), node)
+        return node.children
+
+
+class PublicNamesDirective(SphinxDirective):
+    """``public-names::`` lists what ``spacearm`` itself offers, with links to where it is described."""
+
+    def run(self) -> list[nodes.Node]:
+        lines = []
+        for name in sorted(set(spacearm.__all__) - {"__version__"}, key=str.lower):
+            thing = getattr(spacearm, name)
+            role = "class" if isinstance(thing, type) else "func"
+            lines += [f"- :py:{role}:`{name} <{thing.__module__}.{thing.__qualname__}>`"]
+        node = nodes.Element()
+        self.state.nested_parse(StringList(lines, "public-names"), self.content_offset, node)
+        return node.children
+
+
+def visit_math(translator: Any, node: nodes.math | nodes.math_block) -> None:
+    """A formula as MathML, by the converter that docutils brings along."""
+    block = isinstance(node, nodes.math_block)
+    try:
+        html = latex2mathml.tex2mathml(node.astext().strip(), as_block=block)
+    except MathError as error:
+        log.warning("cannot show this formula: %s", error, location=node)
+        html = f"<code>{translator.encode(node.astext())}</code>"
+    translator.body.append(f'<div class="math">{html}</div>' if block else html)
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("room", RoomDirective)
+    app.add_directive("public-names", PublicNamesDirective)
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
+    app.add_css_file("spacearm.css")

@@ -159,22 +159,6 @@ _A_ROWS: tuple[tuple[float, ...], ...] = (
         -9.15095847217987,
     ),
 )
-B = np.array(
-    (
-        0.054293734116568765,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        4.450312892752409,
-        1.8915178993145003,
-        -5.801203960010585,
-        0.3111643669578199,
-        -0.1521609496625161,
-        0.20136540080403034,
-        0.04471061572777259,
-    )
-)
 E3 = np.array(
     (
         -0.18980075407240762,
@@ -289,13 +273,13 @@ for _row, _values in enumerate(_A_ROWS):
 
 
 @compiled
-def _combine(y: Array, h: float, weights: Array, k: Array, stages: int, result: Array) -> None:
-    """``result = y + h * weights[:stages] @ k[:stages]``."""
+def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
+    """``result = y + h * A[stages, :stages] @ k[:stages]``; row 12 of ``A`` holds the weights of the step."""
     size = y.size
     for i in range(size):
         result[i] = 0.0
     for stage in range(stages):
-        weight = weights[stage]
+        weight = A[stages, stage]
         if weight != 0.0:
             for i in range(size):
                 result[i] += weight * k[stage, i]
@@ -308,9 +292,9 @@ def dop853_step(plant: Plant, signals: Signals, piece: int, t: float, h: float, 
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
     k = work.k
     for stage in range(1, 12):
-        _combine(work.y, h, A[stage], k, stage, work.y_try)
+        _combine(work.y, h, k, stage, work.y_try)
         rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
-    _combine(work.y, h, B, k, 12, result)
+    _combine(work.y, h, k, 12, result)
 
 
 @compiled
@@ -351,7 +335,7 @@ def dop853_dense(plant: Plant, signals: Signals, piece: int, t: float, h: float,
     """Interpolant of order 7 of the last step; needs its 12 stages and the rate at its end in ``k[12]``."""
     k, dense = work.k, work.dense
     for stage in range(13, 16):
-        _combine(work.y, h, A[stage], k, stage, work.y_try)
+        _combine(work.y, h, k, stage, work.y_try)
         rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
     hermite_dense(h, work)
     size = work.y.size

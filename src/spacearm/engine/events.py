@@ -210,6 +210,15 @@ def scan(
 
 
 @compiled
+def take_step(method: int, plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work) -> None:
+    """One step of either method from ``work.y`` with the rate ``work.k[0]`` to ``work.y_new``, not yet projected."""
+    if method == 0:
+        rk4_step(plant, signals, piece, t, h, work, work.y_new)
+    else:
+        dop853_step(plant, signals, piece, t, h, work, work.y_new)
+
+
+@compiled
 def trial(
     method: int,
     plant: Plant,
@@ -223,10 +232,7 @@ def trial(
     g: Array,
 ) -> None:
     """A real step of length ``h`` to ``work.y_new`` and the event functions there."""
-    if method == 0:
-        rk4_step(plant, signals, piece, t, h, work, work.y_new)
-    else:
-        dop853_step(plant, signals, piece, t, h, work, work.y_new)
+    take_step(method, plant, signals, piece, t, h, work)
     project(plant, signals, piece, t + h, work.y_new)
     gauge(plant, signals, piece, t + h, work.y_new, contact, events, work, g)
 

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_error, dop853_step, first_step, hermite_dense
-from spacearm.engine.events import Events, crossed, locate, scan, start_signs, trial, watched
+from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_error, first_step, hermite_dense
+from spacearm.engine.events import Events, crossed, locate, scan, start_signs, take_step, trial, watched
 from spacearm.engine.friction import Contact, settle
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, project, rates
-from spacearm.engine.rk4 import rk4_step
 from spacearm.engine.signals import Signals
 from spacearm.model.parts import Array
 
@@ -146,7 +145,10 @@ def _audit(
     row = record.counts[4]
     if row + 6 > audit.shape[0]:
         longer = np.zeros((2 * audit.shape[0] + 6, audit.shape[1]))
-        longer[:row] = audit[:row]
+        # Element by element: Numba's slice assignment alone would cost seconds of compile time.
+        for old in range(row):
+            for column in range(audit.shape[1]):
+                longer[old, column] = audit[old, column]
         audit = longer
     for point in range(6):
         theta = GAUSS_X[point] if point < 5 else 1.0
@@ -217,14 +219,6 @@ def _rest(
         kind = 1 if now == 0 else (2 if before[i] == 0 else 3)
         _log(record, events.offset + t, kind, contact.dof[i], float(now if now != 0 else before[i]))
     return True
-
-
-@compiled
-def _step(method: int, plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work) -> None:
-    if method == 0:
-        rk4_step(plant, signals, piece, t, h, work, work.y_new)
-    else:
-        dop853_step(plant, signals, piece, t, h, work, work.y_new)
 
 
 @compiled
@@ -321,8 +315,10 @@ def run_phase(
                 return 6, t, h, audit
             if fresh:
                 project(plant, signals, piece, t, y)
-                stopped[:] = False
-                k[12, :] = 0.0
+                for i in range(stopped.size):
+                    stopped[i] = False
+                for i in range(plant.ny):
+                    k[12, i] = 0.0
                 if not _finite(y):
                     return 4, t, h, audit
                 if contact.dof.size > 0 and not _rest(plant, signals, piece, t, contact, events, work, record, stopped):
@@ -346,7 +342,7 @@ def run_phase(
                 elif 2.0 * trial_h > left:
                     trial_h = 0.5 * left
             last = trial_h >= left
-            _step(options.method, plant, signals, piece, t, trial_h, work)
+            take_step(options.method, plant, signals, piece, t, trial_h, work)
             if options.method != 0:
                 error = dop853_error(trial_h, y[:limit], y_new[:limit], k, options.rtol, atol)
                 if not error <= 1.0:
@@ -379,7 +375,7 @@ def run_phase(
                 if tried:
                     # Trial steps have used the stages: take the step once more, as far as it goes.
                     length = hit if hit >= 0.0 else trial_h
-                    _step(options.method, plant, signals, piece, t, length, work)
+                    take_step(options.method, plant, signals, piece, t, length, work)
                     project(plant, signals, piece, t + length, y_new)
                     _finish_step(options.method, plant, signals, piece, t, length, work, sampling or audited)
             length = hit if hit >= 0.0 else trial_h

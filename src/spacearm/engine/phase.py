@@ -1,0 +1,80 @@
+"""Setting up a call of :func:`spacearm.engine.run.run_phase`: what is watched, where samples go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spacearm.engine.events import NODES, Events
+from spacearm.engine.friction import Contact
+from spacearm.engine.plant import Plant
+from spacearm.engine.run import Record
+from spacearm.model.parts import Array
+
+
+class Level(NamedTuple):
+    """A component of the integrated vector that may cross a level."""
+
+    component: int
+    value: float
+    direction: int = 0  # +1 rising, -1 falling, 0 both
+    terminal: bool = False
+
+
+class Functions(NamedTuple):
+    """An event kernel: in (state, absolute time), out one number for each direction."""
+
+    address: int
+    directions: Sequence[int]
+    terminal: Sequence[bool]
+
+
+def make_events(
+    plant: Plant,
+    contact: Contact,
+    levels: Sequence[Level] = (),
+    functions: Functions | None = None,
+    offset: float = 0.0,
+) -> Events:
+    """What a phase that starts at the absolute time ``offset`` watches."""
+    directions = [level.direction for level in levels]
+    terminal = [level.terminal for level in levels]
+    outputs = 0
+    if functions is not None:
+        outputs = len(functions.directions)
+        directions += list(functions.directions)
+        terminal += list(functions.terminal)
+    size = contact.dof.size + len(directions)
+    return Events(
+        np.array([level.component for level in levels], dtype=np.int64),
+        np.array([level.value for level in levels], dtype=np.float64),
+        0 if functions is None else int(functions.address),
+        np.array(directions, dtype=np.int64),
+        np.array(terminal, dtype=np.bool_),
+        np.zeros(plant.nx + 1),
+        np.zeros(outputs),
+        float(offset),
+        np.zeros((NODES.size, size)),
+        np.zeros(size, dtype=np.int64),
+    )
+
+
+def make_record(times: Array, plant: Plant, n_out: int, *, full: bool = True, max_events: int = 10000) -> Record:
+    """Room for samples at these absolute times (s, rising); ``full`` keeps the kernel's input and output too."""
+    wanted = np.array(times, dtype=np.float64)
+    rows = wanted.size if full else 0
+    return Record(
+        wanted,
+        np.zeros((wanted.size, plant.ny)),
+        np.zeros((rows, plant.record)),
+        np.zeros((rows, n_out)),
+        np.zeros((max_events, 4)),
+        np.zeros(5, dtype=np.int64),
+    )
+
+
+def make_audit(plant: Plant, rows: int = 0) -> Array:
+    """Room for audit rows; the loop makes more."""
+    return np.zeros((rows, 2 + plant.record + plant.nv))

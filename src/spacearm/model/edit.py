@@ -266,7 +266,7 @@ def split_joint(
     The axes follow one another in the order given, parent to child, all through the joint frame's origin; directions
     are those of the child body's frame ("after") or of the joint frame at zero ("before", "instead"). They are called
     ``<joint>.slide_x``, ``<joint>.turn_y`` and so on, with a number where a name comes again; the massless body behind
-    a joint is called ``<its name>.body``. The child body keeps its name and its frame. A coupled joint cannot be replaced.
+    a joint is called ``<its name>.body``. The child body keeps its name and frame. A coupled joint cannot be replaced.
     """
     old, axes = robot.joint(joint), list(axes)
     if where not in ("after", "before", "instead"):

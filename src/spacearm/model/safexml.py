@@ -32,8 +32,8 @@ def read_file(path: str | Path) -> bytes:
         raise ModelError(f"cannot be read: {error}") from error
 
 
-def parse(text: str | bytes, root: str) -> Element:
-    """The root element, which must be called ``root``; anything dangerous or malformed is a :class:`ModelError`."""
+def parse(text: str | bytes, root: str | None) -> Element:
+    """The root element, called ``root`` if that is given; anything dangerous or malformed is a :class:`ModelError`."""
     if len(text) > MAX_BYTES:
         raise ModelError(f"text is longer than {MAX_BYTES} bytes")
     try:
@@ -47,7 +47,7 @@ def parse(text: str | bytes, root: str) -> Element:
         raise ModelError(f"not well-formed XML: {error}", place="line {}, column {}".format(*error.position)) from error
     except (ValueError, LookupError) as error:  # undecodable text or an unknown encoding
         raise ModelError(f"not readable as XML text: {error}") from error
-    if element.tag != root:
+    if root is not None and element.tag != root:
         raise ModelError(f"the root element is <{element.tag}>", hint=f"expected <{root}>")
     return element
 

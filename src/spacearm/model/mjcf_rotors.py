@@ -1,0 +1,128 @@
+"""Geared rotors in MuJoCo, exactly.
+
+A rotor of axial inertia J that turns r times as fast as its joint has the energy J/2 (r q' + w)^2, where w is its
+carrier's rate about the axis. MuJoCo's ``armature`` A has only A/2 q'^2. But the joint's child turns at q' + w about
+the axis and its parent at w, and
+
+    J (r q' + w)^2 = J r (r - 1) q'^2 + J r (q' + w)^2 + J (1 - r) w^2
+
+so an armature J r (r - 1), an axial inertia J r on the child and J (1 - r) on the parent are together the same rotor.
+The child must stay a possible body (no principal moment above the sum of the others). Where it would not, inertia
+across the axis helps: K (1 - a a^T) on the child and -K (1 - a a^T) on the parent change no motion, since both turn
+alike across the axis. A massless child (the drive of a flexible joint) needs mass too: a point mass on the axis may
+belong to either body without changing any motion, so it is borrowed from the parent.
+
+Not expressible this way: 0 < r < 1 (the armature would be negative), and bodies too light to give what is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spacearm.model.fuse import about_axis
+from spacearm.model.lossy import Losses
+from spacearm.model.parts import Array, Joint
+from spacearm.model.robot import Robot
+
+#: Share of the parent's mass that a massless rotor body borrows.
+BORROWED = 1e-6
+#: How far below zero, relative to its trace, a second moment of mass may be by rounding.
+ROUNDING = 1e-12
+
+
+@dataclass
+class Mass:
+    """An inertia in the making, which need not be a possible body yet: mass, mass centre, tensor about it."""
+
+    mass: float
+    com: Array
+    tensor: Array
+    changed: bool = False
+
+    def add(self, tensor: Array) -> None:
+        if not np.any(tensor):
+            return
+        self.tensor = self.tensor + tensor
+        self.changed = True
+
+    def take_point(self, mass: float, place: Array) -> None:
+        """Remove a point mass at ``place``."""
+        arm = place - self.com
+        reduced = self.mass * mass / (self.mass - mass)
+        self.com = self.com - arm * mass / (self.mass - mass)
+        self.mass -= mass
+        self.add(-reduced * (arm @ arm * np.eye(3) - np.outer(arm, arm)))
+
+    @property
+    def possible(self) -> bool:
+        """Whether some distribution of positive mass has this inertia."""
+        trace = float(np.trace(self.tensor))
+        if self.mass <= 0.0 or trace < 0.0:
+            return False
+        second_moments = np.linalg.eigvalsh(0.5 * trace * np.eye(3) - self.tensor)
+        return bool(second_moments[0] >= -ROUNDING * trace)
+
+
+@dataclass
+class Shared:
+    """Inertias (by body name, body frame) and armatures (by joint name, kg m2) that stand for bodies and rotors."""
+
+    masses: dict[str, Mass]
+    armatures: dict[str, float] = field(default_factory=dict)
+
+
+def share_rotors(robot: Robot, losses: Losses) -> Shared:
+    """Rotors as armatures and changes of the bodies' inertias; where that cannot be, as armatures alone, and told."""
+    rough = {joint.name for joint in robot.joints if joint.rotor is not None and 0.0 < joint.rotor.ratio < 1.0}
+    while True:
+        shared, failed = _attempt(robot, rough)
+        if failed is None:
+            break
+        # The rotors that this body carries ask too much of it; if there are none, its own joint's rotor does.
+        carried = {joint.name for joint in robot.joints if joint.rotor is not None and joint.parent == failed}
+        own = {joint.name for joint in robot.joints if joint.rotor is not None and joint.child == failed}
+        rough |= (carried - rough) or own
+    for name in sorted(rough):
+        losses.add(
+            f"joint {name!r}",
+            "its rotor is only an armature: that it turns with the body that carries it is left out",
+        )
+    return shared
+
+
+def _attempt(robot: Robot, rough: set[str]) -> tuple[Shared, str | None]:
+    """Share all rotors but the rough ones; also the body, if any, that cannot exist after that."""
+    masses = {body.name: Mass(body.inertia.mass, body.inertia.com, body.inertia.tensor) for body in robot.bodies}
+    shared = Shared(masses)
+    for joint in reversed(robot.joints):  # outer joints first: a child is complete before its own joint's turn
+        child, parent = masses[joint.child], masses[joint.parent]
+        if joint.rotor is not None:
+            inertia, ratio = joint.rotor.inertia, joint.rotor.ratio
+            if joint.name in rough:
+                shared.armatures[joint.name] = inertia * ratio**2
+            else:
+                shared.armatures[joint.name] = inertia * ratio * (ratio - 1.0)
+                _share(joint, child, parent)
+        if child.changed and not child.possible:
+            return shared, joint.child
+    base = robot.bodies[0].name
+    return shared, base if masses[base].changed and not masses[base].possible else None
+
+
+def _share(joint: Joint, child: Mass, parent: Mass) -> None:
+    assert joint.rotor is not None
+    turned = joint.placement.rotation @ joint.axis
+    moment = joint.rotor.inertia * joint.rotor.ratio
+    child.add(about_axis(joint.axis, moment))
+    parent.add(about_axis(turned, joint.rotor.inertia - moment))
+    if child.mass == 0.0 and moment > 0.0:
+        child.mass = BORROWED * parent.mass
+        if child.mass > 0.0:
+            parent.take_point(child.mass, joint.placement.translation)
+    if child.possible or moment <= 0.0:
+        return
+    across = 0.6 * moment  # a little thicker than a disc, so that rounding does no harm
+    child.add(across * np.eye(3) - about_axis(joint.axis, across))
+    parent.add(about_axis(turned, across) - across * np.eye(3))

@@ -1,0 +1,227 @@
+"""Writing MJCF, MuJoCo's format.
+
+A row of joints with massless bodies between becomes one MuJoCo body with several joints, which MuJoCo applies one
+after the other: the same motion exactly. With the placements X1, X2, ... Xk of the row and the joints' own motions
+M1, ... Mk, the last body lies at X1 M1 X2 M2 ... Xk Mk = X (Y1^-1 M1 Y1) (Y2^-1 M2 Y2) ... Mk, where X = X1 ... Xk
+and Yi = X(i+1) ... Xk: each joint's axis and anchor seen from the last body at zero.
+"""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+
+import numpy as np
+
+from spacearm.model.lossy import Losses, NotExpressible
+from spacearm.model.mjcf_rotors import Mass, share_rotors
+from spacearm.model.parts import Array, Joint, Pose
+from spacearm.model.robot import Robot
+from spacearm.model.rotations import quaternion_from_rotation
+from spacearm.model.safexml import shown, shown_all
+from spacearm.model.urdf import free_name
+
+#: MuJoCo refuses moving bodies with a principal moment (kg m2) or a mass (kg) below 1e-15; smaller ones are raised.
+LEAST = 1e-14
+#: Stands for "no limit" on one side of a joint that has a limit on the other; rad or m.
+FAR = 1e10
+
+
+def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
+    """MJCF that MuJoCo loads: floating base, no gravity, the same motion as this robot.
+
+    Frames become sites, couplings fixed tendons, thrusters motors on sites (control in N), postures keyframes.
+    Rotors with a ratio of one or more are exact (see :mod:`spacearm.model.mjcf_rotors`). What MuJoCo only approximates
+    or does not know is told by a :class:`LossyConversion` warning each, or is an error where ``strict``.
+
+    Raises:
+        NotExpressible: a massless body that MuJoCo cannot do without, or a body called ``world``.
+    """
+    losses = Losses("MJCF", strict=strict)
+    if "world" in robot.body_names:
+        raise NotExpressible(
+            "the name 'world' is MuJoCo's own", place="body 'world'", hint="rename the body, with edit.rename"
+        )
+    shared = share_rotors(robot, losses)
+    rows = _rows(robot, {name for name, mass in shared.masses.items() if mass.mass == 0.0})
+    root = ET.Element("mujoco", model=robot.name)
+    ET.SubElement(root, "compiler", angle="radian", inertiafromgeom="false", autolimits="false")
+    ET.SubElement(root, "option", gravity="0 0 0")
+    base = robot.bodies[0].name
+    elements = {base: ET.SubElement(ET.SubElement(root, "worldbody"), "body", name=base)}
+    ET.SubElement(elements[base], "freejoint", name=free_name(f"{base}.free", set(robot.joint_names)))
+    _write_inertia(elements[base], shared.masses[base])
+    for row in rows:
+        name = row[-1].child
+        placement = row[0].placement
+        for joint in row[1:]:
+            placement = placement @ joint.placement
+        elements[name] = ET.SubElement(elements[row[0].parent], "body", {"name": name, **_place(placement)})
+        _write_joints(elements[name], row, shared.armatures, losses)
+        _write_inertia(elements[name], shared.masses[name])
+    _write_sites(root, robot, elements, losses)
+    _write_tendons(root, robot)
+    _write_keys(root, robot)
+    losses.tell()
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _rows(robot: Robot, massless: set[str]) -> list[list[Joint]]:
+    """The joints in rows, each row ending at a body with mass, parents first."""
+    rows = []
+    for joint in robot.joints:
+        if joint.parent in massless:
+            continue
+        row = [joint]
+        while row[-1].child in massless:
+            name = row[-1].child
+            following = list(robot.children(name))
+            if len(following) != 1:
+                what = f"carries {len(following)} joints" if following else "ends its chain"
+                raise NotExpressible(
+                    f"it is massless and {what}, and MuJoCo needs mass on every body that moves",
+                    place=f"body {name!r}",
+                    hint="rows of joints through massless bodies, and rotors of ratio >= 1 on bodies with mass, can be",
+                )
+            row += following
+        rows.append(row)
+    return rows
+
+
+def _place(pose: Pose) -> dict[str, str]:
+    return {"pos": shown_all(pose.translation), "quat": shown_all(quaternion_from_rotation(pose.rotation))}
+
+
+def _write_inertia(element: ET.Element, mass: Mass) -> None:
+    """Principal moments and axes, computed here: MuJoCo's own eigenvalues are good to about 1e-12 only."""
+    moments, axes = np.linalg.eigh(mass.tensor)
+    if np.linalg.det(axes) < 0.0:
+        axes[:, 0] = -axes[:, 0]
+    if np.array_equal(mass.tensor, np.diag(np.diag(mass.tensor))):
+        moments, axes = np.diag(mass.tensor), np.eye(3)
+    moments = np.maximum(moments, LEAST)
+    largest = int(np.argmax(moments))
+    rest = float(np.sum(np.delete(moments, largest)))
+    # a thin plate's largest moment is the sum of the others; one rounding above it MuJoCo would refuse
+    if moments[largest] > rest:
+        moments[largest] = np.nextafter(rest, 0.0)
+    ET.SubElement(
+        element,
+        "inertial",
+        pos=shown_all(mass.com),
+        quat=shown_all(quaternion_from_rotation(axes)),
+        mass=shown(max(mass.mass, LEAST)),
+        diaginertia=shown_all(moments),
+    )
+
+
+def _write_joints(element: ET.Element, row: list[Joint], armatures: dict[str, float], losses: Losses) -> None:
+    beyond = Pose()  # the last body's frame in the joint's frame, at zero
+    written = []
+    for joint in reversed(row):
+        inverse = beyond.inverse()
+        written.append((joint, inverse.translation, beyond.rotation.T @ joint.axis))
+        beyond = joint.placement @ beyond
+    for joint, anchor, axis in reversed(written):
+        _write_joint(element, joint, anchor, axis, armature=armatures.get(joint.name, 0.0), losses=losses)
+
+
+def _write_joint(
+    element: ET.Element, joint: Joint, anchor: Array, axis: Array, *, armature: float, losses: Losses
+) -> None:
+    place = f"joint {joint.name!r}"
+    entries = {
+        "name": joint.name,
+        "type": "hinge" if joint.kind == "revolute" else "slide",
+        "pos": shown_all(anchor),
+        "axis": shown_all(axis),
+    }
+    if armature > 0.0:
+        entries["armature"] = shown(armature)
+    if joint.damping > 0.0:
+        entries["damping"] = shown(joint.damping)
+    if joint.spring is not None:
+        entries |= {"stiffness": shown(joint.spring.stiffness), "springref": shown(joint.spring.rest)}
+    if joint.friction is not None and joint.friction.coulomb > 0.0:
+        entries["frictionloss"] = shown(joint.friction.coulomb)
+        losses.add(place, "dry friction is soft in MuJoCo: a stuck joint creeps")
+    if joint.friction is not None and joint.friction.static != joint.friction.coulomb:
+        losses.add(place, "static friction above Coulomb friction is left out")
+    limits = joint.limits
+    if math.isfinite(limits.lower) or math.isfinite(limits.upper):
+        if limits.lower < limits.upper:
+            bounds = (max(limits.lower, -FAR), min(limits.upper, FAR))
+            entries |= {"limited": "true", "range": shown_all(bounds)}
+        else:
+            losses.add(place, "limits without room between them are left out; freeze the joint instead")
+    if math.isfinite(limits.effort):
+        if limits.effort > 0.0:
+            bounds = (-limits.effort, limits.effort)
+            entries |= {"actuatorfrclimited": "true", "actuatorfrcrange": shown_all(bounds)}
+        else:
+            losses.add(place, "an effort limit of zero is left out")
+    if math.isfinite(limits.velocity):
+        losses.add(place, "its velocity limit is left out")
+    ET.SubElement(element, "joint", entries)
+
+
+def _write_sites(root: ET.Element, robot: Robot, elements: dict[str, ET.Element], losses: Losses) -> None:
+    """Frames and thrusters."""
+    reason = "lies on a massless body inside a row of joints, which MuJoCo does not have, and is left out"
+    for frame in robot.frames:
+        if frame.body in elements:
+            ET.SubElement(elements[frame.body], "site", {"name": frame.name, **_place(frame.placement)})
+        else:
+            losses.add(f"frame {frame.name!r}", reason)
+    taken = {frame.name for frame in robot.frames}
+    actuators = ET.Element("actuator")
+    for thruster in robot.thrusters:
+        if thruster.body not in elements:
+            losses.add(f"thruster {thruster.name!r}", reason)
+        elif thruster.force == 0.0:
+            losses.add(f"thruster {thruster.name!r}", "has no force, and is left out")
+        else:
+            site = free_name(f"{thruster.name}.thruster", taken)
+            ET.SubElement(elements[thruster.body], "site", name=site, pos=shown_all(thruster.position))
+            ET.SubElement(
+                actuators,
+                "motor",
+                name=thruster.name,
+                site=site,
+                gear=shown_all((*thruster.direction, 0.0, 0.0, 0.0)),
+                ctrllimited="true",
+                ctrlrange=shown_all((0.0, thruster.force)),
+            )
+    if len(actuators):
+        root.append(actuators)
+
+
+def _write_tendons(root: ET.Element, robot: Robot) -> None:
+    """Couplings: a fixed tendon's length is a sum of joint positions, with a spring and a damper along it."""
+    if not robot.couplings:
+        return
+    tendons = ET.SubElement(root, "tendon")
+    for coupling in robot.couplings:
+        # MuJoCo reads a rest length of -1 as "not given"; turned about, it is +1
+        sign = -1.0 if coupling.rest == -1.0 else 1.0
+        tendon = ET.SubElement(
+            tendons,
+            "fixed",
+            name=coupling.name,
+            stiffness=shown(coupling.stiffness),
+            damping=shown(coupling.damping),
+            springlength=shown(sign * coupling.rest),
+        )
+        ET.SubElement(tendon, "joint", joint=coupling.first, coef=shown(sign))
+        ET.SubElement(tendon, "joint", joint=coupling.second, coef=shown(-sign * coupling.ratio))
+
+
+def _write_keys(root: ET.Element, robot: Robot) -> None:
+    """Postures, with the base at the world's origin; MuJoCo orders joints as they stand in the file."""
+    if not robot.postures:
+        return
+    order = [robot.joint_index(str(element.get("name"))) for element in root.iter("joint") if element.get("name")]
+    keys = ET.SubElement(root, "keyframe")
+    for name, values in robot.postures.items():
+        ET.SubElement(keys, "key", name=name, qpos=shown_all((0, 0, 0, 1, 0, 0, 0, *values[order])))

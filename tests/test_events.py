@@ -1,0 +1,117 @@
+"""Events: found, located to 1e-10 s, in order, bounded in number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hand_kernels import SIGNATURE, run_blocks
+from numba import carray, cfunc
+from spacearm.engine.phase import Functions, Level
+from spacearm.engine.run import EventKind, Reason
+from spacearm.engine.signals import fill, merge
+
+OMEGA = 3.0
+OSCILLATOR = {"stiffness": (OMEGA**2, 0.0, 0.0)}
+
+
+@cfunc(SIGNATURE)
+def two_gauges(inp: Any, out: Any) -> None:
+    """Of (x1, x2, v1, v2, t): x1 - 0.3 and t - 1.5."""
+    a = carray(inp, 5)
+    b = carray(out, 2)
+    b[0] = a[0] - 0.3
+    b[1] = a[4] - 1.5
+
+
+def crossings(level: float, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """Falling and rising instants of cos(3 t) through a level."""
+    first = np.arccos(level) / OMEGA
+    turns = np.arange(20) * 2 * np.pi / OMEGA
+    falling, rising = first + turns, -first + turns[1:]
+    return falling[falling < end], rising[rising < end]
+
+
+@pytest.mark.parametrize("direction", [-1, 0, 1])
+@pytest.mark.parametrize("method", [0, 1])
+def test_level_crossings(direction: int, method: int) -> None:
+    falling, rising = crossings(0.3, 10.0)
+    result = run_blocks(
+        [1, 0], [0, 0], 10.0, **OSCILLATOR, levels=[Level(0, 0.3, direction)], method=method, step=2e-3 * (method == 0)
+    )
+    expected = {-1: falling, 1: rising, 0: np.sort(np.concatenate([falling, rising]))}[direction]
+    assert result.log[:, 1].tolist() == [EventKind.COMPONENT] * len(expected)
+    np.testing.assert_allclose(result.log[:, 0], expected, atol=1e-10 if method == 1 else 1e-8, rtol=0)
+
+
+def test_terminal_event_ends_there_and_samples_stop() -> None:
+    when = np.arccos(0.3) / OMEGA
+    result = run_blocks(
+        [1, 0], [0, 0], 10.0, **OSCILLATOR, levels=[Level(0, 0.3, -1, True)], times=np.linspace(0, 10, 1001)
+    )
+    assert result.reason == Reason.TERMINAL_EVENT
+    assert result.time == pytest.approx(when, abs=1e-11)
+    assert result.y[0] == pytest.approx(0.3, abs=1e-11)
+    assert result.times[-1] <= result.time < result.times[-1] + 0.01
+
+
+def test_a_short_dip_within_one_step_is_seen() -> None:
+    # cos(3 t) goes below -0.9999 for 9 ms; steps are about 0.3 s long
+    falling, rising = crossings(-0.9999, 6.0)
+    result = run_blocks([1, 0], [0, 0], 6.0, **OSCILLATOR, levels=[Level(0, -0.9999, 0)], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(result.log[:, 0], np.sort(np.concatenate([falling, rising])), atol=1e-4)
+
+
+def test_two_functions_in_one_step_come_in_order() -> None:
+    levels = [Level(0, 0.11, -1), Level(0, 0.1, -1), Level(0, 0.12, -1)]
+    result = run_blocks([1, 0], [0, 0], 0.6, **OSCILLATOR, levels=levels)
+    assert result.log[:, 2].tolist() == [2, 0, 1]
+    np.testing.assert_allclose(result.log[:, 0], np.arccos([0.12, 0.11, 0.1]) / OMEGA, atol=1e-10)
+
+
+def test_event_kernel_sees_state_and_absolute_time() -> None:
+    functions = Functions(two_gauges.address, [-1, 1], [False, True])
+    result = run_blocks([1, 0], [0, 0], 5.0, **OSCILLATOR, functions=functions, offset=1.0)
+    falling, _ = crossings(0.3, 5.0)
+    assert result.reason == Reason.TERMINAL_EVENT
+    assert result.log[0] == pytest.approx([1.0 + falling[0], EventKind.FUNCTION, 0, 0.0], abs=1e-10)
+    assert result.log[1, 0] == pytest.approx(1.5, abs=1e-10)
+    assert result.time == pytest.approx(0.5, abs=1e-10)
+
+
+def test_starting_on_the_level_is_no_event() -> None:
+    result = run_blocks([1, 0], [0, 0], 3.0, **OSCILLATOR, levels=[Level(0, 1.0, 0), Level(2, 0.0, -1)])
+    # the speed starts at zero and falls: that is not a crossing; it falls through zero at half turns only
+    np.testing.assert_allclose(result.log[:, 0][result.log[:, 2] == 1], [2 * np.pi / OMEGA], atol=1e-10)
+
+
+def test_too_many_events_end_the_run_with_a_reason() -> None:
+    result = run_blocks([1, 0], [0, 0], 100.0, **OSCILLATOR, levels=[Level(0, 0.0, 0)], max_events=20)
+    assert result.reason == Reason.TOO_MANY_EVENTS
+    assert len(result.log) == 20
+    assert result.time < 25.0
+
+
+def test_audit_rows_integrate_over_the_steps() -> None:
+    result = run_blocks([1, 0], [0, 0], 2.0, **OSCILLATOR, levels=[Level(0, 0.3, 0)], audited=True)
+    weight, state = result.audit[: 6 * result.steps, 1], result.audit[: 6 * result.steps, 2:6]
+    assert weight.sum() == pytest.approx(2.0, abs=1e-13)
+    assert (weight * state[:, 2]).sum() == pytest.approx(np.cos(6.0) - 1.0, abs=1e-11)
+
+
+def test_merged_signals_are_the_pieces_they_were_made_of() -> None:
+    rng = np.random.default_rng(3)
+    channels = []
+    for target in range(3):
+        breaks = np.concatenate([[0.0], np.sort(rng.uniform(0, 2, 4)), [2.0]])
+        channels.append((target, breaks, rng.normal(size=(target + 2, 5))))
+    signals = merge(channels, 2.0)
+    assert signals.breaks.size == 14
+    values = np.zeros(3)
+    for time in rng.uniform(0, 2, 50):
+        fill(signals, int(np.searchsorted(signals.breaks, time, side="right")) - 1, time, values)
+        for target, breaks, coefficients in channels:
+            piece = int(np.searchsorted(breaks, time, side="right")) - 1
+            exact = np.polynomial.polynomial.polyval(time - breaks[piece], coefficients[:, piece])
+            assert values[target] == pytest.approx(exact, abs=1e-13)

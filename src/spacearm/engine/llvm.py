@@ -4,6 +4,9 @@ The function is ``void (ptr in, ptr out)`` with ``in`` laid out [n_in][W] and ``
 set: NaN and infinity keep their meaning, and fused multiply-adds stand where :mod:`spacearm.engine.trace` put them, so
 a sample's result does not depend on W, on its lane, or on its neighbours.
 
+A long trace is cut into parts of a few thousand instructions, each a function of its own, because LLVM's time grows
+faster than the length of a block; what a later part needs goes through scratch memory.
+
 Inputs called uniform hold the same number in every lane; what depends on them alone is computed once, as a scalar.
 """
 
@@ -15,6 +18,8 @@ from collections.abc import Callable
 from spacearm.engine.trace import Instruction, Trace
 
 ENTRY = "spacearm_kernel"
+#: Instructions in one function: up to twice this stay whole.
+PART = 4000
 
 # sin and cos on |r| <= pi/4: r + r^3 S(r^2) and 1 - r^2/2 + r^4 C(r^2), S and C interpolated at Chebyshev nodes in
 # 300-bit arithmetic (relative errors 1.3e-17 and 5e-19); pi/2 in three parts for the reduction by fused multiply-adds.
@@ -53,29 +58,90 @@ class _Emitter:
     def __init__(self, trace: Trace, width: int, uniform: frozenset[int]) -> None:
         self.trace = trace
         self.width = width
-        self.lines: list[str] = []
         self.declared: dict[str, str] = {}
-        self.count = 0
         self.scalar = self._scalar_values(uniform)
+        self.part_of, self.slot, self.slots = self._cut()
+        self._start_part(0)
+
+    def _start_part(self, part: int) -> None:
+        """Names are local to a function: forget those of the part before."""
+        self.part = part
+        self.lines: list[str] = []
+        self.count = 0
         self.value: dict[int, str] = {}  # as double
         self.flag: dict[int, str] = {}  # comparisons, as i1
         self.spread: dict[int, str] = {}  # scalars broadcast to all lanes
         self.angle: dict[int, tuple[str, str]] = {}  # sine and cosine of a value
 
-    def text(self) -> str:
+    def _cut(self) -> tuple[list[int], dict[int, int], int]:
+        """The part of each instruction, the scratch slot of each value that crosses parts, the number of slots."""
+        length = len(self.trace.instructions)
+        size = length if length <= 2 * PART else PART
+        part_of = [index // max(size, 1) for index in range(length)]
+        last_part = part_of[-1] if length else 0
+        needed: dict[int, int] = {}  # last part that uses a value
         for index, instruction in enumerate(self.trace.instructions):
+            for arg in instruction.args:
+                needed[arg] = max(needed.get(arg, 0), part_of[index])
+        for source in self.trace.outputs:
+            needed[source] = last_part
+        slot: dict[int, int] = {}
+        free: list[int] = []
+        ends: dict[int, list[int]] = {}  # slots that become free after a part
+        slots, current = 0, 0
+        for index, instruction in enumerate(self.trace.instructions):
+            while current < part_of[index]:
+                free.extend(ends.pop(current, []))
+                current += 1
+            # Inputs and constants are at hand anywhere.
+            if instruction.op not in ("const", "input") and needed.get(index, 0) > part_of[index]:
+                if not free:
+                    free.append(slots)
+                    slots += 1
+                slot[index] = free.pop()
+                ends.setdefault(needed[index], []).append(slot[index])
+        return part_of, slot, slots
+
+    def text(self) -> str:
+        instructions, last = self.trace.instructions, self.part_of[-1] if self.part_of else 0
+        functions: list[str] = []
+        for index, instruction in enumerate(instructions):
+            if self.part_of[index] != self.part:
+                functions.append(self._function())
+                self._start_part(self.part_of[index])
             self._emit(index, instruction)
+            if index in self.slot:
+                own = self.scalar[index]
+                self._store("%scratch", self.slot[index], self._as_double(index, own), own)
         for index, source in enumerate(self.trace.outputs):
-            pointer = self._new(f"getelementptr inbounds double, ptr %out, i64 {index * self.width}")
-            self.lines.append(f"store {self._type(False)} {self._as_double(source, False)}, ptr {pointer}, align 8")
+            self._store("%out", index, self._as_double(source, False), False)
+        functions.append(self._function())
+        parts = [*self.declared.values(), *functions]
+        if last:
+            calls = "\n  ".join(f"call void @part{k}(ptr %in, ptr %out, ptr %scratch)" for k in range(last + 1))
+            parts.append(
+                f"define void @{ENTRY}(ptr %in, ptr %out) #0 {{\n"
+                f"  %scratch = alloca double, i64 {self.slots * self.width}, align 64\n  {calls}\n  ret void\n}}"
+            )
+        parts.append('attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }')
+        return "\n".join(parts) + "\n"
+
+    def _function(self) -> str:
+        whole = not self.part_of or self.part_of[-1] == 0
+        pointers = "ptr noalias nocapture readonly %in, ptr noalias nocapture %out"
+        head = f"void @{ENTRY}({pointers})"
+        if not whole:
+            head = f"internal void @part{self.part}({pointers}, ptr noalias nocapture %scratch)"
         body = "\n  ".join(self.lines)
-        declarations = "\n".join(self.declared.values())
-        return (
-            f"{declarations}\n"
-            f"define void @{ENTRY}(ptr noalias nocapture readonly %in, ptr noalias nocapture %out) #0 {{\n"
-            f"  {body}\n  ret void\n}}\n"
-            'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
-        )
+        return f"define {head} #0 {{\n  {body}\n  ret void\n}}"
+
+    def _store(self, array: str, index: int, value: str, scalar: bool) -> None:
+        pointer = self._new(f"getelementptr inbounds double, ptr {array}, i64 {index * self.width}")
+        self.lines.append(f"store {self._type(scalar)} {value}, ptr {pointer}, align 8")
+
+    def _load(self, array: str, index: int, scalar: bool) -> str:
+        pointer = self._new(f"getelementptr inbounds double, ptr {array}, i64 {index * self.width}")
+        return self._new(f"load {self._type(scalar)}, ptr {pointer}, align 8")
 
     # -- types and names ----------------------------------------------------------------------------------------
 
@@ -123,6 +189,11 @@ class _Emitter:
         if instruction.op == "const":
             return self._number(instruction.constant, scalar)
         own = self.scalar[index]
+        if index not in self.value and self.part_of[index] != self.part:
+            if instruction.op == "input":
+                self.value[index] = self._load("%in", int(instruction.constant), own)
+            else:
+                self.value[index] = self._load("%scratch", self.slot[index], own)
         if index not in self.value:
             kind, flag = self._type(own), self._type(own, "i1")
             one, zero = self._number(1.0, own), self._number(0.0, own)
@@ -155,8 +226,7 @@ class _Emitter:
         if op == "const":
             return
         if op == "input":
-            pointer = self._new(f"getelementptr inbounds double, ptr %in, i64 {int(instruction.constant) * self.width}")
-            self.value[index] = self._new(f"load {kind}, ptr {pointer}, align 8")
+            self.value[index] = self._load("%in", int(instruction.constant), scalar)
         elif op in _BINARY:
             self.value[index] = self._new(f"{_BINARY[op]} {kind} {double(0)}, {double(1)}")
         elif op == "neg":

@@ -7,6 +7,7 @@ are fused into their sum. Fusing here, and not in LLVM, makes results the same b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +110,9 @@ def trace(function: Any) -> Trace:
     n_out = function.nnz_out(0)
     zero = builder.const(0.0)
     flat = tuple(outputs.get(i, zero) for i in range(n_out))
-    return _pruned(_fused(builder.instructions, flat), flat, function.nnz_in(0))
+    shared, flat = _shared_reciprocals(builder.instructions, flat)
+    summed, flat = _summed(shared, flat)
+    return _pruned(summed, flat, function.nnz_in(0))
 
 
 def _translate(builder: _Builder, op: int, args: tuple[int, ...]) -> int:
@@ -182,22 +185,115 @@ def _uses(instructions: list[Instruction], outputs: tuple[int, ...]) -> list[int
     return uses
 
 
-def _fused(instructions: list[Instruction], outputs: tuple[int, ...]) -> list[Instruction]:
-    """Sums that take a product used nowhere else as fused multiply-adds: fma, fms (ab - c), fnma (c - ab)."""
+def _shared_reciprocals(
+    instructions: list[Instruction], outputs: tuple[int, ...]
+) -> tuple[list[Instruction], tuple[int, ...]]:
+    """Several quotients by one divisor as products with its reciprocal: CasADi writes ``a * (1 / d)`` as ``a / d``."""
     uses = _uses(instructions, outputs)
-    result = list(instructions)
+    quotients: dict[int, int] = {}
     for i, instruction in enumerate(instructions):
-        if instruction.op not in ("add", "sub") or not uses[i]:
+        if instruction.op == "div" and uses[i]:
+            quotients[instruction.args[1]] = quotients.get(instruction.args[1], 0) + 1
+    builder = _Builder()
+    number: list[int] = []
+    for instruction in instructions:
+        args = tuple(number[arg] for arg in instruction.args)
+        if instruction.op == "div" and quotients.get(instruction.args[1], 0) > 1:
+            reciprocal = builder.emit("div", (builder.const(1.0), args[1]))
+            is_one = instructions[instruction.args[0]] == Instruction("const", (), 1.0)
+            number.append(reciprocal if is_one else builder.emit("mul", (args[0], reciprocal)))
+        else:
+            number.append(builder.emit(instruction.op, args, instruction.constant))
+    return builder.instructions, tuple(number[i] for i in outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One term of a sum: a value, or the product of two."""
+
+    positive: bool
+    factors: tuple[int, ...]
+    ready: int
+
+
+def _summed(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[list[Instruction], tuple[int, ...]]:
+    """Sums rewritten as chains of fused multiply-adds.
+
+    Sums and products that are used once, by another sum, dissolve into it. Its terms are then taken in the order in
+    which they become ready, so that the chain waits for its latest term only at its end.
+    """
+    uses = _uses(instructions, outputs)
+    user: dict[int, str] = {}
+    for i, instruction in enumerate(instructions):
+        if uses[i]:
+            for arg in instruction.args:
+                user[arg] = instruction.op
+    dissolves = [
+        uses[i] == 1 and user.get(i) in ("add", "sub", "neg") and instruction.op in ("add", "sub", "mul", "neg")
+        for i, instruction in enumerate(instructions)
+    ]
+    builder = _Builder()
+    number: list[int] = [-1] * len(instructions)
+    ready: list[int] = []  # by new numbers
+
+    def emit(op: str, args: tuple[int, ...], constant: float = 0.0) -> int:
+        index = builder.emit(op, args, constant)
+        while len(ready) < len(builder.instructions):
+            made = builder.instructions[len(ready)]
+            ready.append(max((ready[arg] for arg in made.args), default=0) + _LATENCY.get(made.op, 4))
+        return index
+
+    def terms(i: int, positive: bool, found: list[_Term]) -> None:
+        instruction = instructions[i]
+        if instruction.op in ("add", "sub", "neg") and (dissolves[i] or not found_root):
+            found_root.append(i)
+            terms(instruction.args[0], positive != (instruction.op == "neg"), found)
+            if instruction.op != "neg":
+                terms(instruction.args[1], positive == (instruction.op == "add"), found)
+        else:
+            factors = (
+                tuple(number[arg] for arg in instruction.args)
+                if instruction.op == "mul" and dissolves[i]
+                else (number[i],)
+            )
+            found.append(_Term(positive, factors, max(ready[k] for k in factors)))
+
+    for i, instruction in enumerate(instructions):
+        if not uses[i] or dissolves[i]:
             continue
-        a, b = instruction.args
-        if a == b:
-            continue
-        for arg, other, op in ((b, a, "fma" if instruction.op == "add" else "fnma"),
-                               (a, b, "fma" if instruction.op == "add" else "fms")):  # fmt: skip
-            if result[arg].op == "mul" and uses[arg] == 1:
-                result[i] = Instruction(op, (*result[arg].args, other))
-                break
-    return result
+        if instruction.op in ("add", "sub", "neg"):
+            found: list[_Term] = []
+            found_root: list[int] = []
+            terms(i, True, found)
+            number[i] = _chain(sorted(found, key=lambda term: term.ready), emit)
+        else:
+            number[i] = emit(instruction.op, tuple(number[arg] for arg in instruction.args), instruction.constant)
+    return builder.instructions, tuple(number[i] for i in outputs)
+
+
+#: Cycles until a value is ready, roughly, on current processors; all other operations count 4.
+_LATENCY = {"const": 0, "input": 0, "div": 14, "sqrt": 20, "sin": 50, "cos": 50, "select": 2, "neg": 1}
+
+
+def _chain(terms: list[_Term], emit: Callable[..., int]) -> int:
+    """Emit a sum of terms, at least one of them."""
+    if not any(term.positive for term in terms):
+        return emit("neg", (_chain([_Term(True, term.factors, term.ready) for term in terms], emit),))
+    first = next(k for k, term in enumerate(terms) if term.positive)
+    start, rest = terms[first], [*terms[:first], *terms[first + 1 :]]
+    if len(start.factors) == 1:
+        total = start.factors[0]
+    elif rest and len(rest[0].factors) == 1:
+        after = rest.pop(0)
+        total = emit("fma" if after.positive else "fms", (*start.factors, after.factors[0]))
+    else:
+        total = emit("mul", start.factors)
+    for term in rest:
+        if len(term.factors) == 2:
+            total = emit("fma" if term.positive else "fnma", (*term.factors, total))
+        else:
+            total = emit("add" if term.positive else "sub", (total, term.factors[0]))
+    return total
 
 
 def _pruned(instructions: list[Instruction], outputs: tuple[int, ...], n_in: int) -> Trace:

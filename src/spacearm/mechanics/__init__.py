@@ -1,0 +1,7 @@
+"""The equations, written once, on CasADi scalars: pure and symbolic."""
+
+from spacearm.mechanics.motion import LoadFrame, motion_program
+from spacearm.mechanics.program import Program
+from spacearm.mechanics.programs import PROGRAMS, build
+
+__all__ = ["PROGRAMS", "LoadFrame", "Program", "build", "motion_program"]

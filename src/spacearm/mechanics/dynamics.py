@@ -8,9 +8,11 @@ time derivatives of velocity components. There is no gravity.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import casadi as ca
 
+from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import (
     SX,
     Spatial,
@@ -153,6 +155,8 @@ def hybrid_dynamics(
     """
     placements = tree.placements(q)
     motion = velocities(tree, placements, velocity, rotor)
+    given = ca.vertcat(*(ca.if_else(mode[i] > 0.5, drive[i], 0) for i in range(6 + tree.n)))
+    masks = [_masks(mode[6 + i]) for i in range(tree.n)]
     articulated = [rigid_inertia(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
     bias = []
     for b in range(tree.bodies):
@@ -166,7 +170,7 @@ def hybrid_dynamics(
     for i in reversed(range(tree.n)):
         joint, place = tree.joints[i], placements[i]
         own, load, product = articulated[i + 1], bias[i + 1], motion.product[i]
-        driven = mode[6 + i] > 0.5
+        driven, free = masks[i]
         u = own.times(joint.subspace)
         d = dot(joint.subspace, u)
         remaining[i] = force[6 + i] - dot(joint.subspace, load)
@@ -178,53 +182,44 @@ def hybrid_dynamics(
             own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
             load = load.plus(Spatial(ca.SX.zeros(3), spin_force(axis, motion.twist[i + 1], motion.spin[i])))
         column[i], diagonal[i] = u, d
-        inverse[i] = 1 / ca.if_else(driven, 1, d)
-        gain = ca.if_else(driven, drive[6 + i], (remaining[i] - dot(u, product)) * inverse[i])
-        own = own.minus_outer(u, ca.if_else(driven, 0, inverse[i]))
+        inverse[i] = free / (free * d + driven)  # 1 / d where free, 0 where driven, even where d is 0
+        gain = (remaining[i] - dot(u, product)) * inverse[i] + given[6 + i]
+        own = own.minus_outer(u, inverse[i])
         load = load.plus(scaled(u, gain))
         articulated[joint.parent] = articulated[joint.parent].plus(place.rotation.inertia_up(own, place.arm))
         bias[joint.parent] = bias[joint.parent].plus(place.rotation.force_up(load, place.arm))
-    base = _base_dynamics(articulated[0].stacked(), bias[0].stacked(), force[:6], drive[:6], mode[:6])
+    base = _base_dynamics(articulated[0].stacked(), bias[0].stacked(), force[:6], given[:6], mode[:6])
     rise = [spatial(base.acceleration)]
     acceleration, reaction = [base.acceleration], [base.reaction]
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
-        driven = mode[6 + i] > 0.5
         carried = place.rotation.twist_down(rise[joint.parent], place.arm).plus(motion.product[i])
         short = remaining[i] - dot(column[i], carried)
-        own_rise = ca.if_else(driven, drive[6 + i], short * inverse[i])
+        own_rise = short * inverse[i] + given[6 + i]
         acceleration.append(own_rise)
-        reaction.append(ca.if_else(driven, diagonal[i] * drive[6 + i] - short, 0))
+        reaction.append(diagonal[i] * given[6 + i] - masks[i].driven * short)
         rise.append(carried.plus(scaled(joint.subspace, own_rise)))
     return Hybrid(ca.vertcat(*acceleration), ca.vertcat(*reaction))
 
 
-def _base_dynamics(articulated: SX, bias: SX, force: SX, drive: SX, mode: SX) -> Hybrid:
+class _Masks(NamedTuple):
+    """1 and 0 as numbers. CasADi pulls if_else out of every product that it meets; a factor stays where it is."""
+
+    driven: SX
+    free: SX
+
+
+def _masks(mode: SX) -> _Masks:
+    return _Masks(mode > 0.5, mode <= 0.5)
+
+
+def _base_dynamics(articulated: SX, bias: SX, force: SX, given: SX, mode: SX) -> Hybrid:
     """The base's six equations with driven directions as masked rows, by an LDL^T factorisation."""
-    driven = [mode[i] > 0.5 for i in range(6)]
-    given = ca.vertcat(*(ca.if_else(driven[i], drive[i], 0) for i in range(6)))
+    masks = [_masks(mode[i]) for i in range(6)]
     short = force - bias - articulated @ given
-    free = [ca.if_else(driven[i], 0, 1) for i in range(6)]
-    # L D L^T with ``scaled_lower[i][j] = L[i][j] D[j]``, so that each pivot is divided by once.
-    lower: list[list[SX]] = [[None] * 6 for _ in range(6)]
-    scaled_lower: list[list[SX]] = [[None] * 6 for _ in range(6)]
-    inverse: list[SX] = []
-    for j in range(6):
-        pivot = ca.if_else(driven[j], 1, articulated[j, j])
-        for k in range(j):
-            pivot -= lower[j][k] * scaled_lower[j][k]
-        inverse.append(1 / pivot)
-        for i in range(j + 1, 6):
-            entry = articulated[i, j] * (free[i] * free[j])
-            for k in range(j):
-                entry -= lower[i][k] * scaled_lower[j][k]
-            scaled_lower[i][j] = entry
-            lower[i][j] = entry * inverse[j]
-    y: list[SX] = []
+    free = ca.vertcat(*(mask.free for mask in masks))
+    masked = articulated * (free @ free.T)
     for i in range(6):
-        y.append(short[i] * free[i] - sum((lower[i][k] * y[k] for k in range(i)), ca.SX(0)))
-    x: list[SX] = [None] * 6
-    for i in reversed(range(6)):
-        x[i] = y[i] * inverse[i] - sum((lower[k][i] * x[k] for k in range(i + 1, 6)), ca.SX(0))
-    acceleration = ca.vertcat(*(ca.if_else(driven[i], drive[i], x[i]) for i in range(6)))
-    needed = articulated @ acceleration + bias - force
-    return Hybrid(acceleration, ca.vertcat(*(ca.if_else(driven[i], needed[i], 0) for i in range(6))))
+        masked[i, i] = masks[i].free * articulated[i, i] + masks[i].driven
+    solved = solve_symmetric(masked, short * free)  # zero where driven
+    needed = articulated @ solved - short
+    return Hybrid(given + solved, ca.vertcat(*(masks[i].driven * needed[i] for i in range(6))))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
+from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import SX, Spatial, constant, rotation_matrix
 from spacearm.mechanics.tree import Placement, Tree
 from spacearm.model import Frame
@@ -69,7 +70,7 @@ def generalized_jacobian(jacobian: SX, mass_matrix: SX) -> SX:
     Umetani and Yoshida, IEEE Trans. Robotics and Automation 5(3), 1989.
     """
     base, coupling = mass_matrix[:6, :6], mass_matrix[:6, 6:]
-    return ca.densify(jacobian[:, 6:] - jacobian[:, :6] @ ca.solve(base, coupling, "symbolicqr"))
+    return ca.densify(jacobian[:, 6:] - jacobian[:, :6] @ solve_symmetric(base, coupling))
 
 
 def wrench_on_body(

@@ -98,9 +98,7 @@ def rigid_inertia(parameters: SX) -> SpatialInertia:
     """Inertia of a rigid body at its frame's origin from its ten parameters (m, m c, Ixx, Iyy, Izz, Ixy, Ixz, Iyz)."""
     m, h = parameters[0], parameters[1:4]
     xx, yy, zz, xy, xz, yz = ca.vertsplit(parameters[4:10])
-    return SpatialInertia(
-        m * ca.SX.eye(3), -ca.skew(h), ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    )
+    return SpatialInertia(m * ca.SX.eye(3), -ca.skew(h), ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
 
 def zero_inertia() -> SpatialInertia:

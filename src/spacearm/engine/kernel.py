@@ -1,0 +1,143 @@
+"""A compiled program: NumPy arrays in and out, any leading batch shape, float64."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine.batch import run_batch
+from spacearm.engine.llvm import kernel_ir
+from spacearm.engine.machine import MachineCode, host, load
+from spacearm.engine.trace import Trace, trace
+from spacearm.errors import InputError, did_you_mean
+from spacearm.mechanics.program import Program
+from spacearm.model.parts import Array
+
+
+class NonFiniteWarning(RuntimeWarning):
+    """Some samples of a batch gave numbers that are not finite; the others are untouched."""
+
+
+class Kernel:
+    """Machine code of a program, made when first needed and kept in the cache on disk.
+
+    ``uniform`` names inputs that are the same for all samples of a batch: what depends on them alone is then computed
+    once for each group of lanes.
+    """
+
+    def __init__(self, program: Program, uniform: tuple[str, ...] = ()) -> None:
+        self.program = program
+        self.inputs = _places({name: symbol.numel() for name, symbol in program.inputs.items()})
+        self.outputs = _places({name: value.numel() for name, value in program.outputs.items()})
+        for name in uniform:
+            self._check_input(name)
+        self._uniform = frozenset(
+            index for name in uniform for index in range(self.inputs[name].start, self.inputs[name].stop)
+        )
+        self._code: dict[int, MachineCode] = {}
+
+    @cached_property
+    def trace(self) -> Trace:
+        return trace(self.program.function)
+
+    @property
+    def n_in(self) -> int:
+        return sum(place.stop - place.start for place in self.inputs.values())
+
+    @property
+    def n_out(self) -> int:
+        return sum(place.stop - place.start for place in self.outputs.values())
+
+    def code(self, width: int = 1) -> MachineCode:
+        """Machine code for vectors of ``width`` doubles."""
+        if width not in self._code:
+            self._code[width] = load(kernel_ir(self.trace, width, self._uniform))
+        return self._code[width]
+
+    def address(self, width: int = 1) -> int:
+        """Address of ``void f(const double* in, double* out)``, in [n_in][width], out [n_out][width]."""
+        return self.code(width).address
+
+    def __call__(
+        self,
+        arrays: Mapping[str, npt.ArrayLike],
+        *,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> dict[str, Array]:
+        """Evaluate: each input has shape (..., size) or its own matrix shape, leading shapes broadcast together.
+
+        Non-finite results are reported by a :class:`NonFiniteWarning` that names the first such sample.
+        """
+        given = {name: self._as_rows(name, value) for name, value in arrays.items()}
+        for name, place in self.inputs.items():
+            if name not in given and place.stop > place.start:
+                raise InputError(f"{self.program.name}: input {name!r} is missing")
+        try:
+            lead = np.broadcast_shapes(*(array.shape[:-1] for array in given.values()))
+        except ValueError:
+            shapes = ", ".join(f"{name} {array.shape[:-1]}" for name, array in given.items())
+            raise InputError(f"{self.program.name}: batch shapes do not fit together: {shapes}") from None
+        count = int(np.prod(lead, dtype=np.int64))
+        inputs = []
+        for name, array in given.items():
+            varies = array.shape[:-1] != ()
+            shape = (*lead, array.shape[-1]) if varies else array.shape
+            inputs.append((np.ascontiguousarray(np.broadcast_to(array, shape)), self.inputs[name], varies))
+        results = {name: np.empty((*lead, place.stop - place.start)) for name, place in self.outputs.items()}
+        if count:
+            width = host().lanes if lead else 1
+            bad, first = run_batch(
+                self.address(width),
+                width,
+                inputs,
+                [(results[name], place) for name, place in self.outputs.items()],
+                count,
+                self.n_in,
+                self.n_out,
+                threads=threads,
+                progress=progress,
+            )
+            if bad:
+                where = f", the first at index {tuple(map(int, np.unravel_index(first, lead)))}" if lead else ""
+                warnings.warn(
+                    f"{self.program.name}: {bad} of {count} samples gave numbers that are not finite{where}",
+                    NonFiniteWarning,
+                    stacklevel=2,
+                )
+        return {name: array.reshape(*lead, *self.program.output_shape(name)) for name, array in results.items()}
+
+    def _check_input(self, name: str) -> None:
+        if name not in self.inputs:
+            raise InputError(f"{self.program.name} has no input {name!r}", hint=did_you_mean(name, self.inputs))
+
+    def _as_rows(self, name: str, value: npt.ArrayLike) -> Array:
+        """The input as (..., size), its own shape flattened."""
+        self._check_input(name)
+        size = self.inputs[name].stop - self.inputs[name].start
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{self.program.name}: input {name!r} is not an array of numbers") from error
+        if array.ndim >= 1 and array.shape[-1] == size:
+            return np.ascontiguousarray(array)
+        if array.ndim == 0 and size == 1:
+            return array.reshape(1)
+        shape = self.program.input_shape(name)
+        if name == "inertia":  # the one input that a user has as a matrix
+            shape = (size // 10, 10)
+        if len(shape) == 2 and array.shape[-2:] == shape:
+            return np.ascontiguousarray(array.reshape(*array.shape[:-2], size))
+        raise InputError(f"{self.program.name}: input {name!r} has shape {array.shape}", hint=f"expected (..., {size})")
+
+
+def _places(sizes: dict[str, int]) -> dict[str, slice]:
+    places, start = {}, 0
+    for name, size in sizes.items():
+        places[name] = slice(start, start + size)
+        start += size
+    return places

@@ -1,0 +1,248 @@
+"""The mechanics of one robot as compiled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine.kernel import Kernel
+from spacearm.errors import InputError
+from spacearm.mechanics import LoadFrame, Program, build
+from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+_IDENTITY = {"position": np.zeros(3), "quaternion": np.array([1.0, 0.0, 0.0, 0.0])}
+
+
+class Mechanics:
+    """Kinematics and dynamics of a robot, compiled when first called.
+
+    Joint positions are (..., n); generalised velocities, accelerations and forces (..., 6 + n): the base's linear and
+    angular part in base axes, then the joints. ``base`` is the base's pose in the world, (..., 7): position and
+    quaternion (w, x, y, z); without it the base frame is the world frame. Every function takes ``inertia``,
+    (..., n + 1, 10), to replace the robot's own. All accept and return any leading batch shape.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        self._constants = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
+
+    # -- programs -----------------------------------------------------------------------------------------------
+
+    def program(self, name: str, **options: Any) -> Program:
+        """The symbolic program of this name: see :mod:`spacearm.mechanics.programs`."""
+        return build(self.robot, name, **options)
+
+    def kernel(self, name: str, **options: Any) -> Kernel:
+        """The compiled program of this name, kept for the next call."""
+        key = (name, *sorted(options.items()))
+        if key not in self._kernels:
+            self._kernels[key] = Kernel(self.program(name, **options))
+        return self._kernels[key]
+
+    def derivative(self, name: str, output: str, *wrt: str, **options: Any) -> Kernel:
+        """Compiled first derivatives of a program's output: outputs ``d_<output>_d_<input>``."""
+        key = ("derivative", name, output, wrt, *sorted(options.items()))
+        if key not in self._kernels:
+            self._kernels[key] = Kernel(self.program(name, **options).jacobian(output, *wrt))
+        return self._kernels[key]
+
+    def evaluate(
+        self, kernel: Kernel, base: npt.ArrayLike | None = None, **arrays: npt.ArrayLike | None
+    ) -> dict[str, Array]:
+        """Run a kernel of this robot, with the robot's own inertias where none are given."""
+        given = {name: value for name, value in arrays.items() if value is not None}
+        given |= {name: value for name, value in self._constants.items() if name in kernel.inputs and name not in given}
+        given |= self._pose(kernel, base)
+        return kernel({name: value for name, value in given.items() if name in kernel.inputs})
+
+    def _pose(self, kernel: Kernel, base: npt.ArrayLike | None) -> dict[str, Array]:
+        if "position" not in kernel.inputs and "quaternion" not in kernel.inputs:
+            return {}
+        if base is None:
+            return _IDENTITY
+        pose = np.asarray(base, dtype=np.float64)
+        if pose.ndim == 0 or pose.shape[-1] != 7:
+            raise InputError(f"base pose has shape {pose.shape}", hint="expected (..., 7): position, w, x, y, z")
+        norm = np.linalg.norm(pose[..., 3:], axis=-1)
+        if np.any(np.abs(norm - 1) > 1e-6):
+            raise InputError("base quaternion is not of unit length", hint="expected w, x, y, z with norm 1")
+        return {"position": np.ascontiguousarray(pose[..., :3]), "quaternion": np.ascontiguousarray(pose[..., 3:])}
+
+    # -- dynamics -----------------------------------------------------------------------------------------------
+
+    def mass_matrix(self, joints: npt.ArrayLike, *, inertia: npt.ArrayLike | None = None) -> Array:
+        """Joint-space inertia H (..., 6 + n, 6 + n)."""
+        return self.evaluate(self.kernel("mass_matrix"), joints=joints, inertia=inertia)["mass_matrix"]
+
+    def mass_blocks(self, joints: npt.ArrayLike, *, inertia: npt.ArrayLike | None = None) -> tuple[Array, Array, Array]:
+        """Blocks of H: base (6, 6), coupling (6, n), arm (n, n)."""
+        matrix = self.mass_matrix(joints, inertia=inertia)
+        return matrix[..., :6, :6], matrix[..., :6, 6:], matrix[..., 6:, 6:]
+
+    def bias(self, joints: npt.ArrayLike, velocity: npt.ArrayLike, *, inertia: npt.ArrayLike | None = None) -> Array:
+        """Velocity-dependent force c (..., 6 + n) in H a + c = force."""
+        return self.evaluate(self.kernel("bias"), joints=joints, velocity=velocity, inertia=inertia)["bias"]
+
+    def inverse_dynamics(
+        self,
+        joints: npt.ArrayLike,
+        velocity: npt.ArrayLike,
+        acceleration: npt.ArrayLike,
+        *,
+        loads: tuple[LoadFrame, ...] = (),
+        wrench: npt.ArrayLike | None = None,
+        base: npt.ArrayLike | None = None,
+        inertia: npt.ArrayLike | None = None,
+    ) -> Array:
+        """Generalised force that gives this acceleration while ``wrench`` (..., 6 for each load) acts."""
+        kernel = self.kernel("inverse_dynamics", loads=loads)
+        return self.evaluate(
+            kernel, base, joints=joints, velocity=velocity, acceleration=acceleration, wrench=wrench, inertia=inertia
+        )["force"]
+
+    def forward_dynamics(
+        self,
+        joints: npt.ArrayLike,
+        velocity: npt.ArrayLike,
+        force: npt.ArrayLike,
+        *,
+        loads: tuple[LoadFrame, ...] = (),
+        wrench: npt.ArrayLike | None = None,
+        base: npt.ArrayLike | None = None,
+        inertia: npt.ArrayLike | None = None,
+    ) -> Array:
+        """Acceleration of the robot with every degree of freedom free."""
+        kernel = self.kernel("forward_dynamics", loads=loads)
+        return self.evaluate(
+            kernel, base, joints=joints, velocity=velocity, force=force, wrench=wrench, inertia=inertia
+        )["acceleration"]
+
+    def hybrid_dynamics(
+        self,
+        joints: npt.ArrayLike,
+        velocity: npt.ArrayLike,
+        force: npt.ArrayLike,
+        drive: npt.ArrayLike,
+        mode: npt.ArrayLike,
+        *,
+        loads: tuple[LoadFrame, ...] = (),
+        wrench: npt.ArrayLike | None = None,
+        base: npt.ArrayLike | None = None,
+        inertia: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array]:
+        """Accelerations and reactions; ``mode`` is 0 (free) or 1 (driven with acceleration ``drive``) for each dof."""
+        result = self.evaluate(
+            self.kernel("hybrid_dynamics", loads=loads),
+            base,
+            joints=joints,
+            velocity=velocity,
+            force=force,
+            drive=drive,
+            mode=mode,
+            wrench=wrench,
+            inertia=inertia,
+        )
+        return result["acceleration"], result["reaction"]
+
+    # -- kinematics ---------------------------------------------------------------------------------------------
+
+    def body_poses(self, joints: npt.ArrayLike, *, base: npt.ArrayLike | None = None) -> tuple[Array, Array]:
+        """Origins (..., n + 1, 3) and rotation matrices (..., n + 1, 3, 3) of all bodies in the world."""
+        result = self.evaluate(self.kernel("body_poses"), base, joints=joints)
+        rotation = result["rotation"]
+        return result["origin"], rotation.reshape(*rotation.shape[:-2], -1, 3, 3)
+
+    def frame_pose(
+        self, frame: str, joints: npt.ArrayLike, *, base: npt.ArrayLike | None = None
+    ) -> tuple[Array, Array]:
+        """Origin (..., 3) and rotation matrix (..., 3, 3) of a frame in the world."""
+        result = self.evaluate(self.kernel("frame_pose", frame=frame), base, joints=joints)
+        return result["origin"], result["rotation"]
+
+    def jacobian(self, frame: str, joints: npt.ArrayLike, *, base: npt.ArrayLike | None = None) -> Array:
+        """Map (..., 6, 6 + n) from generalised velocity to the frame's twist at its origin, world axes."""
+        return self.evaluate(self.kernel("jacobian", frame=frame), base, joints=joints)["jacobian"]
+
+    def frame_velocity(
+        self, frame: str, joints: npt.ArrayLike, velocity: npt.ArrayLike, *, base: npt.ArrayLike | None = None
+    ) -> Array:
+        """Twist (..., 6) of a frame at its origin, world axes."""
+        kernel = self.kernel("frame_velocity", frame=frame)
+        return self.evaluate(kernel, base, joints=joints, velocity=velocity)["twist"]
+
+    def frame_acceleration(
+        self,
+        frame: str,
+        joints: npt.ArrayLike,
+        velocity: npt.ArrayLike,
+        acceleration: npt.ArrayLike,
+        *,
+        base: npt.ArrayLike | None = None,
+    ) -> Array:
+        """Acceleration of a frame's origin and its angular acceleration (..., 6), world axes."""
+        kernel = self.kernel("frame_acceleration", frame=frame)
+        return self.evaluate(kernel, base, joints=joints, velocity=velocity, acceleration=acceleration)["acceleration"]
+
+    def generalized_jacobian(
+        self,
+        frame: str,
+        joints: npt.ArrayLike,
+        *,
+        base: npt.ArrayLike | None = None,
+        inertia: npt.ArrayLike | None = None,
+    ) -> Array:
+        """J* (..., 6, n): the frame's twist, world axes, for joint rates at zero total momentum."""
+        kernel = self.kernel("generalized_jacobian", frame=frame)
+        return self.evaluate(kernel, base, joints=joints, inertia=inertia)["generalized_jacobian"]
+
+    # -- momentum and energy ------------------------------------------------------------------------------------
+
+    def momentum(
+        self,
+        joints: npt.ArrayLike,
+        velocity: npt.ArrayLike,
+        *,
+        base: npt.ArrayLike | None = None,
+        about: npt.ArrayLike | str = "origin",
+        inertia: npt.ArrayLike | None = None,
+    ) -> Array:
+        """Linear momentum and angular momentum (..., 6), world axes; ``about`` a world point, "origin" or "com"."""
+        if isinstance(about, str):
+            if about not in ("origin", "com"):
+                raise InputError(f"momentum about {about!r}", hint="expected a point, 'origin' or 'com'")
+            about = np.zeros(3) if about == "origin" else self.centre_of_mass(joints, base=base, inertia=inertia)
+        kernel = self.kernel("momentum")
+        return self.evaluate(kernel, base, joints=joints, velocity=velocity, point=about, inertia=inertia)["momentum"]
+
+    def kinetic_energy(
+        self, joints: npt.ArrayLike, velocity: npt.ArrayLike, *, inertia: npt.ArrayLike | None = None
+    ) -> Array:
+        """Kinetic energy (...), J."""
+        kernel = self.kernel("kinetic_energy")
+        return self.evaluate(kernel, joints=joints, velocity=velocity, inertia=inertia)["kinetic_energy"][..., 0]
+
+    def centre_of_mass(
+        self, joints: npt.ArrayLike, *, base: npt.ArrayLike | None = None, inertia: npt.ArrayLike | None = None
+    ) -> Array:
+        """Mass centre of the whole robot in the world (..., 3)."""
+        return self.evaluate(self.kernel("centre_of_mass"), base, joints=joints, inertia=inertia)["centre_of_mass"]
+
+    # -- regressors ---------------------------------------------------------------------------------------------
+
+    def dynamics_regressor(
+        self, joints: npt.ArrayLike, velocity: npt.ArrayLike, acceleration: npt.ArrayLike
+    ) -> tuple[Array, Array]:
+        """Matrix (..., 6 + n, 10(n + 1)) and offset (..., 6 + n): force = matrix @ parameters + offset (rotors)."""
+        kernel = self.kernel("dynamics_regressor")
+        result = self.evaluate(kernel, joints=joints, velocity=velocity, acceleration=acceleration)
+        return result["regressor"], result["offset"]
+
+    def momentum_regressor(self, joints: npt.ArrayLike, velocity: npt.ArrayLike) -> tuple[Array, Array]:
+        """Matrix (..., 6, 10(n + 1)) and offset (..., 6) of the momentum at the base's origin, base axes."""
+        result = self.evaluate(self.kernel("momentum_regressor"), joints=joints, velocity=velocity)
+        return result["regressor"], result["offset"]

@@ -1,4 +1,4 @@
-"""DH tables against products of 4 x 4 matrices written out from the textbooks, for random tables of both conventions."""
+"""DH tables against products of 4 x 4 matrices written out as in the textbooks, for random tables."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def random_table(rng: np.random.Generator) -> list[dict]:
 def table_text(rows: list[dict], convention: str) -> str:
     lines = ['[robot]\nname = "chain"', '[[body]]\nname = "base"\nmass = 3.0\ninertia = [1, 1, 1]']
     lines.append(
-        f'[dh]\nconvention = "{convention}"\nbase = "base"\norigin = {{ xyz = [0.1, -0.2, 0.3], rpy = [0.2, 0.4, -0.7] }}'
+        f'[dh]\nconvention = "{convention}"\nbase = "base"\n'
+        "origin = { xyz = [0.1, -0.2, 0.3], rpy = [0.2, 0.4, -0.7] }"
     )
     for index, row in enumerate(rows, 1):
         t = row["tensor"]
@@ -170,7 +171,10 @@ def test_joint_on_a_standard_link_is_placed_in_the_link_frame():
     [
         ("alpha = 90.0", "dh.row[0].alpha ('j1'): angle is 90 rad (for degrees use 'alpha_deg')"),
         ("theta = -180.0", "dh.row[0].theta ('j1'): angle is -180 rad (for degrees use 'theta_deg')"),
-        ("alpha_degrees = 90.0", "dh.row[0].alpha_degrees ('j1'): unknown key 'alpha_degrees' (did you mean 'alpha_deg'?"),
+        (
+            "alpha_degrees = 90.0",
+            "dh.row[0].alpha_degrees ('j1'): unknown key 'alpha_degrees' (did you mean 'alpha_deg'?",
+        ),
         ("alpha = 1.0\nalpha_deg = 90.0", "dh.row[0] ('j1'): both 'alpha' and 'alpha_deg' are given"),
         ('kind = "ball"', "dh.row[0].kind ('j1'): value is 'ball' (expected 'revolute' or 'prismatic'"),
     ],

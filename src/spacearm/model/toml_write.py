@@ -54,7 +54,7 @@ def _text(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    return repr(float(value))
+    return repr(float(value) + 0.0)  # shortest text that reads back to the same double; no minus before zero
 
 
 def _array(values: Iterable[float]) -> str:

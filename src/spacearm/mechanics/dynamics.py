@@ -160,9 +160,9 @@ def hybrid_dynamics(
     articulated = [rigid_inertia(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
     bias = []
     for b in range(tree.bodies):
-        own = velocity_force(articulated[b].times(motion.twist[b]), motion.twist[b])
+        demand = velocity_force(articulated[b].times(motion.twist[b]), motion.twist[b])
         push = wrenches[b]
-        bias.append(own if push is None else own.plus(scaled(push, -1)))
+        bias.append(demand if push is None else demand.plus(scaled(push, -1)))
     column: list[Spatial] = [None] * tree.n  # type: ignore[list-item]
     diagonal: list[SX] = [None] * tree.n
     inverse: list[SX] = [None] * tree.n

@@ -297,7 +297,7 @@ FAULTS = {
     ),
     "rotation near overflow": (
         BASE + ARM + ELBOW + "origin = { rotation = [[1e200, -1e200, 0], [1e200, 1e200, 0], [0, 0, 1]] }\n",
-        "joint[0].origin.rotation ('elbow'): rotation is not a rotation matrix",
+        "joint[0].origin.rotation ('elbow'): rotation holds 1e+200 (expected at most 1e+30",
     ),
     "quaternion": (
         BASE + ARM + ELBOW + "origin = { quaternion = [1, 1, 0, 0] }\n",

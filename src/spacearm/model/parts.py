@@ -26,8 +26,8 @@ UNIT_TOLERANCE = 1e-6
 ROUNDING = 1e-15
 #: How far, relative to its trace, an inertia may break the triangle inequality (rounded data sheets).
 TRIANGLE_TOLERANCE = 1e-9
-#: No inertia is larger (kg m2): beyond it products of entries overflow.
-LARGEST_INERTIA = 1e100
+#: No number of a robot is larger, whatever its SI unit: far beyond it sums of products overflow.
+LARGEST = 1e30
 
 
 def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Array:
@@ -42,6 +42,8 @@ def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Arr
         )
     if not np.all(np.isfinite(array)):
         raise ModelError(f"{what} is not finite: {array.tolist()}")
+    if np.abs(array).max(initial=0.0) > LARGEST:
+        raise ModelError(f"{what} holds {np.abs(array).max():g}", hint=f"expected at most {LARGEST:g} in size")
     array.setflags(write=False)
     return array
 
@@ -56,6 +58,8 @@ def finite(value: float, what: str, *, least: float = -math.inf, above: float = 
         raise ModelError(f"{what} is not a number: {value!r}") from error
     if not math.isfinite(number):
         raise ModelError(f"{what} is {number}", hint="expected a finite number")
+    if abs(number) > LARGEST:
+        raise ModelError(f"{what} is {number:g}", hint=f"expected at most {LARGEST:g} in size")
     if number < least:
         raise ModelError(f"{what} is {number:g}", hint=f"expected at least {least:g}")
     if number <= above:
@@ -89,12 +93,7 @@ class Pose:
 
     def __post_init__(self) -> None:
         rotation = frozen_array(self.rotation, (3, 3), "rotation")
-        # bounded first, so that entries near overflow cannot turn the products into NaN
-        if (
-            np.abs(rotation).max() > 1.0 + UNIT_TOLERANCE
-            or np.abs(rotation @ rotation.T - np.eye(3)).max() > UNIT_TOLERANCE
-            or np.linalg.det(rotation) < 0
-        ):
+        if np.abs(rotation @ rotation.T - np.eye(3)).max() > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
             raise ModelError("rotation is not a rotation matrix", hint="expected orthonormal rows and determinant +1")
         object.__setattr__(self, "rotation", rotation)
         object.__setattr__(self, "translation", frozen_array(self.translation, (3,), "translation"))
@@ -132,8 +131,6 @@ class Inertia:
         object.__setattr__(self, "com", frozen_array(self.com, (3,), "mass centre"))
         tensor = frozen_array(self.tensor, (3, 3), "inertia")
         scale = float(np.abs(tensor).max())
-        if scale > LARGEST_INERTIA:
-            raise ModelError(f"inertia holds {scale:g} kg m2", hint=f"expected at most {LARGEST_INERTIA:g}")
         if np.abs(tensor - tensor.T).max() > 1e-9 * scale:
             raise ModelError("inertia is not symmetric")
         moments = np.linalg.eigvalsh(tensor)

@@ -13,14 +13,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.mechanics.dynamics import mass_matrix
-from spacearm.mechanics.tree import Tree, rotor_inertias
-from spacearm.model import Pose, Robot, catalogue
-from spacearm.model.parts import skew
+from spacearm import Mechanics, Pose, Robot
+from spacearm.model import catalogue
+from spacearm.model.rotations import rotation_from_quaternion
 
 Array = npt.NDArray[np.float64]
 
@@ -55,53 +53,29 @@ PANELS = (
 )  # fmt: skip
 
 
-def body_poses(robot: Robot, base: Pose, q: Array) -> list[Pose]:
-    """Poses of all bodies in the world."""
-    poses = [base]
-    for joint, parent, value in zip(robot.joints, robot.parents, q, strict=True):
-        if joint.kind == "revolute":
-            k = skew(joint.axis)
-            moved = Pose(np.eye(3) + np.sin(value) * k + (1.0 - np.cos(value)) * k @ k)
-        else:
-            moved = Pose(translation=value * joint.axis)
-        poses.append(poses[parent] @ joint.placement @ moved)
-    return poses
+def motion(mechanics: Mechanics, start: Array, end: Array) -> list[tuple[Array, Array]]:
+    """Base poses (position, quaternion) and joint positions at a few instants, zero momentum throughout."""
 
+    def rate(s: float, pose: Array) -> Array:
+        base, coupling, _ = mechanics.mass_blocks(start + s * (end - start))
+        twist = -np.linalg.solve(base, coupling @ (end - start))
+        turn = pose[3:] / np.linalg.norm(pose[3:])
+        w, v = turn[0], turn[1:]
+        position = rotation_from_quaternion(turn) @ twist[:3]
+        return np.concatenate([position, [-v @ twist[3:] / 2], (w * twist[3:] + np.cross(v, twist[3:])) / 2])
 
-def mass_centre(robot: Robot, poses: list[Pose]) -> Array:
-    total = np.zeros(3)
-    for body, pose in zip(robot.bodies, poses, strict=True):
-        total += body.inertia.mass * (pose.rotation @ body.inertia.com + pose.translation)
-    return total / robot.mass
-
-
-def motion(robot: Robot, start: Array, end: Array) -> list[tuple[Pose, Array]]:
-    """Base poses and joint positions at a few instants of the motion, zero momentum throughout."""
-    q_symbol = ca.SX.sym("q", robot.n)
-    inertia = ca.SX(ca.DM(robot.inertia_parameters.ravel()))
-    rotor = ca.SX(ca.DM(rotor_inertias(robot)))
-    mass = ca.Function("H", [q_symbol], [mass_matrix(Tree(robot), q_symbol, inertia, rotor)])
-
-    def base_twist(s: float) -> Array:
-        h = np.array(mass(start + s * (end - start)))
-        return -np.linalg.solve(h[:6, :6], h[:6, 6:] @ (end - start))
-
-    def rate(s: float, base: Array) -> Array:
-        twist, rotation = base_twist(s), base[:, :3]
-        return np.column_stack([rotation @ skew(twist[3:]), rotation @ twist[:3]])
-
-    base = np.column_stack([np.eye(3), np.zeros(3)])
+    pose = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     shots, h = [], 1.0 / STEPS
     for step in range(STEPS + 1):
         s = step * h
+        pose[3:] /= np.linalg.norm(pose[3:])
         if step % (STEPS // GHOSTS) == 0:
-            u, _, v = np.linalg.svd(base[:, :3])
-            shots.append((Pose(u @ v, base[:, 3]), start + s * (end - start)))
-        k1 = rate(s, base)
-        k2 = rate(s + h / 2, base + h / 2 * k1)
-        k3 = rate(s + h / 2, base + h / 2 * k2)
-        k4 = rate(s + h, base + h * k3)
-        base = base + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            shots.append((pose.copy(), start + s * (end - start)))
+        k1 = rate(s, pose)
+        k2 = rate(s + h / 2, pose + h / 2 * k1)
+        k3 = rate(s + h / 2, pose + h / 2 * k2)
+        k4 = rate(s + h, pose + h * k3)
+        pose = pose + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
     return shots
 
 
@@ -122,13 +96,17 @@ FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (
 
 def draw(panel: Panel) -> str:
     robot = catalogue.load(panel.robot)
-    shots = motion(robot, np.radians(panel.start), np.radians(panel.end))
+    mechanics = Mechanics(robot)
+    shots = motion(mechanics, np.radians(panel.start), np.radians(panel.end))
     right = np.array(panel.right) / np.linalg.norm(panel.right)
     up = np.array(panel.up) - right * (right @ panel.up)
     view = np.array([right, up / np.linalg.norm(up)])
     towards = np.cross(view[0], view[1])
-    all_poses = [body_poses(robot, base, q) for base, q in shots]
-    centres = np.array([mass_centre(robot, poses) for poses in all_poses])
+    all_poses = []
+    for base, q in shots:
+        origins, rotations = mechanics.body_poses(q, base=base)
+        all_poses.append([Pose(rotation, origin) for rotation, origin in zip(rotations, origins, strict=True)])
+    centres = np.array([mechanics.centre_of_mass(q, base=base) for base, q in shots])
     if np.abs(centres - centres[0]).max() > 1e-8:
         sys.exit(f"{panel.robot}: the mass centre moved by {np.abs(centres - centres[0]).max():.2g} m")
 

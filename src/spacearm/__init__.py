@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spacearm.engine import Kernel as Kernel
+    from spacearm.engine import Mechanics as Mechanics
     from spacearm.errors import EngineError as EngineError
     from spacearm.errors import InputError as InputError
     from spacearm.errors import ModelError as ModelError
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from spacearm.model import Rotor as Rotor
     from spacearm.model import Spring as Spring
     from spacearm.model import Thruster as Thruster
+    from spacearm.model import load as load
+    from spacearm.model import save as save
     from spacearm.report import write_result as write_result
     from spacearm.result import Check as Check
     from spacearm.result import Figure as Figure
@@ -45,7 +49,9 @@ __all__ = [
     "Inertia",
     "InputError",
     "Joint",
+    "Kernel",
     "Limits",
+    "Mechanics",
     "ModelError",
     "Pose",
     "Result",
@@ -58,11 +64,15 @@ __all__ = [
     "Thruster",
     "Verdict",
     "__version__",
+    "load",
+    "save",
     "write_result",
 ]
 
 #: Where each public name lives. The imports above say the same to type checkers; a test compares the three lists.
 _HOME = {
+    "Kernel": "spacearm.engine",
+    "Mechanics": "spacearm.engine",
     "EngineError": "spacearm.errors",
     "InputError": "spacearm.errors",
     "ModelError": "spacearm.errors",
@@ -80,6 +90,8 @@ _HOME = {
     "Rotor": "spacearm.model",
     "Spring": "spacearm.model",
     "Thruster": "spacearm.model",
+    "load": "spacearm.model",
+    "save": "spacearm.model",
     "write_result": "spacearm.report",
     "Check": "spacearm.result",
     "Figure": "spacearm.result",

@@ -1,0 +1,129 @@
+"""What README and docs show is what happens: examples run, files and links exist, the picture is up to date."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import spacearm
+from spacearm.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
+PAGES = [page for page in PAGES if "_build" not in page.parts]
+
+
+def blocks(page: Path, language: str) -> list[tuple[str, str]]:
+    """Code blocks of this language, each with the text block that follows directly, if any."""
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(rf"^```{language}\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", text, flags=re.DOTALL | re.MULTILINE)
+    return [(code, output) for code, output in found]
+
+
+EXAMPLES = [
+    pytest.param(code, output, id=f"{page.relative_to(ROOT)}-{number}")
+    for page in PAGES
+    for number, (code, output) in enumerate(blocks(page, "python"))
+]
+
+
+def test_the_readme_has_a_python_example_with_output() -> None:
+    assert any(output for _, output in blocks(ROOT / "README.md", "python"))
+
+
+@pytest.mark.parametrize(("code", "output"), EXAMPLES)
+def test_python_examples_run_and_print_what_they_say(
+    code: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {"__name__": "example"})
+    if output:
+        assert printed.getvalue() == output
+
+
+def commands(page: Path) -> list[tuple[list[str], list[str]]]:
+    """``$ spacearm ...`` lines of a page with the lines shown below them."""
+    found: list[tuple[list[str], list[str]]] = []
+    for code, _ in blocks(page, "console"):
+        for line in code.splitlines():
+            if line.startswith("$ "):
+                found.append((shlex.split(line[2:], comments=True), []))
+            elif found and line != "...":
+                found[-1][1].append(line)
+    return [(words[1:], shown) for words, shown in found if words[0] == "spacearm"]
+
+
+# A scenario or a paper takes long and has tests of its own.
+SHORT = ("check", "catalogue", "convert", "cache", "--version")
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "cli.md"], ids=lambda page: page.name)
+def test_commands_run_and_print_what_they_say(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for words, shown in commands(page):
+        if words[0] not in SHORT:
+            continue
+        redirect = words.index(">") if ">" in words else len(words)
+        assert main(words[:redirect]) == 0, words
+        printed = capsys.readouterr().out
+        for line in shown:
+            assert line in printed.splitlines(), line
+        if redirect < len(words):
+            (tmp_path / words[-1]).write_text(printed, encoding="utf-8")
+        ran += 1
+    assert ran >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_makefile_has_what_the_readme_promises() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert {"reproduce", "test", "bench", "docs", "lint", "types", "clean", "help"} <= set(targets)
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_constraints_are_plain_versions_and_cover_the_dependencies() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    for line in pins:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9._-]*==[A-Za-z0-9.+!]+", line), line
+    names = {line.split("==")[0] for line in pins}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == spacearm.__version__
+    extras = project["optional-dependencies"]
+    for requirement in [*project["dependencies"], *extras["verify"], *extras["dev"]]:
+        name = re.match(r"[A-Za-z0-9._-]+", requirement)
+        assert name is not None
+        assert name[0].lower().replace("_", "-") in names, requirement
+
+
+def test_the_picture_is_what_its_script_draws() -> None:
+    spec = importlib.util.spec_from_file_location("picture_of_robots", ROOT / "docs" / "figures" / "robots.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    drawn, kept = module.picture(), (ROOT / "docs" / "_static" / "robots.svg").read_text(encoding="utf-8")
+    number = re.compile(r"-?\d+\.\d+")
+    assert number.sub("#", drawn) == number.sub("#", kept)
+    for new, old in zip(number.findall(drawn), number.findall(kept), strict=True):
+        assert float(new) == pytest.approx(float(old), abs=0.2)  # a fifth of a pixel

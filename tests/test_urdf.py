@@ -6,9 +6,10 @@ import re
 import warnings
 
 import numpy as np
+import pinocchio
 import pytest
 
-from numpy_kinematics import close_robots, mass_properties, random_robot, turn
+from numpy_kinematics import close_robots, frame_poses, mass_matrix, mass_properties, random_robot, turn
 from spacearm.errors import ModelError
 from spacearm.model import (
     Body,
@@ -123,6 +124,29 @@ def test_round_trip_of_limits_and_friction():
     ]
     robot = Robot("r", tuple(bodies), tuple(joints))
     assert robot_from_urdf(urdf_text(robot, strict=True)) == robot
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_another_reader_sees_the_same_robot(seed):
+    """Pinocchio's mass matrix from the written text, against plain NumPy on the robot."""
+    robot = random_robot(seed, joints=5, massless=seed % 2 == 1)
+    model = pinocchio.buildModelFromXML(urdf_text(robot), pinocchio.JointModelFreeFlyer())
+    values = np.random.default_rng(seed).uniform(-1, 1, robot.n)
+    q = pinocchio.neutral(model)
+    order = list(range(6))
+    for joint, value in zip(robot.joints, values, strict=True):
+        index = model.getJointId(joint.name)
+        start = model.idx_qs[index]
+        q[start : start + model.nqs[index]] = [np.cos(value), np.sin(value)] if model.nqs[index] == 2 else value
+        order.append(model.idx_vs[index])
+    data = model.createData()
+    full = pinocchio.crba(model, data, q)
+    full = np.triu(full) + np.triu(full, 1).T
+    np.testing.assert_allclose(full[np.ix_(order, order)], mass_matrix(robot, values), rtol=1e-11, atol=1e-11)
+    for frame in robot.frames:
+        pinocchio.framesForwardKinematics(model, data, q)
+        placement = data.oMf[model.getFrameId(frame.name)]
+        np.testing.assert_allclose(placement.homogeneous, frame_poses(robot, values)[frame.name], atol=1e-12)
 
 
 def rich_robot():

@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from spacearm.engine.call import call_kernel
+from spacearm.engine.loops import compiled
 from spacearm.model.parts import Array
+
+Table: TypeAlias = npt.NDArray[np.int64]
 
 #: Samples that a thread takes at a time: small enough to stop soon, large enough to cost nothing.
 CHUNK = 16384
@@ -48,8 +52,10 @@ def _store(typingctx: Any, address: Any, value: Any) -> Any:
     return types.void(types.intp, types.float64), generate
 
 
-@njit(cache=True, nogil=True)
-def _run(address, width, sources, targets, start, stop, n_in, n_out):  # type: ignore[no-untyped-def]
+@compiled
+def _run(
+    address: int, width: int, sources: Table, targets: Table, start: int, stop: int, n_in: int, n_out: int
+) -> tuple[int, int]:
     """Samples start..stop. ``sources`` rows: address, row length, offset, 1 if it varies; ``targets``: the first 3.
 
     Returns how many samples gave a number that is not finite, and the first of them.
@@ -118,8 +124,7 @@ def run_batch(
     results: list[tuple[int, int]] = []
 
     def work(chunk: int) -> tuple[int, int]:
-        found: tuple[int, int] = _run(address, width, sources, targets, edges[chunk], edges[chunk + 1], n_in, n_out)
-        return found
+        return _run(address, width, sources, targets, edges[chunk], edges[chunk + 1], n_in, n_out)
 
     workers = min(threads or default_threads(), len(edges) - 1)
     if workers <= 1:

@@ -6,12 +6,13 @@ and nothing of robots.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 
 from spacearm.errors import InputError
-from spacearm.mechanics.dynamics import hybrid_dynamics, velocities
+from spacearm.mechanics.dynamics import Hybrid, hybrid_dynamics, inverse_dynamics, velocities
 from spacearm.mechanics.kinematics import wrench_on_body
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX, Spatial, dot, quaternion_rate, rotation_matrix
@@ -36,16 +37,59 @@ def state_size(n: int) -> int:
     return 13 + 2 * n
 
 
-def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: bool = True) -> Program:
-    """The motion program of a robot under these loads.
+@dataclass(frozen=True)
+class _Motion:
+    """The pieces that a run's right-hand side is put together from."""
 
-    Inputs: ``state`` (position, quaternion, joints, velocity), ``force``, ``drive``, ``mode``, ``friction`` (6 + n
-    each), ``wrench`` (6 for each load), ``inertia`` (10 for each body), ``rotor``, ``stiffness``, ``rest`` (n each),
-    ``damping`` (6 + n), ``coupling`` (stiffness, damping, ratio, rest for each).
+    tree: Tree
+    inputs: dict[str, SX]
+    loads: tuple[LoadFrame, ...]
+    force: SX  # applied and passive forces and dry friction
+    damper: SX  # the dampers' part of it
+    coupling_power: list[SX]
+    wrenches: list[Spatial | None]
+    load_wrenches: list[Spatial]
 
-    Outputs: ``rate`` (of the state), with ``ledger`` also ``power`` (drives, dampers: 6 + n each; coupling dampers;
-    dry friction: 6 + n; loads), and ``reaction`` (6 + n).
-    """
+    @property
+    def quaternion(self) -> SX:
+        return self.inputs["state"][3:7]
+
+    @property
+    def joints(self) -> SX:
+        return self.inputs["state"][7 : 7 + self.tree.n]
+
+    @property
+    def velocity(self) -> SX:
+        return self.inputs["state"][7 + self.tree.n :]
+
+    def pose_rate(self) -> SX:
+        """Time derivative of position, quaternion and joints."""
+        return ca.vertcat(
+            rotation_matrix(self.quaternion) @ self.velocity[:3],
+            quaternion_rate(self.quaternion, self.velocity[3:6]),
+            self.velocity[6:],
+        )
+
+    def hybrid(self) -> Hybrid:
+        x = self.inputs
+        return hybrid_dynamics(
+            self.tree, self.joints, self.velocity, self.force, x["drive"], x["mode"], x["inertia"], x["rotor"],
+            self.wrenches,
+        )  # fmt: skip
+
+    def power(self, reaction: SX) -> SX:
+        twist = velocities(self.tree, self.tree.placements(self.joints), self.velocity, self.inputs["rotor"]).twist
+        loaded = [self.tree.robot.body_index(self.tree.robot.frame(load.frame).body) for load in self.loads]
+        return ca.vertcat(
+            (self.inputs["force"] + reaction) * self.velocity,
+            -self.damper * self.velocity,
+            *self.coupling_power,
+            -self.inputs["friction"] * self.velocity,
+            *(dot(push, twist[body]) for push, body in zip(self.load_wrenches, loaded, strict=True)),
+        )
+
+
+def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
     tree = Tree(robot)
     n, dofs = tree.n, 6 + tree.n
     symbol = ca.SX.sym
@@ -67,59 +111,97 @@ def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: b
     quaternion, q, velocity = state[3:7], state[7 : 7 + n], state[7 + n :]
     spring = ca.vertcat(ca.SX.zeros(6), -inputs["stiffness"] * (q - inputs["rest"]))
     damper = -inputs["damping"] * velocity
-    passive = spring + damper
+    force = inputs["force"] + inputs["friction"] + spring + damper
     coupling_power = []
     for k, coupling in enumerate(robot.couplings):
         stiffness, damping, ratio, rest = ca.vertsplit(inputs["coupling"][4 * k : 4 * k + 4])
         first, second = robot.joint_index(coupling.first), robot.joint_index(coupling.second)
         rate = velocity[6 + first] - ratio * velocity[6 + second]
         pull = -stiffness * (q[first] - ratio * q[second] - rest) - damping * rate
-        passive[6 + first] += pull
-        passive[6 + second] -= ratio * pull
+        force[6 + first] += pull
+        force[6 + second] -= ratio * pull
         coupling_power.append(damping * rate * rate)
+    load_wrenches = load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"])
+    return _Motion(
+        tree,
+        inputs,
+        loads,
+        force,
+        damper,
+        coupling_power,
+        sum_on_bodies(tree, loads, load_wrenches),
+        load_wrenches,
+    )
 
+
+def load_wrenches_on_bodies(
+    tree: Tree, q: SX, quaternion: SX, loads: tuple[LoadFrame, ...], wrench: SX
+) -> list[Spatial]:
+    """Each load's wrench (6 entries of ``wrench``) on the body that it acts on, in body axes and origin."""
+    if not loads:
+        return []
     placements = tree.placements(q)
+    return [
+        wrench_on_body(tree, placements, quaternion, tree.robot.frame(load.frame), wrench[6 * k : 6 * k + 6], load.axes)
+        for k, load in enumerate(loads)
+    ]
+
+
+def sum_on_bodies(tree: Tree, loads: tuple[LoadFrame, ...], pushes: list[Spatial]) -> list[Spatial | None]:
+    """One wrench for each body that any load acts on."""
     wrenches: list[Spatial | None] = [None] * tree.bodies
-    for k, load in enumerate(loads):
-        frame = robot.frame(load.frame)
-        body = robot.body_index(frame.body)
-        push = wrench_on_body(tree, placements, quaternion, frame, inputs["wrench"][6 * k : 6 * k + 6], load.axes)
+    for load, push in zip(loads, pushes, strict=True):
+        body = tree.robot.body_index(tree.robot.frame(load.frame).body)
         before = wrenches[body]
         wrenches[body] = push if before is None else before.plus(push)
+    return wrenches
 
-    total = inputs["force"] + inputs["friction"] + passive
-    hybrid = hybrid_dynamics(
-        tree, q, velocity, total, inputs["drive"], inputs["mode"], inputs["inertia"], inputs["rotor"], wrenches
-    )
-    outputs: dict[str, SX] = {
-        "rate": ca.vertcat(
-            rotation_matrix(quaternion) @ velocity[:3],
-            quaternion_rate(quaternion, velocity[3:6]),
-            velocity[6:],
-            hybrid.acceleration,
-        )
-    }
+
+def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: bool = True) -> Program:
+    """The motion program of a robot under these loads.
+
+    Inputs: ``state`` (position, quaternion, joints, velocity), ``force``, ``drive``, ``mode``, ``friction`` (6 + n
+    each), ``wrench`` (6 for each load), ``inertia`` (10 for each body), ``rotor``, ``stiffness``, ``rest`` (n each),
+    ``damping`` (6 + n), ``coupling`` (stiffness, damping, ratio, rest for each).
+
+    Outputs: ``rate`` (of the state), with ``ledger`` also ``power`` (drives, dampers: 6 + n each; coupling dampers;
+    dry friction: 6 + n; loads), and ``reaction`` (6 + n).
+    """
+    motion = _motion(robot, loads)
+    hybrid = motion.hybrid()
+    outputs: dict[str, SX] = {"rate": ca.vertcat(motion.pose_rate(), hybrid.acceleration)}
     if ledger:
-        drive_power = (inputs["force"] + hybrid.reaction) * velocity
-        outputs["power"] = ca.vertcat(
-            drive_power,
-            -damper * velocity,
-            *coupling_power,
-            -inputs["friction"] * velocity,
-            *_load_powers(robot, tree, inputs, loads),
-        )
+        outputs["power"] = motion.power(hybrid.reaction)
     outputs["reaction"] = hybrid.reaction
-    return Program("motion", inputs, {name: ca.densify(value) for name, value in outputs.items()})
+    return Program("motion", motion.inputs, {name: ca.densify(value) for name, value in outputs.items()})
 
 
-def _load_powers(robot: Robot, tree: Tree, inputs: dict[str, SX], loads: tuple[LoadFrame, ...]) -> list[SX]:
-    state = inputs["state"]
-    quaternion, q, velocity = state[3:7], state[7 : 7 + tree.n], state[7 + tree.n :]
-    placements = tree.placements(q)
-    twist = velocities(tree, placements, velocity, inputs["rotor"]).twist
-    powers = []
-    for k, load in enumerate(loads):
-        frame = robot.frame(load.frame)
-        push = wrench_on_body(tree, placements, quaternion, frame, inputs["wrench"][6 * k : 6 * k + 6], load.axes)
-        powers.append(dot(push, twist[robot.body_index(frame.body)]))
-    return powers
+def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads: tuple[LoadFrame, ...] = ()) -> Program:
+    """The motion program's ``rate`` and its directional derivative ``d_rate`` along ``d_<input>`` of these inputs.
+
+    Not by differentiating forward dynamics, but by its definition: with the residual f(x, a) = inverse dynamics minus
+    forces, da = -H^-1 df/dx dx, where H^-1 is one more pass over the articulated bodies that are there already. About
+    half the work; Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
+    """
+    motion = _motion(robot, loads)
+    x, dofs = motion.inputs, 6 + motion.tree.n
+    hybrid = motion.hybrid()
+    points, seeds = [], {}
+    for name, which in wrt.items():
+        point = x[name] if which is None else x[name][list(which)]
+        seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
+        points.append(point)
+    at, along = ca.vertcat(*points), ca.vertcat(*seeds.values())
+    held = ca.SX.sym("acceleration", dofs)
+    demand = inverse_dynamics(
+        motion.tree, motion.joints, motion.velocity, held, x["inertia"], x["rotor"], motion.wrenches
+    )
+    moved = ca.substitute(ca.jtimes(demand - motion.force, at, along), held, hybrid.acceleration)
+    still, none = ca.SX.zeros(dofs), [None] * motion.tree.bodies
+    moved_drive = ca.jtimes(x["drive"], at, along)
+    response = hybrid_dynamics(
+        motion.tree, motion.joints, still, -moved, moved_drive, x["mode"], x["inertia"], x["rotor"], [*none]
+    )
+    rate = ca.vertcat(motion.pose_rate(), hybrid.acceleration)
+    d_rate = ca.vertcat(ca.jtimes(motion.pose_rate(), at, along), response.acceleration)
+    return Program("motion_tangent", {**x, **seeds}, {"rate": ca.densify(rate), "d_rate": ca.densify(d_rate)})

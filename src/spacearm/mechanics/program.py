@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -52,17 +52,26 @@ class Program:
         }
         return Program(f"{self.name}_jacobian", self.inputs, outputs)
 
-    def tangent(self, inputs: Iterable[str], outputs: Iterable[str] | None = None) -> Program:
-        """Directional derivative: further inputs ``d_<input>``, outputs ``d_<output>`` beside the outputs."""
+    def tangent(
+        self, inputs: Iterable[str] | Mapping[str, Sequence[int] | None], outputs: Iterable[str] | None = None
+    ) -> Program:
+        """Directional derivative: further inputs ``d_<input>``, outputs ``d_<output>`` beside the outputs.
+
+        ``inputs`` may map a name to the entries (flat) that vary; ``d_<input>`` then has just those.
+        """
         chosen = list(self.outputs if outputs is None else outputs)
-        names = list(inputs)
-        seeds = {f"d_{name}": _like(self._input(name), f"d_{name}") for name in names}
-        point = ca.vertcat(*(ca.vec(self.inputs[name].T) for name in names))
-        along = ca.vertcat(*(ca.vec(seed.T) for seed in seeds.values()))
+        entries = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
+        points, seeds = [], {}
+        for name, which in entries.items():
+            flat = ca.vec(self._input(name).T)
+            point = flat if which is None else flat[list(which)]
+            seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
+            points.append(point)
+        along = ca.vertcat(*seeds.values())
         result = {}
         for name in chosen:
             value = self._output(name)
-            moved = ca.jtimes(ca.vec(value.T), point, along)
+            moved = ca.jtimes(ca.vec(value.T), ca.vertcat(*points), along)
             result[f"d_{name}"] = ca.densify(ca.reshape(moved, value.shape[1], value.shape[0]).T)
         kept = {name: self.outputs[name] for name in chosen}
         return Program(f"{self.name}_tangent", {**self.inputs, **seeds}, {**kept, **result})

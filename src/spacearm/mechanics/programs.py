@@ -16,7 +16,7 @@ import casadi as ca
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics import dynamics, kinematics, momentum, regressor
-from spacearm.mechanics.motion import LoadFrame, motion_program
+from spacearm.mechanics.motion import LoadFrame, load_wrenches_on_bodies, motion_program, sum_on_bodies
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX, Spatial, quaternion_rate
 from spacearm.mechanics.tree import Tree
@@ -42,20 +42,12 @@ class _Inputs:
 
 def _body_wrenches(tree: Tree, inputs: _Inputs, loads: tuple[LoadFrame, ...]) -> list[Spatial | None]:
     """Loads on frames as one wrench for each loaded body."""
-    wrenches: list[Spatial | None] = [None] * tree.bodies
     if not loads:
-        return wrenches
-    placements = tree.placements(inputs.joints)
+        return [None] * tree.bodies
     world = any(load.axes == "world" for load in loads)
     quaternion = inputs.quaternion if world else ca.SX([1, 0, 0, 0])
-    for k, load in enumerate(loads):
-        frame = tree.robot.frame(load.frame)
-        body = tree.robot.body_index(frame.body)
-        wrench = inputs.wrench[6 * k : 6 * k + 6]
-        push = kinematics.wrench_on_body(tree, placements, quaternion, frame, wrench, load.axes)
-        before = wrenches[body]
-        wrenches[body] = push if before is None else before.plus(push)
-    return wrenches
+    pushes = load_wrenches_on_bodies(tree, inputs.joints, quaternion, loads, inputs.wrench)
+    return sum_on_bodies(tree, loads, pushes)
 
 
 def _mass_matrix(tree: Tree, x: _Inputs) -> dict[str, SX]:

@@ -17,6 +17,7 @@ Not expressible this way: 0 < r < 1 (the armature would be negative), and bodies
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,8 @@ from spacearm.model.lossy import Losses
 from spacearm.model.parts import Array, Joint
 from spacearm.model.robot import Robot
 
+#: MuJoCo refuses moving bodies with a principal moment (kg m2) or a mass (kg) below 1e-15; smaller ones are raised.
+LEAST = 1e-14
 #: Share of the parent's mass that a massless rotor body borrows.
 BORROWED = 1e-6
 #: How far below zero, relative to its trace, a second moment of mass may be by rounding.
@@ -75,7 +78,11 @@ class Shared:
 
 def share_rotors(robot: Robot, losses: Losses) -> Shared:
     """Rotors as armatures and changes of the bodies' inertias; where that cannot be, as armatures alone, and told."""
-    rough = {joint.name for joint in robot.joints if joint.rotor is not None and 0.0 < joint.rotor.ratio < 1.0}
+    rough = {
+        joint.name: "its gear ratio is between 0 and 1"
+        for joint in robot.joints
+        if joint.rotor is not None and 0.0 < joint.rotor.ratio < 1.0
+    }
     while True:
         shared, failed = _attempt(robot, rough)
         if failed is None:
@@ -83,25 +90,31 @@ def share_rotors(robot: Robot, losses: Losses) -> Shared:
         # The rotors that this body carries ask too much of it; if there are none, its own joint's rotor does.
         carried = {joint.name for joint in robot.joints if joint.rotor is not None and joint.parent == failed}
         own = {joint.name for joint in robot.joints if joint.rotor is not None and joint.child == failed}
-        rough |= (carried - rough) or own
-    for name in sorted(rough):
-        losses.add(
-            f"joint {name!r}",
-            "its rotor is only an armature: that it turns with the body that carries it is left out",
-        )
+        for name in carried - rough.keys() or own:
+            rough[name] = f"body {failed!r} is too light to make it exact"
+    for joint in robot.joints:
+        if joint.name in rough:
+            losses.add(
+                f"joint {joint.name!r}",
+                "its rotor is only an armature, which does not turn with the body that carries it, since "
+                + rough[joint.name],
+            )
     return shared
 
 
-def _attempt(robot: Robot, rough: set[str]) -> tuple[Shared, str | None]:
+def _attempt(robot: Robot, rough: Mapping[str, str]) -> tuple[Shared, str | None]:
     """Share all rotors but the rough ones; also the body, if any, that cannot exist after that."""
     masses = {body.name: Mass(body.inertia.mass, body.inertia.com, body.inertia.tensor) for body in robot.bodies}
     shared = Shared(masses)
+    carriers = {joint.parent for joint in robot.joints}
     for joint in reversed(robot.joints):  # outer joints first: a child is complete before its own joint's turn
         child, parent = masses[joint.child], masses[joint.parent]
         if joint.rotor is not None:
             inertia, ratio = joint.rotor.inertia, joint.rotor.ratio
             if joint.name in rough:
                 shared.armatures[joint.name] = inertia * ratio**2
+                if child.mass == 0.0 and joint.child not in carriers:
+                    child.mass = LEAST
             else:
                 shared.armatures[joint.name] = inertia * ratio * (ratio - 1.0)
                 _share(joint, child, parent)

@@ -14,15 +14,13 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 from spacearm.model.lossy import Losses, NotExpressible
-from spacearm.model.mjcf_rotors import Mass, share_rotors
+from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
 from spacearm.model.parts import Array, Joint, Pose
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.safexml import shown, shown_all
 from spacearm.model.urdf import free_name
 
-#: MuJoCo refuses moving bodies with a principal moment (kg m2) or a mass (kg) below 1e-15; smaller ones are raised.
-LEAST = 1e-14
 #: Stands for "no limit" on one side of a joint that has a limit on the other; rad or m.
 FAR = 1e10
 
@@ -78,11 +76,10 @@ def _rows(robot: Robot, massless: set[str]) -> list[list[Joint]]:
             name = row[-1].child
             following = list(robot.children(name))
             if len(following) != 1:
-                what = f"carries {len(following)} joints" if following else "ends its chain"
                 raise NotExpressible(
-                    f"it is massless and {what}, and MuJoCo needs mass on every body that moves",
+                    f"it is massless and carries {len(following)} joints, but MuJoCo needs mass on all that moves",
                     place=f"body {name!r}",
-                    hint="rows of joints through massless bodies, and rotors of ratio >= 1 on bodies with mass, can be",
+                    hint="a row of joints through massless bodies can be written",
                 )
             row += following
         rows.append(row)

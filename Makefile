@@ -14,7 +14,7 @@ RESULTS ?= results
 # pytest-xdist workers: a number, or `auto` for one per core.
 WORKERS ?= auto
 
-say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
+say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help reproduce test bench docs lint types imports unit install clean distclean
 
@@ -61,6 +61,7 @@ unit: $(STAMP)  ## pytest, one worker per core
 
 bench: $(STAMP)  ## timings beside MuJoCo and Pinocchio
 	$(call say,benchmarks)
+	@test -f benchmarks/__main__.py || { echo "error: this version has no benchmarks/__main__.py; spacearm bench is the short one" >&2; exit 1; }
 	@$(BIN)/python benchmarks
 
 docs: $(STAMP)  ## build the documentation (offline) into docs/_build/html

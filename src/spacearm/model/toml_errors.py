@@ -42,22 +42,25 @@ def located(place: Place) -> Iterator[None]:
         raise
 
 
-def schema_error(error: ValidationError, data: Mapping[str, Any]) -> ModelError:
-    """The first fault as a :class:`ModelError`; unknown keys first, since they explain keys that are missing."""
+def schema_error(error: ValidationError, data: Mapping[str, Any], root: type[BaseModel] = RobotFile) -> ModelError:
+    """The first fault as a :class:`ModelError`; unknown keys first, since they explain keys that are missing.
+
+    ``root`` is the schema of the whole file, from which the known keys of each table are read.
+    """
     faults = error.errors(include_url=False)
     first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     loc = tuple(first["loc"])
-    message, hint = _say(first, loc)
+    message, hint = _say(first, loc, root)
     if len(faults) > 1:
         hint = f"{hint}; {len(faults) - 1} more after this" if hint else f"{len(faults) - 1} more after this"
     return ModelError(message, place=str(_place(loc, data)), hint=hint)
 
 
-def _say(fault: ErrorDetails, loc: Sequence[int | str]) -> tuple[str, str]:
+def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[BaseModel]) -> tuple[str, str]:
     context = fault.get("ctx", {})
     kind, key = fault["type"], str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
-        return f"unknown key {key!r}", suggestion(key, _known_keys(loc))
+        return f"unknown key {key!r}", suggestion(key, _known_keys(loc, root))
     if kind == "missing":
         return f"{key!r} is missing", ""
     if kind == "literal_error":
@@ -96,8 +99,8 @@ def suggestion(key: str, known: Iterable[str]) -> str:
     return did_you_mean(key, words)
 
 
-def _known_keys(loc: Sequence[int | str]) -> list[str]:
-    table: type[BaseModel] = RobotFile
+def _known_keys(loc: Sequence[int | str], root: type[BaseModel]) -> list[str]:
+    table = root
     for part in loc[:-1]:
         if isinstance(part, str) and part in table.model_fields:
             table = _table_in(table.model_fields[part].annotation) or table

@@ -80,7 +80,7 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
 
 def robot_from_toml(text: str) -> Robot:
     """The robot that this TOML text describes."""
-    data = _parse(text)
+    data = parse_toml(text)
     try:
         file = RobotFile.model_validate(data)
     except ValidationError as error:
@@ -88,9 +88,10 @@ def robot_from_toml(text: str) -> Robot:
     return _Builder(file).robot()
 
 
-def _parse(text: str) -> dict[str, Any]:
+def parse_toml(text: str, expected: str = "[robot] and [[body]] tables") -> dict[str, Any]:
+    """The tables of a TOML text; ``expected`` says what an empty one lacks."""
     if not text.strip():
-        raise ModelError("file is empty", hint="expected [robot] and [[body]] tables")
+        raise ModelError("file is empty", hint=f"expected {expected}")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

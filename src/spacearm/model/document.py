@@ -1,0 +1,56 @@
+"""Other TOML files than robots: read and checked in the same way, with the same errors.
+
+A study's scenario schema derives its tables from :class:`Table`, and takes numbers and vectors from
+:mod:`spacearm.model.toml_schema`, so that units, NaN and wrong types are told in the same words everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.model import catalogue
+from spacearm.model.files import load
+from spacearm.model.robot import Robot
+from spacearm.model.toml_errors import schema_error
+from spacearm.model.toml_read import parse_toml, read_text
+from spacearm.model.toml_schema import Table
+
+__all__ = ["Table", "find_robot", "read_document", "validated"]
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def read_document(path: str | Path, expected: str) -> dict[str, Any]:
+    """The tables of a TOML file; ``expected`` says what an empty one lacks."""
+    path = Path(path)
+    try:
+        return parse_toml(read_text(path), expected)
+    except InputError as error:
+        raise error.in_file(path) from error.__cause__
+
+
+def validated(schema: type[T], data: Mapping[str, Any]) -> T:
+    """``data`` as this schema, or the first fault with its place; unknown keys get a suggestion."""
+    try:
+        return schema.model_validate(data)
+    except ValidationError as error:
+        raise schema_error(error, data, schema) from None
+
+
+def find_robot(name: str, folder: Path | None = None) -> Robot:
+    """The robot of a file (relative to ``folder``) or, when there is no such file, of the catalogue."""
+    path = Path(name) if folder is None else folder / name
+    if path.exists():
+        return load(path)
+    if Path(name).suffix or len(Path(name).parts) > 1:
+        raise InputError("there is no such file", file=path)
+    if name not in catalogue.names():
+        raise InputError(
+            f"{name!r} is neither a file nor a robot of the catalogue", hint=did_you_mean(name, catalogue.names())
+        )
+    return catalogue.load(name)

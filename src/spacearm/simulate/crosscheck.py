@@ -1,0 +1,269 @@
+"""The same run once more with MuJoCo's dynamics, as the papers ran ADAMS beside their own programs.
+
+MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant (:mod:`spacearm.simulate.mujoco_twin`);
+SciPy's DOP853 integrates them, since MuJoCo's own time steps are too coarse for a comparison to 1e-9. What is locked or
+follows a path has its acceleration prescribed: those rows leave the linear system that MuJoCo's
+mass matrix and bias make. Nothing of spacearm's mechanics, kernels or loops takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import SimulationError
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.mujoco_twin import MujocoTwin
+from spacearm.simulate.phase import Phase
+from spacearm.simulate.signals import Signal, as_signal
+from spacearm.simulate.state import State
+
+#: Tolerance of the reference integration: well below the 1e-9 that a comparison should show.
+RTOL, ATOL = 1e-12, 1e-13
+
+
+@dataclass(frozen=True)
+class CrossCheck:
+    """How far two engines are apart.
+
+    Args:
+        differences: largest difference at any sample: ``position`` (m), ``attitude`` (rad), ``joints`` (rad or m),
+            ``velocity`` (m/s, base axes), ``angular_velocity`` (rad/s), ``rates`` (rad/s or m/s).
+        relative: the same, each relative to the largest change or size of the quantity in the run.
+        reason: why MuJoCo cannot express the case; empty when it was run.
+        evaluations: of MuJoCo's dynamics.
+    """
+
+    differences: dict[str, float] = field(default_factory=dict)
+    relative: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+    evaluations: int = 0
+
+    @property
+    def expressed(self) -> bool:
+        """Whether the case was run in MuJoCo."""
+        return not self.reason
+
+    @property
+    def largest(self) -> float:
+        """Largest relative difference; NaN when the case was not run."""
+        return max(self.relative.values(), default=float("nan"))
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"not cross-checked: {self.reason}"
+        parts = ", ".join(f"{name} {value:.1e}" for name, value in self.differences.items())
+        return f"cross-check with MuJoCo: largest relative difference {self.largest:.1e} ({parts})"
+
+
+def obstacle(robot: Robot, phases: Sequence[Phase]) -> str:
+    """Why MuJoCo cannot express a run of these phases; empty when it can."""
+    for number, phase in enumerate(phases):
+        if not phase.friction:
+            continue
+        held = {*phase.locked, *phase.driven, *phase.accelerations}
+        dry = [joint.name for joint in robot.joints if joint.friction is not None and joint.name not in held]
+        if dry:
+            where = phase.name or str(number + 1)
+            return (
+                f"phase {where}: dry friction on {', '.join(dry)}; MuJoCo only has a regularised friction loss, which "
+                "creeps where a joint should stick"
+            )
+    return ""
+
+
+def cross_check(
+    robot: Robot,
+    phases: Sequence[Phase],
+    ends: npt.ArrayLike,
+    times: npt.ArrayLike,
+    states: npt.ArrayLike,
+    start: State | None = None,
+) -> CrossCheck:
+    """Runs ``phases`` in MuJoCo and compares with the samples of a finished run.
+
+    Args:
+        ends: absolute time at which each phase ended, s (a phase that an event ended is shorter than its duration);
+            the first starts at zero.
+        times: sample times, s, rising; those after the last end are not compared.
+        states: flat states at these times, (samples, 13 + 2 n).
+        start: state at time zero; the first sample when it is not given.
+    """
+    finish, wanted = np.atleast_1d(np.asarray(ends, dtype=float)), np.asarray(times, dtype=float)
+    ours = np.asarray(states, dtype=float)
+    done = tuple(phases)[: finish.size]
+    reason = obstacle(robot, done)
+    if reason:
+        return CrossCheck(reason=reason)
+    kept = wanted <= finish[-1]
+    wanted, ours = wanted[kept], ours[kept]
+    first = State.from_vector(ours[0]) if start is None else start
+    reference = _Reference(robot)
+    theirs = reference.run(first, done, finish, wanted)
+    differences, relative = compare(robot.n, ours, theirs)
+    return CrossCheck(differences, relative, evaluations=reference.evaluations)
+
+
+def compare(n: int, ours: Array, theirs: Array) -> tuple[dict[str, float], dict[str, float]]:
+    """Largest differences of flat states (samples, 13 + 2 n), absolute and relative."""
+    parts = {
+        "position": slice(0, 3),
+        "joints": slice(7, 7 + n),
+        "velocity": slice(7 + n, 10 + n),
+        "angular_velocity": slice(10 + n, 13 + n),
+        "rates": slice(13 + n, 13 + 2 * n),
+    }
+    differences, relative = {}, {}
+    for name, part in parts.items():
+        if part.stop > part.start:
+            gap = float(np.abs(ours[:, part] - theirs[:, part]).max())
+            size = float(np.abs(theirs[:, part]).max())
+            differences[name], relative[name] = gap, gap / max(size, 1e-3)
+    # The angle between two attitudes from the vector part of the quaternion between them; its sign does not matter.
+    a, b = ours[:, 3:7], theirs[:, 3:7]
+    vector = a[:, :1] * b[:, 1:] - b[:, :1] * a[:, 1:] - np.cross(a[:, 1:], b[:, 1:])
+    differences["attitude"] = relative["attitude"] = float(2.0 * np.linalg.norm(vector, axis=1).max())
+    return differences, relative
+
+
+class _Drive:
+    """What is prescribed and applied in one phase, as signals."""
+
+    def __init__(self, robot: Robot, phase: Phase) -> None:
+        def named(given: dict[str, object]) -> dict[int, Signal]:
+            return {robot.dof_index(name): as_signal(value, name) for name, value in given.items()}
+
+        self.paths = named(dict(phase.driven))
+        self.rates = {dof: path.derivative() for dof, path in self.paths.items()}
+        self.accelerations = named(dict(phase.accelerations))
+        self.accelerations |= {dof: rate.derivative() for dof, rate in self.rates.items()}
+        self.accelerations |= named(dict.fromkeys(phase.locked, 0.0))
+        self.forces = named(dict(phase.forces))
+        self.loads = phase.loads
+        self.driven = np.array(sorted(self.accelerations), dtype=int)
+        self.free = np.setdiff1d(np.arange(robot.dofs), self.driven)
+
+    def breaks(self, duration: float) -> Array:
+        """Times of the phase between which everything is smooth."""
+        signals = [*self.paths.values(), *self.accelerations.values(), *self.forces.values()]
+        signals += [entry for load in self.loads for entry in load.wrench]
+        inner = np.unique(np.concatenate([np.zeros(0), *(signal.breaks for signal in signals)]))
+        return np.concatenate([[0.0], inner[(inner > 0.0) & (inner < duration)], [duration]])
+
+
+class _Reference:
+    """Runs phases with MuJoCo's terms."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self.twin = MujocoTwin(robot)
+        self.evaluations = 0
+
+    def run(self, start: State, phases: Sequence[Phase], ends: Array, times: Array) -> Array:
+        """Flat states at ``times``."""
+        from scipy.integrate import solve_ivp
+
+        y = start.vector.copy()
+        samples = np.full((times.size, y.size), np.nan)
+        offset = 0.0
+        for phase, end in zip(phases, ends, strict=False):
+            drive = _Drive(self.robot, phase)
+            duration = float(end) - offset
+            rows = np.flatnonzero((times >= offset) & (times <= end))
+            local = np.clip(times[rows] - offset, 0.0, duration)
+            for low, high in pairwise(drive.breaks(duration)):
+                pieces = _Pieces(drive, 0.5 * (low + high))
+                inside = (local >= low) & (local <= high)
+                self._place(pieces, low, y)
+                result = solve_ivp(
+                    partial(self._rate, pieces),
+                    (low, high),
+                    y,
+                    method="DOP853",
+                    rtol=RTOL,
+                    atol=ATOL,
+                    t_eval=np.unique(np.concatenate([local[inside], [high]])),
+                )
+                if not result.success:
+                    raise SimulationError(f"MuJoCo's side of the cross-check stopped: {result.message}")
+                for row, t in zip(rows[inside], local[inside], strict=True):
+                    samples[row] = result.y[:, np.searchsorted(result.t, t)]
+                    self._place(pieces, float(t), samples[row])
+                y = result.y[:, -1].copy()
+                self._place(pieces, high, y)
+            offset = float(end)
+        return samples
+
+    def _place(self, pieces: _Pieces, t: float, y: Array) -> None:
+        """Puts driven joints on their paths and the quaternion on the unit sphere."""
+        n = self.robot.n
+        y[3:7] /= np.linalg.norm(y[3:7])
+        for dof, (position, rate) in pieces.paths(t).items():
+            y[7 + dof - 6], y[7 + n + dof] = position, rate
+
+    def _rate(self, pieces: _Pieces, t: float, y: Array) -> Array:
+        self.evaluations += 1
+        n, twin, drive = self.robot.n, self.twin, pieces.drive
+        y = y.copy()
+        self._place(pieces, t, y)
+        quaternion, velocity = y[3:7], y[7 + n :]
+        twin.set_state(y[:3], quaternion, y[7 : 7 + n], velocity)
+        force = twin.passive()
+        for dof, value in pieces.forces(t).items():
+            force[dof] += value
+        for load, wrench in zip(drive.loads, pieces.wrenches(t), strict=True):
+            if load.axes == "frame":
+                rotation = twin.frame_pose(load.frame).rotation
+                force += twin.generalized_force(load.frame, (wrench.reshape(2, 3) @ rotation.T).ravel())
+            else:
+                force += twin.generalized_force(load.frame, wrench)
+        acceleration = np.zeros(6 + n)
+        for dof, value in pieces.accelerations(t).items():
+            acceleration[dof] = value
+        mass, free, driven = twin.mass_matrix(), drive.free, drive.driven
+        rest = (force - twin.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
+        acceleration[free] = np.linalg.solve(mass[np.ix_(free, free)], rest)
+        w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
+        return np.concatenate(
+            [
+                twin.rotation @ velocity[:3],
+                [-vector @ turn],
+                w * turn + np.cross(vector, turn),
+                velocity[6:],
+                acceleration,
+            ]
+        )
+
+
+class _Pieces:
+    """The signals of a drive on one smooth stretch: each by the polynomial that holds in its middle."""
+
+    def __init__(self, drive: _Drive, middle: float) -> None:
+        self.drive = drive
+        self._middle = middle
+
+    def _value(self, signal: Signal, t: float) -> float:
+        piece = int(np.clip(np.searchsorted(signal.breaks, self._middle, side="right") - 1, 0, signal.breaks.size - 2))
+        return float(np.polynomial.polynomial.polyval(t - signal.breaks[piece], signal.coefficients[:, piece]))
+
+    def _all(self, signals: dict[int, Signal], t: float) -> dict[int, float]:
+        return {dof: self._value(signal, t) for dof, signal in signals.items()}
+
+    def forces(self, t: float) -> dict[int, float]:
+        return self._all(self.drive.forces, t)
+
+    def accelerations(self, t: float) -> dict[int, float]:
+        return self._all(self.drive.accelerations, t)
+
+    def paths(self, t: float) -> dict[int, tuple[float, float]]:
+        rates = self._all(self.drive.rates, t)
+        return {dof: (value, rates[dof]) for dof, value in self._all(self.drive.paths, t).items()}
+
+    def wrenches(self, t: float) -> list[Array]:
+        return [np.array([self._value(entry, t) for entry in load.wrench]) for load in self.drive.loads]

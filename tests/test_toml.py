@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from spacearm.errors import InputError, ModelError
 from spacearm.model import (
@@ -29,6 +32,7 @@ from spacearm.model import (
     catalogue,
     load,
     save,
+    toml_schema,
 )
 from spacearm.model.files import file_format, robot_text
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
@@ -671,3 +675,25 @@ def test_rotations_are_written_readably_where_that_is_exact():
     text = toml_text(robot_from_toml(BASE + ARM + ELBOW + "origin = { rpy_deg = [90, 0, -45] }"))
     assert "origin = { rpy_deg = [90.0, 0.0, -45.0] }" in text
     assert "rotation" not in text
+
+
+# -- the documentation ----------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parent.parent / "docs" / "robot-file.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
+def test_examples_of_the_documentation_are_sound(block):
+    robot = robot_from_toml(block)
+    assert robot.n >= 2
+
+
+def test_documentation_names_every_key():
+    tables = [item for item in vars(toml_schema).values() if isinstance(item, type) and issubclass(item, BaseModel)]
+    known = {key for table in tables for key in table.model_fields}
+    assert {"mass", "rest_deg", "motor_friction", "convention", "quaternion", "velocity_deg"} <= known
+    assert [key for key in sorted(known) if not re.search(rf"[`.\[]{key}[`\]]", PAGE)] == []
+
+
+def test_documentation_names_every_catalogue_entry():
+    assert [name for name in catalogue.names() if f"`{name}`" not in PAGE] == []

@@ -281,6 +281,8 @@ def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[t
     """Bodies and joints with parents first, otherwise in the order given; anything but one tree is an error."""
     carrier: dict[str, Joint] = {}
     for joint in joints:
+        if joint.parent == joint.child:
+            raise ModelError(f"joins body {joint.child!r} to itself", place=f"joint {joint.name!r}")
         if joint.child in carrier:
             raise ModelError(
                 f"body {joint.child!r} is already carried by joint {carrier[joint.child].name!r}",

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import warnings
+import xml.etree.ElementTree as ET
+from contextlib import suppress
 
 import mujoco
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from numpy_kinematics import body_poses, frame_poses, mass_matrix, mass_properties, random_pose, random_robot, turn
 from spacearm.errors import InputError, ModelError
@@ -418,6 +423,7 @@ BAD = {
     "entity": ('<!DOCTYPE m [<!ENTITY a "b">]><mujoco model="&a;"/>', "entities are not read"),
     "include": ('<mujoco><include file="other.xml"/></mujoco>', "cannot refer to files"),
     "mesh": ('<mujoco><asset><mesh file="a.stl"/></asset></mujoco>', "cannot refer to files"),
+    "nan": (FOREIGN.replace('pos="0 0 2"', 'pos="0 nan 2"'), "NaN"),
     "two robots": (
         "<mujoco><worldbody>" + "<body><freejoint/><geom size='1'/></body>" * 2 + "</worldbody></mujoco>",
         "several bodies",
@@ -432,6 +438,63 @@ def test_bad_models(case):
     with pytest.raises(ModelError, match=message) as caught:
         robot_from_mjcf(text, file="x.xml")
     assert str(caught.value).startswith("x.xml")
+
+
+WORDS = [
+    "nan",
+    "1e309",
+    "-1",
+    "0",
+    "0 0 0",
+    "1 2",
+    "",
+    "1e30",
+    "1e-30",
+    "hinge",
+    "slide",
+    "ball",
+    "free",
+    "bus",
+    "0 0 1",
+]
+
+
+@st.composite
+def damaged(draw):
+    """A model after one to three accidents: other values, elements lost, doubled or elsewhere."""
+    root = ET.fromstring(FOREIGN)
+    for _ in range(draw(st.integers(1, 3))):
+        elements = list(root.iter())
+        element, other = draw(st.sampled_from(elements)), draw(st.sampled_from(elements))
+        kind = draw(st.sampled_from(["value", "value", "value", "key", "lose", "double", "graft"]))
+        if kind == "value" and element.attrib:
+            element.set(draw(st.sampled_from(sorted(element.attrib))), draw(st.sampled_from(WORDS)))
+        elif kind == "key" and element.attrib:
+            del element.attrib[draw(st.sampled_from(sorted(element.attrib)))]
+        elif kind == "lose" and len(element):
+            element.remove(draw(st.sampled_from(list(element))))
+        elif kind == "double" and len(element):
+            element.append(copy.deepcopy(draw(st.sampled_from(list(element)))))
+        elif kind == "graft":
+            element.append(copy.deepcopy(other))
+    return ET.tostring(root, encoding="unicode")
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(damaged())
+def test_damaged_models(text):
+    """A robot or a ModelError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LossyConversion)
+        with suppress(ModelError):
+            assert isinstance(robot_from_mjcf(text), Robot)
+
+
+def test_nothing_is_written_beside_a_bad_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match="NaN"):
+        robot_from_mjcf(BAD["nan"][0])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_losses_of_reading_are_told():

@@ -7,6 +7,7 @@ the frame of its last joint: where that joint's ``pos`` is not zero, it is shift
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import ModuleType
 from typing import Any
@@ -64,11 +65,7 @@ def read_mjcf(path: str | Path, *, strict: bool = False) -> Robot:
     mujoco, path = import_mujoco(), Path(path)
     with located(file=path):
         _check_files(read_file(path), path.parent, "mujoco", 0)
-        try:
-            model = mujoco.MjModel.from_xml_path(str(path))
-        except ValueError as error:
-            raise ModelError(f"MuJoCo refuses it: {_one_line(error)}") from error
-        return _robot(mujoco, model, strict=strict)
+        return _robot(mujoco, lambda: mujoco.MjModel.from_xml_path(str(path)), strict=strict)
 
 
 def robot_from_mjcf(text: str | bytes, file: str | Path | None = None, *, strict: bool = False) -> Robot:
@@ -76,15 +73,30 @@ def robot_from_mjcf(text: str | bytes, file: str | Path | None = None, *, strict
     mujoco = import_mujoco()
     with located(file=file):
         _check_files(text, None, "mujoco", 0)
-        try:
-            model = mujoco.MjModel.from_xml_string(text if isinstance(text, str) else text.decode("utf-8"))
-        except ValueError as error:
-            raise ModelError(f"MuJoCo refuses it: {_one_line(error)}") from error
-        return _robot(mujoco, model, strict=strict)
+        plain = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
+        return _robot(mujoco, lambda: mujoco.MjModel.from_xml_string(plain), strict=strict)
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _compiled(mujoco: ModuleType, compile_model: Callable[[], Any], losses: Losses) -> Any:
+    """The compiled model; MuJoCo's warnings become losses, where by itself it would write them to a file."""
+    told: list[str] = []
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(told.append)
+    try:
+        model = compile_model()
+    except ValueError as error:
+        raise ModelError(f"MuJoCo refuses it: {_one_line(error)}") from error
+    finally:
+        mujoco.set_mju_user_warning(before)
+    for message in map(_one_line, told):
+        if "NaN" in message:
+            raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")
+        losses.add("MuJoCo's own warning", message)
+    return model
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())
 
 
 def _check_files(text: str | bytes, folder: Path | None, root: str | None, depth: int) -> None:
@@ -109,10 +121,11 @@ def _check_files(text: str | bytes, folder: Path | None, root: str | None, depth
 # -- taking the compiled model apart -----------------------------------------------------------------------------
 
 
-def _robot(mujoco: ModuleType, model: Any, *, strict: bool) -> Robot:
-    reader = _Reader(mujoco, model, Losses("MJCF", strict=strict))
+def _robot(mujoco: ModuleType, compile_model: Callable[[], Any], *, strict: bool) -> Robot:
+    losses = Losses("MJCF", strict=strict)
+    reader = _Reader(mujoco, _compiled(mujoco, compile_model, losses), losses)
     robot = reader.read()
-    reader.losses.tell(stacklevel=4)
+    losses.tell(stacklevel=4)
     return robot
 
 

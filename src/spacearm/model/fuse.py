@@ -51,7 +51,8 @@ def motion(kind: JointKind, axis: npt.ArrayLike, position: float) -> Pose:
 
 def about_axis(axis: npt.ArrayLike, moment: float) -> Array:
     """The tensor of a spinning mass that resists turning about ``axis`` only, kg m2."""
-    return moment * np.outer(axis, axis)
+    unit = np.asarray(axis, dtype=np.float64)
+    return moment * np.outer(unit, unit)
 
 
 def with_moment(inertia: Inertia, tensor: Array) -> Inertia:
@@ -143,7 +144,8 @@ def _check(bodies: list[Body], joints: list[Joint], welds: list[Weld]) -> None:
         names.add(body.name)
     carried: dict[str, str] = {}
     connections: set[str] = set()
-    for part in (*joints, *welds):
+    parts: list[Joint | Weld] = [*joints, *welds]
+    for part in parts:
         place = f"joint {part.name!r}"
         if part.name in connections:
             raise ModelError(f"two are called {part.name!r}", place="joint")

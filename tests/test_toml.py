@@ -501,14 +501,27 @@ def _make(path, kind):
 def test_files_that_are_none(tmp_path, kind, said):
     path = tmp_path / "robot.toml"
     _make(path, kind)
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError) as caught:
         load(path)
-    assert str(caught.value).startswith(str(path))
+    assert str(caught.value).startswith(f"{path}: {said}")
 
 
-def test_path_with_a_nul():
+@pytest.mark.parametrize("path", ["a\0b.toml", "a" * 5000 + ".toml", "tests/test_toml.py/robot.toml"])
+def test_names_that_no_file_can_have(path):
     with pytest.raises(ModelError):
-        load("a\0b.toml")
+        load(path)
+
+
+def test_unreadable_file(tmp_path, monkeypatch):
+    path = tmp_path / "robot.toml"
+    path.write_text(BASE)
+
+    def denied(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", denied)
+    with pytest.raises(ModelError, match="cannot be read: Permission denied"):
+        load(path)
 
 
 @pytest.mark.parametrize("name", ["robot.yaml", "robot", "robot.toml.bak"])
@@ -573,6 +586,16 @@ def test_comments_cannot_break_the_file():
     text = toml_text(robot, ["identified from run 3", "mass = 7\n[robot]\r\nname = 'x'", "bell \a, nul \0, tab \t", ""])
     assert robot_from_toml(text) == robot
     assert text.startswith("# identified from run 3\n# mass = 7\n# [robot]\n# name = 'x'\n# bell \\x07, nul \\x00, tab")
+
+
+@pytest.mark.parametrize("ending", ["urdf", "xml"])
+def test_comments_of_xml_files(tmp_path, ending):
+    robot = catalogue.load("xu2017")
+    comments = ["--> <robot/> <!-- a ---- b -", "\a\0 second & third"]
+    plain = load(save(robot, tmp_path / f"plain.{ending}"))
+    path = save(robot, tmp_path / f"told.{ending}", comments=comments)
+    assert load(path) == plain
+    assert "second & third" in path.read_text(encoding="utf-8")
 
 
 # -- writing reads back equal ---------------------------------------------------------------------------------------

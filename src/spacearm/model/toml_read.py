@@ -68,7 +68,9 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
             raise ModelError("is not a plain file")
         with path.open("rb") as file:
             data = file.read(largest + 1)
-    except (OSError, ValueError) as error:
+    except ModelError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise ModelError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > largest:
         raise ModelError(f"is larger than {largest // 2**20} MB", hint="expected a robot file")

@@ -265,7 +265,7 @@ def _summed(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[
             found: list[_Term] = []
             found_root: list[int] = []
             terms(i, True, found)
-            number[i] = _chain(sorted(found, key=lambda term: term.ready), emit)
+            number[i] = _chain(sorted(found, key=lambda term: (term.ready, len(term.factors))), emit)
         else:
             number[i] = emit(instruction.op, tuple(number[arg] for arg in instruction.args), instruction.constant)
     return builder.instructions, tuple(number[i] for i in outputs)

@@ -1,0 +1,205 @@
+"""Kernels from the user's side: shapes, errors, threads, NaN, memory, the cache on disk, derivatives of roll-outs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+import pytest
+
+from spacearm.engine import Kernel, Mechanics, NonFiniteWarning, cache
+from spacearm.engine.machine import host
+from spacearm.engine.sensitivity import TangentRollout
+from spacearm.errors import InputError
+from spacearm.mechanics import Program, motion_program
+from spacearm.mechanics.motion import motion_tangent
+from support.random_robots import random_robot, random_state
+
+ROBOT = random_robot(31, 5)
+MECHANICS = Mechanics(ROBOT)
+RNG = np.random.default_rng(31)
+
+
+def samples(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(count)
+    return rng.normal(size=(count, 5)), rng.normal(size=(count, 11)), rng.normal(size=(count, 11))
+
+
+def test_any_leading_shape_and_broadcasting() -> None:
+    q, v, f = samples(12)
+    flat = MECHANICS.forward_dynamics(q, v, f)
+    shaped = MECHANICS.forward_dynamics(q.reshape(3, 4, 5), v.reshape(3, 4, 11), f.reshape(3, 4, 11))
+    assert np.array_equal(shaped, flat.reshape(3, 4, 11))
+    grid = MECHANICS.forward_dynamics(q[:3, None], v[None, :4], f[0])
+    assert grid.shape == (3, 4, 11)
+    assert np.array_equal(grid[2, 3], MECHANICS.forward_dynamics(q[2], v[3], f[0]))
+
+
+def test_an_empty_batch_gives_an_empty_result() -> None:
+    assert MECHANICS.mass_matrix(np.empty((0, 5))).shape == (0, 11, 11)
+
+
+def test_results_are_the_same_for_any_number_of_threads_and_any_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, v, f = samples(1003)
+    kernel = MECHANICS.kernel("forward_dynamics", loads=())
+    given = {"joints": q, "velocity": v, "force": f, "inertia": ROBOT.inertia_parameters}
+    monkeypatch.setattr("spacearm.engine.batch.CHUNK", 8 * host().lanes)
+    one = kernel(given, threads=1)["acceleration"]
+    assert np.array_equal(kernel(given, threads=2)["acceleration"], one)
+    order = np.random.default_rng(1).permutation(1003)
+    moved = kernel({**given, "joints": q[order], "velocity": v[order], "force": f[order]})["acceleration"]
+    assert np.array_equal(moved, one[order])
+    for k in (0, 501, 1002):
+        assert np.array_equal(MECHANICS.forward_dynamics(q[k], v[k], f[k]), one[k])
+
+
+def test_a_nan_stays_in_its_sample_and_is_reported() -> None:
+    q, v, f = samples(100)
+    clean = MECHANICS.forward_dynamics(q, v, f)
+    q[41, 2] = np.nan
+    with pytest.warns(NonFiniteWarning, match=r"1 of 100 samples .* first at index \(41,\)"):
+        spoilt = MECHANICS.forward_dynamics(q, v, f)
+    assert np.isnan(spoilt[41]).any()
+    assert np.array_equal(np.delete(spoilt, 41, 0), np.delete(clean, 41, 0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"joints": np.zeros(4)}, r"'joints' has shape \(4,\).*expected \(\.\.\., 5\)"),
+        ({"joints": np.zeros((2, 5)), "inertia": np.ones((3, 6, 10))}, "do not fit together"),
+        ({"joints": ["a"] * 5}, "not an array of numbers"),
+        ({"joints": 1.0}, r"shape \(\)"),
+        ({}, "'joints' is missing"),
+        ({"joints": np.zeros(5), "joint": np.zeros(5)}, "no input 'joint'.*did you mean 'joints'"),
+    ],
+)
+def test_wrong_arrays_are_named(arguments: dict[str, object], message: str) -> None:
+    kernel = MECHANICS.kernel("mass_matrix")
+    with pytest.raises(InputError, match=message):
+        kernel({"inertia": ROBOT.inertia_parameters, **arguments})  # type: ignore[dict-item]
+
+
+def test_wrong_names_are_told() -> None:
+    with pytest.raises(InputError, match=r"no program 'mass_matrx'.*mass_matrix"):
+        MECHANICS.kernel("mass_matrx")
+    with pytest.raises(InputError, match="no output"):
+        MECHANICS.derivative("mass_matrix", "matrix", "joints")
+    with pytest.raises(InputError, match="unit length"):
+        MECHANICS.jacobian("frame1", np.zeros(5), base=[0, 0, 0, 2, 0, 0, 0])
+    with pytest.raises(InputError, match="expected a point, 'origin' or 'com'"):
+        MECHANICS.momentum(np.zeros(5), np.zeros(11), about="centre")
+
+
+def test_a_million_states_need_no_more_memory_than_their_arrays() -> None:
+    """Peak memory of a process, measured apart, grows by inputs and outputs and less than 64 MB beside them."""
+    script = """
+import resource, sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from support.random_robots import random_robot
+from spacearm.engine import Mechanics
+robot = random_robot(31, 5)
+mechanics = Mechanics(robot)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+mechanics.forward_dynamics(np.zeros((64, 5)), np.zeros((64, 11)), np.zeros(11))
+rng = np.random.default_rng(0)
+joints, velocity = rng.normal(size=(1_000_000, 5)), rng.normal(size=(1_000_000, 11))
+before = peak()
+result = mechanics.forward_dynamics(joints, velocity, np.zeros(11))
+assert np.isfinite(result).all(where=True)
+print(peak() - before - result.nbytes)
+"""
+    here = str(Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", script, here], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 64 * 2**20
+
+
+def test_object_code_is_kept_and_a_damaged_entry_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACEARM_CACHE", str(tmp_path / "kernels"))
+    x = ca.SX.sym("x", 2)
+    program = Program("f", {"x": x}, {"y": x[0] * x[1] + 0.123456789})
+    first = Kernel(program)
+    assert not first.code(1).from_cache
+    assert Kernel(program).code(1).from_cache
+    (entry,) = cache.entries()
+    entry.write_bytes(entry.read_bytes()[:-7])
+    again = Kernel(program)
+    assert not again.code(1).from_cache
+    assert again({"x": [2.0, 3.0]})["y"][0] == first({"x": [2.0, 3.0]})["y"][0]
+    assert cache.size() > 0
+    assert cache.clear() == 1
+    assert cache.entries() == []
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("SPACEARM_CACHE", str(blocked / "kernels"))
+    x = ca.SX.sym("x", 1)
+    assert Kernel(Program("f", {"x": x}, {"y": x + 1.25}))({"x": [1.0]})["y"][0] == 2.25
+
+
+def test_forty_joints_compile_and_run() -> None:
+    robot = random_robot(40, 40, geometry="aligned")
+    mechanics = Mechanics(robot)
+    q, v, f = RNG.normal(size=(3, 40)), RNG.normal(size=(3, 46)), RNG.normal(size=(3, 46))
+    a = mechanics.forward_dynamics(q, v, f)
+    mass, bias = mechanics.mass_matrix(q), mechanics.bias(q, v)
+    residual = np.einsum("bij,bj->bi", mass, a) + bias - f
+    assert np.abs(residual).max() < 1e-9 * np.abs(bias).max()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_motion_tangent_equals_plain_differentiation(seed: int) -> None:
+    robot = random_robot(50 + seed, 4, geometry="mixed", rotors=0.4, passive=True)
+    wrt = {"state": None, "inertia": [3, 14, 27], "drive": None, "damping": None, "stiffness": None, "force": [7]}
+    program = motion_program(robot, ledger=False)
+    plain, implicit = program.tangent(wrt, ["rate"]), motion_tangent(robot, wrt)
+    assert list(plain.inputs) == list(implicit.inputs)
+    rng = np.random.default_rng(seed)
+    point = {name: rng.normal(size=symbol.numel()) for name, symbol in plain.inputs.items()}
+    point["state"] = random_state(robot, rng).flat
+    point["inertia"] = robot.inertia_parameters.ravel()
+    point["rotor"] = np.array([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None])
+    point["mode"] = (rng.random(robot.dofs) < 0.3).astype(float)
+    row = np.concatenate([point[name] for name in plain.inputs])
+    expected, got = np.array(plain.function(row)).ravel(), np.array(implicit.function(row)).ravel()
+    assert np.abs(got - expected).max() < 1e-11 * max(1.0, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("directions", [3, 11, 19])
+def test_rollout_sensitivities_equal_differences(directions: int) -> None:
+    robot = random_robot(61, 3)
+    entries = [0, *range(30, 39), *range(10, 19)][:directions]
+    tangent = TangentRollout(robot, {"inertia": entries})
+    state = random_state(robot, np.random.default_rng(5)).flat
+    inertia = robot.inertia_parameters.ravel()
+    found = tangent({"state": state, "inertia": inertia}, 0.01, 40)
+    assert found.derivatives.shape == (40, state.size, directions)
+    for k in range(0, directions, 4):
+        size = 1e-5 * max(1.0, abs(inertia[entries[k]]))
+        ends = []
+        for sign in (1, -1):
+            moved = inertia.copy()
+            moved[entries[k]] += sign * size
+            ends.append(tangent({"state": state, "inertia": moved}, 0.01, 40).states)
+        difference = (ends[0] - ends[1]) / (2 * size)
+        scale = np.abs(found.derivatives[:, :, k]).max()
+        assert np.abs(difference - found.derivatives[:, :, k]).max() < 1e-6 * max(scale, 1e-3)
+
+
+def test_sensitivities_to_the_start_are_those_of_the_motion() -> None:
+    robot = random_robot(62, 2)
+    tangent = TangentRollout(robot, {"inertia": [0]})
+    state = random_state(robot, np.random.default_rng(6)).flat
+    given = {"state": state, "inertia": robot.inertia_parameters}
+    shift = np.zeros((1, state.size))
+    shift[0, 8] = 1.0  # second joint's position
+    found = tangent(given, 0.02, 25, directions=[[0.0]], start_tangent=shift)
+    ends = [tangent({**given, "state": state + sign * 1e-6 * shift[0]}, 0.02, 25).states for sign in (1, -1)]
+    np.testing.assert_allclose(found.derivatives[:, :, 0], (ends[0] - ends[1]) / 2e-6, atol=2e-7)

@@ -1,0 +1,138 @@
+"""Machine code against NumPy and CasADi: every operation, every width, numbers at the edges."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+import pytest
+from numba import njit
+
+from spacearm.engine import Kernel
+from spacearm.engine.call import call_kernel
+from spacearm.engine.llvm import kernel_ir
+from spacearm.engine.machine import host, load
+from spacearm.engine.trace import trace
+from spacearm.mechanics import Program
+from spacearm.model.parts import Array
+
+RNG = np.random.default_rng(20)
+
+
+@njit
+def _call(address, inputs, outputs):  # type: ignore[no-untyped-def]
+    call_kernel(address, inputs, outputs)
+
+
+def run(function: object, rows: Array, width: int, uniform: frozenset[int] = frozenset()) -> Array:
+    """Rows (width, n_in) through a kernel of this width, (width, n_out)."""
+    program = trace(function)
+    code = load(kernel_ir(program, width, uniform))
+    outputs = np.empty(program.n_out * width)
+    _call(code.address, np.ascontiguousarray(rows.T).ravel(), outputs)
+    return outputs.reshape(program.n_out, width).T
+
+
+UNARY = {
+    "sin": (np.sin, 10.0), "cos": (np.cos, 10.0), "tan": (np.tan, 1.0), "exp": (np.exp, 3.0), "sqrt": (np.sqrt, None),
+    "log": (np.log, None), "fabs": (np.abs, 3.0), "sign": (np.sign, 3.0), "floor": (np.floor, 5.0),
+    "ceil": (np.ceil, 5.0), "asin": (np.arcsin, 0.9), "acos": (np.arccos, 0.9), "atan": (np.arctan, 5.0),
+    "sinh": (np.sinh, 3.0), "cosh": (np.cosh, 3.0), "tanh": (np.tanh, 3.0), "log1p": (np.log1p, 0.9),
+    "expm1": (np.expm1, 2.0),
+}  # fmt: skip
+BINARY = {
+    "plus": np.add, "minus": np.subtract, "times": np.multiply, "rdivide": np.divide, "fmin": np.minimum,
+    "fmax": np.maximum, "atan2": np.arctan2, "copysign": np.copysign, "fmod": np.fmod, "hypot": np.hypot,
+    "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [1, host().lanes])
+def test_every_operation_means_what_it_says(width: int) -> None:
+    x = ca.SX.sym("x", 2)
+    values = [getattr(ca, name)(x[0]) for name in UNARY] + [getattr(ca, name)(x[0], x[1]) for name in BINARY]
+    values += [ca.logic_and(x[0] > 0, x[1] > 0), ca.logic_or(x[0] > 0, x[1] > 0), ca.logic_not(x[0] > 0), x[0] ** x[1]]
+    positive = RNG.uniform(0.1, 0.9, size=(width, 2))
+    found = run(ca.Function("f", [x], [ca.vertcat(*values)]), positive, width)
+    a, b = positive.T
+    expected = [function(a) for function, _ in UNARY.values()] + [function(a, b) for function in BINARY.values()]
+    expected += [np.ones(width), np.ones(width), np.zeros(width), a**b]
+    np.testing.assert_allclose(found.T, np.array(expected, dtype=float), rtol=4e-16, atol=1e-16)
+
+
+def test_sine_and_cosine_are_good_to_one_and_a_half_units_in_the_last_place() -> None:
+    x = ca.SX.sym("x", 1)
+    kernel = Kernel(Program("f", {"x": x}, {"sin": ca.sin(x), "cos": ca.cos(x)}))
+    quarter = np.pi / 2 * np.arange(-40, 41)
+    angles = np.concatenate([
+        RNG.uniform(-10, 10, 20000), RNG.uniform(-1e6, 1e6, 20000), quarter, np.nextafter(quarter, 9),
+        10.0 ** RNG.uniform(-300, 0, 2000), [0.0],
+    ])  # fmt: skip
+    result = kernel({"x": angles[:, None]})
+    exact = angles.astype(np.longdouble)
+    for name, function in (("sin", np.sin), ("cos", np.cos)):
+        reference = function(exact)
+        error = np.abs(result[name][:, 0].astype(np.longdouble) - reference)
+        # 80-bit arithmetic cannot reduce large angles exactly itself: judge near zeros by NumPy's double result.
+        ulp = np.spacing(np.abs(function(angles)))
+        assert np.max(error / np.maximum(ulp, 1e-19)) < 1.5, name
+
+
+def test_sine_of_large_angles_equals_numpy() -> None:
+    x = ca.SX.sym("x", 1)
+    kernel = Kernel(Program("f", {"x": x}, {"y": ca.sin(x)}))
+    angles = RNG.uniform(1e6, 1e12, 5000)
+    np.testing.assert_allclose(kernel({"x": angles[:, None]})["y"][:, 0], np.sin(angles), rtol=0, atol=3e-16)
+
+
+def test_nan_and_infinity_pass_through_the_angle_functions() -> None:
+    x = ca.SX.sym("x", 1)
+    kernel = Kernel(Program("f", {"x": x}, {"y": ca.vertcat(ca.sin(x), ca.cos(x))}))
+    with pytest.warns(RuntimeWarning):
+        result = kernel({"x": np.array([[np.nan], [np.inf], [-np.inf], [0.0]])})["y"]
+    assert np.isnan(result[:3]).all()
+    assert np.array_equal(result[3], [0.0, 1.0])
+
+
+def test_a_branch_not_taken_cannot_poison_the_result() -> None:
+    x = ca.SX.sym("x", 2)
+    kernel = Kernel(Program("f", {"x": x}, {"y": ca.if_else(x[0] > 0, x[1], 1 / x[0])}))
+    assert kernel({"x": [[1.0, 5.0], [-2.0, np.nan]]})["y"].ravel().tolist() == [5.0, -0.5]
+
+
+def test_parts_of_a_long_program_hand_their_values_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut into many small functions, the same program gives the same bits, comparisons and angles included."""
+    x = ca.SX.sym("x", 6)
+    state = x
+    for k in range(30):
+        turned = ca.vertcat(*(0.4 * ca.sin(state[i]) * state[(i + 1) % 6] + 0.01 * k for i in range(6)))
+        state = ca.if_else(state[0] > state[1], turned, turned + 0.2 * ca.cos(state))
+    function = ca.Function("f", [x], [state])
+    rows = RNG.normal(size=(host().lanes, 6))
+    whole = run(function, rows, host().lanes)
+    monkeypatch.setattr("spacearm.engine.llvm.PART", 37)
+    assert np.array_equal(run(function, rows, host().lanes), whole)
+    assert np.array_equal(run(function, rows[2:3], 1), whole[2:3])
+    monkeypatch.setattr("spacearm.engine.llvm.PART", 4000)
+    np.testing.assert_allclose(whole[0], np.array(function(rows[0])).ravel(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("width", [2, 4, 5, 8, 16])
+def test_results_do_not_depend_on_the_width(width: int) -> None:
+    x = ca.SX.sym("x", 4)
+    value = ca.vertcat(ca.sin(x[0] * x[1]) / (x[2] + 3), x[0] * x[1] + x[2] * x[3] - x[0], ca.sqrt(ca.fabs(x[3])))
+    function = ca.Function("f", [x], [value])
+    rows = RNG.normal(size=(width, 4))
+    wide = run(function, rows, width)
+    for lane in range(width):
+        assert np.array_equal(run(function, rows[lane : lane + 1], 1), wide[lane : lane + 1])
+
+
+def test_uniform_inputs_are_read_from_the_first_lane() -> None:
+    x = ca.SX.sym("x", 3)
+    function = ca.Function("f", [x], [ca.vertcat(ca.sin(x[0]) + x[1], (x[0] > 0) * x[2], x[0] * x[0])])
+    width = host().lanes
+    rows = RNG.normal(size=(width, 3))
+    rows[:, 0] = 0.7
+    plain = run(function, rows, width)
+    rows[1:, 0] = np.nan
+    assert np.array_equal(run(function, rows, width, frozenset({0})), plain)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from importlib import import_module
 from typing import Any
+from xml.etree import ElementTree
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -28,8 +30,10 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "at
 myst_heading_anchors = 3
 # Pages may speak of commands and keys in any notation; only code blocks that name a language are highlighted.
 highlight_language = "none"
+# Two rooms may use the same short name; an annotation that could mean either is then only not a link.
+suppress_warnings = ["ref.python"]
 
-autodoc_default_options = {"members": True, "member-order": "bysource", "show-inheritance": True}
+autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
@@ -44,6 +48,7 @@ html_show_copyright = False
 html_math_renderer = "mathml"
 
 log = logging.getLogger(__name__)
+MATHML = "http://www.w3.org/1998/Math/MathML"
 
 
 class RoomDirective(SphinxDirective):
@@ -81,11 +86,26 @@ class PublicNamesDirective(SphinxDirective):
         return node.children
 
 
+def accents_on_their_letters(mathml: str) -> str:
+    """docutils writes a dotted letter with an index as a limit, index below and dot above; here the index is one."""
+    ElementTree.register_namespace("", MATHML)
+    root = ElementTree.fromstring(mathml)
+    for element in root.iter(f"{{{MATHML}}}munderover"):
+        letter, index, above = element
+        if above.tag == f"{{{MATHML}}}mo" and (above.get("accent") or above.get("stretchy")):
+            dotted = ElementTree.Element(f"{{{MATHML}}}mover", accent="true")
+            dotted.extend([letter, above])
+            element.tag = f"{{{MATHML}}}msub"
+            element[:] = [dotted, index]
+    return ElementTree.tostring(root, encoding="unicode")
+
+
 def visit_math(translator: Any, node: nodes.math | nodes.math_block) -> None:
     """A formula as MathML, by the converter that docutils brings along."""
     block = isinstance(node, nodes.math_block)
+    tex = re.sub(r"\\dots\b", r"\\ldots", node.astext().strip())  # the converter knows only the latter
     try:
-        html = latex2mathml.tex2mathml(node.astext().strip(), as_block=block)
+        html = accents_on_their_letters(latex2mathml.tex2mathml(tex, as_block=block))
     except MathError as error:
         log.warning("cannot show this formula: %s", error, location=node)
         html = f"<code>{translator.encode(node.astext())}</code>"

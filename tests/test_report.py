@@ -13,7 +13,7 @@ import xarray as xr
 
 from spacearm.errors import InputError
 from spacearm.report import publish, write_index, write_result
-from spacearm.report.figures import COLOURS, label, lines, new_figure
+from spacearm.figures import COLOURS, label, lines, new_figure
 from spacearm.report.page import show
 from spacearm.report.write import Entry
 from spacearm.result import Check, Figure, Result, Row, Verdict

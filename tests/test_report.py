@@ -12,9 +12,9 @@ import pytest
 import xarray as xr
 
 from spacearm.errors import InputError
-from spacearm.report import publish, write_index, write_result
 from spacearm.figures import COLOURS, label, lines, new_figure
-from spacearm.report.page import show
+from spacearm.report import publish, write_index, write_result
+from spacearm.report.page import certificate_rows, show
 from spacearm.report.write import Entry
 from spacearm.result import Check, Figure, Result, Row, Verdict
 
@@ -130,6 +130,17 @@ def test_an_unsound_run_says_so_first(tmp_path: Path) -> None:
     assert bad.index("not sound") < bad.index("mass.peak")
     assert "not sound" not in good
     assert "no certificate" in Page(write_result(result(certificate={}), tmp_path / "none")).text
+
+
+def test_certificate_rows_know_plain_tables_and_lists_of_runs() -> None:
+    energy = {"value": 1e-10, "tolerance": 1e-8, "ok": True, "meaning": "balance"}
+    certificate = {"ok": True, "runs": [{"energy": energy}, {"energy": Check(0.0, 1.0)}], "engine": "ours"}
+    checks, remarks = certificate_rows(certificate)
+    assert checks == [
+        ("runs.0.energy", Check(1e-10, 1e-8, note="balance")),
+        ("runs.1.energy", Check(0.0, 1.0)),
+    ]
+    assert remarks == [("engine", "ours")]
 
 
 def test_without_data_and_figures_neither_is_written(tmp_path: Path) -> None:

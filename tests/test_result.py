@@ -83,6 +83,14 @@ def test_one_failed_check_at_any_depth_makes_a_result_unsound() -> None:
     assert not Result("s", certificate={"cross": {"sound": False}}).sound
 
 
+@pytest.mark.parametrize("flag", ["sound", "ok", "holds"])
+def test_a_plain_certificate_counts_like_one_of_checks(flag: str) -> None:
+    assert Result("s", certificate={flag: True, "energy": {"value": 1e-10, "tolerance": 1e-8}}).sound
+    assert not Result("s", certificate={flag: False}).sound
+    assert not Result("s", certificate={flag: True, "energy": {"value": 1e-7, "tolerance": 1e-8}}).sound
+    assert not Result("s", certificate={"energy": {"value": math.nan, "tolerance": 1e-8}}).sound
+
+
 def test_duplicates_are_refused() -> None:
     with pytest.raises(InputError, match="two rows have the quantity 'a'"):
         Result("s", [Row("a"), Row("a")])

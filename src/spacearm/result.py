@@ -152,8 +152,9 @@ class Result:
     Args:
         study: short name, as in ``spacearm reproduce NAME``.
         rows: the table of agreement.
-        certificate: residuals of the conservation laws and constraints. A :class:`Check` decides whether the
-            run is sound; so does a plain entry ``sound``, at any depth. Other entries are shown as they are.
+        certificate: residuals of the conservation laws and constraints. A :class:`Check`, or a table with ``value``
+            and ``tolerance``, decides whether the run is sound; so does a plain entry ``sound``, ``ok`` or ``holds``,
+            at any depth. Other entries are shown as they are.
         settings: what was chosen: steps, tolerances, seeds, the robot.
         data: the curves, with named dimensions and units as attributes (``data.nc``).
         figures: in the order in which they are to be read.
@@ -211,11 +212,27 @@ class Result:
         }
 
 
-def _sound(entry: Any) -> bool:
+#: Entries of a certificate by which a part of it says that it does not hold.
+FLAGS = ("sound", "ok", "holds")
+
+
+def as_check(entry: Any) -> Check | None:
+    """A certificate's entry as a check, when it is one or a table that reads like one."""
     if isinstance(entry, Check):
-        return entry.holds
+        return entry
+    if isinstance(entry, Mapping) and {"value", "tolerance"} <= entry.keys():
+        note = str(entry.get("note") or entry.get("meaning") or "")
+        return Check(float(entry["value"]), float(entry["tolerance"]), str(entry.get("unit", "")), note)
+    return None
+
+
+def _sound(entry: Any) -> bool:
+    check = as_check(entry)
+    if check is not None and not check.holds:
+        return False
     if isinstance(entry, Mapping):
-        return bool(entry.get("sound", True)) and all(_sound(value) for value in entry.values())
+        said = all(bool(entry.get(flag, True)) for flag in FLAGS)
+        return said and all(_sound(value) for value in entry.values())
     if isinstance(entry, Iterable) and not isinstance(entry, str | bytes):
         return all(_sound(value) for value in entry)
     return True

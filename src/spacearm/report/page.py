@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from spacearm.result import Check, Figure, Result, Verdict
+from spacearm.result import FLAGS, Check, Figure, Result, Verdict, as_check
 
 if TYPE_CHECKING:
     from spacearm.report.write import Entry
@@ -67,17 +67,28 @@ def _render(name: str, **values: Any) -> str:
 
 def certificate_rows(certificate: Mapping[str, Any]) -> tuple[list[tuple[str, Check]], list[tuple[str, Any]]]:
     """The checks of a certificate and its other entries, with dotted names."""
-    entries = list(flat(certificate))
-    checks = [(name, value) for name, value in entries if isinstance(value, Check)]
-    return checks, [(name, value) for name, value in entries if not isinstance(value, Check)]
+    checks: list[tuple[str, Check]] = []
+    remarks: list[tuple[str, Any]] = []
+    for name, value in flat(certificate):
+        check = as_check(value)
+        if check is not None:
+            checks.append((name, check))
+        elif name.rsplit(".", 1)[-1] not in FLAGS:  # the head of the page says whether the run is sound
+            remarks.append((name, value))
+    return checks, remarks
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of a nested table with dotted names."""
+    """The leaves of a nested table with dotted names; a check is a leaf, a list of tables is numbered."""
     for key, value in table.items():
         name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
+        if as_check(value) is not None:
+            yield name, value
+        elif isinstance(value, Mapping):
             yield from flat(value, f"{name}.")
+        elif isinstance(value, list | tuple) and value and all(isinstance(entry, Mapping) for entry in value):
+            for number, entry in enumerate(value):
+                yield from flat(entry, f"{name}.{number}.")
         else:
             yield name, value
 

@@ -1,0 +1,84 @@
+"""Compiling the loops: once on a machine, announced, measured."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spacearm.engine import rk4, run
+from spacearm.engine.friction import begin, make_contact
+from spacearm.engine.phase import make_audit, make_events, make_record
+from spacearm.engine.plant import Plant, make_work
+from spacearm.engine.signals import merge
+
+_lock = threading.Lock()
+_ready = False
+
+
+def say(text: str) -> None:
+    """Tell the user on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def ensure_loops() -> None:
+    """Have the loops compiled, or loaded from Numba's cache, before they are needed."""
+    if not _ready:
+        warm_up()
+
+
+def warm_up(announce: Callable[[str], None] | None = say) -> float:
+    """Compile all loops, or load them from the cache; seconds it took. Only real compilation is announced."""
+    global _ready  # noqa: PLW0603
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            del event
+            if not self.told and announce is not None:
+                announce("compiling loops (once on this machine) ...")
+            self.told = True
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with _lock:
+        began = time.perf_counter()
+        listener = Listener()
+        with event.install_listener("numba:compile", listener):
+            for function, arguments in _calls():
+                from numba import typeof
+
+                function.compile(tuple(typeof(argument) for argument in arguments))
+        seconds = time.perf_counter() - began
+        if listener.told and announce is not None:
+            announce(f"compiling loops: done in {seconds:.1f} s")
+        _ready = True
+    return seconds
+
+
+def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
+    """Every loop with arguments of the types that it is called with; nothing is run."""
+    plant = Plant(1, 13, 13, 6, 0, 0, 0, 0, 0)
+    signals = merge([], 1.0)
+    contact = make_contact([0], [1.0], [1.0])
+    events = make_events(plant, contact)
+    options = run.Options(1, 0.0, 1e-10, np.inf, 1, 1)
+    work = make_work(np.zeros(1), 1, 13)
+    record = make_record(np.zeros(1), plant, 1)
+    flag = np.zeros(1, dtype=np.uint8)
+    phase = (plant, signals, contact, events, options, np.zeros(1), work, record, make_audit(plant), True, flag)
+    sizes = np.zeros(5, dtype=np.int64)
+    two, three = np.zeros((1, 1)), np.zeros((1, 1, 1))
+    return [
+        (begin, (plant, contact, np.zeros(1))),
+        (run.run_phase, phase),
+        (run.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, record)),
+        (rk4.rollout_lanes, (1, 8, sizes, two, three, two, 0.1, 1, 1, 0, 1, three)),
+    ]

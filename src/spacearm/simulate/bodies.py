@@ -1,0 +1,153 @@
+"""Momentum, energy and frames of a robot from plain body sums in NumPy, vectorised over states.
+
+Written apart from :mod:`spacearm.mechanics`, with world-frame vectors and rotation matrices throughout, because the
+certificate of a run must not share a formula with what was integrated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.mechanics import LoadFrame
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.state import rotation_of
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """Pose and velocity of every body for each state: world axes, bodies along the second axis."""
+
+    rotation: Array  # (T, bodies, 3, 3)
+    origin: Array  # (T, bodies, 3) m
+    velocity: Array  # (T, bodies, 3) m/s, of the body frame's origin
+    spin: Array  # (T, bodies, 3) rad/s
+    axis: Array  # (T, joints, 3) joint axes
+
+
+def _turn(axis: Array, angle: Array) -> Array:
+    """Rotation by ``angle`` (T,) about a unit axis: (T, 3, 3)."""
+    x, y, z = axis
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    c, s = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
+    return c * np.eye(3) + s * cross + (1.0 - c) * np.outer(axis, axis)
+
+
+def move(robot: Robot, states: Array) -> Bodies:
+    """Bodies for states (T, 13 + 2 n)."""
+    n = robot.n
+    q, rates = states[:, 7 : 7 + n], states[:, 13 + n :]
+    rotation = [rotation_of(states[:, 3:7])]
+    origin = [states[:, :3]]
+    velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, 7 + n : 10 + n])]
+    spin = [np.einsum("tij,tj->ti", rotation[0], states[:, 10 + n : 13 + n])]
+    axes = []
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        frame = rotation[parent] @ joint.placement.rotation
+        axis = frame @ joint.axis
+        arm = rotation[parent] @ joint.placement.translation
+        rate = rates[:, i, None]
+        if joint.kind == "revolute":
+            rotation.append(frame @ _turn(joint.axis, q[:, i]))
+            turning, sliding = axis * rate, np.zeros_like(axis)
+        else:
+            rotation.append(frame)
+            arm = arm + axis * q[:, i, None]
+            turning, sliding = np.zeros_like(axis), axis * rate
+        origin.append(origin[parent] + arm)
+        velocity.append(velocity[parent] + np.cross(spin[parent], arm) + sliding)
+        spin.append(spin[parent] + turning)
+        axes.append(axis)
+    return Bodies(
+        np.stack(rotation, 1),
+        np.stack(origin, 1),
+        np.stack(velocity, 1),
+        np.stack(spin, 1),
+        np.stack(axes, 1) if axes else np.zeros((len(states), 0, 3)),
+    )
+
+
+def frame_pose(robot: Robot, bodies: Bodies, name: str) -> tuple[Array, Array]:
+    """Rotation (T, 3, 3) and origin (T, 3) of a frame in the world."""
+    frame = robot.frame(name)
+    body = robot.body_index(frame.body)
+    rotation = bodies.rotation[:, body]
+    return rotation @ frame.placement.rotation, bodies.origin[:, body] + rotation @ frame.placement.translation
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Sums over bodies at each state: world axes, moments about the world's origin."""
+
+    linear: Array  # (T, 3) kg m/s
+    angular: Array  # (T, 3) kg m2/s
+    linear_scale: Array  # (T,) sum of the sizes of the parts
+    angular_scale: Array  # (T,)
+    kinetic: Array  # (T,) J
+
+
+def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors: Array) -> Motion:
+    """Momentum and kinetic energy with these inertias (bodies, 10) and rotor inertias (one for each rotor)."""
+    count = len(states)
+    linear, angular = np.zeros((count, 3)), np.zeros((count, 3))
+    linear_scale, angular_scale, kinetic = np.zeros(count), np.zeros(count), np.zeros(count)
+    for b, row in enumerate(np.asarray(inertia).reshape(-1, 10)):
+        mass, first = row[0], row[1:4]
+        xx, yy, zz, xy, xz, yz = row[4:]
+        tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        rotation, origin = bodies.rotation[:, b], bodies.origin[:, b]
+        velocity, spin = bodies.velocity[:, b], bodies.spin[:, b]
+        moment = rotation @ first
+        turning = np.einsum("tij,jk,tlk,tl->ti", rotation, tensor, rotation, spin, optimize=True)
+        push = mass * velocity + np.cross(spin, moment)
+        about = np.cross(moment, velocity) + turning + np.cross(origin, push)
+        linear += push
+        angular += about
+        linear_scale += np.linalg.norm(push, axis=1)
+        angular_scale += np.linalg.norm(about, axis=1)
+        kinetic += 0.5 * np.einsum("ti,ti->t", mass * velocity + 2.0 * np.cross(spin, moment), velocity)
+        kinetic += 0.5 * np.einsum("ti,ti->t", spin, turning)
+    geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
+    for i, axial in zip(geared, rotors, strict=True):
+        rotor = robot.joints[i].rotor
+        assert rotor is not None
+        axis, carrier = bodies.axis[:, i], bodies.spin[:, robot.parents[i]]
+        rate = rotor.ratio * states[:, 13 + robot.n + i] + np.einsum("ti,ti->t", axis, carrier)
+        angular += (axial * rate)[:, None] * axis
+        angular_scale += np.abs(axial * rate)
+        kinetic += 0.5 * axial * rate**2
+    return Motion(linear, angular, linear_scale, angular_scale, kinetic)
+
+
+def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, coupling: Array) -> Array:
+    """Energy (T,) in joint springs and couplings, J."""
+    q = states[:, 7 : 7 + robot.n]
+    energy: Array = 0.5 * ((q - rest) ** 2 @ stiffness) if robot.n else np.zeros(len(states))
+    for part, (k, _, ratio, zero) in zip(robot.couplings, np.asarray(coupling).reshape(-1, 4), strict=True):
+        stretch = q[:, robot.joint_index(part.first)] - ratio * q[:, robot.joint_index(part.second)] - zero
+        energy = energy + 0.5 * k * stretch**2
+    return energy
+
+
+def external_wrench(
+    robot: Robot, bodies: Bodies, loads: tuple[LoadFrame, ...], wrench: Array, base: Array
+) -> tuple[Array, Array]:
+    """Force (T, 3) and moment about the world's origin (T, 3) of loads and of what acts on the base's own freedoms.
+
+    Args:
+        wrench: (T, 6 L) as given to the kernel.
+        base: (T, 6) generalised force on the base, base axes.
+    """
+    rotation, origin = bodies.rotation[:, 0], bodies.origin[:, 0]
+    force = np.einsum("tij,tj->ti", rotation, base[:, :3])
+    moment = np.einsum("tij,tj->ti", rotation, base[:, 3:]) + np.cross(origin, force)
+    for k, load in enumerate(loads):
+        turn, point = frame_pose(robot, bodies, load.frame)
+        push, twist = wrench[:, 6 * k : 6 * k + 3], wrench[:, 6 * k + 3 : 6 * k + 6]
+        if load.axes == "frame":
+            push, twist = np.einsum("tij,tj->ti", turn, push), np.einsum("tij,tj->ti", turn, twist)
+        force = force + push
+        moment = moment + twist + np.cross(point, push)
+    return force, moment

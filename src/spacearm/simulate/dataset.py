@@ -1,0 +1,91 @@
+"""A run's samples as an xarray Dataset with names and units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.model.parts import Array
+from spacearm.simulate.certificate import Ledger
+from spacearm.simulate.motion import Motion
+from spacearm.simulate.state import rotation_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def dataset(
+    model: Motion, times: Array, y: Array, inputs: Array, outputs: Array, account: Ledger | None, attrs: dict[str, Any]
+) -> xr.Dataset:
+    """Samples of the integrated vector, of the kernel's input and of its output at each time."""
+    import xarray as xr
+
+    robot, n, nx = model.robot, model.robot.n, model.nx
+    rotation = rotation_of(y[:, 3:7])
+    velocity = y[:, 7 + n : nx]
+    places = model.kernel.inputs
+    mode = inputs[:, places["mode"]]
+    variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
+        "base_position": (("time", "axis"), y[:, :3], "m", "base origin in the world"),
+        "base_quaternion": (("time", "component"), y[:, 3:7], "1", "base to world rotation, w x y z"),
+        "base_velocity": (
+            ("time", "axis"),
+            np.einsum("tij,tj->ti", rotation, velocity[:, :3]),
+            "m/s",
+            "velocity of the base origin, world axes",
+        ),
+        "base_angular_velocity": (
+            ("time", "axis"),
+            np.einsum("tij,tj->ti", rotation, velocity[:, 3:6]),
+            "rad/s",
+            "angular velocity of the base, world axes",
+        ),
+        "joint_position": (("time", "joint"), y[:, 7 : 7 + n], "rad or m", "joint positions"),
+        "joint_velocity": (("time", "joint"), velocity[:, 6:], "rad/s or m/s", "joint rates"),
+        "acceleration": (
+            ("time", "dof"),
+            outputs[:, nx - robot.dofs : nx],
+            "rad/s2 or m/s2",
+            "rate of the generalised velocity (base: components in base axes)",
+        ),
+        "force": (("time", "dof"), inputs[:, places["force"]], "N or N m", "applied generalised force"),
+        "reaction": (
+            ("time", "dof"),
+            outputs[:, model.plant.reaction : model.plant.reaction + robot.dofs],
+            "N or N m",
+            "force that drives or holds a driven, locked or stuck degree of freedom",
+        ),
+        "friction": (("time", "dof"), inputs[:, places["friction"]], "N or N m", "dry friction while slipping"),
+        "mode": (("time", "dof"), mode.astype(np.int8), "1", "0 free, 1 driven, locked or stuck"),
+    }
+    if model.loads:
+        wrench = inputs[:, places["wrench"]].reshape(len(times), -1, 6)
+        variables["wrench"] = (("time", "load", "entry"), wrench, "N or N m", "applied wrenches: force, then moment")
+    if account is not None:
+        for name, meaning in (
+            ("kinetic", "kinetic energy"),
+            ("elastic", "energy in springs and couplings"),
+            ("damping", "energy dissipated by dampers since the start"),
+            ("coupling", "energy dissipated by dampers of couplings since the start"),
+            ("friction", "energy dissipated by dry friction since the start"),
+            ("drive", "work done by forces and drives since the start"),
+            ("load", "work done by loads on frames since the start"),
+        ):
+            variables[f"energy_{name}"] = (("time",), getattr(account, name), "J", meaning)
+    coords = {
+        "time": ("time", times, {"units": "s", "long_name": "time"}),
+        "axis": ("axis", ["x", "y", "z"]),
+        "component": ("component", ["w", "x", "y", "z"]),
+        "joint": ("joint", list(robot.joint_names)),
+        "dof": ("dof", list(robot.dof_names)),
+        "joint_unit": ("joint", [joint.unit for joint in robot.joints]),
+    }
+    if model.loads:
+        coords["load"] = ("load", [f"{load.frame} ({load.axes} axes)" for load in model.loads])
+        coords["entry"] = ("entry", ["fx", "fy", "fz", "mx", "my", "mz"])
+    data = {
+        name: (dims, np.ascontiguousarray(values), {"units": units, "long_name": text})
+        for name, (dims, values, units, text) in variables.items()
+    }
+    return xr.Dataset(data, coords=coords, attrs=attrs)

@@ -1,0 +1,287 @@
+"""The motion kernel of a robot with the numbers that it needs, and a phase made ready for the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Kernel
+from spacearm.engine.events import Events
+from spacearm.engine.friction import Contact, make_contact
+from spacearm.engine.phase import Functions, Level, make_events
+from spacearm.engine.plant import Plant
+from spacearm.engine.signals import Signals, merge
+from spacearm.errors import InputError, did_you_mean
+from spacearm.mechanics import LoadFrame, motion_program
+from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.phase import DIRECTIONS, Phase
+from spacearm.simulate.signals import Signal, as_signal
+
+#: A rate (rad/s, m/s) or position below this counts as met where a joint is locked or starts on a path.
+MEETS = 1e-9
+#: Inputs that a user may replace, for a run or for each sample of a batch; the last two belong to the loop.
+PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling", "static_friction", "coulomb_friction")
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """A robot's compiled right-hand side under a set of loads."""
+
+    robot: Robot
+    loads: tuple[LoadFrame, ...]
+    ledger: bool
+    kernel: Kernel
+    plant: Plant
+
+    @property
+    def nx(self) -> int:
+        return self.plant.nx
+
+    @property
+    def energies(self) -> dict[str, slice]:
+        """Places of the integrated energies in ``y``: drives, dampers, coupling dampers, dry friction, loads."""
+        dofs, at, places = self.robot.dofs, self.plant.nx, {}
+        sizes = {
+            "drive": dofs,
+            "damping": dofs,
+            "coupling": len(self.robot.couplings),
+            "friction": dofs,
+            "load": len(self.loads),
+        }
+        for name, size in sizes.items():
+            places[name] = slice(at, at + size)
+            at += size
+        return places
+
+    def parameters(self, overrides: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
+        """The robot's own numbers, with some replaced."""
+        robot, n = self.robot, self.robot.n
+        springs = [joint.spring for joint in robot.joints]
+        frictions = [joint.friction for joint in robot.joints]
+        values: dict[str, Array] = {
+            "inertia": robot.inertia_parameters.ravel(),
+            "rotor": rotor_inertias(robot),
+            "stiffness": np.array([0.0 if s is None else s.stiffness for s in springs]),
+            "rest": np.array([0.0 if s is None else s.rest for s in springs]),
+            "damping": np.array([0.0] * 6 + [joint.damping for joint in robot.joints]),
+            "coupling": np.array(
+                [[c.stiffness, c.damping, c.ratio, c.rest] for c in robot.couplings], dtype=np.float64
+            ).ravel(),
+            "static_friction": np.array([0.0] * 6 + [0.0 if f is None else f.static for f in frictions]),
+            "coulomb_friction": np.array([0.0] * 6 + [0.0 if f is None else f.coulomb for f in frictions]),
+        }
+        for name, value in (overrides or {}).items():
+            if name not in values:
+                raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
+            array = np.asarray(value, dtype=np.float64).ravel()
+            if array.size == n and name.endswith(("friction", "damping")):
+                array = np.concatenate([np.zeros(6), array])
+            if array.size != values[name].size:
+                raise InputError(
+                    f"{name!r} has {array.size} numbers", place="overrides", hint=f"expected {values[name].size}"
+                )
+            values[name] = array
+        if np.any(values["static_friction"] < values["coulomb_friction"]) or np.any(values["coulomb_friction"] < 0):
+            raise InputError(
+                "static friction is below Coulomb friction, or one is negative",
+                place="overrides",
+                hint="static >= coulomb",
+            )
+        return values
+
+    def input(self, parameters: Mapping[str, Array]) -> Array:
+        """The kernel's flat input with these parameters; everything else zero."""
+        inp = np.zeros(self.kernel.n_in)
+        for name, place in self.kernel.inputs.items():
+            if name in parameters:
+                inp[place] = parameters[name]
+        return inp
+
+
+@lru_cache(maxsize=32)
+def motion(robot: Robot, loads: tuple[LoadFrame, ...] = (), ledger: bool = True) -> Motion:
+    """The motion kernel of a robot, compiled or from the cache, with the offsets that the loops need."""
+    kernel = Kernel(motion_program(robot, loads, ledger=ledger))
+    nx = 13 + 2 * robot.n
+    plant = Plant(
+        address=kernel.address(1),
+        nx=nx,
+        ny=kernel.outputs["reaction"].start,
+        nv=robot.dofs,
+        drive=kernel.inputs["drive"].start,
+        mode=kernel.inputs["mode"].start,
+        friction=kernel.inputs["friction"].start,
+        reaction=kernel.outputs["reaction"].start,
+        record=kernel.inputs["inertia"].start,
+    )
+    return Motion(robot, loads, ledger, kernel, plant)
+
+
+def load_frames(phases: Sequence[Phase]) -> tuple[LoadFrame, ...]:
+    """Every place that a wrench acts on in any of the phases, once."""
+    return tuple(dict.fromkeys(load.place for phase in phases for load in phase.loads))
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A phase in the loop's terms; the same for all samples of a batch."""
+
+    phase: Phase
+    place: str
+    signals: Signals
+    driven: tuple[int, ...]  # degrees of freedom whose motion is given
+    locked: tuple[int, ...]
+    paths: tuple[tuple[int, Signal], ...]  # joint index and path
+    levels: tuple[Level, ...]
+    labels: tuple[tuple[str, str, str], ...]  # kind, name, what ends: of each level and gauge output
+    pushed: bool  # whether the base or a frame is acted on from outside
+
+
+def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
+    """Check a phase against the robot and merge its signals."""
+    robot, inputs, n = model.robot, model.kernel.inputs, model.robot.n
+    place = f"phase {number}" + (f" {phase.name!r}" if phase.name else "")
+
+    def dof(name: str, what: str) -> int:
+        if name not in robot.dof_names:
+            raise InputError(
+                f"{what}: there is no degree of freedom {name!r}",
+                place=place,
+                hint=did_you_mean(name, robot.dof_names),
+            )
+        return robot.dof_index(name)
+
+    channels: list[tuple[int, Array, Array]] = []
+
+    def channel(target: int, signal: Signal, what: str) -> None:
+        if not signal.finite:
+            raise InputError(f"{what} holds numbers that are not finite", place=place)
+        channels.append((target, signal.breaks, signal.coefficients))
+
+    locked = tuple(dof(name, "locked") for name in phase.locked)
+    paths = []
+    given = list(locked)
+    for name, path in phase.driven.items():
+        index = dof(name, "driven")
+        if index < 6:
+            raise InputError(
+                f"the base cannot follow a path in {name!r}", place=place, hint="give its acceleration instead"
+            )
+        signal = as_signal(path, f"{place}, path of {name!r}")
+        value_jump, rate_jump = signal.jumps(0.0, phase.duration)
+        if value_jump > MEETS or rate_jump > MEETS:
+            raise InputError(
+                f"the path of {name!r} jumps by {value_jump:.3g} in position and {rate_jump:.3g} in rate",
+                place=place,
+                hint="expected a path with continuous rate, for example simulate.spline(times, values)",
+            )
+        rate = signal.derivative()
+        channel(7 + index - 6, signal, f"path of {name!r}")
+        channel(7 + n + index, rate, f"path of {name!r}")
+        channel(inputs["drive"].start + index, rate.derivative(), f"path of {name!r}")
+        paths.append((index - 6, signal))
+        given.append(index)
+    for name, value in phase.accelerations.items():
+        index = dof(name, "accelerations")
+        channel(inputs["drive"].start + index, as_signal(value, f"{place}, acceleration of {name!r}"), name)
+        given.append(index)
+    for index in given:
+        if given.count(index) > 1:
+            raise InputError(
+                f"{robot.dof_names[index]!r} is driven in two ways", place=place, hint="locked, driven or accelerations"
+            )
+    for name, value in phase.forces.items():
+        channel(inputs["force"].start + dof(name, "forces"), as_signal(value, f"{place}, force on {name!r}"), name)
+    sums: dict[int, Signal] = {}
+    for load in phase.loads:
+        robot.frame(load.frame)
+        at = inputs["wrench"].start + 6 * model.loads.index(load.place)
+        for entry, signal in enumerate(load.wrench):
+            if np.any(signal.coefficients != 0.0):
+                sums[at + entry] = sums[at + entry] + signal if at + entry in sums else signal
+    for target, signal in sums.items():
+        channel(target, signal, "a load")
+
+    levels = [Level(c.component(robot), c.value, DIRECTIONS[c.direction], c.ends != "nothing") for c in phase.crossings]
+    labels = [("crossing", c.quantity, c.ends) for c in phase.crossings]
+    if phase.limits != "ignore":
+        stops = phase.limits == "stop"
+        for i, joint in enumerate(robot.joints):
+            for bound, direction in ((joint.limits.lower, -1), (joint.limits.upper, 1)):
+                if np.isfinite(bound):
+                    levels.append(Level(7 + i, bound, direction, stops))
+                    labels.append(("limit", joint.name, "run" if stops else "nothing"))
+    if phase.gauge is not None:
+        if phase.gauge.kernel.n_in != model.nx + 1:
+            raise InputError(
+                f"the gauge takes {phase.gauge.kernel.n_in} numbers",
+                place=place,
+                hint=f"expected the state and the time: {model.nx + 1}",
+            )
+        labels += [("gauge", name, ends) for name, ends in zip(phase.gauge.names, phase.gauge.ends, strict=True)]
+    return Prepared(
+        phase,
+        place,
+        merge(channels, float(phase.duration)),
+        tuple(given),
+        locked,
+        tuple(paths),
+        tuple(levels),
+        tuple(labels),
+        bool(sums) or any(index < 6 for index in given) or any(name.startswith("base_") for name in phase.forces),
+    )
+
+
+def enter(
+    model: Motion, prepared: Prepared, y: Array, inp: Array, parameters: Mapping[str, Array], time: float
+) -> tuple[Contact, Events]:
+    """Begin a phase: set modes in ``inp``, put ``y`` on paths and locks (or say why not), and what is watched."""
+    robot, plant, n = model.robot, model.plant, model.robot.n
+    velocities = y[7 + n : plant.nx]
+    inputs = model.kernel.inputs
+    for name in ("force", "drive", "mode", "friction", "wrench"):
+        inp[inputs[name]] = 0.0
+    for index in prepared.driven:
+        inp[plant.mode + index] = 1.0
+    for index in prepared.locked:
+        rate = velocities[index]
+        if not abs(rate) <= MEETS and np.isfinite(rate):
+            raise InputError(
+                f"{robot.dof_names[index]!r} is locked while it moves at {rate:.6g} per second",
+                place=prepared.place,
+                hint="stopping it takes an impulse: let it come to rest, or start it at rest",
+            )
+        velocities[index] = 0.0
+    for joint, path in prepared.paths:
+        position, rate = path(0.0), path.derivative()(0.0)
+        gap, jump = abs(y[7 + joint] - position), abs(velocities[6 + joint] - rate)
+        if gap > MEETS * (1.0 + abs(position)) or jump > MEETS * (1.0 + abs(rate)):
+            raise InputError(
+                f"joint {robot.joint_names[joint]!r} is at {y[7 + joint]:.9g} with rate {velocities[6 + joint]:.6g}, "
+                f"its path starts at {position:.9g} with rate {rate:.6g}",
+                place=prepared.place,
+                hint="a jump takes an impulse: let the path start where the joint is",
+            )
+    rubbing = [j for j in range(robot.dofs) if j not in prepared.driven] if prepared.phase.friction else []
+    contact = make_contact(rubbing, parameters["static_friction"][rubbing], parameters["coulomb_friction"][rubbing])
+    gauge = prepared.phase.gauge
+    functions = None
+    if gauge is not None:
+        functions = Functions(
+            gauge.kernel.address(1),
+            [DIRECTIONS[d] for d in gauge.directions],
+            [ends != "nothing" for ends in gauge.ends],
+        )
+    return contact, make_events(plant, contact, prepared.levels, functions, time)
+
+
+def path_values(prepared: Prepared, times: Array) -> list[tuple[int, Any, Any]]:
+    """(joint, position, rate) of every path at these times since the phase's start."""
+    return [(joint, path(times), path.derivative()(times)) for joint, path in prepared.paths]

@@ -1,0 +1,131 @@
+"""A stretch of a run in which the same degrees of freedom are free, driven or locked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spacearm.engine import Kernel
+from spacearm.errors import InputError, did_you_mean
+from spacearm.model import Robot
+from spacearm.simulate.loads import Load
+
+Direction = Literal["rising", "falling", "either"]
+DIRECTIONS: dict[str, int] = {"rising": 1, "falling": -1, "either": 0}
+_BASE = {"base_x": 0, "base_y": 1, "base_z": 2}
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """An event: a quantity goes through a value.
+
+    Args:
+        quantity: a joint's name (position, rad or m); ``<joint>.rate``; ``base_x``, ``base_y``, ``base_z`` (world, m);
+            ``base_vx`` ... ``base_wz`` (base axes, m/s or rad/s).
+        value: the level.
+        direction: ``rising``, ``falling`` or ``either``.
+        ends: what ends there: ``nothing`` (it is only recorded), the ``phase`` or the ``run``.
+    """
+
+    quantity: str
+    value: float = 0.0
+    direction: Direction = "either"
+    ends: Literal["nothing", "phase", "run"] = "nothing"
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            raise InputError(f"direction is {self.direction!r}", place=self.place, hint="rising, falling or either")
+        if self.ends not in ("nothing", "phase", "run"):
+            raise InputError(f"ends {self.ends!r}", place=self.place, hint="nothing, phase or run")
+        if not math.isfinite(self.value):
+            raise InputError(f"value is {self.value}", place=self.place, hint="expected a finite number")
+
+    @property
+    def place(self) -> str:
+        return f"crossing of {self.quantity!r}"
+
+    def component(self, robot: Robot) -> int:
+        """Index of the quantity in the flat state."""
+        name = self.quantity
+        if name in _BASE:
+            return _BASE[name]
+        if name in robot.joint_names:
+            return 7 + robot.joint_index(name)
+        rate = name.removesuffix(".rate")
+        if rate in robot.dof_names and (rate != name or rate not in robot.joint_names):
+            return 7 + robot.n + robot.dof_index(rate)
+        known = (*_BASE, *robot.dof_names, *(f"{joint}.rate" for joint in robot.joint_names))
+        raise InputError("there is no such quantity", place=self.place, hint=did_you_mean(name, known))
+
+
+@dataclass(frozen=True, eq=False)
+class Gauge:
+    """Events from a compiled function: in (state, time), out numbers whose sign changes are the events."""
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    directions: tuple[Direction, ...] = ()
+    ends: tuple[Literal["nothing", "phase", "run"], ...] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        if self.kernel.n_out != count:
+            raise InputError(f"kernel gives {self.kernel.n_out} numbers for {count} names", place="gauge")
+        object.__setattr__(self, "directions", tuple(self.directions) or ("either",) * count)
+        object.__setattr__(self, "ends", tuple(self.ends) or ("nothing",) * count)
+        if len(self.directions) != count or len(self.ends) != count:
+            raise InputError("names, directions and ends differ in number", place="gauge")
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """What acts, and what may move, for some time. Times of signals count from the phase's start.
+
+    Args:
+        duration: how long it lasts, s; with ``until``, how long at most.
+        until: events that end it.
+        locked: degrees of freedom that do not move; their rate must be zero at the start.
+        driven: joint name to path (position over time: a signal with continuous rate).
+        accelerations: degree of freedom to prescribed acceleration (base: of the velocity in base axes).
+        forces: degree of freedom to applied force (N or N m; base: base axes).
+        loads: wrenches on frames.
+        events: crossings to record, or that end the phase or the run.
+        gauge: further events from a compiled function.
+        friction: whether joints that have dry friction stick and slip; without, they move free of it.
+        limits: joint limits are a recorded event (``report``), the end of the run (``stop``) or nothing (``ignore``).
+    """
+
+    duration: float
+    until: Sequence[Crossing] | Crossing = ()
+    locked: Sequence[str] = ()
+    driven: Mapping[str, Any] = field(default_factory=dict)
+    accelerations: Mapping[str, Any] = field(default_factory=dict)
+    forces: Mapping[str, Any] = field(default_factory=dict)
+    loads: Sequence[Load] = ()
+    events: Sequence[Crossing] = ()
+    gauge: Gauge | None = None
+    friction: bool = True
+    limits: Literal["report", "stop", "ignore"] = "report"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.duration) and self.duration > 0):
+            raise InputError(f"lasts {self.duration} s", place=self.place, hint="expected a finite duration above zero")
+        if self.limits not in ("report", "stop", "ignore"):
+            raise InputError(f"limits {self.limits!r}", place=self.place, hint="expected report, stop or ignore")
+        if isinstance(self.locked, str):
+            raise InputError("locked is a single text", place=self.place, hint="expected a list of names")
+        until = (self.until,) if isinstance(self.until, Crossing) else tuple(self.until)
+        object.__setattr__(self, "until", tuple(Crossing(c.quantity, c.value, c.direction, "phase") for c in until))
+        for key in ("locked", "loads", "events"):
+            object.__setattr__(self, key, tuple(getattr(self, key)))
+
+    @property
+    def place(self) -> str:
+        return f"phase {self.name!r}" if self.name else "phase"
+
+    @property
+    def crossings(self) -> tuple[Crossing, ...]:
+        return (*self.until, *self.events)

@@ -1,0 +1,248 @@
+"""Functions of time as piecewise polynomials: forces, wrenches, paths of joints.
+
+Time is counted from the start of the phase in which a signal is used. Signals are right-continuous, and every edge is
+met exactly by the integrators.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.model.parts import Array
+
+Ends: TypeAlias = Literal["clamped", "natural", "not-a-knot"]
+#: Degree of the polynomials that approximate a given function: low, so that powers of time stay well-conditioned.
+PIECE_DEGREE = 8
+MOST_PIECES = 20000
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """``sum_d coefficients[d, p] * (t - breaks[p])**d`` on piece ``p``; the outer pieces go on for ever.
+
+    Args:
+        breaks: (pieces + 1,) s, rising.
+        coefficients: (degree + 1, pieces), lowest power first.
+    """
+
+    breaks: Array
+    coefficients: Array
+
+    def __post_init__(self) -> None:
+        breaks = np.array(self.breaks, dtype=np.float64)
+        coefficients = np.array(self.coefficients, dtype=np.float64)
+        if breaks.ndim != 1 or breaks.size < 2 or coefficients.ndim != 2 or coefficients.shape[1] != breaks.size - 1:
+            raise InputError("breaks and coefficients do not fit together", place="signal")
+        if not np.all(np.isfinite(breaks)) or np.any(np.diff(breaks) <= 0):
+            raise InputError("breaks must be finite and rise", place="signal")
+        breaks.setflags(write=False)
+        coefficients.setflags(write=False)
+        object.__setattr__(self, "breaks", breaks)
+        object.__setattr__(self, "coefficients", coefficients)
+
+    def __call__(self, time: npt.ArrayLike) -> Any:
+        t = np.asarray(time, dtype=np.float64)
+        piece = np.clip(np.searchsorted(self.breaks, t, side="right") - 1, 0, self.breaks.size - 2)
+        local = t - self.breaks[piece]
+        value = np.zeros_like(t)
+        for row in self.coefficients[::-1]:
+            value = value * local + row[piece]
+        return value if t.ndim else float(value)
+
+    def derivative(self) -> Signal:
+        """Rate of change, piece by piece (jumps are not seen)."""
+        if self.coefficients.shape[0] == 1:
+            return Signal(self.breaks, np.zeros_like(self.coefficients))
+        powers = np.arange(1, self.coefficients.shape[0])[:, None]
+        return Signal(self.breaks, self.coefficients[1:] * powers)
+
+    def shifted(self, by: float) -> Signal:
+        """The same, ``by`` seconds later."""
+        return Signal(self.breaks + by, self.coefficients)
+
+    def __mul__(self, factor: float) -> Signal:
+        return Signal(self.breaks, self.coefficients * float(factor))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Signal:
+        return self * -1.0
+
+    def __add__(self, other: Signal | float) -> Signal:
+        from spacearm.engine.signals import merge
+
+        second = as_signal(other, "signal")
+        low = min(self.breaks[0], second.breaks[0])
+        high = max(self.breaks[-1], second.breaks[-1])
+        first = self.shifted(-low)
+        second = second.shifted(-low)
+        merged = merge([(0, first.breaks, first.coefficients), (1, second.breaks, second.coefficients)], high - low)
+        return Signal(merged.breaks + low, merged.coefficient.sum(axis=2))
+
+    __radd__ = __add__
+
+    @property
+    def finite(self) -> bool:
+        return bool(np.all(np.isfinite(self.coefficients)))
+
+    def jumps(self, start: float, end: float) -> Array:
+        """Largest jump of value and of rate at breaks inside (start, end), in this order."""
+        inside = [p for p in range(1, self.breaks.size - 1) if start < self.breaks[p] < end]
+        largest = np.zeros(2)
+        rate = self.derivative()
+        for order, signal in enumerate((self, rate)):
+            for p in inside:
+                width = self.breaks[p] - self.breaks[p - 1]
+                left = np.polynomial.polynomial.polyval(width, signal.coefficients[:, p - 1])
+                largest[order] = max(largest[order], abs(left - signal.coefficients[0, p]))
+        return largest
+
+
+def constant(value: float) -> Signal:
+    """The same at all times."""
+    return Signal(np.array([0.0, 1.0]), np.array([[float(value)]]))
+
+
+def _window(start: float, width: float, what: str) -> None:
+    if not (math.isfinite(start) and math.isfinite(width) and width > 0):
+        raise InputError(f"starts at {start} s and lasts {width} s", place=what, hint="expected a width above zero")
+
+
+def pulse(height: float, start: float, width: float) -> Signal:
+    """``height`` during [start, start + width), zero outside."""
+    _window(start, width, "pulse")
+    return Signal(np.array([start - 1.0, start, start + width, start + width + 1.0]), np.array([[0.0, height, 0.0]]))
+
+
+def triangle(peak: float, start: float, width: float) -> Signal:
+    """Rises from zero to ``peak`` in the middle of the window and falls back; zero outside."""
+    _window(start, width, "triangle")
+    slope = 2.0 * peak / width
+    breaks = np.array([start - 1.0, start, start + 0.5 * width, start + width, start + width + 1.0])
+    return Signal(breaks, np.array([[0.0, 0.0, peak, 0.0], [0.0, slope, -slope, 0.0]]))
+
+
+def half_sine(peak: float, start: float, width: float) -> Signal:
+    """``peak * sin(pi (t - start) / width)`` in the window, to 1e-12 of the peak; zero outside."""
+    _window(start, width, "half sine")
+    inner = approximate(lambda t: np.sin(np.pi * t / width), 0.0, width, tolerance=1e-13)
+    return peak * _framed(inner.shifted(start))
+
+
+def _framed(signal: Signal) -> Signal:
+    """Zero outside the signal's own breaks."""
+    breaks = np.concatenate([[signal.breaks[0] - 1.0], signal.breaks, [signal.breaks[-1] + 1.0]])
+    return Signal(breaks, np.pad(signal.coefficients, ((0, 0), (1, 1))))
+
+
+def _held(signal: Signal) -> Signal:
+    """The end values are kept before and after the signal's own breaks."""
+    framed = np.array(_framed(signal).coefficients)
+    framed[0, 0] = signal.coefficients[0, 0]
+    width = signal.breaks[-1] - signal.breaks[-2]
+    framed[0, -1] = np.polynomial.polynomial.polyval(width, signal.coefficients[:, -1])
+    return Signal(_framed(signal).breaks, framed)
+
+
+def _nodes(times: npt.ArrayLike, values: npt.ArrayLike, what: str) -> tuple[Array, Array]:
+    t, v = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if t.ndim != 1 or t.shape != v.shape or t.size < 2:
+        raise InputError(f"has times {t.shape} and values {v.shape}", place=what, hint="expected two or more of each")
+    if not (np.all(np.isfinite(t)) and np.all(np.isfinite(v))):
+        raise InputError("holds numbers that are not finite", place=what)
+    if np.any(np.diff(t) <= 0):
+        raise InputError("times do not rise", place=what)
+    return t, v
+
+
+def table(times: npt.ArrayLike, values: npt.ArrayLike) -> Signal:
+    """Straight lines between the nodes; the end values are kept outside."""
+    t, v = _nodes(times, values, "table")
+    return _held(Signal(t, np.stack([v[:-1], np.diff(v) / np.diff(t)])))
+
+
+def spline(times: npt.ArrayLike, values: npt.ArrayLike, ends: Ends = "clamped") -> Signal:
+    """Cubic spline through the nodes; the end values are kept outside.
+
+    ``clamped``: zero rate at both ends; ``natural``: zero second derivative there.
+    """
+    from scipy.interpolate import CubicSpline
+
+    t, v = _nodes(times, values, "spline")
+    return _held(from_ppoly(CubicSpline(t, v, bc_type=ends)))
+
+
+def from_ppoly(polynomial: Any) -> Signal:
+    """From a ``scipy.interpolate.PPoly`` of one value; its outer pieces go on."""
+    coefficients = np.asarray(polynomial.c, dtype=np.float64)
+    if coefficients.ndim != 2:
+        raise InputError(f"has values of shape {coefficients.shape[2:]}", place="PPoly", hint="expected one value")
+    return Signal(np.asarray(polynomial.x), coefficients[::-1])
+
+
+def approximate(
+    function: Callable[[Array], npt.ArrayLike],
+    start: float,
+    end: float,
+    *,
+    tolerance: float = 1e-10,
+    breaks: Sequence[float] = (),
+) -> Signal:
+    """Polynomial pieces that follow ``function`` (of an array of times, s) to ``tolerance``, halved until they do.
+
+    ``breaks`` are times at which the function or a derivative jumps.
+    """
+    _window(start, end - start, "approximation")
+    edges = [start, *sorted(b for b in breaks if start < b < end), end]
+    nodes = np.cos(np.pi * (np.arange(PIECE_DEGREE + 1) + 0.5) / (PIECE_DEGREE + 1))
+    probes = np.linspace(-0.97, 0.97, 4 * PIECE_DEGREE)
+    queue = list(itertools.pairwise(edges))[::-1]
+    done: list[tuple[float, Array]] = []
+
+    def values(times: Array) -> Array:
+        result = np.broadcast_to(np.asarray(function(times), dtype=np.float64), times.shape)
+        if not np.all(np.isfinite(result)):
+            raise InputError("the function is not finite", place=f"approximation near t = {times[0]:.6g} s")
+        return result
+
+    while queue:
+        low, high = queue.pop()
+        half = 0.5 * (high - low)
+        middle = low + half
+        fit = np.polynomial.chebyshev.chebfit(nodes, values(middle + half * nodes), PIECE_DEGREE)
+        error = np.abs(np.polynomial.chebyshev.chebval(probes, fit) - values(middle + half * probes)).max()
+        if error > tolerance:
+            if len(queue) + len(done) > MOST_PIECES or half < 1e-9 * (end - start):
+                raise InputError(
+                    f"does not come within {tolerance:g} of the function near t = {middle:.6g} s",
+                    place="approximation",
+                    hint="name the times at which it jumps in 'breaks', or allow a larger tolerance",
+                )
+            queue += [(middle, high), (low, middle)]
+            continue
+        power = np.polynomial.Polynomial(np.polynomial.chebyshev.cheb2poly(fit))
+        local = power(np.polynomial.Polynomial([-1.0, 1.0 / half])).coef
+        done.append((low, np.pad(local, (0, PIECE_DEGREE + 1 - local.size))))
+    return Signal(np.array([*(low for low, _ in done), end]), np.array([row for _, row in done]).T)
+
+
+def as_signal(value: Any, place: str) -> Signal:
+    """A number, a signal or a PPoly as a signal."""
+    if isinstance(value, Signal):
+        return value
+    if hasattr(value, "c") and hasattr(value, "x"):
+        return from_ppoly(value)
+    if callable(value):
+        raise InputError("is a function", place=place, hint="make pieces of it by simulate.approximate(...)")
+    try:
+        return constant(float(value))
+    except (TypeError, ValueError):
+        raise InputError(f"is {value!r}", place=place, hint="expected a number, a Signal or a PPoly") from None

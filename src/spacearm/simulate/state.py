@@ -1,0 +1,153 @@
+"""Where a robot is and how it moves, at one instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+#: How far from 1 the norm of a given quaternion may be before it is an error.
+UNIT_TOLERANCE = 1e-6
+
+
+def rotation_of(quaternion: npt.ArrayLike) -> Array:
+    """Rotation matrices (..., 3, 3), base to world, of unit quaternions (..., 4), scalar first."""
+    w, x, y, z = np.moveaxis(np.asarray(quaternion, dtype=np.float64), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("is not an array of numbers", place=what) from error
+    if array.shape != (size,):
+        raise InputError(f"has shape {array.shape}", place=what, hint=f"expected {size} numbers")
+    if not np.all(np.isfinite(array)):
+        raise InputError(f"is not finite: {array.tolist()}", place=what)
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Configuration and generalised velocity.
+
+    Args:
+        position: base frame's origin in the world, m.
+        quaternion: base to world rotation (w, x, y, z); scaled to length one exactly.
+        joints: joint positions, rad or m.
+        velocity: (6 + n): linear and angular velocity of the base in BASE axes (m/s, rad/s), joint rates.
+    """
+
+    position: Array
+    quaternion: Array
+    joints: Array
+    velocity: Array
+
+    def __post_init__(self) -> None:
+        joints = np.atleast_1d(np.asarray(self.joints, dtype=np.float64))
+        n = joints.size
+        object.__setattr__(self, "position", _vector(self.position, 3, "base position"))
+        object.__setattr__(self, "joints", _vector(joints, n, "joint positions"))
+        object.__setattr__(self, "velocity", _vector(self.velocity, 6 + n, "generalised velocity"))
+        quaternion = _vector(self.quaternion, 4, "base quaternion")
+        norm = float(np.linalg.norm(quaternion))
+        if abs(norm - 1.0) > UNIT_TOLERANCE:
+            raise InputError(f"has norm {norm:.6g}", place="base quaternion", hint="expected w, x, y, z with norm 1")
+        if norm != 1.0:
+            quaternion = quaternion / norm
+            quaternion.setflags(write=False)
+        object.__setattr__(self, "quaternion", quaternion)
+
+    @classmethod
+    def at_rest(
+        cls,
+        robot: Robot,
+        joints: npt.ArrayLike | str | None = None,
+        *,
+        position: npt.ArrayLike = (0.0, 0.0, 0.0),
+        quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
+    ) -> State:
+        """Nothing moves; ``joints`` are positions or the name of a posture."""
+        return cls.moving(robot, joints, position=position, quaternion=quaternion)
+
+    @classmethod
+    def moving(
+        cls,
+        robot: Robot,
+        joints: npt.ArrayLike | str | None = None,
+        rates: npt.ArrayLike | None = None,
+        *,
+        position: npt.ArrayLike = (0.0, 0.0, 0.0),
+        quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
+        base_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
+        base_angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
+    ) -> State:
+        """From velocities of the base in WORLD axes (m/s, rad/s) and joint rates."""
+        if joints is None:
+            angles = robot.posture("zero")
+        elif isinstance(joints, str):
+            angles = robot.posture(joints)
+        else:
+            angles = _vector(joints, robot.n, "joint positions")
+        speeds = np.zeros(robot.n) if rates is None else _vector(rates, robot.n, "joint rates")
+        still = cls(np.asarray(position), np.asarray(quaternion), angles, np.zeros(6 + robot.n))
+        to_base = rotation_of(still.quaternion).T
+        linear = to_base @ _vector(base_velocity, 3, "base velocity")
+        angular = to_base @ _vector(base_angular_velocity, 3, "base angular velocity")
+        return cls(still.position, still.quaternion, angles, np.concatenate([linear, angular, speeds]))
+
+    @classmethod
+    def from_vector(cls, vector: npt.ArrayLike) -> State:
+        """From the flat state: position 3, quaternion 4, joints n, velocity 6 + n."""
+        array = np.asarray(vector, dtype=np.float64)
+        if array.ndim != 1 or array.size < 13 or (array.size - 13) % 2:
+            raise InputError(f"has shape {array.shape}", place="state", hint="expected 13 + 2 n numbers")
+        n = (array.size - 13) // 2
+        return cls(array[:3], array[3:7], array[7 : 7 + n], array[7 + n :])
+
+    @property
+    def vector(self) -> Array:
+        """The flat state: position 3, quaternion 4, joints n, velocity 6 + n."""
+        return np.concatenate([self.position, self.quaternion, self.joints, self.velocity])
+
+    @property
+    def n(self) -> int:
+        """Number of joints."""
+        return int(self.joints.size)
+
+    @property
+    def rates(self) -> Array:
+        """Joint rates, rad/s or m/s."""
+        return self.velocity[6:]
+
+    @property
+    def base_velocity(self) -> Array:
+        """Velocity of the base frame's origin in world axes, m/s."""
+        velocity: Array = rotation_of(self.quaternion) @ self.velocity[:3]
+        return velocity
+
+    @property
+    def base_angular_velocity(self) -> Array:
+        """Angular velocity of the base in world axes, rad/s."""
+        velocity: Array = rotation_of(self.quaternion) @ self.velocity[3:6]
+        return velocity
+
+    def check(self, robot: Robot) -> State:
+        """This state, if it fits the robot."""
+        if self.n != robot.n:
+            raise InputError(
+                f"has {self.n} joints, robot {robot.name!r} has {robot.n}", place="state", hint="expected as many"
+            )
+        return self

@@ -2,25 +2,26 @@
 
 MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant (:mod:`spacearm.simulate.mujoco_twin`);
 SciPy's DOP853 integrates them, since MuJoCo's own time steps are too coarse for a comparison to 1e-9. What is locked or
-follows a path has its acceleration prescribed: those rows leave the linear system that MuJoCo's
-mass matrix and bias make. Nothing of spacearm's mechanics, kernels or loops takes part.
+follows a path has its acceleration prescribed: those rows leave the linear system that MuJoCo's mass matrix and bias
+make. Nothing of spacearm's mechanics, kernels or loops takes part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import SimulationError
-from spacearm.model import Robot
+from spacearm.errors import ModelError, SimulationError
+from spacearm.model import Friction, Robot, Rotor, Spring
 from spacearm.model.parts import Array
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
+from spacearm.simulate.run import Run, as_phases
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 
@@ -79,35 +80,76 @@ def obstacle(robot: Robot, phases: Sequence[Phase]) -> str:
 
 
 def cross_check(
-    robot: Robot,
-    phases: Sequence[Phase],
-    ends: npt.ArrayLike,
-    times: npt.ArrayLike,
-    states: npt.ArrayLike,
-    start: State | None = None,
+    run: Run,
+    start: State,
+    phases: Phase | Sequence[Phase] | float,
+    *,
+    overrides: Mapping[str, npt.ArrayLike] | None = None,
 ) -> CrossCheck:
-    """Runs ``phases`` in MuJoCo and compares with the samples of a finished run.
+    """Runs the same in MuJoCo and compares at the run's samples.
 
-    Args:
-        ends: absolute time at which each phase ended, s (a phase that an event ended is shorter than its duration);
-            the first starts at zero.
-        times: sample times, s, rising; those after the last end are not compared.
-        states: flat states at these times, (samples, 13 + 2 n).
-        start: state at time zero; the first sample when it is not given.
+    ``start``, ``phases`` and ``overrides`` are what :func:`~spacearm.simulate.run.simulate` was given. A phase that an
+    event ended ends here at the same time. Where MuJoCo cannot express the case, the result says why.
     """
-    finish, wanted = np.atleast_1d(np.asarray(ends, dtype=float)), np.asarray(times, dtype=float)
-    ours = np.asarray(states, dtype=float)
-    done = tuple(phases)[: finish.size]
+    done = as_phases(phases)[: len(run.phase_starts)]
+    given = {name: np.asarray(value, dtype=float).ravel() for name, value in (overrides or {}).items()}
+    try:
+        robot = with_parameters(run.robot, given)
+    except ModelError as error:
+        return CrossCheck(reason=f"the overrides make no robot: {error}")
     reason = obstacle(robot, done)
     if reason:
         return CrossCheck(reason=reason)
-    kept = wanted <= finish[-1]
-    wanted, ours = wanted[kept], ours[kept]
-    first = State.from_vector(ours[0]) if start is None else start
-    reference = _Reference(robot)
-    theirs = reference.run(first, done, finish, wanted)
-    differences, relative = compare(robot.n, ours, theirs)
+    if run.end is None:
+        return CrossCheck(reason=f"the run has no end to compare with: {run.reason.text}")
+    ends = np.array([*run.phase_starts[1:], run.end_time])
+    reference = _Reference(robot, _base_damping(robot, given))
+    theirs = reference.run(start.check(robot), done, ends, np.minimum(run.times, run.end_time))
+    differences, relative = compare(robot.n, run.states, theirs)
     return CrossCheck(differences, relative, evaluations=reference.evaluations)
+
+
+def with_parameters(robot: Robot, parameters: Mapping[str, Array]) -> Robot:
+    """The robot that has these numbers as its own; damping of the base's freedoms, which no robot has, is left out."""
+    n, values = robot.n, dict(parameters)
+    if "inertia" in values:
+        robot = robot.with_inertia_parameters(values["inertia"].reshape(-1, 10))
+    rotors = iter(values.get("rotor", ()))
+    coupling = values.get("coupling", np.zeros(0)).reshape(-1, 4)
+    joints = []
+    for i, joint in enumerate(robot.joints):
+        spring, friction = joint.spring or Spring(0.0), joint.friction or Friction(0.0, 0.0)
+        stiffness = values["stiffness"][i] if "stiffness" in values else spring.stiffness
+        rest = values["rest"][i] if "rest" in values else spring.rest
+        static, coulomb = (
+            values[name][values[name].size - n + i] if name in values else own
+            for name, own in (("static_friction", friction.static), ("coulomb_friction", friction.coulomb))
+        )
+        rotor = joint.rotor
+        if rotor is not None and "rotor" in values:
+            rotor = Rotor(float(next(rotors)), rotor.ratio)
+        joints.append(
+            replace(
+                joint,
+                spring=Spring(float(stiffness), float(rest)) if stiffness else None,
+                friction=Friction(float(static), float(coulomb)) if static > 0.0 else None,
+                damping=float(values["damping"][values["damping"].size - n + i])
+                if "damping" in values
+                else joint.damping,
+                rotor=rotor,
+            )
+        )
+    couplings = [
+        replace(part, stiffness=row[0], damping=row[1], ratio=row[2], rest=row[3])
+        for part, row in zip(robot.couplings, coupling.tolist(), strict=False)
+    ]
+    return robot.replace(joints=tuple(joints), couplings=tuple(couplings) if couplings else robot.couplings)
+
+
+def _base_damping(robot: Robot, parameters: Mapping[str, Array]) -> Array:
+    """Damping of the base's six velocities: applied by hand, since MuJoCo's free joint has it in world axes."""
+    damping = parameters.get("damping", np.zeros(0))
+    return damping[:6] if damping.size == robot.dofs else np.zeros(6)
 
 
 def compare(n: int, ours: Array, theirs: Array) -> tuple[dict[str, float], dict[str, float]]:
@@ -160,8 +202,9 @@ class _Drive:
 class _Reference:
     """Runs phases with MuJoCo's terms."""
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, base_damping: Array) -> None:
         self.robot = robot
+        self.base_damping = base_damping
         self.twin = MujocoTwin(robot)
         self.evaluations = 0
 
@@ -215,6 +258,7 @@ class _Reference:
         quaternion, velocity = y[3:7], y[7 + n :]
         twin.set_state(y[:3], quaternion, y[7 : 7 + n], velocity)
         force = twin.passive()
+        force[:6] -= self.base_damping * velocity[:6]
         for dof, value in pieces.forces(t).items():
             force[dof] += value
         for load, wrench in zip(drive.loads, pieces.wrenches(t), strict=True):

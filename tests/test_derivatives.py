@@ -8,8 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from spacearm.mechanics.motion import LoadFrame, motion_program
-from spacearm.mechanics.program import Program
+from spacearm.mechanics import PROGRAMS, LoadFrame, Program, build, motion_program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from support.motion import MotionInputs, random_mode
@@ -140,3 +139,51 @@ def test_forward_dynamics_derivatives_against_pinocchio(seed: int) -> None:
     assert difference(by_state[:, 7 + n :], by_v) < 1e-10
     assert difference(by_force, to_theirs.T @ inverse @ to_theirs) < 1e-10
     np.testing.assert_array_equal(by_state[:, :7], 0.0)  # without gravity the base's pose does not matter
+
+
+LOADED = ("inverse_dynamics", "forward_dynamics", "hybrid_dynamics")
+AT_FRAME = ("frame_pose", "jacobian", "frame_velocity", "frame_acceleration", "generalized_jacobian")
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "motion"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_program_has_right_derivatives(seed: int, name: str) -> None:
+    """Along one random direction of all inputs: tangent against differences, adjoint against tangent."""
+    robot = random_robot(60 + seed, 3, rotors=0.7, geometry=("skew", "aligned")[seed])  # type: ignore[arg-type]
+    options: dict[str, object] = {}
+    if name in LOADED:
+        options["loads"] = (LoadFrame("frame1"), LoadFrame("frame2", "frame"))
+    if name in AT_FRAME:
+        options["frame"] = "frame1"
+    program = build(robot, name, **options)
+    rng = np.random.default_rng(seed)
+    state = random_state(robot, rng)
+    known = {
+        "position": state.position,
+        "quaternion": state.quaternion,
+        "joints": state.joints,
+        "inertia": robot.inertia_parameters.ravel(),
+        "rotor": np.array([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None]),
+        "mode": random_mode(robot, rng, "mixed"),
+    }
+    point = {key: known.get(key, rng.normal(size=symbol.numel())) for key, symbol in program.inputs.items()}
+    names = [key for key in point if key != "mode"]
+    along = {
+        key: rng.normal(size=point[key].size) * (abs(point[key]) if key in ("inertia", "rotor") else 1.0)
+        for key in names
+    }
+    tangent = evaluate(program.tangent(names), {**point, **{f"d_{key}": value for key, value in along.items()}})
+
+    def moved(step: Array) -> Array:
+        there = {key: point[key] + step[0] * along[key] for key in names}
+        return np.concatenate([value.ravel() for value in evaluate(program, {**point, **there}).values()])
+
+    expected = differences(moved, np.zeros(1), np.ones(1))
+    got = np.concatenate([tangent[f"d_{output}"].ravel() for output in program.outputs])
+    assert difference(got, expected) < 1e-8
+    for output in program.outputs:
+        bar = rng.normal(size=tangent[output].shape)
+        pulled = evaluate(program.adjoint(output, names), {**point, f"bar_{output}": bar})
+        terms = np.concatenate([pulled[f"bar_{key}"].ravel() * along[key] for key in names])
+        forward = bar * tangent[f"d_{output}"]
+        assert abs(terms.sum() - forward.sum()) <= 1e-12 * (np.abs(terms).sum() + np.abs(forward).sum()), output

@@ -1,0 +1,55 @@
+"""Gauss-Newton with a trust region (Levenberg-Marquardt within bounds) on the weighted residuals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from spacearm.identify.estimate import Estimate, Problem, Reason, Stopwatch
+from spacearm.model.parts import Array
+
+_REASONS = {0: Reason.LIMIT, 1: Reason.CONVERGED, 2: Reason.CONVERGED, 3: Reason.SMALL_STEP, 4: Reason.CONVERGED}
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """SciPy's trust-region reflective method; ``loss`` other than linear makes outliers count less."""
+
+    tolerance: float = 1e-12
+    max_evaluations: int = 1000
+    loss: Literal["linear", "soft_l1", "huber", "cauchy"] = "linear"
+    uncertainty: bool = True
+
+    def solve(self, problem: Problem) -> Estimate:
+        from scipy.optimize import least_squares
+
+        watch = Stopwatch(problem)
+        best = np.inf
+
+        def residual(x: Array) -> Array:
+            nonlocal best
+            r = watch.weighted(x)
+            cost = 0.5 * float(r @ r) if np.all(np.isfinite(r)) else np.inf
+            best = min(best, cost)
+            watch.history.append(best)
+            return np.where(np.isfinite(r), r, 1e150)
+
+        start = np.clip(problem.guess, np.nextafter(problem.lower, np.inf), np.nextafter(problem.upper, -np.inf))
+        options: dict[str, Any] = {
+            "bounds": (problem.lower, problem.upper),
+            "x_scale": problem.sizes,
+            "xtol": self.tolerance,
+            "ftol": self.tolerance,
+            "gtol": self.tolerance,
+            "max_nfev": self.max_evaluations,
+            "loss": self.loss,
+        }
+        found = least_squares(residual, start, jac=problem.weighted_jacobian, **options)
+        reason = _REASONS.get(int(found.status), Reason.STALLED)
+        if not np.isfinite(best):
+            reason = Reason.NOT_FINITE
+        return watch.estimate(
+            found.x, float(found.cost), int(found.njev), reason, "least squares", uncertainty=self.uncertainty
+        )

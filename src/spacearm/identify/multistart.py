@@ -1,0 +1,60 @@
+"""The same estimator from several starts: the best is kept, and whether the others agree is told."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.estimate import Estimate, Estimator, Problem
+from spacearm.identify.least_squares import LeastSquares
+
+
+@dataclass(frozen=True)
+class MultiStart:
+    """Solves from the guess and from ``starts - 1`` seeded points.
+
+    Points are drawn within the bounds, or around the guess (``spread`` in sizes of the parameters) where bounds are
+    infinite. ``extra`` of the estimate: ``minima`` (all costs), ``agree`` (fraction within ``same`` of the best).
+    """
+
+    starts: int = 8
+    seed: int = 0
+    spread: float = 0.5
+    same: float = 1e-3
+    estimator: Estimator | None = None
+
+    def solve(self, problem: Problem) -> Estimate:
+        if self.starts < 1:
+            raise InputError(f"{self.starts} starts", place="multi-start", hint="expected at least 1")
+        begin = time.perf_counter()
+        estimator = self.estimator or LeastSquares()
+        rng = np.random.default_rng(self.seed)
+        found: list[Estimate] = []
+        for k in range(self.starts):
+            parameters = [
+                p if k == 0 else replace(p, guess=_draw(p.lower, p.upper, p.guess, self.spread * p.size, rng))
+                for p in problem.parameters
+            ]
+            found.append(estimator.solve(replace(problem, parameters=parameters)))
+        costs = np.array([one.cost for one in found])
+        best = found[int(np.nanargmin(np.where(np.isfinite(costs), costs, np.inf)))]
+        close = costs <= best.cost + self.same * max(abs(best.cost), 1e-300)
+        extra: dict[str, Any] = {**best.extra, "minima": costs, "agree": float(np.mean(close))}
+        return replace(
+            best,
+            evaluations=sum(one.evaluations for one in found),
+            iterations=sum(one.iterations for one in found),
+            seconds=time.perf_counter() - begin,
+            method=f"{best.method}, best of {self.starts} starts",
+            extra=extra,
+        )
+
+
+def _draw(lower: float, upper: float, guess: float, spread: float, rng: np.random.Generator) -> float:
+    if np.isfinite(lower) and np.isfinite(upper):
+        return float(rng.uniform(lower, upper))
+    return float(np.clip(guess + rng.uniform(-spread, spread), lower, upper))

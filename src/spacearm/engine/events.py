@@ -154,11 +154,11 @@ def _dip(
         _at(plant, signals, piece, t, h, x1, contact, events, work, g)
         g1 = sign * g[i]
         if g1 < 0.0:
-            return x1
+            return float(x1)
         _at(plant, signals, piece, t, h, x2, contact, events, work, g)
         g2 = sign * g[i]
         if g2 < 0.0:
-            return x2
+            return float(x2)
         if g1 < g2:
             high = x2
         else:

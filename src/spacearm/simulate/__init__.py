@@ -1,0 +1,55 @@
+"""Runs in time: phases, loads, events, and the certificate that each run carries."""
+
+from spacearm.engine.run import Reason
+from spacearm.engine.warm import warm_up
+from spacearm.simulate.batch import BatchRun, simulate_batch
+from spacearm.simulate.certificate import Certificate, CertificateWarning, Check
+from spacearm.simulate.loads import Load, firing
+from spacearm.simulate.methods import RK4, Adaptive
+from spacearm.simulate.phase import Crossing, Gauge, Phase
+from spacearm.simulate.rollout import rollout
+from spacearm.simulate.run import Event, Run, RunWarning, simulate
+from spacearm.simulate.signals import (
+    Signal,
+    approximate,
+    constant,
+    from_ppoly,
+    half_sine,
+    pulse,
+    spline,
+    table,
+    triangle,
+)
+from spacearm.simulate.state import State
+
+__all__ = [
+    "RK4",
+    "Adaptive",
+    "BatchRun",
+    "Certificate",
+    "CertificateWarning",
+    "Check",
+    "Crossing",
+    "Event",
+    "Gauge",
+    "Load",
+    "Phase",
+    "Reason",
+    "Run",
+    "RunWarning",
+    "Signal",
+    "State",
+    "approximate",
+    "constant",
+    "firing",
+    "from_ppoly",
+    "half_sine",
+    "pulse",
+    "rollout",
+    "simulate",
+    "simulate_batch",
+    "spline",
+    "table",
+    "triangle",
+    "warm_up",
+]

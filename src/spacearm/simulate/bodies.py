@@ -32,7 +32,8 @@ def _turn(axis: Array, angle: Array) -> Array:
     x, y, z = axis
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     c, s = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
-    return c * np.eye(3) + s * cross + (1.0 - c) * np.outer(axis, axis)
+    turned: Array = c * np.eye(3) + s * cross + (1.0 - c) * np.outer(axis, axis)
+    return turned
 
 
 def move(robot: Robot, states: Array) -> Bodies:

@@ -93,7 +93,7 @@ class Ledger:
         return float(sum(np.abs(part).max(initial=0.0) for part in parts))
 
 
-def ledger(model: Motion, parameters: Mapping[str, Array], y: Array) -> Ledger:
+def energy_ledger(model: Motion, parameters: Mapping[str, Array], y: Array) -> Ledger:
     """The energy ledger at samples ``y`` (T, ny)."""
     states = y[:, : model.nx]
     bodies = move(model.robot, states)
@@ -114,7 +114,7 @@ def certify(
     tolerance: float = TOLERANCE,
 ) -> Certificate:
     """Judge a run from its samples (and, where something acted from outside, from the audit rows of its steps)."""
-    account = ledger(model, parameters, y)
+    account = energy_ledger(model, parameters, y)
     drift = np.abs(account.balance - account.balance[0])
     checks = [
         *_momentum(model, parameters, y, audit, tolerance),

@@ -128,4 +128,5 @@ class Phase:
 
     @property
     def crossings(self) -> tuple[Crossing, ...]:
-        return (*self.until, *self.events)
+        until = (self.until,) if isinstance(self.until, Crossing) else tuple(self.until)
+        return (*until, *self.events)

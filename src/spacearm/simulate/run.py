@@ -20,7 +20,15 @@ from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-from spacearm.simulate.certificate import TOLERANCE, Certificate, CertificateWarning, Ledger, Stretch, certify, ledger
+from spacearm.simulate.certificate import (
+    TOLERANCE,
+    Certificate,
+    CertificateWarning,
+    Ledger,
+    Stretch,
+    certify,
+    energy_ledger,
+)
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.methods import Adaptive, Method
 from spacearm.simulate.motion import Motion, Prepared, enter, load_frames, motion, prepare
@@ -106,14 +114,14 @@ class Run:
 def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
     """Times from an interval, from a list, or ``DEFAULT_SAMPLES`` intervals over the whole."""
     if sample is None:
-        return np.linspace(0.0, total, DEFAULT_SAMPLES + 1)
+        return np.asarray(np.linspace(0.0, total, DEFAULT_SAMPLES + 1), dtype=np.float64)
     array = np.asarray(sample, dtype=np.float64)
     if array.ndim == 0:
         interval = float(array)
         if not (np.isfinite(interval) and interval > 0):
             raise InputError(f"sample interval is {interval}", hint="expected seconds above zero, or a list of times")
         count = int(np.floor(total / interval * (1 + 1e-12) + 1e-9))
-        return np.arange(count + 1) * interval
+        return np.asarray(np.arange(count + 1) * interval, dtype=np.float64)
     if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(np.diff(array) < 0) or np.any(array < 0):
         raise InputError("sample times must be finite, from zero on, and rise", place="sample")
     return array
@@ -239,7 +247,7 @@ def simulate(
     method: Method | None = None,
     sample: float | npt.ArrayLike | None = None,
     overrides: Mapping[str, npt.ArrayLike] | None = None,
-    with_ledger: bool = True,
+    ledger: bool = True,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
     max_events: int = MAX_EVENTS,
@@ -253,7 +261,7 @@ def simulate(
         sample: interval (s) or times of the samples; the end of the run is always the last sample.
         overrides: numbers to use in place of the robot's own: ``inertia``, ``rotor``, ``stiffness``, ``rest``,
             ``damping``, ``coupling``, ``static_friction``, ``coulomb_friction``.
-        with_ledger: integrate energies and issue a certificate.
+        ledger: integrate energies and issue a certificate.
         tolerance: relative error that the certificate allows.
 
     Warns:
@@ -263,20 +271,20 @@ def simulate(
     chosen = as_phases(phases)
     start.check(robot)
     solver = Adaptive() if method is None else method
-    model = motion(robot, load_frames(chosen), with_ledger)
+    model = motion(robot, load_frames(chosen), ledger)
     prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
     parameters = model.parameters(overrides)
     wanted = sample_times(sample, sum(phase.duration for phase in chosen))
     ensure_loops()
     course = Course(model, prepared, solver, max_steps, max_events)
     record = make_record(np.append(wanted, np.inf), model.plant, model.kernel.n_out, max_events=max_events + 1000)
-    pushed = with_ledger and (any(p.pushed for p in prepared) or bool(np.any(parameters["damping"][:6])))
-    pushed = pushed or (with_ledger and bool(np.any(parameters["static_friction"][:6])))
+    pushed = ledger and (any(p.pushed for p in prepared) or bool(np.any(parameters["damping"][:6])))
+    pushed = pushed or (ledger and bool(np.any(parameters["static_friction"][:6])))
     escale = 1.0
-    if with_ledger:
+    if ledger:
         initial = np.zeros((1, model.plant.ny))
         initial[0, : model.nx] = start.vector
-        escale = max(ledger(model, parameters, initial).scale, 1e-3)
+        escale = max(energy_ledger(model, parameters, initial).scale, 1e-3)
     outcome = interruptible(
         lambda stop: course.run(start.vector, parameters, record, stop, audited=pushed, escale=escale)
     )
@@ -318,7 +326,7 @@ def _record_end(model: Motion, outcome: Outcome, wanted: Array) -> None:
     prepared, piece, local = outcome.at or (None, 0, 0.0)
     if prepared is None or not np.all(np.isfinite(outcome.work.y)):
         return
-    if row and record.times[row - 1] == outcome.time:
+    if row and abs(record.times[row - 1] - outcome.time) <= 1e-14 * max(1.0, outcome.time):
         record.counts[0] = row - 1
     row = int(record.counts[0])
     sample(model.plant, prepared.signals, piece, local, outcome.time - local, outcome.work.y, outcome.work, record)
@@ -341,7 +349,7 @@ def _result(
     if failed:
         warnings.warn(f"the run ended at t = {outcome.time:.9g} s: {outcome.reason.text}", RunWarning, stacklevel=3)
     if model.ledger and count:
-        account = ledger(model, parameters, y)
+        account = energy_ledger(model, parameters, y)
         edges = [*outcome.firsts, count]
         stretches = [
             Stretch(p, t, a, b)

@@ -1,0 +1,154 @@
+"""Many event-driven runs over threads: the same phases from many starts, with other parameters for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine.batch import default_threads
+from spacearm.engine.phase import make_record
+from spacearm.engine.run import Reason
+from spacearm.engine.warm import ensure_loops
+from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.certificate import energy_ledger
+from spacearm.simulate.methods import Adaptive, Method
+from spacearm.simulate.motion import load_frames, motion, prepare
+from spacearm.simulate.phase import Phase
+from spacearm.simulate.rollout import split_overrides
+from spacearm.simulate.run import Course, Event, as_phases
+
+CHUNK = 16
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRun:
+    """Results of :func:`simulate_batch`; samples along the first axis."""
+
+    times: Array  # (T,) s
+    states: Array  # (B, T, nx); NaN after the end of a run
+    end: Array  # (B, nx)
+    end_time: Array  # (B,) s
+    reason: npt.NDArray[np.int64]  # (B,) see Reason
+    events: tuple[tuple[Event, ...], ...]
+    steps: npt.NDArray[np.int64]  # (B,)
+    evaluations: npt.NDArray[np.int64]  # (B,)
+    energy_residual: Array  # (B,) relative, NaN without ledger
+
+    @property
+    def ok(self) -> npt.NDArray[np.bool_]:
+        """Which runs came to their end."""
+        return np.isin(self.reason, (Reason.FINISHED, Reason.TERMINAL_EVENT))
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """Index and reason of every run that did not."""
+        return {int(i): Reason(int(self.reason[i])).text for i in np.flatnonzero(~self.ok)}
+
+
+def simulate_batch(
+    robot: Robot,
+    starts: npt.ArrayLike,
+    phases: Phase | Sequence[Phase] | float,
+    *,
+    method: Method | None = None,
+    sample: npt.ArrayLike = (),
+    overrides: Mapping[str, npt.ArrayLike] | None = None,
+    ledger: bool = False,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    max_steps: int = 1_000_000,
+    max_events: int = 1000,
+) -> BatchRun:
+    """Run many samples; each is what :func:`simulate` gives alone, for any number of threads.
+
+    Args:
+        starts: flat states (B, 13 + 2 n). One that is not finite ends at once, with its reason, and touches no other.
+        sample: times (s) at which states are kept.
+        overrides: parameters for all samples, or with a first axis of length B for each.
+        ledger: integrate energies and return the relative residual of their balance.
+        progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
+    """
+    states = np.atleast_2d(np.ascontiguousarray(starts, dtype=np.float64))
+    chosen = as_phases(phases)
+    model = motion(robot, load_frames(chosen), ledger)
+    if states.ndim != 2 or states.shape[1] != model.nx:
+        raise InputError(f"starts have shape {states.shape}", place="batch", hint=f"expected (B, {model.nx})")
+    count = len(states)
+    prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
+    course = Course(model, prepared, Adaptive() if method is None else method, max_steps, max_events)
+    common, each = split_overrides(model, overrides, count)
+    shared = model.parameters(common)
+    times = np.asarray(sample, dtype=np.float64)
+    if times.ndim != 1 or np.any(np.diff(times) < 0) or not np.all(np.isfinite(times)):
+        raise InputError("sample times must be finite and rise", place="batch")
+    ensure_loops()
+    kept = np.full((count, times.size, model.nx), np.nan)
+    end, end_time = np.full((count, model.nx), np.nan), np.zeros(count)
+    reason, steps, evaluations = (np.zeros(count, dtype=np.int64) for _ in range(3))
+    residual = np.full(count, np.nan)
+    events: list[tuple[Event, ...]] = [()] * count
+    stop = np.zeros(1, dtype=np.uint8)
+
+    def one(i: int) -> None:
+        parameters = shared if not each else {**shared, **{name: rows[i] for name, rows in each.items()}}
+        record = make_record(times, model.plant, model.kernel.n_out, full=False, max_events=max_events + 100)
+        try:
+            outcome = course.run(states[i], parameters, record, stop)
+        except InputError as error:
+            error.place = f"sample {i}: {error.place}"
+            raise
+        rows = int(record.counts[0])
+        kept[i, :rows] = record.y[:rows, : model.nx]
+        if rows < times.size and abs(times[rows] - outcome.time) <= 1e-9:
+            kept[i, rows] = outcome.work.y[: model.nx]
+        end[i], end_time[i], reason[i] = outcome.work.y[: model.nx], outcome.time, outcome.reason
+        steps[i], evaluations[i] = outcome.stats.steps, outcome.stats.evaluations
+        events[i] = outcome.events(course)
+        if ledger and np.all(np.isfinite(outcome.work.y)):
+            first = np.zeros(model.plant.ny)
+            first[: model.nx] = states[i]
+            account = energy_ledger(model, parameters, np.stack([first, outcome.work.y]))
+            drift = abs(account.balance[1] - account.balance[0])
+            residual[i] = drift / account.scale if account.scale > 0 else drift
+
+    def chunk(first: int) -> int:
+        last = min(first + CHUNK, count)
+        for i in range(first, last):
+            if stop[0]:
+                break
+            one(i)
+        return last - first
+
+    _spread(chunk, range(0, count, CHUNK), count, threads or default_threads(), stop, progress)
+    return BatchRun(times, kept, end, end_time, reason, tuple(events), steps, evaluations, residual)
+
+
+def _spread(
+    chunk: Callable[[int], int],
+    firsts: Sequence[int],
+    total: int,
+    threads: int,
+    stop: npt.NDArray[np.uint8],
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """All chunks over threads; an error or Ctrl-C stops the others."""
+    done = 0
+    with ThreadPoolExecutor(max(1, min(threads, len(firsts)))) as pool:
+        waiting = {pool.submit(chunk, first) for first in firsts}
+        try:
+            while waiting:
+                ready, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    done += future.result()
+                if ready and progress is not None:
+                    progress(done, total)
+        except BaseException:
+            stop[0] = 1
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise

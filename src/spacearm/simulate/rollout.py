@@ -1,0 +1,149 @@
+"""Roll-outs: fixed-step RK4 of one state or many in vector lanes, without events, samples between steps or ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Kernel
+from spacearm.engine.batch import default_threads
+from spacearm.engine.machine import host
+from spacearm.engine.rk4 import rollout_lanes
+from spacearm.engine.warm import ensure_loops
+from spacearm.errors import InputError
+from spacearm.mechanics import motion_program
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.motion import Motion, motion
+
+#: Samples that a thread takes at a time; a multiple of every lane width.
+CHUNK = 1024
+_SHARED = ("drive", "mode", "friction", "inertia", "rotor", "stiffness", "rest", "damping", "coupling")
+
+
+@lru_cache(maxsize=32)
+def _lanes_kernel(robot: Robot, shared: tuple[str, ...]) -> Kernel:
+    return Kernel(motion_program(robot, (), ledger=False), uniform=shared)
+
+
+def rollout(
+    robot: Robot,
+    starts: npt.ArrayLike,
+    step: float,
+    count: int,
+    *,
+    forces: npt.ArrayLike | None = None,
+    overrides: Mapping[str, npt.ArrayLike] | None = None,
+    every: int | None = None,
+    threads: int | None = None,
+    ignore_friction: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Array:
+    """States after every ``every`` steps (default: the last only): (count // every, nx) or (B, count // every, nx).
+
+    Args:
+        starts: flat states (nx,) or (B, nx): position 3, quaternion 4, joints n, velocity 6 + n.
+        step: s.
+        count: number of steps.
+        forces: generalised forces, held over each step: (nv,), (B, nv) or (B or 1, count or 1, nv).
+        overrides: parameters as in :func:`simulate`, each for all samples, or (B, size) for each.
+        threads: results do not depend on their number.
+        ignore_friction: roll-outs know no dry friction; a robot that has it needs this consent.
+    """
+    states = np.ascontiguousarray(starts, dtype=np.float64)
+    single = states.ndim == 1
+    states = np.atleast_2d(states)
+    size, nx = len(states), 13 + 2 * robot.n
+    every = count if every is None else every
+    if states.ndim != 2 or states.shape[1] != nx:
+        raise InputError(f"starts have shape {states.shape}", place="rollout", hint=f"expected (B, {nx})")
+    if not (np.isfinite(step) and step > 0 and count >= 1 and 1 <= every <= count):
+        raise InputError(
+            f"step {step}, count {count}, every {every}", place="rollout", hint="expected step > 0, 1 <= every <= count"
+        )
+    model = motion(robot, (), False)
+    force = _forces(forces, size, count, robot.dofs)
+    inputs, shared = _inputs(model, overrides, size)
+    if not ignore_friction and np.any(model.parameters()["static_friction"] > 0):
+        raise InputError(
+            f"robot {robot.name!r} has dry friction",
+            place="rollout",
+            hint="use simulate_batch, or pass ignore_friction=True",
+        )
+    width = 1 if single else host().lanes
+    kernel = model.kernel if single else _lanes_kernel(robot, shared)
+    address = kernel.address(width)
+    sizes = np.array([nx, kernel.inputs["force"].start, robot.dofs, kernel.n_in, kernel.n_out], dtype=np.int64)
+    result = np.empty((size, count // every, nx))
+    ensure_loops()
+    edges = [*range(0, size, CHUNK), size]
+
+    def work(chunk: int) -> None:
+        first, last = edges[chunk], edges[chunk + 1]
+        rollout_lanes(address, width, sizes, inputs, force, states, float(step), count, every, first, last, result)
+
+    chunks = range(len(edges) - 1)
+    workers = min(threads or default_threads(), len(chunks))
+    if workers <= 1:
+        for chunk in chunks:
+            work(chunk)
+            if progress is not None:
+                progress(edges[chunk + 1], size)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            for chunk, _ in enumerate(pool.map(work, chunks)):
+                if progress is not None:
+                    progress(edges[chunk + 1], size)
+    return result[0] if single else result
+
+
+def _forces(forces: npt.ArrayLike | None, size: int, count: int, dofs: int) -> Array:
+    if forces is None:
+        return np.zeros((1, 1, 0))
+    array = np.asarray(forces, dtype=np.float64)
+    if array.ndim == 1:
+        array = array[None, None]
+    elif array.ndim == 2:
+        array = array[:, None]
+    fits = array.ndim == 3 and array.shape[0] in (1, size) and array.shape[1] in (1, count) and array.shape[2] == dofs
+    if not fits:
+        raise InputError(
+            f"forces have shape {np.shape(forces)}",
+            place="rollout",
+            hint=f"expected ({dofs},), ({size}, {dofs}) or ({size} or 1, {count} or 1, {dofs})",
+        )
+    return np.ascontiguousarray(array)
+
+
+def _inputs(model: Motion, overrides: Mapping[str, npt.ArrayLike] | None, size: int) -> tuple[Array, tuple[str, ...]]:
+    """Kernel inputs (1 or B, n_in), and the names of those that are the same for all samples."""
+    common, each = split_overrides(model, overrides, size)
+    inputs = model.input(model.parameters(common))[None]
+    if each:
+        inputs = np.repeat(inputs, size, axis=0)
+        for name, values in each.items():
+            inputs[:, model.kernel.inputs[name]] = values
+    shared = tuple(name for name in _SHARED if name not in each)
+    return np.ascontiguousarray(inputs), shared
+
+
+def split_overrides(
+    model: Motion, overrides: Mapping[str, npt.ArrayLike] | None, size: int
+) -> tuple[dict[str, npt.ArrayLike], dict[str, Array]]:
+    """Overrides for all samples, and those given for each sample as (B, size)."""
+    common: dict[str, npt.ArrayLike] = {}
+    each: dict[str, Array] = {}
+    own = model.parameters()
+    for name, value in (overrides or {}).items():
+        array = np.asarray(value, dtype=np.float64)
+        rows = array.ndim > 1 and array.shape[0] == size and name in own and array.size == size * own[name].size
+        if rows and not (name == "inertia" and array.ndim == 2 and array.shape[1] == 10):
+            each[name] = array.reshape(size, -1)
+        else:
+            common[name] = array
+    model.parameters(common)  # names and sizes
+    return common, each

@@ -1,0 +1,185 @@
+"""Symbolic programs of a robot that is struck at a frame: what one wrench, or one impulse, does to it.
+
+All are linear in the wrench (force, moment; world axes, at the frame's origin), so the same numbers serve forces with
+accelerations and impulses with velocity jumps. Notation after Yoshida et al. (1992), with H split into base and arm:
+
+    H* = H_m - H_bm^T H_b^-1 H_bm        J* = J_m - J_b H_b^-1 H_bm        G_u = J_b H_b^-1 J_b^T
+
+G_u is the paper's R_h M^-1 R_h^T, written without the mass centre: the compliance of the united rigid body.
+
+A joint is ``locked`` (1: held by a constraint, its rate does not change) or not (0); one that is not locked resists
+with the torque ``-mu (J*^T w)``, the paper's Eq. 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+
+from spacearm.mechanics import Program
+from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix
+from spacearm.mechanics.kinematics import base_pose, frame_jacobian, frame_pose, wrench_on_body
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.motion import state_size
+from spacearm.mechanics.spatial import SX, Spatial, quaternion_rate, rotation_matrix
+from spacearm.mechanics.tree import Tree
+from spacearm.model import Robot
+
+
+class Symbols:
+    """Inputs of a robot's programs; those of size zero are left out of the program."""
+
+    def __init__(self, tree: Tree) -> None:
+        n = tree.n
+        self.joints = ca.SX.sym("joints", n)
+        self.quaternion = ca.SX.sym("quaternion", 4)
+        self.locked = ca.SX.sym("locked", n)
+        self.resistance = ca.SX.sym("resistance", n)
+        self.inertia = ca.SX.sym("inertia", 10 * tree.bodies)
+        self.rotor = ca.SX.sym("rotor", tree.rotors)
+
+    def named(self, **more: SX) -> dict[str, SX]:
+        names = ("joints", "quaternion", "locked", "resistance", "inertia", "rotor")
+        every = {name: getattr(self, name) for name in names} | more
+        return {name: symbol for name, symbol in every.items() if symbol.numel()}
+
+
+@dataclass(frozen=True)
+class Response:
+    """What ``k`` wrenches (columns) do: one column for each.
+
+    ``twist`` (6) of the struck frame, world axes; ``base`` (6), base axes; ``rates`` (n); ``reaction`` (n), the torques
+    of locked and resisting joints.
+    """
+
+    twist: SX
+    base: SX
+    rates: SX
+    reaction: SX
+
+
+@dataclass(frozen=True)
+class Struck:
+    """The blocks that every response is made of."""
+
+    jacobian: SX
+    base_inertia: SX
+    carried: SX  # H_b^-1 H_bm
+    arm_inertia: SX  # H*
+    arm_jacobian: SX  # J*
+
+    def response(self, wrenches: SX, locked: SX, resistance: SX) -> Response:
+        """Response to the columns of ``wrenches``."""
+        n = self.carried.shape[1]
+        push = self.jacobian[:, :6].T @ wrenches
+        united = solve_symmetric(self.base_inertia, push)
+        if n == 0:
+            none = ca.SX(0, wrenches.shape[1])
+            return Response(self.jacobian @ united, united, none, none)
+        free = 1 - locked
+        felt = self.arm_jacobian.T @ wrenches
+        # Rows and columns of locked joints become those of the identity.
+        matrix = self.arm_inertia * (free @ free.T) + ca.diag(locked)
+        rates = solve_symmetric(matrix, _scale(free * (1 - resistance), felt))
+        held = _scale(locked, self.arm_inertia @ rates - felt) - _scale(free * resistance, felt)
+        base = united - self.carried @ rates
+        twist = self.jacobian[:, :6] @ united + self.arm_jacobian @ rates
+        return Response(twist, base, rates, held)
+
+    def resisting_torque(self, wrench: SX, resistance: SX) -> SX:
+        """Eq. 10: the torque with which every joint answers the wrench."""
+        return -resistance * (self.arm_jacobian.T @ wrench)
+
+
+def _scale(rows: SX, matrix: SX) -> SX:
+    return ca.diag(rows) @ matrix
+
+
+def struck(tree: Tree, joints: SX, quaternion: SX, inertia: SX, rotor: SX, frame: str) -> Struck:
+    """Blocks of H and J at a frame, H* and J*."""
+    base = base_pose(ca.SX.zeros(3), quaternion)
+    jacobian = frame_jacobian(tree, tree.placements(joints), base, tree.robot.frame(frame))
+    matrix = mass_matrix(tree, joints, inertia, rotor)
+    base_inertia, coupling = matrix[:6, :6], matrix[:6, 6:]
+    if tree.n == 0:
+        return Struck(jacobian, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0))
+    carried = solve_symmetric(base_inertia, coupling)
+    arm = matrix[6:, 6:] - coupling.T @ carried
+    return Struck(jacobian, base_inertia, carried, arm, jacobian[:, 6:] - jacobian[:, :6] @ carried)
+
+
+def tensor_program(robot: Robot, frame: str) -> Program:
+    """G* (6, 6) and the maps from an impulse to base twist (6, 6), joint rates (n, 6), joint reactions (n, 6)."""
+    tree = Tree(robot)
+    x = Symbols(tree)
+    blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
+    result = blocks.response(ca.SX.eye(6), x.locked, x.resistance)
+    outputs = {"tensor": result.twist, "base": result.base}
+    if tree.n:
+        outputs |= {"rates": result.rates, "reaction": result.reaction}
+    return Program("impact_tensor", x.named(), {name: ca.densify(value) for name, value in outputs.items()})
+
+
+def direction_program(robot: Robot, frame: str) -> Program:
+    """Response to a unit force along ``direction`` (3, world): ``twist`` (6), ``base`` (6); cheaper than all of G*."""
+    tree = Tree(robot)
+    x = Symbols(tree)
+    direction = ca.SX.sym("direction", 3)
+    blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
+    result = blocks.response(ca.vertcat(direction, ca.SX.zeros(3)), x.locked, x.resistance)
+    outputs = {"twist": ca.densify(result.twist), "base": ca.densify(result.base)}
+    return Program("impact_direction", x.named(direction=direction), outputs)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """A robot under a wrench at a moving point, as a run in time needs it."""
+
+    inputs: dict[str, SX]
+    origin: SX  # of the frame, world
+    twist: SX  # of the frame at its origin, world axes
+    rate: SX  # of the state (position, quaternion, joints, velocity)
+    reaction: SX  # of locked joints (6 + n; the base's six are zero)
+
+
+def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: SX) -> Pushed:
+    """Full nonlinear motion of a robot under a wrench (world axes) at a frame's origin.
+
+    Locked joints keep their rate; the others resist by Eq. 10. Springs, dampers and dry friction are left out: they
+    are finite forces, and an impact is over before they matter.
+    """
+    tree = Tree(robot)
+    n, dofs = tree.n, 6 + tree.n
+    symbols = {
+        "locked": ca.SX.sym(f"{prefix}_locked", n),
+        "resistance": ca.SX.sym(f"{prefix}_resistance", n),
+        "inertia": ca.SX.sym(f"{prefix}_inertia", 10 * tree.bodies),
+        "rotor": ca.SX.sym(f"{prefix}_rotor", tree.rotors),
+    }
+    assert state.shape[0] == state_size(n)
+    position, quaternion, joints, velocity = state[:3], state[3:7], state[7 : 7 + n], state[7 + n :]
+    place = tree.robot.frame(frame)
+    placements = tree.placements(joints)
+    at = frame_pose(tree, placements, base_pose(position, quaternion), place)
+    blocks = struck(tree, joints, quaternion, symbols["inertia"], symbols["rotor"], frame)
+    force = ca.SX.zeros(dofs)
+    if n:
+        resisting = blocks.resisting_torque(wrench_at_origin, symbols["resistance"] * (1 - symbols["locked"]))
+        force = ca.vertcat(ca.SX.zeros(6), resisting)
+    wrenches: list[Spatial | None] = [None] * tree.bodies
+    wrenches[robot.body_index(place.body)] = wrench_on_body(
+        tree, placements, quaternion, place, wrench_at_origin, "world"
+    )
+    mode = ca.vertcat(ca.SX.zeros(6), symbols["locked"])
+    hybrid = hybrid_dynamics(
+        tree, joints, velocity, force, ca.SX.zeros(dofs), mode, symbols["inertia"], symbols["rotor"], wrenches
+    )
+    rate = ca.vertcat(
+        rotation_matrix(quaternion) @ velocity[:3],
+        quaternion_rate(quaternion, velocity[3:6]),
+        velocity[6:],
+        hybrid.acceleration,
+    )
+    named = {f"{prefix}_{name}": symbol for name, symbol in symbols.items() if symbol.numel()}
+    return Pushed(named, at.origin, blocks.jacobian @ velocity, rate, hybrid.reaction)

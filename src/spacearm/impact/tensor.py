@@ -1,0 +1,189 @@
+"""The extended generalized inertia tensor (Ex-GIT) of a free-floating robot at a frame.
+
+Yoshida, Kurazume, Sashida, Umetani (1992), Eqs. 8 to 16, with the joint resistance where it acts, in joint space:
+
+    G* = J* H*^-1 (E - mu) J*^T + R_h M^-1 R_h^T
+
+G* takes a wrench at the frame to the frame's acceleration, or an impulse to its velocity jump. For one ``mu`` for all
+joints, G* is symmetric; for unequal ones it is not, against the paper's Eq. 16. Locked joints (constraints) leave it
+symmetric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Kernel, Mechanics
+from spacearm.errors import InputError
+from spacearm.impact.joints import JointModes, Locked, Resistance, unit
+from spacearm.impact.programs import direction_program, tensor_program
+from spacearm.mechanics import Program
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+#: A base whose inertia is more lopsided than this cannot be turned over in double precision: a point mass, a line.
+SINGULAR = 1e14
+
+
+@dataclass(frozen=True, eq=False)
+class ImpulseResponse:
+    """What an impulse (force, moment; world axes, at the frame's origin) does, as matrices (..., rows, 6).
+
+    Attributes:
+        tensor: G*, to the jump of the frame's twist (world axes, at its origin).
+        base: to the jump of the base's velocity (base axes, at its origin).
+        rates: to the jump of the joint rates.
+        reaction: to the reaction impulses of locked and resisting joints.
+    """
+
+    tensor: Array
+    base: Array
+    rates: Array
+    reaction: Array
+
+    @property
+    def velocity(self) -> Array:
+        """To the jump of the generalised velocity (..., 6 + n, 6)."""
+        return np.concatenate([self.base, self.rates], axis=-2)
+
+
+class ImpactPoint:
+    """A robot that is struck at one of its frames. Functions are compiled when first needed.
+
+    Args:
+        robot: any robot; a single body is a robot without joints.
+        frame: the struck frame, or a body's name.
+    """
+
+    def __init__(self, robot: Robot, frame: str) -> None:
+        robot.frame(frame)  # raises for an unknown one
+        _check_base(robot)
+        self.robot = robot
+        self.frame = frame
+        self.mechanics = Mechanics(robot)
+
+    @cached_property
+    def _response(self) -> Kernel:
+        return Kernel(tensor_program(self.robot, self.frame))
+
+    @cached_property
+    def _tensor(self) -> Kernel:
+        program = self._response.program
+        return Kernel(Program("impact_tensor_alone", program.inputs, {"tensor": program.outputs["tensor"]}))
+
+    @cached_property
+    def _direction(self) -> Kernel:
+        return Kernel(direction_program(self.robot, self.frame))
+
+    def _inputs(
+        self, joints: npt.ArrayLike | str | None, locked: Locked, resistance: Resistance, inertia: npt.ArrayLike | None
+    ) -> dict[str, npt.ArrayLike | None]:
+        modes = JointModes.of(self.robot, locked, resistance)
+        return {
+            "joints": self.posture(joints),
+            "locked": modes.locked,
+            "resistance": modes.resistance,
+            "inertia": inertia,
+        }
+
+    def posture(self, joints: npt.ArrayLike | str | None) -> Array:
+        """Joint positions (..., n) from numbers, the name of a posture, or None (all zero)."""
+        if joints is None or isinstance(joints, str):
+            return self.robot.posture(joints or "zero")
+        return np.asarray(joints, dtype=np.float64)
+
+    def tensor(
+        self,
+        joints: npt.ArrayLike | str | None = None,
+        *,
+        base: npt.ArrayLike | None = None,
+        locked: Locked = "none",
+        resistance: Resistance = 0.0,
+        inertia: npt.ArrayLike | None = None,
+    ) -> Array:
+        """G* (..., 6, 6), world axes.
+
+        Args:
+            joints: positions (..., n) or the name of a posture.
+            base: pose of the base (..., 7): position, quaternion (w, x, y, z); None: base axes are world axes.
+            locked: joints held by a constraint.
+            resistance: mu, 0 to 1, of the joints that are not locked.
+            inertia: other inertia parameters (..., n + 1, 10).
+        """
+        inputs = self._inputs(joints, locked, resistance, inertia)
+        return self.mechanics.evaluate(self._tensor, base, **inputs)["tensor"]
+
+    def response(
+        self,
+        joints: npt.ArrayLike | str | None = None,
+        *,
+        base: npt.ArrayLike | None = None,
+        locked: Locked = "none",
+        resistance: Resistance = 0.0,
+        inertia: npt.ArrayLike | None = None,
+    ) -> ImpulseResponse:
+        """Everything that an impulse at the frame does; arguments as for :meth:`tensor`."""
+        inputs = self._inputs(joints, locked, resistance, inertia)
+        found = self.mechanics.evaluate(self._response, base, **inputs)
+        none = np.zeros((*found["tensor"].shape[:-2], 0, 6))
+        return ImpulseResponse(found["tensor"], found["base"], found.get("rates", none), found.get("reaction", none))
+
+    def acceleration(
+        self,
+        direction: npt.ArrayLike,
+        joints: npt.ArrayLike | str | None = None,
+        *,
+        base: npt.ArrayLike | None = None,
+        locked: Locked = "none",
+        resistance: Resistance = 0.0,
+        inertia: npt.ArrayLike | None = None,
+    ) -> Array:
+        """Acceleration (..., 3) of the frame's origin under a unit force along ``direction`` (..., 3), world axes.
+
+        At one posture that is G11* n for all directions at once; for many postures each is solved for its direction
+        alone. Leading shapes broadcast.
+        """
+        n = unit(direction)
+        inputs = self._inputs(joints, locked, resistance, inertia)
+        shapes = [np.ndim(value) for name, value in inputs.items() if name != "inertia"]
+        if max(shapes) <= 1 and inertia is None and np.ndim(base if base is not None else 0) <= 1:
+            block = self.tensor(joints, base=base, locked=locked, resistance=resistance)[:3, :3]
+            return np.asarray(n @ block.T)
+        return self.mechanics.evaluate(self._direction, base, direction=n, **inputs)["twist"][..., :3]
+
+
+@lru_cache(maxsize=32)
+def impact_point(robot: Robot, frame: str) -> ImpactPoint:
+    """The compiled functions of this robot and frame, kept for the next call."""
+    return ImpactPoint(robot, frame)
+
+
+def extended_inertia_tensor(
+    robot: Robot,
+    frame: str,
+    joints: npt.ArrayLike | str | None = None,
+    *,
+    base: npt.ArrayLike | None = None,
+    locked: Locked = "none",
+    resistance: Resistance = 0.0,
+) -> Array:
+    """G* (..., 6, 6) of a robot at a frame, world axes: see :meth:`ImpactPoint.tensor`."""
+    return impact_point(robot, frame).tensor(joints, base=base, locked=locked, resistance=resistance)
+
+
+def _check_base(robot: Robot) -> None:
+    """The united body must have inertia in every direction, or nothing resists its turning."""
+    if robot.n:
+        return
+    inertia = robot.bodies[0].inertia
+    moments = np.linalg.eigvalsh(inertia.tensor)
+    if moments[0] <= 0.0 or moments[-1] / moments[0] > SINGULAR:
+        raise InputError(
+            "has no inertia about some axis",
+            place=f"body {robot.bodies[0].name!r}",
+            hint="give a point mass a size, for example that of a small ball: a central hit does not depend on it",
+        )

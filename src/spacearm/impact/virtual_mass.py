@@ -1,0 +1,147 @@
+"""Virtual masses: how heavy a robot feels to a force at a frame, for any direction.
+
+For a unit force along n the frame's origin accelerates with a = G11* n. Yoshida et al. (1992), Eqs. 17 to 19:
+
+    projected   m_p = |f| / (a . n) = 1 / (n^T G11* n)
+    absolute    m_a = |f| / |a|     = 1 / |G11* n|      (printed as 1 / (k^T G11* k), which is not |f| / |a|)
+    angle       psi between n and a
+
+Drawn as a polar curve over n, the absolute virtual mass is an ellipse (in space an ellipsoid) with semi-axes 1 / sigma_i,
+sigma_i the singular values of G11*: the *mass ellipsoid*. The projected one is not, but the root of it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.impact.joints import unit
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualMass:
+    """Virtual masses for directions (..., 3).
+
+    Attributes:
+        direction: unit vectors of the force, world axes.
+        acceleration: of the frame's origin under a unit force, 1/kg.
+        projected: m_p, kg. Negative where a force pulls the frame towards itself, which only unequal joint
+            resistances can bring about: the law of Eq. 10 is then not passive.
+        absolute: m_a, kg.
+        angle: psi, rad, 0 to pi.
+    """
+
+    direction: Array
+    acceleration: Array
+    projected: Array
+    absolute: Array
+    angle: Array
+
+    def signed_angle(self, normal: npt.ArrayLike) -> Array:
+        """psi with a sign, positive for a turn from force to acceleration about ``normal``; for maps in a plane."""
+        turn = np.cross(self.direction, self.acceleration) @ unit(normal, "normal")
+        return np.where(turn < 0.0, -self.angle, self.angle)
+
+
+def virtual_mass(acceleration: npt.ArrayLike, direction: npt.ArrayLike) -> VirtualMass:
+    """Virtual masses from accelerations (..., 3) under unit forces along ``direction`` (..., 3).
+
+    Accelerations come from :meth:`spacearm.impact.ImpactPoint.acceleration`, or as ``direction @ G11.T``.
+    """
+    n = unit(direction)
+    a = np.asarray(acceleration, dtype=np.float64)
+    along = np.einsum("...i,...i->...", a, n)
+    size = np.sqrt(np.einsum("...i,...i->...", a, a))
+    # |n x a| by components: the arc cosine of a number near 1 would lose half the digits at the peaks.
+    x, y, z = np.moveaxis(a, -1, 0)
+    u, v, w = np.moveaxis(n, -1, 0)
+    across = np.sqrt((v * z - w * y) ** 2 + (w * x - u * z) ** 2 + (u * y - v * x) ** 2)
+    with np.errstate(divide="ignore"):
+        return VirtualMass(np.broadcast_to(n, a.shape), a, 1.0 / along, 1.0 / size, np.arctan2(across, along))
+
+
+@dataclass(frozen=True, eq=False)
+class MassEllipsoid:
+    """Principal directions of G11* (..., k, k), k = 3 in space or 2 in a plane, the heaviest first.
+
+    Attributes:
+        masses: principal absolute virtual masses (..., k), kg: semi-axes of the mass ellipsoid, largest first.
+        axes: unit vectors of the force (..., 3, k) in columns, world axes.
+        acceleration_axes: unit vectors of the acceleration that each gives, (..., 3, k). Equal to ``axes`` when G11* is
+            symmetric, that is unless joints resist unequally.
+    """
+
+    masses: Array
+    axes: Array
+    acceleration_axes: Array
+
+    def surface(self, count: int = 181) -> Array:
+        """Points (count, 3) of the ellipse in a plane: m_a n over a full turn. Only for a single ellipse (k = 2)."""
+        if self.masses.shape != (2,):
+            raise InputError("has no single curve", place="mass ellipsoid", hint="expected one ellipse of a plane")
+        turn = np.linspace(0.0, 2.0 * np.pi, count)
+        weights = np.stack([np.cos(turn), np.sin(turn)], axis=-1) * self.masses
+        points: Array = weights @ self.axes.T
+        return points
+
+
+def mass_ellipsoid(tensor: npt.ArrayLike, normal: npt.ArrayLike | None = None) -> MassEllipsoid:
+    """Principal virtual masses of G* (..., 6, 6) or G11* (..., 3, 3); with ``normal``, in the plane across it.
+
+    In a plane both force and acceleration are taken in the plane.
+    """
+    block = np.asarray(tensor, dtype=np.float64)[..., :3, :3]
+    basis = np.eye(3) if normal is None else plane_basis(normal)
+    inner = basis.T @ block @ basis
+    left, values, right = np.linalg.svd(inner)
+    # Smallest compliance first: the heaviest direction.
+    axes = np.swapaxes(right, -1, -2)[..., ::-1]
+    return MassEllipsoid(1.0 / values[..., ::-1], basis @ axes, basis @ left[..., ::-1])
+
+
+def plane_basis(normal: npt.ArrayLike) -> Array:
+    """Two orthonormal vectors in columns (3, 2) of the plane across ``normal``; for z they are x and y."""
+    n = unit(normal, "normal")
+    if n.ndim != 1:
+        raise InputError(f"has shape {n.shape}", place="normal", hint="expected one vector")
+    # The coordinate axis after the one that the normal is nearest to: x for z, y for x, z for y.
+    start = np.eye(3)[(int(np.argmax(np.abs(n))) + 1) % 3]
+    first = unit(start - (start @ n) * n)
+    return np.stack([first, np.cross(n, first)], axis=-1)
+
+
+def circle(count: int = 721, normal: npt.ArrayLike = (0.0, 0.0, 1.0), *, half: bool = False) -> tuple[Array, Array]:
+    """Angles (count) from 0 to 360 deg (``half``: 180), rad, and directions (count, 3) in the plane across ``normal``.
+
+    Masses repeat after 180 deg. About z, the angle is counted from x towards y.
+    """
+    _check_count(count)
+    angles = np.linspace(0.0, np.pi if half else 2.0 * np.pi, count)
+    return angles, np.stack([np.cos(angles), np.sin(angles)], axis=-1) @ plane_basis(normal).T
+
+
+def sphere(rows: int = 91, columns: int = 181) -> tuple[Array, Array, Array]:
+    """Polar angles from z (rows), azimuths (columns), rad, and directions (rows, columns, 3): a grid for drawing."""
+    _check_count(min(rows, columns))
+    polar, azimuth = np.linspace(0.0, np.pi, rows), np.linspace(0.0, 2.0 * np.pi, columns)
+    z, ring = np.cos(polar)[:, None], np.sin(polar)[:, None]
+    directions = np.stack([ring * np.cos(azimuth), ring * np.sin(azimuth), z + 0.0 * azimuth], axis=-1)
+    return polar, azimuth, directions
+
+
+def even_sphere(count: int) -> Array:
+    """Directions (count, 3) spread evenly over the sphere (a Fibonacci spiral): for statistics over all directions."""
+    _check_count(count)
+    index = np.arange(count) + 0.5
+    z = 1.0 - 2.0 * index / count
+    ring, turn = np.sqrt(1.0 - z * z), np.pi * (1.0 + np.sqrt(5.0)) * index
+    return np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=-1)
+
+
+def _check_count(count: int) -> None:
+    if count < 2:
+        raise InputError(f"is {count}", place="number of directions", hint="expected at least 2")

@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from spacearm.engine.call import call_kernel
+from spacearm.engine.lanes import BLOCK, all_finite, load_double, store_double, turn_in, turn_out
 from spacearm.engine.loops import compiled
 from spacearm.model.parts import Array
 
@@ -27,29 +25,44 @@ Table: TypeAlias = npt.NDArray[np.int64]
 CHUNK = 16384
 
 
-@intrinsic
-def _load(typingctx: Any, address: Any) -> Any:
-    """The double at an address."""
-    del typingctx, address
+@compiled
+def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -> None:
+    """The inputs that vary, of ``lanes`` samples from ``group`` on, to [n_in][width]; a group is filled up."""
+    for k in range(sources.shape[0]):
+        if not sources[k, 3]:
+            continue
+        length, offset = sources[k, 1], sources[k, 2]
+        start = sources[k, 0] + 8 * length * group
+        first = 0
+        if lanes == width and width > 1 and length >= BLOCK:
+            # Blocks of four; the last one overlaps the one before where four does not divide the length.
+            place = inputs.ctypes.data + 8 * width * offset
+            while first < length:
+                at = min(first, length - BLOCK)
+                turn_in(start + 8 * at, 8 * length, place + 8 * width * at)
+                first += BLOCK
+        for i in range(first, length):
+            for lane in range(width):
+                row = start + 8 * length * min(lane, lanes - 1)
+                inputs[(offset + i) * width + lane] = load_double(row + 8 * i)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        del context, signature
-        return builder.load(builder.inttoptr(args[0], ir.DoubleType().as_pointer()))
 
-    return types.float64(types.intp), generate
-
-
-@intrinsic
-def _store(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write a double to an address."""
-    del typingctx, address, value
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        del signature
-        builder.store(args[1], builder.inttoptr(args[0], ir.DoubleType().as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.float64), generate
+@compiled
+def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array) -> None:
+    """[n_out][width] to the rows of ``lanes`` samples from ``group`` on."""
+    for k in range(targets.shape[0]):
+        length, offset = targets[k, 1], targets[k, 2]
+        start = targets[k, 0] + 8 * length * group
+        first = 0
+        if lanes == width and width > 1 and length >= BLOCK:
+            place = outputs.ctypes.data + 8 * width * offset
+            while first < length:
+                at = min(first, length - BLOCK)
+                turn_out(place + 8 * width * at, start + 8 * at, 8 * length)
+                first += BLOCK
+        for i in range(first, length):
+            for lane in range(lanes):
+                store_double(start + 8 * (length * lane + i), outputs[(offset + i) * width + lane])
 
 
 @compiled
@@ -58,35 +71,28 @@ def _run(
 ) -> tuple[int, int]:
     """Samples start..stop. ``sources`` rows: address, row length, offset, 1 if it varies; ``targets``: the first 3.
 
-    Returns how many samples gave a number that is not finite, and the first of them.
+    ``width`` is 1 or the lanes of this processor. Returns how many samples gave a number that is not finite, and the
+    first of them.
     """
     inputs = np.empty(n_in * width)
     outputs = np.empty(n_out * width)
     for k in range(sources.shape[0]):
         for i in range(sources[k, 1]):
-            value = _load(sources[k, 0] + 8 * i)
+            value = load_double(sources[k, 0] + 8 * i)
             for lane in range(width):
                 inputs[(sources[k, 2] + i) * width + lane] = value
     bad, first = 0, -1
     for group in range(start, stop, width):
         lanes = min(width, stop - group)
-        for k in range(sources.shape[0]):
-            if sources[k, 3]:
-                length, offset = sources[k, 1], sources[k, 2]
-                for lane in range(width):
-                    row = sources[k, 0] + 8 * length * (group + min(lane, lanes - 1))
-                    for i in range(length):
-                        inputs[(offset + i) * width + lane] = _load(row + 8 * i)
+        _gather(sources, group, lanes, width, inputs)
         call_kernel(address, inputs, outputs)
+        _scatter(targets, group, lanes, width, outputs)
+        if width > 1 and all_finite(outputs.ctypes.data, n_out):
+            continue
         for lane in range(lanes):
             finite = True
-            for k in range(targets.shape[0]):
-                length, offset = targets[k, 1], targets[k, 2]
-                row = targets[k, 0] + 8 * length * (group + lane)
-                for i in range(length):
-                    value = outputs[(offset + i) * width + lane]
-                    finite = finite and np.isfinite(value)
-                    _store(row + 8 * i, value)
+            for i in range(n_out):
+                finite = finite and np.isfinite(outputs[i * width + lane])
             if not finite:
                 if bad == 0:
                     first = group + lane

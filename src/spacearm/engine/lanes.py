@@ -1,0 +1,163 @@
+"""Samples in rows to vector lanes and back, in blocks that stay in registers.
+
+A group of W samples (W: lanes of this processor) stands in memory row by row; a kernel wants it [number][W]. Turning
+four numbers of all W samples at once costs about half an instruction a number; one by one, the copying would cost more
+than the dynamics of a small robot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from spacearm.engine.machine import host
+
+#: Numbers of each sample that are turned at once.
+BLOCK = 4
+
+_DOUBLE = ir.DoubleType()
+
+
+def _vector(size: int) -> Any:
+    return ir.VectorType(_DOUBLE, size)
+
+
+def _pointer(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _shuffle(builder: Any, first: Any, second: Any, order: list[int]) -> Any:
+    return builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order))
+
+
+def _interleaved(builder: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+    """Transpose of the 4 x 4 blocks in which four vectors of 4 or 8 numbers stand above each other."""
+    size = a.type.count
+    starts = range(0, size, 4)
+    even = [k + i for k in starts for i in (0, size, 2, size + 2)]
+    odd = [k + i for k in starts for i in (1, size + 1, 3, size + 3)]
+    low = [k + i for k in starts for i in (0, 1, size, size + 1)]
+    high = [k + i for k in starts for i in (2, 3, size + 2, size + 3)]
+    ab_even, ab_odd = _shuffle(builder, a, b, even), _shuffle(builder, a, b, odd)
+    cd_even, cd_odd = _shuffle(builder, c, d, even), _shuffle(builder, c, d, odd)
+    return (
+        _shuffle(builder, ab_even, cd_even, low),
+        _shuffle(builder, ab_odd, cd_odd, low),
+        _shuffle(builder, ab_even, cd_even, high),
+        _shuffle(builder, ab_odd, cd_odd, high),
+    )
+
+
+def _columns(builder: Any, rows: list[Any]) -> list[Any]:
+    """W rows of four numbers as four vectors of W."""
+    if len(rows) == 2:
+        return [_shuffle(builder, rows[0], rows[1], [k, BLOCK + k]) for k in range(BLOCK)]
+    if len(rows) == 8:
+        rows = [_shuffle(builder, rows[k], rows[k + 4], list(range(8))) for k in range(4)]
+    return list(_interleaved(builder, *rows))
+
+
+def _rows(builder: Any, columns: list[Any]) -> list[Any]:
+    """Four vectors of W as W rows of four numbers."""
+    lanes = columns[0].type.count
+    if lanes == 2:
+        pairs = [_shuffle(builder, columns[k], columns[k + 1], [0, 2, 1, 3]) for k in (0, 2)]
+        return [_shuffle(builder, pairs[0], pairs[1], [k, k + 1, 4 + k, 5 + k]) for k in (0, 2)]
+    turned = _interleaved(builder, *columns)
+    if lanes == 4:
+        return list(turned)
+    halves = [[_shuffle(builder, both, both, list(range(k, k + 4))) for both in turned] for k in (0, 4)]
+    return [*halves[0], *halves[1]]
+
+
+@intrinsic
+def turn_in(typingctx: Any, row: Any, stride: Any, place: Any) -> Any:
+    """``turn_in(row, stride, place)``: four numbers at address ``row``, one sample each ``stride`` bytes, to lanes."""
+    del typingctx, row, stride, place
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del signature
+        lanes = host().lanes
+        address, stride, place = args
+        rows = []
+        for _ in range(lanes):
+            rows.append(builder.load(_pointer(builder, address, _vector(BLOCK)), align=8))
+            address = builder.add(address, stride)
+        for k, column in enumerate(_columns(builder, rows)):
+            at = builder.add(place, ir.Constant(place.type, 8 * lanes * k))
+            builder.store(column, _pointer(builder, at, _vector(lanes)), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp), generate
+
+
+@intrinsic
+def turn_out(typingctx: Any, place: Any, row: Any, stride: Any) -> Any:
+    """``turn_out(place, row, stride)``: :func:`turn_in` backwards."""
+    del typingctx, place, row, stride
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del signature
+        lanes = host().lanes
+        place, address, stride = args
+        columns = []
+        for k in range(BLOCK):
+            at = builder.add(place, ir.Constant(place.type, 8 * lanes * k))
+            columns.append(builder.load(_pointer(builder, at, _vector(lanes)), align=8))
+        for row in _rows(builder, columns):
+            builder.store(row, _pointer(builder, address, _vector(BLOCK)), align=8)
+            address = builder.add(address, stride)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp), generate
+
+
+@intrinsic
+def all_finite(typingctx: Any, place: Any, count: Any) -> Any:
+    """``all_finite(place, count)``: whether ``count`` vectors of W numbers at an address are all finite."""
+    del typingctx, place, count
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del context, signature
+        kind = _vector(host().lanes)
+        zero = ir.Constant(kind, [0.0] * kind.count)
+        total = cgutils.alloca_once_value(builder, zero)
+        start = _pointer(builder, args[0], kind)
+        with cgutils.for_range(builder, args[1]) as loop:
+            value = builder.load(builder.gep(start, [loop.index]), align=8)
+            # Anything finite times zero is zero; infinity and NaN give NaN, which stays in the sum.
+            builder.store(builder.fadd(builder.load(total), builder.fmul(value, zero)), total)
+        found = builder.load(total)
+        bad = builder.bitcast(builder.fcmp_unordered("uno", found, found), ir.IntType(kind.count))
+        return builder.icmp_unsigned("==", bad, ir.Constant(bad.type, 0))
+
+    return types.boolean(types.intp, types.intp), generate
+
+
+@intrinsic
+def load_double(typingctx: Any, address: Any) -> Any:
+    """The double at an address."""
+    del typingctx, address
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del context, signature
+        return builder.load(_pointer(builder, args[0], _DOUBLE))
+
+    return types.float64(types.intp), generate
+
+
+@intrinsic
+def store_double(typingctx: Any, address: Any, value: Any) -> Any:
+    """Write a double to an address."""
+    del typingctx, address, value
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del signature
+        builder.store(args[1], _pointer(builder, args[0], _DOUBLE))
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.float64), generate

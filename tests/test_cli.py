@@ -12,6 +12,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -237,12 +238,11 @@ def unsound(study: str = "case") -> Result:
 def test_run_hands_over_and_writes_the_folder(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
     calls: list[tuple[object, ...]] = []
 
-    def run_scenario(path: Path, out: Path, *, cross_check: bool, progress: object) -> Result:
+    def run_scenario(path: Path, *, cross_check: bool, progress: object) -> Result:
         calls.append((path, cross_check, progress))
-        (out / "extra.txt").write_text("from the scenario")
-        return good()
+        return replace(good(), files={"extra.txt": "from the scenario"})
 
-    stand_in("spacearm.simulate.scenario", run_scenario=run_scenario)
+    stand_in("spacearm.scenarios", run_scenario=run_scenario)
     scenario = tmp_path / "case.toml"
     scenario.touch()
     assert main(["run", str(scenario), "-o", str(tmp_path / "new" / "out"), "--cross-check"]) == 0
@@ -268,11 +268,10 @@ def test_a_failed_run_leaves_nothing_and_has_its_status(
     stand_in: Callable[..., None],
     capsys: Capture,
 ) -> None:
-    def run_scenario(path: Path, out: Path, **_: object) -> Result:
-        (out / "half.txt").write_text("half")
+    def run_scenario(path: Path, **_: object) -> Result:
         raise failure
 
-    stand_in("spacearm.simulate.scenario", run_scenario=run_scenario)
+    stand_in("spacearm.scenarios", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "a" / "out")]) == status
     assert files_in(tmp_path) == ["case.toml"]
@@ -291,7 +290,7 @@ def test_a_missing_scenario_is_status_2(tmp_path: Path, capsys: Capture) -> None
 def test_an_unsound_run_is_written_loud_and_status_1(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.simulate.scenario", run_scenario=lambda *_, **__: unsound())
+    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: unsound())
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr()

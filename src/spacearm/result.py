@@ -160,6 +160,7 @@ class Result:
         figures: in the order in which they are to be read.
         title: one line; ``study`` when empty.
         summary: a few sentences for the head of the page, blank lines between paragraphs.
+        files: further text files for the folder, by name: an identified robot, a table for a spreadsheet.
     """
 
     study: str
@@ -170,8 +171,12 @@ class Result:
     figures: Sequence[Figure] = ()
     title: str = ""
     summary: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in self.files:
+            if name != Path(name).name or name in ("results.json", "data.nc", "index.html"):
+                raise InputError(f"{name!r} is no name for a further file", place=f"study {self.study!r}")
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "figures", tuple(self.figures))
         for what, names in (

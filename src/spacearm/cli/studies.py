@@ -24,16 +24,14 @@ COLOUR = {
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
-    from spacearm.report import publish, write_result
+    from spacearm.report import write_result
 
     if not scenario.is_file():
         raise InputError("there is no such scenario file", file=scenario)
-    module = room("spacearm.simulate.scenario", "run scenarios")
-    with publish(out) as staging:
-        with progress_bar(scenario.name) as tick:
-            result: Result = module.run_scenario(scenario, staging, cross_check=cross_check, progress=tick)
-        write_result(result, staging)
-    return _tell([(result, out / "index.html")], json=json)
+    module = room("spacearm.scenarios", "run scenarios")
+    with progress_bar(scenario.name) as tick:
+        result: Result = module.run_scenario(scenario, cross_check=cross_check, progress=tick)
+    return _tell([(result, write_result(result, out))], json=json)
 
 
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json: bool) -> int:

@@ -32,6 +32,8 @@ def _write(result: Result, folder: Path) -> None:
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
     if result.data is not None:
         result.data.to_netcdf(folder / "data.nc", engine="h5netcdf")
+    for name, content in result.files.items():
+        (folder / name).write_text(content, encoding="utf-8")
     plots = {figure.name: plot_json(figure) for figure in result.figures}
     if plots:
         from plotly.offline import get_plotlyjs

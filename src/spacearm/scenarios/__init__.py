@@ -1,0 +1,64 @@
+"""Scenario files: which study, which robot, what happens to it.
+
+``study`` names the study; each has a module with one function that is called here::
+
+    def run(document: dict, *, folder: Path, cross_check: bool, progress: Progress | None) -> Result: ...
+
+A study's own scenario lies in its room (``spacearm.<study>.scenario``), the plain run in time in
+:mod:`spacearm.scenarios.motion`. A module is imported only when its study is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.model.document import read_document
+from spacearm.result import Result
+
+__all__ = ["STUDIES", "Progress", "run_scenario"]
+
+Progress = Callable[[float, str], None]
+
+#: Name in the file to module.
+STUDIES = {
+    "motion": "spacearm.scenarios.motion",
+    "impact": "spacearm.impact.scenario",
+    "ejection": "spacearm.ejection.scenario",
+    "capture": "spacearm.capture.scenario",
+    "inertia-identification": "spacearm.identify.inertia.scenario",
+    "joint-identification": "spacearm.identify.joint.scenario",
+}
+
+
+def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progress | None = None) -> Result:
+    """Run the scenario in a file.
+
+    Raises:
+        InputError: with file and place, whatever is wrong with the file.
+    """
+    path = Path(path)
+    document = read_document(path, 'study = "..." and robot = "..."')
+    study = document.get("study", "motion")
+    known = [name for name, module in STUDIES.items() if _exists(module)]
+    if not isinstance(study, str) or study not in known:
+        raise InputError(f"there is no study {study!r}", place="study", file=path, hint=did_you_mean(str(study), known))
+    try:
+        result: Result = import_module(STUDIES[study]).run(
+            document, folder=path.parent, cross_check=cross_check, progress=progress
+        )
+    except InputError as error:
+        if error.file is None:
+            raise error.in_file(path) from error.__cause__
+        raise
+    return result
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

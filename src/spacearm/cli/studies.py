@@ -24,20 +24,23 @@ COLOUR = {
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
-    from spacearm.report import write_result
+    from spacearm.report import publish, write_result
 
     if not scenario.is_file():
         raise InputError("there is no such scenario file", file=scenario)
     module = room("spacearm.scenarios", "run scenarios")
-    with progress_bar(scenario.name) as tick:
-        result: Result = module.run_scenario(scenario, cross_check=cross_check, progress=tick)
-    return _tell([(result, write_result(result, out))], json=json)
+    with publish(out) as staging:  # before the run: a folder that cannot be written is told at once
+        with progress_bar(scenario.name) as tick:
+            result: Result = module.run_scenario(scenario, cross_check=cross_check, progress=tick)
+        write_result(result, staging)
+    return _tell([(result, out / "index.html")], json=json)
 
 
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json: bool) -> int:
     """Run papers one after the other; one that fails does not stop the others."""
     from spacearm.papers import NotBuilt, select
-    from spacearm.report.write import Entry, write_index, write_result
+    from spacearm.report import publish, write_index, write_result
+    from spacearm.report.write import Entry
 
     papers = select(names)
     done: list[tuple[Result, Path]] = []
@@ -46,9 +49,10 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json
     for paper in papers:
         title = f"{paper.title} ({paper.authors}, {paper.year})"
         try:
-            with progress_bar(paper.name) as tick:
-                result = paper.reproduce(cross_check=cross_check, progress=tick)
-            page = write_result(result, out / paper.name)
+            with publish(out / paper.name) as staging:
+                with progress_bar(paper.name) as tick:
+                    result = paper.reproduce(cross_check=cross_check, progress=tick)
+                write_result(result, staging)
         except NotBuilt as error:
             complain(str(error), kind="note")
             entries.append(Entry(paper.name, title, missing=error.message))
@@ -60,7 +64,7 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json
             failed = True
             continue
         entries.append(Entry(paper.name, title, result, f"{paper.name}/index.html"))
-        done.append((result, page))
+        done.append((result, out / paper.name / "index.html"))
     status = _tell(done, json=json)
     if done and len(papers) > 1:
         index = write_index(entries, out)

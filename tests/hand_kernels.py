@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numba import carray, cfunc, types
+
 from spacearm.engine.friction import begin, make_contact
 from spacearm.engine.phase import make_audit, make_events, make_record
 from spacearm.engine.plant import Plant, make_work

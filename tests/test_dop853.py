@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from hand_kernels import KEPLER, run_blocks
 from spacearm.engine import dop853
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step

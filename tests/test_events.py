@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_kernels import SIGNATURE, run_blocks
 from numba import carray, cfunc
+
+from hand_kernels import SIGNATURE, run_blocks
 from spacearm.engine.phase import Functions, Level
 from spacearm.engine.run import EventKind, Reason
 from spacearm.engine.signals import fill, merge

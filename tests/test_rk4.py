@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from hand_kernels import KEPLER, run_blocks
 from spacearm.engine.run import Reason
 from test_dop853 import kepler, order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from hand_kernels import run_blocks
 from spacearm.engine.run import EventKind, Reason
 

@@ -203,7 +203,7 @@ def approximate(
     _window(start, end - start, "approximation")
     edges = [start, *sorted(b for b in breaks if start < b < end), end]
     nodes = np.cos(np.pi * (np.arange(PIECE_DEGREE + 1) + 0.5) / (PIECE_DEGREE + 1))
-    probes = np.linspace(-0.97, 0.97, 4 * PIECE_DEGREE)
+    probes = 0.9999 * np.cos(np.pi * np.arange(4 * PIECE_DEGREE + 1) / (4 * PIECE_DEGREE))
     queue = list(itertools.pairwise(edges))[::-1]
     done: list[tuple[float, Array]] = []
 

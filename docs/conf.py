@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from xml.etree import ElementTree
 
@@ -52,19 +53,25 @@ MATHML = "http://www.w3.org/1998/Math/MathML"
 
 
 class RoomDirective(SphinxDirective):
-    """``room:: spacearm.model`` documents a package and every public module in it, so that none is forgotten."""
+    """``room:: spacearm.model`` documents a package and every public module in it, so that none is forgotten.
+
+    Several names may be given; those that do not exist are left out.
+    """
 
     required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        name = self.arguments[0]
-        package = import_module(name)
-        lines = [f".. automodule:: {name}", "   :ignore-module-all:", ""]
-        for module in sorted(pkgutil.iter_modules(getattr(package, "__path__", [])), key=lambda m: m.name):
-            if module.name.startswith("_"):
-                continue
-            full = f"{name}.{module.name}"
-            lines += [full, "-" * len(full), "", f".. automodule:: {full}", "   :ignore-module-all:", ""]
+        lines = []
+        rooms = [name for name in self.arguments[0].split() if find_spec(name) is not None]
+        for room in rooms:
+            package = import_module(room)
+            inner = [module.name for module in pkgutil.walk_packages(package.__path__, f"{room}.")]
+            public = [name for name in sorted(inner) if not any(part.startswith("_") for part in name.split("."))]
+            for name in [room, *public]:
+                if name != room or len(rooms) > 1:
+                    lines += [name, "-" * len(name), ""]
+                lines += [f".. automodule:: {name}", "   :ignore-module-all:", ""]
         source, line = self.get_source_info()
         node = nodes.section()
         node.document = self.state.document

@@ -148,6 +148,12 @@ def test_without_data_and_figures_neither_is_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["index.html", "results.json"]
 
 
+def test_further_files_are_written_and_linked(tmp_path: Path) -> None:
+    page = Page(write_result(result(files={"robot.toml": "name = 1\n"}), tmp_path / "out"))
+    assert (tmp_path / "out" / "robot.toml").read_text(encoding="utf-8") == "name = 1\n"
+    assert "robot.toml" in page.links()
+
+
 def test_the_same_result_gives_the_same_page(tmp_path: Path) -> None:
     first, second = (write_result(result(), tmp_path / name).read_bytes() for name in "ab")
     assert first == second

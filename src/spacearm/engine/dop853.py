@@ -7,8 +7,8 @@ Coefficients: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential
 from __future__ import annotations
 
 import numpy as np
-from spacearm.engine.loops import compiled
 
+from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, rates
 from spacearm.engine.signals import Signals
 from spacearm.model.parts import Array

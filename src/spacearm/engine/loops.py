@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from typing import TypeVar
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
 
 from numba import njit
 
 F = TypeVar("F", bound=Callable[..., object])
 
+#: Modules whose functions are compiled into each other.
+_MODULES = ("call", "dop853", "events", "friction", "loops", "plant", "rk4", "run", "signals")
+
 
 def compiled(function: F) -> F:
     """Compile when first called and keep the machine code on disk; threads run it side by side (no GIL)."""
-    loop: F = njit(cache=True, nogil=True, error_model="numpy")(function)
-    return loop
+    loop: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
+    # Numba looks only at the file of the function itself when it judges whether its cache is still good. A loop
+    # consists of functions from several files: a change in any of them must make all of it stale.
+    loop._cache._cache_file._source_stamp = sources()
+    result: F = loop
+    return result
+
+
+@cache
+def sources() -> str:
+    """A digest of the text of all loops."""
+    digest = hashlib.sha256()
+    for name in _MODULES:
+        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    return digest.hexdigest()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacearm.engine.loops import compiled
 
 from spacearm.engine.call import call_kernel
+from spacearm.engine.loops import compiled
 from spacearm.engine.signals import Signals, fill
 from spacearm.model.parts import Array
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from spacearm.engine.loops import compiled
 
 from spacearm.engine.call import call_kernel
+from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, rates
 from spacearm.engine.signals import Signals
 from spacearm.model.parts import Array

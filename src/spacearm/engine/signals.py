@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacearm.engine.loops import compiled
 
+from spacearm.engine.loops import compiled
 from spacearm.model.parts import Array
 
 #: Breaks nearer to each other than this, relative to the span, are one break.

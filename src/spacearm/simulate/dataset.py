@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.model.parts import Array
 from spacearm.simulate.certificate import Ledger
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 
 
 def dataset(
-    model: Motion, times: Array, y: Array, inputs: Array, outputs: Array, account: Ledger | None, attrs: dict[str, Any]
+    model: Motion,
+    times: Array,
+    y: Array,
+    inputs: Array,
+    outputs: Array,
+    stuck: npt.NDArray[np.bool_],
+    account: Ledger | None,
+    attrs: dict[str, Any],
 ) -> xr.Dataset:
     """Samples of the integrated vector, of the kernel's input and of its output at each time."""
     import xarray as xr
@@ -58,6 +66,7 @@ def dataset(
         ),
         "friction": (("time", "dof"), inputs[:, places["friction"]], "N or N m", "dry friction while slipping"),
         "mode": (("time", "dof"), mode.astype(np.int8), "1", "0 free, 1 driven, locked or stuck"),
+        "stuck": (("time", "dof"), stuck, "1", "whether dry friction holds it"),
     }
     if model.loads:
         wrench = inputs[:, places["wrench"]].reshape(len(times), -1, 6)

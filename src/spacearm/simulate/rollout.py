@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -9,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import Kernel
+from spacearm.engine import Kernel, NonFiniteWarning
 from spacearm.engine.batch import default_threads
 from spacearm.engine.machine import host
 from spacearm.engine.rk4 import rollout_lanes
@@ -98,6 +99,13 @@ def rollout(
             for chunk, _ in enumerate(pool.map(work, chunks)):
                 if progress is not None:
                     progress(edges[chunk + 1], size)
+    bad = np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1))
+    if bad.size:
+        warnings.warn(
+            f"rollout: {bad.size} of {size} samples ended in numbers that are not finite, the first at index {bad[0]}",
+            NonFiniteWarning,
+            stacklevel=2,
+        )
     return result[0] if single else result
 
 

@@ -86,6 +86,7 @@ class Run:
     _y: Array = field(repr=False)
     _inputs: Array = field(repr=False)
     _outputs: Array = field(repr=False)
+    _stuck: npt.NDArray[np.bool_] = field(repr=False)
     _ledger: Ledger | None = field(repr=False)
 
     @property
@@ -105,7 +106,7 @@ class Run:
         attrs: dict[str, Any] = {"robot": self.robot.name, "reason": self.reason.text}
         if self.certificate is not None:
             attrs["certificate"] = str(self.certificate)
-        return dataset(self._model, self.times, self._y, self._inputs, self._outputs, self._ledger, attrs)
+        return dataset(self._model, self.times, self._y, self._inputs, self._outputs, self._stuck, self._ledger, attrs)
 
     def events_of(self, kind: str) -> tuple[Event, ...]:
         return tuple(event for event in self.events if event.kind == kind)
@@ -270,6 +271,7 @@ def simulate(
     """
     chosen = as_phases(phases)
     start.check(robot)
+    _check_limits(robot, start, chosen[0])
     solver = Adaptive() if method is None else method
     model = motion(robot, load_frames(chosen), ledger)
     prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
@@ -290,6 +292,16 @@ def simulate(
     )
     _record_end(model, outcome, wanted)
     return _result(course, outcome, parameters, wanted, pushed, tolerance)
+
+
+def _check_limits(robot: Robot, start: State, phase: Phase) -> None:
+    """Limits are watched for crossings, so a start beyond one would pass unseen."""
+    for joint, position in zip(robot.joints, start.joints, strict=True):
+        if phase.limits != "ignore" and not joint.limits.lower <= position <= joint.limits.upper:
+            text = f"starts at {position:.6g}, outside its limits {joint.limits.lower:g} to {joint.limits.upper:g}"
+            if phase.limits == "stop":
+                raise InputError(text, place=f"joint {joint.name!r}", hint="start inside, or set limits='ignore'")
+            warnings.warn(f"joint {joint.name!r} {text}", RunWarning, stacklevel=3)
 
 
 def interruptible(call: Any) -> Any:
@@ -348,13 +360,15 @@ def _result(
     failed = outcome.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT)
     if failed:
         warnings.warn(f"the run ended at t = {outcome.time:.9g} s: {outcome.reason.text}", RunWarning, stacklevel=3)
+    edges = [*outcome.firsts, count]
+    stretches = [
+        Stretch(p, t, a, b) for p, t, a, b in zip(course.prepared, outcome.starts, edges[:-1], edges[1:], strict=False)
+    ]
+    stuck = inputs[:, model.kernel.inputs["mode"]] != 0.0
+    for stretch in stretches:
+        stuck[stretch.first : stretch.last, list(stretch.prepared.driven)] = False
     if model.ledger and count:
         account = energy_ledger(model, parameters, y)
-        edges = [*outcome.firsts, count]
-        stretches = [
-            Stretch(p, t, a, b)
-            for p, t, a, b in zip(course.prepared, outcome.starts, edges[:-1], edges[1:], strict=False)
-        ]
         audit = outcome.audit[: int(record.counts[4])] if pushed else None
         certificate = certify(model, parameters, record.times[:count], y, inputs, audit, stretches, tolerance)
         if not certificate.ok:
@@ -374,5 +388,6 @@ def _result(
         y,
         inputs,
         outputs,
+        stuck,
         account,
     )

@@ -16,6 +16,8 @@ from spacearm.model.parts import Array
 Locked = str | Sequence[str] | npt.ArrayLike
 #: One number for all joints, (..., n) numbers, or numbers for some joints by name (the others: 0).
 Resistance = float | Mapping[str, float] | npt.ArrayLike
+#: Lengths from here to its reciprocal have squares that are normal numbers.
+TINY = 1e-150
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +99,13 @@ def unit(direction: npt.ArrayLike, what: str = "direction") -> Array:
         raise InputError("is not numbers", place=what) from error
     if array.ndim == 0 or array.shape[-1] != 3:
         raise InputError(f"has shape {array.shape}", place=what, hint="expected (..., 3)")
-    # The largest entry first, so that neither tiny nor huge vectors under- or overflow.
-    largest = np.abs(array).max(axis=-1, keepdims=True)
-    if not np.all(np.isfinite(array)) or np.any(largest == 0.0):
-        raise InputError("has no direction", place=what, hint="expected finite numbers, not all zero")
-    scaled = array / largest
-    result: Array = scaled / np.linalg.norm(scaled, axis=-1, keepdims=True)
+    length = np.sqrt(np.einsum("...i,...i->...", array, array))[..., None]
+    if length.size and not (TINY < length.min() and length.max() < 1.0 / TINY):
+        # Squares under- or overflow, or there is no direction: take the largest entry out first.
+        largest = np.abs(array).max(axis=-1, keepdims=True)
+        if not np.all(np.isfinite(array)) or np.any(largest == 0.0):
+            raise InputError("has no direction", place=what, hint="expected finite numbers, not all zero")
+        array = array / largest
+        length = np.linalg.norm(array, axis=-1, keepdims=True)
+    result: Array = array / length
     return result

@@ -1,0 +1,226 @@
+"""Collision of two free-floating systems: velocities after the impact from those before it.
+
+At the common contact point the systems exchange one impulse p (force, moment; world axes): the first gets p, the second
+-p, and their contact twists jump by G1* p and -G2* p. Within the directions S that the contact can push in (one normal,
+three translations, all six), the relative twist w = v2 - v1 is reversed and scaled by the restitution e:
+
+    S w' = -e S w        S (G1* + G2*) S^T p_c = (1 + e) S w        p = S^T p_c
+
+e = 0 is Yoshida's plastic grasp (Eqs. 27, 28), e = 1 his elastic impact (Eq. 30; Eq. 29 lacks a minus sign).
+
+What is conserved: momentum, always, because joint torques are internal. Kinetic energy changes by the work of the
+contact, ``p_c . S (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the joints, ``t . (qd' + qd) / 2`` with their
+reaction impulses t. A free joint does no work, a locked one none if it stands still (else its drive does). Joints that
+resist with one mu < 1 take ``mu (1 - mu) / 2 g^T H*^-1 g`` (g = J*^T p) when they start at rest, so even an elastic
+contact then loses energy; with unequal mu Eq. 10 is not passive and may even add some. Both parts are reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.impact.joints import unit
+from spacearm.impact.systems import System
+from spacearm.model.parts import Array
+
+Kind = Literal["normal", "point", "grasp"]
+KINDS: tuple[str, ...] = ("normal", "point", "grasp")
+#: How far apart (m) the two contact frames' origins may lie, beside rounding of far-away places.
+TOGETHER = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Jump:
+    """One system's part in a collision.
+
+    Attributes:
+        before, after: generalised velocity (..., 6 + n), base part in base axes.
+        reaction: impulse of each joint (..., n), N m s or N s: what a locked or resisting joint had to bear.
+        twist_before, twist_after: of the contact frame (..., 6), world axes.
+        joint_work: kinetic energy (...) that the joints took away (negative) or their drives added, J.
+    """
+
+    before: Array
+    after: Array
+    reaction: Array
+    twist_before: Array
+    twist_after: Array
+    joint_work: Array
+
+    @property
+    def change(self) -> Array:
+        """Jump of the generalised velocity (..., 6 + n)."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, eq=False)
+class Collision:
+    """What a collision did; leading shapes are those of the inputs.
+
+    Attributes:
+        impulse: on the first system (..., 6): N s, N m s; world axes, at the contact point. The second gets the opposite.
+        first, second: their jumps.
+        energy_before, energy_after: kinetic energy of both together, J.
+        contact_work: work of the contact, J; minus the energy that it dissipates.
+        momentum_before, momentum_after: of both together (..., 6), about the contact point, world axes.
+        momentum_residual: largest change of the momentum, relative to the sum of its parts.
+        energy_residual: energy that neither contact nor joints account for, relative to what there was.
+        closing: relative twist (..., k) along the contact's directions before; afterwards it is -e times that.
+    """
+
+    impulse: Array
+    first: Jump
+    second: Jump
+    energy_before: Array
+    energy_after: Array
+    contact_work: Array
+    momentum_before: Array
+    momentum_after: Array
+    momentum_residual: Array
+    energy_residual: Array
+    closing: Array
+
+    @property
+    def energy_lost(self) -> Array:
+        """Kinetic energy lost in contact and joints, J."""
+        return self.energy_before - self.energy_after
+
+
+def selection(kind: str, normal: npt.ArrayLike | None) -> Array:
+    """Directions (..., k, 6) in which a contact pushes, as rows."""
+    if kind not in KINDS:
+        raise InputError(f"is {kind!r}", place="kind of contact", hint="expected normal, point or grasp")
+    if kind == "normal":
+        if normal is None:
+            raise InputError("is missing", place="normal", hint="a contact along a normal needs a vector")
+        n = unit(normal, "normal")
+        return np.concatenate([n, np.zeros_like(n)], axis=-1)[..., None, :]
+    if normal is not None:
+        raise InputError(f"has no meaning for kind {kind!r}", place="normal", hint="leave it out, or kind = 'normal'")
+    return np.eye(6)[:3] if kind == "point" else np.eye(6)
+
+
+def collide(
+    first: System,
+    second: System,
+    *,
+    kind: Kind = "normal",
+    normal: npt.ArrayLike | None = None,
+    restitution: npt.ArrayLike = 0.0,
+    apart: Literal["error", "ignore"] = "error",
+) -> Collision:
+    """The collision of two systems at their contact frames, whose origins must coincide (:meth:`System.meeting`).
+
+    Args:
+        kind: ``normal``: frictionless, along one direction; ``point``: no sliding, three translations; ``grasp``: rigid,
+            all six directions.
+        normal: world vector (..., 3) along which the first system is pushed: out of the second, into the first.
+        restitution: 0 (plastic) to 1 (elastic).
+        apart: what to do when systems move apart along the normal: an ``error``, or no impulse (``ignore``, for batches).
+    """
+    e = _restitution(restitution)
+    _check_together(first, second)
+    rows = selection(kind, normal)
+    relative = second.twist - first.twist
+    closing = np.einsum("...ki,...i->...k", rows, relative)
+    if kind == "normal":
+        closing = _approaching(closing, apart)
+    compliance = first.response.tensor + second.response.tensor
+    inner = rows @ compliance @ np.swapaxes(rows, -1, -2)
+    if kind == "normal" and np.any(inner <= 0.0):
+        raise InputError(
+            "a push along the normal draws the contact together",
+            place="resistance",
+            hint="Eq. 10 with unequal resistances is not passive here; lock joints, or take one resistance for all",
+        )
+    size = np.linalg.solve(inner, ((1.0 + e)[..., None] * closing)[..., None])
+    impulse = (np.swapaxes(rows, -1, -2) @ size)[..., 0]
+    jumps = [_jump(first, impulse), _jump(second, -impulse)]
+    return _account(first, second, jumps[0], jumps[1], rows, impulse, closing)
+
+
+def effective_mass(first: System, second: System, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None) -> Array:
+    """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg."""
+    rows = selection(kind, normal)
+    inner = rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2)
+    return np.linalg.inv(inner)
+
+
+def _restitution(value: npt.ArrayLike) -> Array:
+    e = np.asarray(value, dtype=np.float64)
+    if not np.all((e >= 0.0) & (e <= 1.0)):
+        wrong = float(e[~((e >= 0.0) & (e <= 1.0))].flat[0])
+        raise InputError(f"is {wrong:g}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)")
+    return e
+
+
+def _check_together(first: System, second: System) -> None:
+    gap = np.abs(first.contact_point - second.contact_point).max(axis=-1)
+    reach = TOGETHER + 1e-12 * np.abs(first.contact_point).max(axis=-1)
+    if np.any(gap > reach):
+        raise InputError(
+            f"frames {first.frame!r} and {second.frame!r} lie {float(np.max(gap)):.3g} m apart",
+            place="contact",
+            hint="second.meeting(first) puts them together",
+        )
+
+
+def _approaching(closing: Array, apart: str) -> Array:
+    if apart == "ignore":
+        return np.maximum(closing, 0.0)
+    if apart != "error":
+        raise InputError(f"is {apart!r}", place="apart", hint="expected error or ignore")
+    if np.any(closing <= 0.0):
+        where = np.argwhere(closing[..., 0] <= 0.0)[0]
+        sample = f" (sample {tuple(map(int, where))})" if closing.ndim > 1 else ""
+        raise InputError(
+            f"the systems do not approach each other along the normal: {float(closing[tuple(where)][0]):.6g} m/s{sample}",
+            place="contact",
+            hint="no collision; the normal points out of the second system into the first",
+        )
+    return closing
+
+
+def _jump(system: System, impulse: Array) -> Jump:
+    response = system.response
+    velocity = np.asarray(system.velocity)
+    after = velocity + (response.velocity @ impulse[..., None])[..., 0]
+    reaction = (response.reaction @ impulse[..., None])[..., 0]
+    before = np.broadcast_to(velocity, after.shape)
+    work = 0.5 * np.einsum("...i,...i->...", reaction, (before + after)[..., 6:])
+    # From the velocities after, not from G*: so that equal twists after a grasp are a check and not a tautology.
+    return Jump(before, after, reaction, np.broadcast_to(system.twist, impulse.shape), system.twist_at(after), work)
+
+
+def _account(
+    first: System, second: System, one: Jump, two: Jump, rows: Array, impulse: Array, closing: Array
+) -> Collision:
+    """Energies and momenta before and after, each from the velocities alone."""
+    pairs = ((first, one), (second, two))
+    energy_before = sum((s.kinetic_energy(j.before) for s, j in pairs), np.float64(0.0))
+    energy_after = sum((s.kinetic_energy(j.after) for s, j in pairs), np.float64(0.0))
+    both = (two.twist_before - one.twist_before) + (two.twist_after - one.twist_after)
+    contact_work = -0.5 * np.einsum("...i,...i->...", impulse, both)
+    unexplained = energy_after - energy_before - contact_work - one.joint_work - two.joint_work
+    about = first.contact_point
+    parts = [[s.momentum(about, v) for v in (j.before, j.after)] for s, j in pairs]
+    before, after = parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
+    scale = np.zeros((*impulse.shape[:-1], 2))
+    for (system, _), both_momenta in zip(pairs, parts, strict=True):
+        arm = np.linalg.norm(system.centre_of_mass - about, axis=-1)
+        for momentum in both_momenta:
+            linear, angular = np.linalg.norm(momentum[..., :3], axis=-1), np.linalg.norm(momentum[..., 3:], axis=-1)
+            scale = scale + np.stack([linear, angular + arm * linear], axis=-1)
+    change = after - before
+    size = np.stack([np.linalg.norm(change[..., :3], axis=-1), np.linalg.norm(change[..., 3:], axis=-1)], axis=-1)
+    residual = np.divide(size, scale, out=np.zeros_like(size), where=scale > 0.0).max(axis=-1)
+    total = np.maximum(energy_before, energy_after)
+    lacking = np.divide(np.abs(unexplained), total, out=np.zeros_like(total), where=total > 0.0)
+    return Collision(
+        impulse, one, two, energy_before, energy_after, contact_work, before, after, residual, lacking, closing
+    )

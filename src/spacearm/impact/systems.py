@@ -1,0 +1,187 @@
+"""One of the two systems that collide: a robot or a body, where it is, how it moves, what its joints do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.impact.joints import JointModes, Locked, Resistance
+from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
+from spacearm.model import Body, Frame, Inertia, Pose, Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.state import State, rotation_of
+
+IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+#: Name of the frame at which :func:`free_body` and :func:`ball` are struck.
+CONTACT = "contact"
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A free-floating system just before it is struck. Arrays may have leading batch dimensions that broadcast.
+
+    Attributes:
+        robot: any robot; a single body is a robot without joints, see :func:`free_body`.
+        frame: its contact frame; the contact point is this frame's origin.
+        joints: positions (..., n) or the name of a posture.
+        base: pose of the base (..., 7): position in the world (m), quaternion (w, x, y, z).
+        velocity: generalised velocity (..., 6 + n), base part in BASE axes; nothing moves when left out.
+        locked: joints whose rate the impact does not change.
+        resistance: mu of the others, 0 to 1.
+    """
+
+    robot: Robot
+    frame: str
+    joints: npt.ArrayLike | str | None = None
+    base: npt.ArrayLike = IDENTITY
+    velocity: npt.ArrayLike | None = None
+    locked: Locked = "none"
+    resistance: Resistance = 0.0
+    modes: JointModes = field(init=False)
+
+    def __post_init__(self) -> None:
+        point = impact_point(self.robot, self.frame)
+        object.__setattr__(self, "joints", _array(point.posture(self.joints), self.robot.n, "joints"))
+        object.__setattr__(self, "base", _array(self.base, 7, "base"))
+        still = np.zeros(self.robot.dofs)
+        velocity = still if self.velocity is None else self.velocity
+        object.__setattr__(self, "velocity", _array(velocity, self.robot.dofs, "velocity"))
+        object.__setattr__(self, "modes", JointModes.of(self.robot, self.locked, self.resistance))
+
+    @classmethod
+    def at(cls, robot: Robot, frame: str, state: State, *, locked: Locked = "none", resistance: Resistance = 0.0) -> System:
+        """A robot in a state of a run."""
+        state.check(robot)
+        base = np.concatenate([state.position, state.quaternion])
+        return cls(robot, frame, state.joints, base, state.velocity, locked, resistance)
+
+    @property
+    def point(self) -> ImpactPoint:
+        """Compiled functions of this robot at this frame."""
+        return impact_point(self.robot, self.frame)
+
+    @cached_property
+    def response(self) -> ImpulseResponse:
+        """What an impulse at the contact does."""
+        return self.point.response(
+            self.joints, base=self.base, locked=self.modes.locked, resistance=self.modes.resistance
+        )
+
+    @cached_property
+    def contact_point(self) -> Array:
+        """Origin of the contact frame in the world (..., 3), m."""
+        return self.point.mechanics.frame_pose(self.frame, self._q, base=self.base)[0]
+
+    @cached_property
+    def twist(self) -> Array:
+        """Twist of the contact frame (..., 6), world axes."""
+        return self.twist_at(self._nu)
+
+    def twist_at(self, velocity: Array) -> Array:
+        """Twist of the contact frame for another generalised velocity."""
+        return self.point.mechanics.frame_velocity(self.frame, self._q, velocity, base=self.base)
+
+    def kinetic_energy(self, velocity: Array | None = None) -> Array:
+        """Kinetic energy (...), J."""
+        return self.point.mechanics.kinetic_energy(self._q, self._nu if velocity is None else velocity)
+
+    def momentum(self, about: Array, velocity: Array | None = None) -> Array:
+        """Linear and angular momentum about a world point (..., 6), world axes."""
+        nu = self._nu if velocity is None else velocity
+        return self.point.mechanics.momentum(self._q, nu, base=self.base, about=about)
+
+    @cached_property
+    def centre_of_mass(self) -> Array:
+        """Mass centre in the world (..., 3), m."""
+        return self.point.mechanics.centre_of_mass(self._q, base=self.base)
+
+    def with_velocity(self, velocity: npt.ArrayLike) -> System:
+        """The same with another generalised velocity."""
+        return replace(self, velocity=velocity)
+
+    def meeting(self, other: System) -> System:
+        """The same, shifted (not turned) so that its contact frame's origin lies at the other's."""
+        base = np.asarray(self.base, dtype=np.float64)
+        shift = other.contact_point - self.contact_point
+        lead = np.broadcast_shapes(base.shape[:-1], shift.shape[:-1])
+        moved = np.array(np.broadcast_to(base, (*lead, 7)))
+        moved[..., :3] += shift
+        return replace(self, base=moved)
+
+    @property
+    def _q(self) -> Array:
+        return np.asarray(self.joints)
+
+    @property
+    def _nu(self) -> Array:
+        return np.asarray(self.velocity)
+
+
+def _array(value: npt.ArrayLike, size: int, place: str) -> Array:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("is not numbers", place=place) from error
+    if array.ndim == 0 or array.shape[-1] != size:
+        raise InputError(f"has shape {array.shape}", place=place, hint=f"expected (..., {size})")
+    if not np.all(np.isfinite(array)):
+        raise InputError("is not finite", place=place)
+    return array
+
+
+def free_body(
+    mass: float,
+    inertia: npt.ArrayLike,
+    *,
+    contact: npt.ArrayLike = (0.0, 0.0, 0.0),
+    com: npt.ArrayLike = (0.0, 0.0, 0.0),
+    name: str = "body",
+) -> Robot:
+    """A rigid body as a robot without joints, with a frame ``contact`` at that place of the body (m, body frame).
+
+    Args:
+        mass: kg.
+        inertia: about the mass centre, kg m2: three principal moments or a 3 x 3 tensor, body axes.
+        contact: where it is struck.
+        com: mass centre in the body frame.
+    """
+    tensor = np.asarray(inertia, dtype=np.float64)
+    tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
+    place = Pose(np.eye(3), np.asarray(contact, dtype=np.float64))
+    return Robot(name, (Body(name, Inertia(mass, np.asarray(com), tensor)),), (), (Frame(CONTACT, name, place),))
+
+
+def ball(mass: float, radius: float = 0.05, *, name: str = "ball") -> Robot:
+    """A solid ball, struck in line with its centre: to a central hit it is the paper's mass point."""
+    return free_body(mass, [0.4 * mass * radius**2] * 3, name=name)
+
+
+def flying(
+    robot: Robot,
+    frame: str,
+    *,
+    joints: npt.ArrayLike | str | None = None,
+    rates: npt.ArrayLike | None = None,
+    position: npt.ArrayLike = (0.0, 0.0, 0.0),
+    quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
+    velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
+    angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
+    locked: Locked = "none",
+    resistance: Resistance = 0.0,
+) -> System:
+    """A system from the velocities of its base in WORLD axes (..., 3) and joint rates (..., n)."""
+    turn = rotation_of(quaternion)
+    linear = np.einsum("...ji,...j->...i", turn, np.asarray(velocity, dtype=np.float64))
+    angular = np.einsum("...ji,...j->...i", turn, np.asarray(angular_velocity, dtype=np.float64))
+    turning = np.zeros(robot.n) if rates is None else np.asarray(rates, dtype=np.float64)
+    place, attitude = np.asarray(position, dtype=np.float64), np.asarray(quaternion, dtype=np.float64)
+    return System(robot, frame, joints, _joined(place, attitude), _joined(linear, angular, turning), locked, resistance)
+
+
+def _joined(*parts: Array) -> Array:
+    lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return np.concatenate([np.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], axis=-1)

@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from spacearm.engine import Kernel, Mechanics
+from spacearm.engine import Kernel, Mechanics, NonFiniteWarning
 from spacearm.engine.phase import make_record
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
@@ -309,10 +309,30 @@ def test_a_friction_arm_sticks_and_slips_and_still_keeps_its_books() -> None:
     kinds = {event.kind for event in run.events}
     assert {"stick", "slip"} <= kinds
     mode = run.data["mode"].values[:, 6:]
+    np.testing.assert_array_equal(run.data["stuck"].values[:, 6:], mode == 1)
     assert mode.any(axis=0).all()
     assert np.all(run.data["joint_velocity"].values[mode == 1] == 0.0)
     reaction = run.data["reaction"].values[:, 6:]
     assert np.abs(reaction[mode == 1]).max() <= 0.9 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_event_is_missed_by_long_steps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    coulomb = 10 ** rng.uniform(-1.5, 0.5)
+    friction = Friction(coulomb * float(rng.choice([1.0, 1.3, 2.0])), coulomb)
+    robot = arm(int(rng.integers(1, 6)), friction=friction, spring=Spring(10 ** rng.uniform(-1, 1.5), 0.1))
+    loads = [
+        Load.along("hand", rng.normal(size=3), half_sine(10 ** rng.uniform(0, 2.5), 0.3, 10 ** rng.uniform(-2, 0))),
+        Load.along("hand", rng.normal(size=3), pulse(10 ** rng.uniform(-1, 1.5), 1.0, 0.4), axes="frame"),
+    ]
+    phase = Phase(3.0, loads=loads, forces={"j0": table([0, 2, 4], [0, 3 * rng.normal(), 0])})
+    long, short = (simulate(robot, tumbling(robot, seed), phase, method=Adaptive(max_step=h)) for h in (np.inf, 2e-3))
+    assert long.ok
+    assert short.ok
+    assert [(e.kind, e.name) for e in long.events] == [(e.kind, e.name) for e in short.events]
+    np.testing.assert_allclose([e.time for e in long.events], [e.time for e in short.events], atol=1e-8, rtol=0)
+    assert len(long.events) > 0
 
 
 def test_phases_that_end_by_an_event() -> None:
@@ -341,6 +361,23 @@ def test_joint_limits(policy: str, count: int) -> None:
     assert len(run.events_of("limit")) == count
     assert run.reason == (Reason.TERMINAL_EVENT if policy == "stop" else Reason.FINISHED)
     assert run.end_time == pytest.approx(0.5 if policy == "stop" else 2.0, abs=1e-10)
+
+
+def test_a_start_beyond_a_limit_is_told() -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    with pytest.warns(RunWarning, match="outside its limits"):
+        simulate(robot, State.at_rest(robot, [0.7]), 1.0)
+    with pytest.raises(InputError, match="outside its limits"):
+        simulate(robot, State.at_rest(robot, [0.7]), Phase(1.0, limits="stop"))
+
+
+def test_a_rigid_body_without_joints() -> None:
+    robot = Robot("body", (Body("base", Inertia(3.0, [0.1, 0, 0], np.diag([1.0, 2.0, 2.5]))),))
+    start = State.moving(robot, base_angular_velocity=[0.1, 1.0, 0.05])
+    run = simulate(robot, start, 20.0)
+    assert run.ok
+    assert run.certificate is not None
+    assert run.certificate["angular_momentum"].value < 1e-9
 
 
 def test_a_compiled_gauge_is_watched() -> None:
@@ -415,8 +452,10 @@ def test_rollouts_do_not_depend_on_threads_position_or_neighbours() -> None:
     robot = arm(4)
     starts = scattered(robot, 2100)
     starts[1030, 8] = np.nan
-    one = rollout(robot, starts, 1e-2, 6, every=3, threads=1)
-    np.testing.assert_array_equal(one, rollout(robot, starts, 1e-2, 6, every=3, threads=2))
+    with pytest.warns(NonFiniteWarning, match="index 1030"):
+        one = rollout(robot, starts, 1e-2, 6, every=3, threads=1)
+    with pytest.warns(NonFiniteWarning):
+        np.testing.assert_array_equal(one, rollout(robot, starts, 1e-2, 6, every=3, threads=2))
     np.testing.assert_array_equal(one[5:40], rollout(robot, starts[5:40], 1e-2, 6, every=3))
     bad = ~np.isfinite(one).all(axis=(1, 2))
     assert np.flatnonzero(bad).tolist() == [1030]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numba import carray, cfunc
 
-from hand_kernels import run_blocks
+from hand_kernels import BLOCKS, SIGNATURE, run_blocks
 from spacearm.engine.run import EventKind, Reason
 
 STICK, SLIP, REVERSE = EventKind.STICK, EventKind.SLIP, EventKind.REVERSE
@@ -219,6 +222,36 @@ def test_many_random_rest_states_are_resolved_consistently() -> None:
         held = result.status == 0
         assert np.all(np.abs(result.outputs[0, 4:][held]) <= static[held] * (1 + 1e-9))
     assert slips > 100
+
+
+def test_chatter_ends_with_a_reason() -> None:
+    # an oscillator of 1e11 rad/s with a trace of friction turns every 3e-11 s
+    result = run_blocks(
+        [1.0, 0.0], [0.0, 0.0], 1.0, stiffness=(1e22, 0.0, 0.0), static=(1.0, 0.0), coulomb=(1.0, 0.0), rtol=1e-8
+    )
+    assert result.reason == Reason.TOO_MANY_EVENTS
+    assert result.time < 1e-8
+
+
+@cfunc(SIGNATURE)
+def spiteful(inp: Any, out: Any) -> None:
+    """Breaks any hold, and pushes back whatever slips: no state of friction is consistent."""
+    a = carray(inp, 20)
+    b = carray(out, 6)
+    for i in range(2):
+        held = a[8 + i] != 0.0
+        b[i] = a[2 + i]
+        b[2 + i] = 0.0 if held else 10.0 * a[10 + i]
+        b[4 + i] = 100.0 if held else 0.0
+
+
+def test_indeterminate_friction_ends_with_a_reason() -> None:
+    result = run_blocks(
+        [0, 0], [0, 0], 1.0, static=(1.0, 1.0), coulomb=(1.0, 1.0), plant=BLOCKS._replace(address=spiteful.address)
+    )
+    assert result.reason == Reason.FRICTION_INDETERMINATE
+    assert result.time == 0.0
+    assert "sticking and slipping" in Reason(result.reason).text
 
 
 def test_a_pulse_breaks_loose_exactly_at_its_edge() -> None:

@@ -267,6 +267,8 @@ D = np.array(
         ),
     )
 )
+# Loops over stages below take their bounds from the shape of ``k`` (16 rows): with constant bounds LLVM would unroll
+# them all, which costs many seconds of compile time and gains nothing.
 A = np.zeros((16, 16))
 for _row, _values in enumerate(_A_ROWS):
     A[_row, : len(_values)] = _values
@@ -291,7 +293,7 @@ def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
 def dop853_step(plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work, result: Array) -> None:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
     k = work.k
-    for stage in range(1, 12):
+    for stage in range(1, k.shape[0] - 4):
         _combine(work.y, h, k, stage, work.y_try)
         rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
     _combine(work.y, h, k, 12, result)
@@ -306,7 +308,7 @@ def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: 
     for i in range(size):
         e5 = 0.0
         e3 = 0.0
-        for stage in range(12):
+        for stage in range(k.shape[0] - 4):
             e5 += E5[stage] * k[stage, i]
             e3 += E3[stage] * k[stage, i]
         scale = atol[i] + rtol * max(abs(y[i]), abs(y_new[i]))
@@ -326,7 +328,7 @@ def hermite_dense(h: float, work: Work) -> None:
         dense[0, i] = rise
         dense[1, i] = h * k[0, i] - rise
         dense[2, i] = 2.0 * rise - h * (k[12, i] + k[0, i])
-        for row in range(3, 7):
+        for row in range(3, dense.shape[0]):
             dense[row, i] = 0.0
 
 
@@ -334,13 +336,13 @@ def hermite_dense(h: float, work: Work) -> None:
 def dop853_dense(plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work) -> None:
     """Interpolant of order 7 of the last step; needs its 12 stages and the rate at its end in ``k[12]``."""
     k, dense = work.k, work.dense
-    for stage in range(13, 16):
+    for stage in range(13, k.shape[0]):
         _combine(work.y, h, k, stage, work.y_try)
         rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
     hermite_dense(h, work)
     size = work.y.size
-    for row in range(4):
-        for stage in range(16):
+    for row in range(dense.shape[0] - 3):
+        for stage in range(k.shape[0]):
             weight = h * D[row, stage]
             if weight != 0.0:
                 for i in range(size):

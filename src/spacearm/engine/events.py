@@ -186,7 +186,7 @@ def scan(
     """
     nodes = events.nodes
     size = g.size
-    points = NODES.size
+    points = nodes.shape[0]  # not NODES.size: a constant bound would be unrolled
     for k in range(1, points):
         _at(plant, signals, piece, t, h, NODES[k], contact, events, work, nodes[k])
     for i in range(size):

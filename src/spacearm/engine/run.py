@@ -150,7 +150,7 @@ def _audit(
             for column in range(audit.shape[1]):
                 longer[old, column] = audit[old, column]
         audit = longer
-    for point in range(6):
+    for point in range(work.dense.shape[0] - 1):  # 5 Gauss points and the end; a constant bound would be unrolled
         theta = GAUSS_X[point] if point < 5 else 1.0
         dense_value(theta, work.y, work.dense, work.y_try)
         project(plant, signals, piece, t + theta * h, work.y_try)

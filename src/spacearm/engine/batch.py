@@ -22,7 +22,7 @@ from spacearm.model.parts import Array
 Table: TypeAlias = npt.NDArray[np.int64]
 
 #: Samples that a thread takes at a time: small enough to stop soon, large enough to cost nothing.
-CHUNK = 16384
+CHUNK = 4096
 
 
 @compiled

@@ -1,0 +1,1 @@
+"""Timings of spacearm beside MuJoCo and Pinocchio: ``make bench``, or ``python benchmarks NAME...``."""

@@ -144,7 +144,9 @@ def collide(
     return _account(first, second, jumps[0], jumps[1], rows, impulse, closing)
 
 
-def effective_mass(first: System, second: System, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None) -> Array:
+def effective_mass(
+    first: System, second: System, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None
+) -> Array:
     """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg."""
     rows = selection(kind, normal)
     inner = rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2)

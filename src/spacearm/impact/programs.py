@@ -140,7 +140,7 @@ class Pushed:
     origin: SX  # of the frame, world
     twist: SX  # of the frame at its origin, world axes
     rate: SX  # of the state (position, quaternion, joints, velocity)
-    reaction: SX  # of locked joints (6 + n; the base's six are zero)
+    reaction: SX  # of locked and resisting joints (6 + n; the base's six are zero)
 
 
 def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: SX) -> Pushed:
@@ -165,6 +165,7 @@ def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: S
     blocks = struck(tree, joints, quaternion, symbols["inertia"], symbols["rotor"], frame)
     force = ca.SX.zeros(dofs)
     if n:
+        # Locked joints do not resist on top of being held.
         resisting = blocks.resisting_torque(wrench_at_origin, symbols["resistance"] * (1 - symbols["locked"]))
         force = ca.vertcat(ca.SX.zeros(6), resisting)
     wrenches: list[Spatial | None] = [None] * tree.bodies
@@ -182,4 +183,4 @@ def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: S
         hybrid.acceleration,
     )
     named = {f"{prefix}_{name}": symbol for name, symbol in symbols.items() if symbol.numel()}
-    return Pushed(named, at.origin, blocks.jacobian @ velocity, rate, hybrid.reaction)
+    return Pushed(named, at.origin, blocks.jacobian @ velocity, rate, force + hybrid.reaction)

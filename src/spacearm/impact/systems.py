@@ -53,7 +53,9 @@ class System:
         object.__setattr__(self, "modes", JointModes.of(self.robot, self.locked, self.resistance))
 
     @classmethod
-    def at(cls, robot: Robot, frame: str, state: State, *, locked: Locked = "none", resistance: Resistance = 0.0) -> System:
+    def at(
+        cls, robot: Robot, frame: str, state: State, *, locked: Locked = "none", resistance: Resistance = 0.0
+    ) -> System:
         """A robot in a state of a run."""
         state.check(robot)
         base = np.concatenate([state.position, state.quaternion])

@@ -1,0 +1,325 @@
+"""The same collision in time: a stiff contact instead of a jump.
+
+Both systems move by their full nonlinear equations. Between their contact frames acts a wrench p that grows with the
+integral s of their relative twist (world axes, at the first one's contact point). Loading and unloading follow two
+slopes, so that a contact of restitution e gives back e^2 of the energy put in:
+
+    loading     p = K s                                          until p . ds/dt = 0, where s = s1
+    unloading   p = K / e^2 (s - (1 - e^2) s1)                   until p . ds/dt = 0 again (e = 0: none, they stay together)
+
+K = omega^2 (S (G1* + G2*) S^T)^-1: with this stiffness all directions of the contact swing with the one frequency omega and
+turn round together, as the algebraic law assumes. Along a normal that is any stiffness k = omega^2 m. As omega grows,
+velocities, impulse and joint reactions tend to those of :func:`spacearm.impact.collide`, with an error that falls as the
+contact's duration, 1 / omega, or faster: what is left is how far the systems move meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Kernel
+from spacearm.errors import InputError, SimulationError
+from spacearm.impact.collision import Collision, Kind, collide, effective_mass, selection
+from spacearm.impact.programs import Pushed, pushed
+from spacearm.impact.systems import System
+from spacearm.mechanics import Program
+from spacearm.mechanics.motion import state_size
+from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+RTOL, ATOL = 1e-11, 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class ContactRun:
+    """A finite-stiffness contact from touch to parting (or to rest, e = 0).
+
+    Attributes:
+        time: s, of the recorded instants.
+        wrench: on the first system at its contact point (steps, 6): N, N m; world axes.
+        relative: relative twist v2 - v1 at that point (steps, 6), world axes.
+        duration: s.
+        impulse: integral of ``wrench`` (6).
+        first, second: generalised velocities at the end (6 + n).
+        first_reaction, second_reaction: integrals of the joints' reactions (n).
+        contact_work: work of the contact, J; with e < 1 the two slopes keep part of what was put in.
+        energy_residual: kinetic energy at the end less that at touch and the work of contact and joints; relative.
+        momentum_residual: change of the total momentum, relative.
+    """
+
+    time: Array
+    wrench: Array
+    relative: Array
+    duration: float
+    impulse: Array
+    first: Array
+    second: Array
+    first_reaction: Array
+    second_reaction: Array
+    contact_work: float
+    energy_residual: float
+    momentum_residual: float
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """Finite-stiffness contacts beside the jump they tend to.
+
+    Attributes:
+        frequency: omega of each contact, rad/s.
+        stiffness: along the normal, N/m (for other kinds: the largest eigenvalue of the translational part).
+        error: largest difference of any velocity after the impact, relative to the largest jump; (runs).
+        impulse_error: of the impulse, relative; (runs).
+        order: fitted power of the duration with which ``error`` falls (1: as the duration).
+        jump: the algebraic collision.
+        runs: the contacts.
+    """
+
+    frequency: Array
+    stiffness: Array
+    error: Array
+    impulse_error: Array
+    order: float
+    jump: Collision
+    runs: tuple[ContactRun, ...]
+
+
+class _Pair:
+    """Right-hand side of two robots and the contact between them."""
+
+    def __init__(self, first: Robot, first_frame: str, second: Robot, second_frame: str) -> None:
+        sizes = [state_size(first.n), state_size(second.n)]
+        states = [ca.SX.sym(name, size) for name, size in zip(("a", "b"), sizes, strict=True)]
+        slip, gap = ca.SX.sym("slip", 6), ca.SX.sym("gap", 6)
+        stiffness = ca.SX.sym("stiffness", 6, 6)
+        wrench = stiffness @ (slip - gap)
+        one = pushed(first, first_frame, "a", wrench, states[0])
+        # Where the second's frame is does not depend on the push: build it once with none to get its place.
+        nothing = pushed(second, second_frame, "b", ca.SX.zeros(6), states[1])
+        arm = one.origin - nothing.origin
+        opposite = -ca.vertcat(wrench[:3], wrench[3:] + ca.cross(arm, wrench[:3]))
+        two = pushed(second, second_frame, "b", opposite, states[1])
+        twist = ca.vertcat(two.twist[:3] + ca.cross(two.twist[3:], arm), two.twist[3:])
+        relative = twist - one.twist
+        works = [_joint_work(one, states[0], first.n), _joint_work(two, states[1], second.n)]
+        parts = [one.rate, two.rate, relative, wrench, one.reaction[6:], two.reaction[6:], *works]
+        parts.append(-ca.dot(wrench, relative))
+        inputs = {"a": states[0], "b": states[1], "slip": slip, "gap": gap, "stiffness": stiffness}
+        inputs |= {name: value for name, value in (one.inputs | two.inputs).items()}
+        program = Program("contact", inputs, {"rate": ca.densify(ca.vertcat(*parts))})
+        self.kernel = Kernel(program)
+        self.states = sum(sizes)
+        # y = both states, slip, impulse, joint reaction impulses, works of the joints and of the contact
+        self.size = self.states + 12 + first.n + second.n + 3
+        pointer = ctypes.c_void_p
+        self._call = ctypes.CFUNCTYPE(None, pointer, pointer)(self.kernel.address(1))
+        self._out = np.empty(self.kernel.n_out)
+
+    def rate(self, inputs: Array, y: Array) -> Array:
+        """dy/dt; ``inputs`` is the kernel's flat input, whose states and slip are overwritten."""
+        inputs[: self.states + 6] = y[: self.states + 6]
+        self._call(inputs.ctypes.data, self._out.ctypes.data)
+        return self._out.copy()
+
+
+def _joint_work(body: Pushed, state: Any, n: int) -> Any:
+    """Power of the joints' reactions."""
+    return ca.dot(body.reaction[6:], state[13 + n :]) if n else ca.SX(0)
+
+
+@lru_cache(maxsize=16)
+def _pair(first: Robot, first_frame: str, second: Robot, second_frame: str) -> _Pair:
+    return _Pair(first, first_frame, second, second_frame)
+
+
+def simulate_contact(
+    first: System,
+    second: System,
+    *,
+    frequency: float | None = None,
+    stiffness: float | None = None,
+    kind: Kind = "normal",
+    normal: npt.ArrayLike | None = None,
+    restitution: float = 0.0,
+) -> ContactRun:
+    """A contact of finite stiffness between two systems whose contact frames have just met (no batches).
+
+    Args:
+        frequency: omega, rad/s; the contact lasts about a half period, pi / omega (1 + e) / 2.
+        stiffness: instead of it, N/m, for kind ``normal``.
+        kind, normal, restitution: as for :func:`~spacearm.impact.collide`.
+    """
+    jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
+    mass = effective_mass(first, second, kind=kind, normal=normal)
+    omega = _frequency(frequency, stiffness, kind, mass)
+    rows = selection(kind, normal)
+    if jump.impulse.ndim != 1:
+        raise InputError("is one run in time, not a batch", place="contact", hint="give single states")
+    matrix = omega**2 * rows.T @ mass @ rows
+    return _Run(first, second, matrix, omega, float(restitution)).run()
+
+
+def _frequency(frequency: float | None, stiffness: float | None, kind: str, mass: Array) -> float:
+    if (frequency is None) == (stiffness is None):
+        raise InputError("give either a frequency or a stiffness", place="contact")
+    value = float(frequency if stiffness is None else stiffness)  # type: ignore[arg-type]
+    if not (np.isfinite(value) and value > 0.0):
+        raise InputError(f"is {value:g}", place="contact stiffness or frequency", hint="expected more than zero")
+    if stiffness is None:
+        return value
+    if kind != "normal":
+        raise InputError("is one number for several directions", place="stiffness", hint="give a frequency")
+    return float(np.sqrt(value / mass[0, 0]))
+
+
+class _Run:
+    """One contact: two stretches of integration."""
+
+    def __init__(self, first: System, second: System, stiffness: Array, omega: float, restitution: float) -> None:
+        self.first, self.second = first, second
+        self.pair = _pair(first.robot, first.frame, second.robot, second.frame)
+        self.stiffness, self.omega, self.e = stiffness, omega, restitution
+        self.inputs = np.zeros(self.pair.kernel.n_in)
+        places = self.pair.kernel.inputs
+        for prefix, system in (("a", first), ("b", second)):
+            robot = system.robot
+            values = {
+                "locked": system.modes.locked,
+                "resistance": system.modes.resistance,
+                "inertia": robot.inertia_parameters.ravel(),
+                "rotor": rotor_inertias(robot),
+            }
+            for name, value in values.items():
+                if f"{prefix}_{name}" in places:
+                    self.inputs[places[f"{prefix}_{name}"]] = value
+        self._gap, self._stiffness = places["gap"], places["stiffness"]
+
+    def run(self) -> ContactRun:
+        y = np.zeros(self.pair.size)
+        y[: self.pair.states] = np.concatenate([_state(self.first), _state(self.second)])
+        slip = slice(self.pair.states, self.pair.states + 6)
+        stretches = [self._stretch(y, self.stiffness, np.zeros(6), falling=True)]
+        peak = stretches[0][1][-1]
+        if self.e > 0.0:
+            gap = (1.0 - self.e**2) * peak[slip]
+            stretches.append(self._stretch(peak, self.stiffness / self.e**2, gap, falling=False))
+        return self._report(y, stretches)
+
+    def _stretch(self, y: Array, stiffness: Array, gap: Array, *, falling: bool) -> tuple[Array, Array, Array, Array]:
+        """Until the contact's power changes sign: instants, states, wrenches, relative twists."""
+        from scipy.integrate import solve_ivp
+
+        states, omega = self.pair.states, self.omega / (self.e if not falling else 1.0)
+        self.inputs[self._gap] = gap
+        self.inputs[self._stiffness] = stiffness.ravel()
+
+        def rate(_: float, at: Array) -> Array:
+            return self.pair.rate(self.inputs, at) / omega
+
+        def power(t: float, at: Array) -> float:
+            if t == 0.0:
+                return 1.0 if falling else -1.0
+            deflection = at[states : states + 6] - gap
+            return float((stiffness @ deflection) @ self.pair.rate(self.inputs, at)[states : states + 6])
+
+        power.terminal, power.direction = True, -1.0 if falling else 1.0  # type: ignore[attr-defined]
+        scale = np.abs(y) + 1e-3 * np.abs(y[:states]).max()
+        done = solve_ivp(
+            rate, (0.0, 2.0 * np.pi), y, method="DOP853", rtol=RTOL, atol=ATOL * np.maximum(scale, 1e-9), events=power,
+            first_step=1e-3, max_step=0.1,
+        )  # fmt: skip
+        if done.status != 1:
+            raise SimulationError(
+                "the contact does not come to an end",
+                place="contact",
+                hint="it is so soft that the systems turn meanwhile: raise the frequency",
+            )
+        path = done.y.T
+        wrench = (path[:, states : states + 6] - gap) @ stiffness.T
+        relative = np.array([self.pair.rate(self.inputs, row)[states : states + 6] for row in path])
+        return done.t / omega, path, wrench, relative
+
+    def _report(self, start: Array, stretches: list[tuple[Array, Array, Array, Array]]) -> ContactRun:
+        first, second, states = self.first, self.second, self.pair.states
+        offsets = np.cumsum([0.0, *(stretch[0][-1] for stretch in stretches)])
+        time = np.concatenate([stretch[0] + offset for stretch, offset in zip(stretches, offsets, strict=False)])
+        end = stretches[-1][1][-1]
+        impulse, reactions = end[states + 6 : states + 12], end[states + 12 : -3]
+        energies = [self._kinetic(row) for row in (start, end)]
+        balance = energies[1] - energies[0] - float(end[-3:].sum())
+        momenta = [self._momentum(row) for row in (start, end)]
+        scale = np.abs(momenta).max() + float(np.abs(impulse).max())
+        return ContactRun(
+            time,
+            np.concatenate([stretch[2] for stretch in stretches]),
+            np.concatenate([stretch[3] for stretch in stretches]),
+            float(time[-1]),
+            impulse,
+            end[7 + first.robot.n : 13 + 2 * first.robot.n],
+            end[states - 6 - second.robot.n : states],
+            reactions[: first.robot.n],
+            reactions[first.robot.n :],
+            float(end[-1]),
+            abs(balance) / max(energies),
+            float(np.abs(momenta[1] - momenta[0]).max() / scale),
+        )
+
+    def _parts(self, y: Array) -> list[tuple[System, Array, Array, Array]]:
+        size = 13 + 2 * self.first.robot.n
+        found = []
+        for system, state in ((self.first, y[:size]), (self.second, y[size : self.pair.states])):
+            n = system.robot.n
+            base = np.concatenate([state[:3], state[3:7] / np.linalg.norm(state[3:7])])
+            found.append((system, base, state[7 : 7 + n], state[7 + n :]))
+        return found
+
+    def _kinetic(self, y: Array) -> float:
+        return float(sum(s.point.mechanics.kinetic_energy(q, v) for s, _, q, v in self._parts(y)))
+
+    def _momentum(self, y: Array) -> Array:
+        about = self.first.contact_point
+        return np.sum([s.point.mechanics.momentum(q, v, base=b, about=about) for s, b, q, v in self._parts(y)], axis=0)
+
+
+def _state(system: System) -> Array:
+    return np.concatenate([np.asarray(system.base), np.asarray(system.joints), np.asarray(system.velocity)])
+
+
+def contact_convergence(
+    first: System,
+    second: System,
+    frequencies: Sequence[float] | None = None,
+    *,
+    stiffnesses: Sequence[float] | None = None,
+    kind: Kind = "normal",
+    normal: npt.ArrayLike | None = None,
+    restitution: float = 0.0,
+) -> Convergence:
+    """Contacts of growing frequency (rad/s) or, for kind ``normal``, stiffness (N/m), and how near they come to the jump."""
+    jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
+    mass = effective_mass(first, second, kind=kind, normal=normal)
+    if (frequencies is None) == (stiffnesses is None):
+        raise InputError("give either frequencies or stiffnesses", place="contact")
+    if frequencies is None:
+        frequencies = [_frequency(None, k, kind, mass) for k in stiffnesses or ()]
+    omega = np.asarray(frequencies, dtype=np.float64)
+    runs = tuple(
+        simulate_contact(first, second, frequency=float(w), kind=kind, normal=normal, restitution=restitution)
+        for w in omega
+    )
+    after = np.concatenate([jump.first.after, jump.second.after])
+    largest = max(np.abs(jump.first.change).max(), np.abs(jump.second.change).max())
+    error = np.array([np.abs(np.concatenate([run.first, run.second]) - after).max() for run in runs]) / largest
+    missed = np.array([np.abs(run.impulse - jump.impulse).max() for run in runs]) / np.abs(jump.impulse).max()
+    order = float(-np.polyfit(np.log(omega), np.log(np.maximum(error, 1e-300)), 1)[0]) if len(omega) > 1 else np.nan
+    stiff = omega**2 * np.abs(np.linalg.eigvals(mass[:3, :3])).max()
+    return Convergence(omega, stiff, error, missed, order, jump, runs)

@@ -1,0 +1,292 @@
+"""Postures that take a hit best: least or greatest virtual mass, or least motion of the base.
+
+The quantity and its exact gradient are one compiled kernel. Postures spread over the joint ranges are screened in one
+batch; from the best, and some others, bounded quasi-Newton searches (L-BFGS-B) run to local optima; the best one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Kernel, Mechanics
+from spacearm.errors import InputError
+from spacearm.impact.joints import JointModes, Locked, Resistance, unit
+from spacearm.impact.programs import Symbols, struck
+from spacearm.mechanics import Program
+from spacearm.mechanics.kinematics import base_pose, frame_pose
+from spacearm.mechanics.spatial import SX
+from spacearm.mechanics.tree import Tree
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+Quantity = Literal["projected", "absolute", "base_rotation"]
+QUANTITIES = {"projected": "kg", "absolute": "kg", "base_rotation": "rad/s"}
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A hit on the frame: a body of ``mass`` comes along ``direction`` with ``speed`` and rebounds with ``restitution``.
+
+    Args:
+        direction: of the force on the robot, 3 numbers of any length.
+        axes: ``world``, or ``frame``: the direction turns with the struck frame, as when the hand faces its target.
+        speed: relative to the frame, m/s.
+        mass: of the striking body along the direction (its own virtual mass), kg; infinite for a wall.
+        restitution: 0 to 1.
+    """
+
+    direction: tuple[float, float, float]
+    axes: Literal["world", "frame"] = "world"
+    speed: float = 1.0
+    mass: float = 1.0
+    restitution: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "direction", tuple(float(x) for x in unit(self.direction)))
+        if self.axes not in ("world", "frame"):
+            raise InputError(f"is {self.axes!r}", place="axes of the hit", hint="expected 'world' or 'frame'")
+        if not 0.0 <= self.restitution <= 1.0:
+            raise InputError(
+                f"is {self.restitution:g}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)"
+            )
+        if not self.mass > 0.0:
+            raise InputError(f"is {self.mass:g}", place="mass of the hit", hint="expected more than zero")
+        if not (np.isfinite(self.speed) and self.speed > 0.0):
+            raise InputError(
+                f"is {self.speed:g}", place="speed of the hit", hint="expected more than zero: no collision"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best posture found.
+
+    Attributes:
+        joints: positions (n), rad or m.
+        value: the quantity there, in ``unit``.
+        unit: kg or rad/s.
+        gradient: of the quantity over the varied joints; zero inside the limits, outward at a limit.
+        at_limit: for each joint, whether it stands at a limit of its range.
+        starts: values that each search started from, in the order of ``found``.
+        found: values where each search ended, best first.
+        screened: least and greatest value of all screened postures.
+        evaluations: of value and gradient.
+    """
+
+    joints: Array
+    value: float
+    unit: str
+    gradient: Array
+    at_limit: npt.NDArray[np.bool_]
+    starts: Array
+    found: Array
+    screened: tuple[float, float]
+    evaluations: int
+
+
+class PostureObjective:
+    """A quantity of a hit over the joint positions, with its gradient, compiled. Batched over postures (..., n)."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        frame: str,
+        hit: Hit,
+        quantity: Quantity = "projected",
+        *,
+        quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
+        locked: Locked = "none",
+        resistance: Resistance = 0.0,
+    ) -> None:
+        if quantity not in QUANTITIES:
+            raise InputError(f"is {quantity!r}", place="quantity", hint=f"expected one of {', '.join(QUANTITIES)}")
+        if robot.n == 0:
+            raise InputError(f"robot {robot.name!r} has no joints", place="posture")
+        robot.frame(frame)
+        self.robot, self.frame, self.hit, self.quantity = robot, frame, hit, quantity
+        self._modes = JointModes.of(robot, locked, resistance)
+        self._base = np.concatenate([np.zeros(3), np.asarray(quaternion, dtype=np.float64)])
+        self._mechanics = Mechanics(robot)
+        program = _program(robot, frame, hit, quantity)
+        slope = program.jacobian("merit", "joints").outputs["d_merit_d_joints"]
+        self._value = Kernel(program)
+        both = {"merit": program.outputs["merit"], "gradient": slope.T}
+        self._gradient = Kernel(Program(f"{program.name}_gradient", program.inputs, both))
+
+    @property
+    def unit(self) -> str:
+        return QUANTITIES[self.quantity]
+
+    @property
+    def squared(self) -> bool:
+        """Whether the merit is the quantity's square: a length has no gradient where it is zero, its square has."""
+        return self.quantity == "base_rotation"
+
+    def value(self, joints: npt.ArrayLike) -> Array:
+        """The quantity (...) at postures (..., n)."""
+        merit = self._evaluate(self._value, joints)["merit"][..., 0]
+        return np.sqrt(merit) if self.squared else merit
+
+    def value_and_gradient(self, joints: npt.ArrayLike) -> tuple[Array, Array]:
+        """The quantity (...) and its gradient (..., n); where a squared quantity is zero, a gradient of zero."""
+        merit, slope = self.merit_and_gradient(joints)
+        if not self.squared:
+            return merit, slope
+        value = np.sqrt(merit)
+        return value, np.divide(slope, 2.0 * value[..., None], out=np.zeros_like(slope), where=value[..., None] > 0.0)
+
+    def merit_and_gradient(self, joints: npt.ArrayLike) -> tuple[Array, Array]:
+        """What searches work on: the quantity or its square (...), and the gradient (..., n)."""
+        found = self._evaluate(self._gradient, joints)
+        return found["merit"][..., 0], found["gradient"]
+
+    def _evaluate(self, kernel: Kernel, joints: npt.ArrayLike) -> dict[str, Array]:
+        modes = self._modes
+        return self._mechanics.evaluate(
+            kernel, self._base, joints=joints, locked=modes.locked, resistance=modes.resistance
+        )
+
+
+def _program(robot: Robot, frame: str, hit: Hit, quantity: str) -> Program:
+    tree = Tree(robot)
+    x = Symbols(tree)
+    n: SX = ca.SX(ca.DM(list(hit.direction)))
+    if hit.axes == "frame":
+        base = base_pose(ca.SX.zeros(3), x.quaternion)
+        n = frame_pose(tree, tree.placements(x.joints), base, robot.frame(frame)).rotation @ n
+    blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
+    response = blocks.response(ca.vertcat(n, ca.SX.zeros(3)), x.locked, x.resistance)
+    acceleration = response.twist[:3]
+    if quantity == "projected":
+        merit = 1 / ca.dot(n, acceleration)
+    elif quantity == "absolute":
+        merit = 1 / ca.sqrt(ca.sumsqr(acceleration))
+    else:
+        # Along a normal: p = (1 + e) v / (n.G n + 1 / m), as in collision.py.
+        impulse = (1 + hit.restitution) * hit.speed / (ca.dot(n, acceleration) + 1 / hit.mass)
+        merit = ca.sumsqr(response.base[3:] * impulse)
+    return Program(f"impact_{quantity}", x.named(), {"merit": ca.densify(merit)})
+
+
+def posture_bounds(robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None) -> tuple[Array, Array]:
+    """Joint ranges (n), (n): the limits; a full turn where a revolute joint has none; ``bounds`` narrows or replaces."""
+    lower, upper = robot.lower_limits.copy(), robot.upper_limits.copy()
+    for i, joint in enumerate(robot.joints):
+        if joint.kind == "revolute":
+            lower[i] = max(lower[i], -np.pi) if not np.isfinite(lower[i]) else lower[i]
+            upper[i] = min(upper[i], np.pi) if not np.isfinite(upper[i]) else upper[i]
+    for name, (low, high) in (bounds or {}).items():
+        i = robot.joint_index(name)
+        if not low <= high:
+            raise InputError(f"of joint {name!r} go from {low:g} to {high:g}", place="bounds")
+        if low < robot.lower_limits[i] or high > robot.upper_limits[i]:
+            raise InputError(f"of joint {name!r} go beyond its limits", place="bounds")
+        lower[i], upper[i] = low, high
+    for i, joint in enumerate(robot.joints):
+        if not (np.isfinite(lower[i]) and np.isfinite(upper[i])):
+            raise InputError(f"slide {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
+    return lower, upper
+
+
+def optimise_posture(
+    robot: Robot,
+    frame: str,
+    hit: Hit,
+    *,
+    quantity: Quantity = "projected",
+    maximise: bool = False,
+    start: npt.ArrayLike | str | None = None,
+    vary: Sequence[str] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
+    locked: Locked = "none",
+    resistance: Resistance = 0.0,
+    restarts: int = 16,
+    samples: int = 4096,
+    seed: int = 0,
+) -> Optimum:
+    """The posture within the joint limits that minimises (or maximises) a quantity of a hit.
+
+    Args:
+        quantity: ``projected`` or ``absolute`` virtual mass along the hit, or ``base_rotation``: the size of the jump
+            of the base's angular velocity.
+        start: positions of the joints that are not varied (and one more start of a search).
+        vary: names of the joints that may move; all when not given.
+        bounds: ranges of joints, rad or m, in place of their limits.
+        quaternion: attitude of the base.
+        locked, resistance: what the joints do during the hit.
+        restarts: number of searches.
+        samples: postures screened beforehand.
+        seed: of the screened postures; the same seed gives the same result.
+    """
+    from scipy.optimize import minimize
+    from scipy.stats import qmc
+
+    if restarts < 1 or samples < restarts:
+        raise InputError(
+            f"{restarts} restarts of {samples} samples", place="search", hint="expected 1 <= restarts <= samples"
+        )
+    objective = PostureObjective(
+        robot, frame, hit, quantity, quaternion=quaternion, locked=locked, resistance=resistance
+    )
+    lower, upper = posture_bounds(robot, bounds)
+    given = (
+        robot.posture(start or "zero") if start is None or isinstance(start, str) else np.asarray(start, dtype=float)
+    )
+    if given.shape != (robot.n,):
+        raise InputError(f"has shape {given.shape}", place="start", hint=f"expected {robot.n} numbers")
+    free = np.array(range(robot.n) if vary is None else [robot.joint_index(name) for name in vary], dtype=int)
+    if free.size == 0:
+        raise InputError("no joint may move", place="vary")
+    sign = -1.0 if maximise else 1.0
+
+    def full(part: Array) -> Array:
+        joints = np.array(np.broadcast_to(given, (*part.shape[:-1], robot.n)))
+        joints[..., free] = part
+        return joints
+
+    low, high = lower[free], upper[free]
+    spread = qmc.Sobol(free.size, seed=np.random.default_rng(seed)).random_base2(int(np.ceil(np.log2(samples))))
+    places = np.concatenate([low + (high - low) * spread, np.clip(given[free], low, high)[None]])
+    values = objective.value(full(places))
+    order = np.argsort(sign * values, kind="stable")
+    # Most from the best, some from all over: the deepest valley need not be the one that a sample fell deepest into.
+    best = max(1, (2 * restarts) // 3)
+    chosen = [*order[:best], *order[best :: max(1, len(order) // max(1, restarts - best))][: restarts - best]]
+    scale = max(float(np.abs(values).max()), 1e-300) ** (2 if objective.squared else 1)
+    evaluations = 0
+
+    def aim(part: Array) -> tuple[float, Array]:
+        nonlocal evaluations
+        evaluations += 1
+        merit, gradient = objective.merit_and_gradient(full(part))
+        return sign * float(merit) / scale, sign * gradient[free] / scale
+
+    ends = []
+    for index in chosen:
+        done = minimize(
+            aim, places[index], jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
+            options={"maxiter": 500, "ftol": 1e-15, "gtol": 1e-10},
+        )  # fmt: skip
+        ends.append((float(objective.value(full(done.x))), values[index], done.x))
+    ends.sort(key=lambda end: sign * end[0])
+    winner = full(np.clip(ends[0][2], low, high))
+    value, gradient = objective.value_and_gradient(winner)
+    at_limit = (winner <= lower + 1e-9) | (winner >= upper - 1e-9)
+    return Optimum(
+        winner,
+        float(value),
+        objective.unit,
+        gradient[free],
+        at_limit,
+        np.array([end[1] for end in ends]),
+        np.array([end[0] for end in ends]),
+        (float(values.min()), float(values.max())),
+        evaluations,
+    )

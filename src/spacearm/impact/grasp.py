@@ -1,0 +1,120 @@
+"""How fast to grasp: joint rates before a grasp so that it leaves the base still.
+
+A grasp is linear in the velocities before it, so what the base does afterwards is an affine function of the joint
+rates; the rates nearest to the planned ones that make it vanish follow from one least-squares solve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.impact.collision import Collision, Kind, collide
+from spacearm.impact.systems import System
+from spacearm.model.parts import Array
+
+Still = Literal["angular", "linear", "all"]
+ROWS = {"linear": slice(0, 3), "angular": slice(3, 6), "all": slice(0, 6)}
+#: Singular values below this, relative to the largest, count as zero.
+RANK = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class GraspVelocity:
+    """Rates before a grasp that leave the base still, as far as that is possible.
+
+    Attributes:
+        rates: joint rates before the grasp (n), rad/s or m/s.
+        velocity: generalised velocity before it (6 + n), base part in base axes.
+        approach: twist of the hand relative to the target before the grasp (6), world axes: what is left to close with.
+        base: the base's velocity after the grasp, or its jump (``measure``), of the components asked for, base axes.
+        residual: its largest entry.
+        solvable: whether it vanishes, to rounding.
+        rank: how many independent conditions the rates can serve.
+        freedom: orthonormal directions (n, k) in which the rates may change without moving the base after the grasp.
+        collision: the grasp with these rates.
+    """
+
+    rates: Array
+    velocity: Array
+    approach: Array
+    base: Array
+    residual: float
+    solvable: bool
+    rank: int
+    freedom: Array
+    collision: Collision
+
+
+def grasp_velocity(
+    first: System,
+    second: System,
+    *,
+    still: Still = "angular",
+    measure: Literal["after", "jump"] = "after",
+    floating: bool = True,
+    kind: Kind = "grasp",
+) -> GraspVelocity:
+    """Joint rates of ``first`` with which its plastic grasp of ``second`` leaves its base still.
+
+    Args:
+        first: the grasping robot; its own rates are the planned ones, which the solution stays nearest to.
+        second: the target, at the contact (:meth:`System.meeting`).
+        still: which of the base's velocities: angular, linear or all six.
+        measure: ``after``: they are zero after the grasp; ``jump``: the grasp does not change them.
+        floating: the base moves by reaction before the grasp, so that the robot's momentum is that of ``first`` whatever
+            the rates (no external force). If false, the base's velocity before the grasp is kept as given.
+        kind: ``grasp`` or ``point``.
+    """
+    robot = first.robot
+    if still not in ROWS:
+        raise InputError(f"is {still!r}", place="still", hint="expected angular, linear or all")
+    if measure not in ("after", "jump"):
+        raise InputError(f"is {measure!r}", place="measure", hint="expected after or jump")
+    if kind == "normal":
+        raise InputError("is 'normal'", place="kind", hint="expected grasp or point: a grasp has no normal")
+    if robot.n == 0:
+        raise InputError(f"{robot.name!r} has no joints to choose rates for", place="grasp velocity")
+    planned = np.asarray(first.velocity)
+    if planned.ndim != 1 or first.contact_point.ndim != 1 or second.contact_point.ndim != 1:
+        raise InputError("is for one state, not a batch", place="grasp velocity")
+    probes = np.concatenate([np.zeros((1, robot.n)), np.eye(robot.n)])
+    base_of = _reaction(first, floating)
+
+    def with_rates(rates: Array) -> Array:
+        return np.concatenate([base_of(rates), rates], axis=-1)
+
+    def disturbed(velocity: npt.ArrayLike) -> tuple[Array, Collision]:
+        hit = collide(first.with_velocity(velocity), second, kind=kind, restitution=0.0)
+        moved = hit.first.after if measure == "after" else hit.first.change
+        return moved[..., ROWS[still]], hit
+
+    table, _ = disturbed(with_rates(probes))
+    offset, matrix = table[0], (table[1:] - table[0]).T
+    scale = float(np.abs(matrix).max()) or 1.0
+    _, values, right = np.linalg.svd(matrix)
+    rank = int(np.sum(values > RANK * scale))
+    wish = planned[6:]
+    rates = wish - np.linalg.pinv(matrix, rcond=RANK) @ (matrix @ wish + offset)
+    velocity = with_rates(rates)
+    base, hit = disturbed(velocity)
+    size = float(np.abs(base).max())
+    reference = float(np.abs(offset).max() + scale * np.abs(rates).max())
+    approach = hit.first.twist_before - hit.second.twist_before
+    solvable = size <= 1e-9 * max(reference, 1e-300)
+    return GraspVelocity(rates, velocity, approach, base, size, solvable, rank, right[rank:].T, hit)
+
+
+def _reaction(first: System, floating: bool) -> Callable[[Array], Array]:
+    """The base's velocity before the grasp as a function of the joint rates (..., n)."""
+    planned = np.asarray(first.velocity)
+    if not floating:
+        return lambda rates: np.broadcast_to(planned[:6], (*rates.shape[:-1], 6))
+    base, coupling, _ = first.point.mechanics.mass_blocks(np.asarray(first.joints))
+    momentum = base @ planned[:6] + coupling @ planned[6:]
+    return lambda rates: np.linalg.solve(base, (momentum - rates @ coupling.T)[..., None])[..., 0]

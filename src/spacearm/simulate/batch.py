@@ -82,7 +82,7 @@ def simulate_batch(
     count = len(states)
     prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
     course = Course(model, prepared, Adaptive() if method is None else method, max_steps, max_events)
-    common, each = split_overrides(model, overrides, count)
+    common, each = split_overrides(robot, overrides, count)
     shared = model.parameters(common)
     times = np.asarray(sample, dtype=np.float64)
     if times.ndim != 1 or np.any(np.diff(times) < 0) or not np.all(np.isfinite(times)):

@@ -30,6 +30,43 @@ MEETS = 1e-9
 PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling", "static_friction", "coulomb_friction")
 
 
+def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
+    """The numbers of a robot that its kernel and the loops take as inputs, with some replaced; see ``PARAMETERS``."""
+    n = robot.n
+    springs = [joint.spring for joint in robot.joints]
+    frictions = [joint.friction for joint in robot.joints]
+    values: dict[str, Array] = {
+        "inertia": robot.inertia_parameters.ravel(),
+        "rotor": rotor_inertias(robot),
+        "stiffness": np.array([0.0 if s is None else s.stiffness for s in springs]),
+        "rest": np.array([0.0 if s is None else s.rest for s in springs]),
+        "damping": np.array([0.0] * 6 + [joint.damping for joint in robot.joints]),
+        "coupling": np.array(
+            [[c.stiffness, c.damping, c.ratio, c.rest] for c in robot.couplings], dtype=np.float64
+        ).ravel(),
+        "static_friction": np.array([0.0] * 6 + [0.0 if f is None else f.static for f in frictions]),
+        "coulomb_friction": np.array([0.0] * 6 + [0.0 if f is None else f.coulomb for f in frictions]),
+    }
+    for name, value in (overrides or {}).items():
+        if name not in values:
+            raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
+        array = np.asarray(value, dtype=np.float64).ravel()
+        if array.size == n and name.endswith(("friction", "damping")):
+            array = np.concatenate([np.zeros(6), array])
+        if array.size != values[name].size:
+            raise InputError(
+                f"{name!r} has {array.size} numbers", place="overrides", hint=f"expected {values[name].size}"
+            )
+        values[name] = array
+    if np.any(values["static_friction"] < values["coulomb_friction"]) or np.any(values["coulomb_friction"] < 0):
+        raise InputError(
+            "static friction is below Coulomb friction, or one is negative",
+            place="overrides",
+            hint="static >= coulomb",
+        )
+    return values
+
+
 @dataclass(frozen=True, eq=False)
 class Motion:
     """A robot's compiled right-hand side under a set of loads."""
@@ -62,39 +99,7 @@ class Motion:
 
     def parameters(self, overrides: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
         """The robot's own numbers, with some replaced."""
-        robot, n = self.robot, self.robot.n
-        springs = [joint.spring for joint in robot.joints]
-        frictions = [joint.friction for joint in robot.joints]
-        values: dict[str, Array] = {
-            "inertia": robot.inertia_parameters.ravel(),
-            "rotor": rotor_inertias(robot),
-            "stiffness": np.array([0.0 if s is None else s.stiffness for s in springs]),
-            "rest": np.array([0.0 if s is None else s.rest for s in springs]),
-            "damping": np.array([0.0] * 6 + [joint.damping for joint in robot.joints]),
-            "coupling": np.array(
-                [[c.stiffness, c.damping, c.ratio, c.rest] for c in robot.couplings], dtype=np.float64
-            ).ravel(),
-            "static_friction": np.array([0.0] * 6 + [0.0 if f is None else f.static for f in frictions]),
-            "coulomb_friction": np.array([0.0] * 6 + [0.0 if f is None else f.coulomb for f in frictions]),
-        }
-        for name, value in (overrides or {}).items():
-            if name not in values:
-                raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
-            array = np.asarray(value, dtype=np.float64).ravel()
-            if array.size == n and name.endswith(("friction", "damping")):
-                array = np.concatenate([np.zeros(6), array])
-            if array.size != values[name].size:
-                raise InputError(
-                    f"{name!r} has {array.size} numbers", place="overrides", hint=f"expected {values[name].size}"
-                )
-            values[name] = array
-        if np.any(values["static_friction"] < values["coulomb_friction"]) or np.any(values["coulomb_friction"] < 0):
-            raise InputError(
-                "static friction is below Coulomb friction, or one is negative",
-                place="overrides",
-                hint="static >= coulomb",
-            )
-        return values
+        return robot_parameters(self.robot, overrides)
 
     def input(self, parameters: Mapping[str, Array]) -> Array:
         """The kernel's flat input with these parameters; everything else zero."""

@@ -1,0 +1,148 @@
+"""How near the bodies of a flying arm come to what they must not touch.
+
+A robot has no shapes, so each body is its skeleton: straight lines from its frame's origin to its mass centre, to the
+joints that it carries and to its frames, with a radius around them (capsules). Keep-out regions are fixed to the
+satellite. Signed distances: negative is inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.parts import Array, finite, frozen_array, unit_vector
+from spacearm.simulate.bodies import move
+from spacearm.simulate.state import rotation_of
+
+#: Golden-section steps: 0.618**45 of a line's length, below a nanometre per metre.
+_STEPS = 45
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Everything below a plane is kept out; ``point`` and ``normal`` (pointing to the free side), satellite frame."""
+
+    point: Array = field(default_factory=lambda: np.zeros(3))
+    normal: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    name: str = "plane"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "point", frozen_array(self.point, (3,), "point of the keep-out plane"))
+        object.__setattr__(self, "normal", unit_vector(self.normal, "normal of the keep-out plane"))
+
+    def distance(self, points: Array) -> Array:
+        """Signed distance (...) of points (..., 3), satellite frame, m."""
+        distance: Array = (points - self.point) @ self.normal
+        return distance
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The inside of a box is kept out: two opposite corners in the satellite frame, m, edges along its axes."""
+
+    low: Array
+    high: Array
+    name: str = "box"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", frozen_array(self.low, (3,), "low corner of the keep-out box"))
+        object.__setattr__(self, "high", frozen_array(self.high, (3,), "high corner of the keep-out box"))
+        if np.any(self.high <= self.low):
+            raise InputError(
+                f"low corner {self.low.tolist()}, high corner {self.high.tolist()}",
+                place=f"keep-out box {self.name!r}",
+                hint="expected each entry of the high corner above the low one's",
+            )
+
+    def distance(self, points: Array) -> Array:
+        """Signed distance (...) of points (..., 3), satellite frame, m."""
+        beyond = np.abs(points - 0.5 * (self.low + self.high)) - 0.5 * (self.high - self.low)
+        outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)
+        distance: Array = outside + np.minimum(beyond.max(axis=-1), 0.0)
+        return distance
+
+
+KeepOut = Plane | Box
+
+
+@dataclass(frozen=True, eq=False)
+class Skeleton:
+    """Lines of a robot's bodies: the body, its own radius, the far end in the body's frame (the near end is zero)."""
+
+    body: tuple[int, ...]
+    end: Array  # (lines, 3) m
+    radius: Array  # (lines,) m
+
+
+def skeleton(robot: Robot, radii: Mapping[str, float] | float = 0.0) -> Skeleton:
+    """The lines of every body; ``radii`` is one number or body name to number, m."""
+    if isinstance(radii, Mapping):
+        for name in radii:
+            robot.body_index(name)
+        size = {body: finite(radii.get(body, 0.0), f"radius of {body!r}", least=0.0) for body in robot.body_names}
+    else:
+        size = dict.fromkeys(robot.body_names, finite(radii, "radius", least=0.0))
+    owner, ends, radius = [], [], []
+    for index, body in enumerate(robot.bodies):
+        points = [joint.placement.translation for joint in robot.children(body.name)]
+        points += [frame.placement.translation for frame in robot.frames if frame.body == body.name]
+        if body.inertia.mass > 0.0:
+            points.append(body.inertia.com)
+        kept = [point for point in points if np.linalg.norm(point) > 0.0] or [np.zeros(3)]
+        owner += [index] * len(kept)
+        ends += kept
+        radius += [size[body.name]] * len(kept)
+    return Skeleton(tuple(owner), np.array(ends), np.array(radius))
+
+
+def clearance(
+    robot: Robot,
+    states: Array,
+    regions: Sequence[KeepOut],
+    bones: Skeleton | None = None,
+    satellite: Array | None = None,
+) -> Array:
+    """Least signed distance (T, bodies), m, of every body from all regions.
+
+    Args:
+        states: flat states of the arm (T, 13 + 2 n).
+        satellite: flat states of the satellite (T, 13 or more), to which the regions are fixed; at the world's origin
+            where left out.
+    """
+    bones = bones or skeleton(robot)
+    bodies = move(robot, states)
+    near = bodies.origin[:, list(bones.body)]
+    far = near + np.einsum("tlij,lj->tli", bodies.rotation[:, list(bones.body)], bones.end)
+    if satellite is not None:
+        turn, place = rotation_of(satellite[:, 3:7]), satellite[:, None, :3]
+        near, far = (np.einsum("tji,tlj->tli", turn, part - place) for part in (near, far))
+    least = np.full((len(states), len(robot.bodies)), np.inf)
+    for region in regions:
+        distance = _of_lines(region, near, far) - bones.radius
+        for line, body in enumerate(bones.body):
+            least[:, body] = np.minimum(least[:, body], distance[:, line])
+    return least
+
+
+def _of_lines(region: KeepOut, near: Array, far: Array) -> Array:
+    """Least signed distance of lines (T, L) between points (T, L, 3)."""
+    ends = np.minimum(region.distance(near), region.distance(far))
+    if isinstance(region, Plane):
+        return ends
+    # The signed distance of a convex region is convex along a line: golden section finds its least value.
+    low, high = np.zeros(near.shape[:-1]), np.ones(near.shape[:-1])
+
+    def at(share: Array) -> Array:
+        return region.distance(near + share[..., None] * (far - near))
+
+    for _ in range(_STEPS):
+        span = _GOLDEN * (high - low)
+        left, right = high - span, low + span
+        lower = at(left) < at(right)
+        high, low = np.where(lower, right, high), np.where(lower, low, left)
+    return np.minimum(ends, at(0.5 * (low + high)))

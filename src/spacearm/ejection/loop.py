@@ -1,0 +1,198 @@
+"""Complete ejections one after the other inside a compiled loop: rail, separation, flight. Knows offsets only."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from spacearm.engine.events import Events
+from spacearm.engine.friction import Contact, begin
+from spacearm.engine.loops import compiled
+from spacearm.engine.plant import Plant, Work
+from spacearm.engine.run import Options, Record, run_phase
+from spacearm.engine.signals import Signals
+from spacearm.model.parts import Array
+
+
+class Stage(NamedTuple):
+    """One of the two phases with its memory."""
+
+    plant: Plant
+    signals: Signals
+    contact: Contact
+    events: Events
+    options: Options
+    atol: Array
+    work: Work
+    record: Record
+    audit: Array
+
+
+class Table(NamedTuple):
+    """Parameters of the samples: one row for each, or one row for all."""
+
+    rail: Array  # the kernel's input from the inertias on, for the mounted arm
+    flight: Array  # the same for the arm alone
+    rail_static: Array  # friction of the contacts of each stage
+    rail_coulomb: Array
+    flight_static: Array
+    flight_coulomb: Array
+
+
+class Found(NamedTuple):
+    """What is kept of each sample."""
+
+    separation: Array  # (B, nx) state of the mounted arm as it leaves
+    end: Array  # (B, nx) state of the arm at the end
+    time: Array  # (B,) s on the rail
+    reason: Any  # (B, 2) int64 of each phase
+    stop: Array  # (B, contacts in flight) last time at which each stopped, s since the release; 0: never moved
+    hit: Any  # (B, n) int8: 1 where a joint reached a limit
+    events: Any  # (B,) int64
+    evaluations: Any  # (B,) int64
+    samples: Array  # (B, S, nx) states of the arm in flight at the sample times, the end state after the end
+
+
+@compiled
+def _load(stage: Stage, row: Array, static: Array, coulomb: Array) -> None:
+    """Parameters of a sample into the kernel's input, and a clean record."""
+    first = stage.plant.record
+    for i in range(row.size):
+        stage.work.inp[first + i] = row[i]
+    for i in range(static.size):
+        stage.contact.static[i] = static[i]
+        stage.contact.coulomb[i] = coulomb[i]
+    for i in range(stage.record.counts.size):
+        stage.record.counts[i] = 0
+    stage.work.count[0] = 0
+
+
+@compiled
+def _separate(rail: Array, n: int, direction: Array, arm: Array) -> None:
+    """State of the mounted arm (n + 1 joints, the rail first) as state of the arm alone: see ``Rig.split``."""
+    w, x, y, z = rail[3], rail[4], rail[5], rail[6]
+    q, at = rail[7], 8 + n
+    speed = rail[at + 6]
+    dx, dy, dz = direction[0] * q, direction[1] * q, direction[2] * q
+    arm[0] = rail[0] + (1 - 2 * (y * y + z * z)) * dx + 2 * (x * y - w * z) * dy + 2 * (x * z + w * y) * dz
+    arm[1] = rail[1] + 2 * (x * y + w * z) * dx + (1 - 2 * (x * x + z * z)) * dy + 2 * (y * z - w * x) * dz
+    arm[2] = rail[2] + 2 * (x * z - w * y) * dx + 2 * (y * z + w * x) * dy + (1 - 2 * (x * x + y * y)) * dz
+    for i in range(4):
+        arm[3 + i] = rail[3 + i]
+    for i in range(n):
+        arm[7 + i] = rail[8 + i]
+        arm[13 + n + i] = rail[at + 7 + i]
+    wx, wy, wz = rail[at + 3], rail[at + 4], rail[at + 5]
+    arm[7 + n] = rail[at] + wy * dz - wz * dy + direction[0] * speed
+    arm[8 + n] = rail[at + 1] + wz * dx - wx * dz + direction[1] * speed
+    arm[9 + n] = rail[at + 2] + wx * dy - wy * dx + direction[2] * speed
+    for i in range(3):
+        arm[10 + n + i] = rail[at + 3 + i]
+
+
+@compiled
+def _read(stage: Stage, first: int, shift: int, offset: float, found: Found, sample: int) -> None:
+    """Stops and limits from the log. The arm's joints start at contact ``first`` and at joint ``shift`` of the stage."""
+    rows = min(stage.record.counts[1], stage.record.log.shape[0])
+    for row in range(rows):
+        kind = int(stage.record.log[row, 1])
+        number = int(stage.record.log[row, 2])
+        if kind == 1:
+            for i in range(first, stage.contact.dof.size):
+                if stage.contact.dof[i] == number:
+                    found.stop[sample, i - first] = offset + stage.record.log[row, 0]
+        elif kind == 4:
+            joint = stage.events.component[number] - 7 - shift
+            if joint >= 0:
+                found.hit[sample, joint] = 1
+    found.events[sample] += stage.record.counts[1]
+    found.evaluations[sample] += stage.work.count[0]
+
+
+@compiled
+def eject_many(
+    rail: Stage,
+    flight: Stage,
+    rail_contacts: int,
+    direction: Array,
+    joints: Array,
+    table: Table,
+    first: int,
+    last: int,
+    found: Found,
+    stop: Any,
+) -> int:
+    """Samples ``first`` to ``last`` of attitudes ``joints`` (B, n); how many were done.
+
+    ``rail_contacts``: 1 where the rail has dry friction, so that the joints' contacts come after it.
+    """
+    n = joints.shape[1]
+    for b in range(first, last):
+        if stop[0] != 0:
+            return b - first
+        one = b if table.rail.shape[0] > 1 else 0
+        _load(
+            rail,
+            table.rail[one],
+            table.rail_static[b if table.rail_static.shape[0] > 1 else 0],
+            table.rail_coulomb[b if table.rail_coulomb.shape[0] > 1 else 0],
+        )
+        y = rail.work.y
+        for i in range(rail.plant.ny):
+            y[i] = 0.0
+        y[3] = 1.0
+        for i in range(n):
+            y[8 + i] = joints[b, i]
+        begin(rail.plant, rail.contact, y)
+        code, time, _, _ = run_phase(
+            rail.plant,
+            rail.signals,
+            rail.contact,
+            rail.events,
+            rail.options,
+            rail.atol,
+            rail.work,
+            rail.record,
+            rail.audit,
+            False,
+            stop,
+        )
+        for i in range(rail.plant.nx):
+            found.separation[b, i] = y[i]
+        found.time[b] = time
+        found.reason[b, 0] = code
+        _read(rail, rail_contacts, 1, 0.0, found, b)
+        if code != 1:
+            found.reason[b, 1] = -1
+            continue
+        one = b if table.flight.shape[0] > 1 else 0
+        _load(
+            flight,
+            table.flight[one],
+            table.flight_static[b if table.flight_static.shape[0] > 1 else 0],
+            table.flight_coulomb[b if table.flight_coulomb.shape[0] > 1 else 0],
+        )
+        _separate(y, n, direction, flight.work.y)
+        begin(flight.plant, flight.contact, flight.work.y)
+        code, _, _, _ = run_phase(
+            flight.plant,
+            flight.signals,
+            flight.contact,
+            flight.events,
+            flight.options,
+            flight.atol,
+            flight.work,
+            flight.record,
+            flight.audit,
+            False,
+            stop,
+        )
+        found.reason[b, 1] = code
+        nx = flight.plant.nx
+        for i in range(nx):
+            found.end[b, i] = flight.work.y[i]
+        for s in range(found.samples.shape[1]):
+            kept = s < flight.record.counts[0]
+            for i in range(nx):
+                found.samples[b, s, i] = flight.record.y[s, i] if kept else flight.work.y[i]
+        _read(flight, 0, 0, time, found, b)
+    return last - first

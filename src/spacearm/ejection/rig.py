@@ -1,0 +1,148 @@
+"""An arm on its separation device as robots: mounted on the rail, and, once it has left, arm and satellite apart.
+
+The rail is a prismatic joint between the satellite and the arm's base, the springs are this joint's spring. The
+satellite's frame is the arm's base frame as it stands before the ejection, so at rail position zero both coincide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.ejection.device import Device
+from spacearm.errors import InputError
+from spacearm.model import Robot, edit
+from spacearm.model.parts import Array, Body, Inertia, Joint, Spring
+from spacearm.model.robot import BASE_DOFS
+from spacearm.simulate.state import State, rotation_of
+
+RAIL, SATELLITE = "rail", "satellite"
+Normal = Literal["x", "y", "z"]
+#: How far outside its limits a joint may stand at the start: rounding of a file in degrees, rad or m.
+LIMIT_SLACK = 1e-9
+
+
+def planar(robot: Robot, frozen: Iterable[str] | Mapping[str, float]) -> Robot:
+    """The planar reduction of the paper (Eqs. 16, 17): joints held, their bodies fused; at zero where only named."""
+    return edit.freeze(robot, frozen)
+
+
+@dataclass(frozen=True, eq=False)
+class Rig:
+    """An arm on a device.
+
+    Args:
+        arm: the robot that is thrown off; its base is the movable base.
+        device: springs, rail and satellite.
+        table: axis of the arm's base frame that is normal to an air table; motion out of the plane is locked, on the
+            rail and after it. Left out: space.
+    """
+
+    arm: Robot
+    device: Device
+    table: Normal | None = None
+
+    def __post_init__(self) -> None:
+        if self.table not in (None, "x", "y", "z"):
+            raise InputError(f"the table's normal is {self.table!r}", place="rig", hint="expected 'x', 'y' or 'z'")
+        if self.table is not None and abs(self.device.direction["xyz".index(self.table)]) > 1e-9:
+            raise InputError(
+                f"the rail leaves the table: its direction {self.device.direction.tolist()} has a part along "
+                f"{self.table}",
+                place="rig",
+                hint="expected a rail in the plane of the table",
+            )
+
+    @cached_property
+    def mounted(self) -> Robot:
+        """Satellite, rail and arm; the rail is joint 0, the arm's joints follow."""
+        device = self.device
+        # The inertia of an infinitely heavy satellite has no effect: all its freedoms are locked.
+        inertia = device.satellite or Inertia(1.0, np.zeros(3), np.eye(3))
+        rail = Joint(
+            RAIL,
+            "prismatic",
+            "",
+            "",
+            axis=device.direction,
+            spring=Spring(device.total_stiffness, device.preload),
+            damping=device.damping,
+            friction=device.friction,
+        )
+        carrier = Robot(SATELLITE, (Body(SATELLITE, inertia),), postures=dict.fromkeys(self.arm.postures, np.zeros(0)))
+        return edit.attach_by_joint(carrier, SATELLITE, self.arm, rail)
+
+    @cached_property
+    def satellite(self) -> Robot:
+        """The satellite alone, after the arm has left."""
+        return edit.detach(self.mounted, RAIL)[0]
+
+    @property
+    def out_of_plane(self) -> tuple[str, ...]:
+        """Freedoms of a base that an air table takes away."""
+        if self.table is None:
+            return ()
+        k = "xyz".index(self.table)
+        return (BASE_DOFS[k], *(BASE_DOFS[3 + i] for i in range(3) if i != k))
+
+    @property
+    def locked_on_rail(self) -> tuple[str, ...]:
+        """Freedoms of the satellite that are locked while the arm is on the rail."""
+        return BASE_DOFS if self.device.heavy else self.out_of_plane
+
+    @property
+    def free_base(self) -> list[int]:
+        """Indices of the arm's base freedoms that are free after separation."""
+        return [i for i, name in enumerate(BASE_DOFS) if name not in self.out_of_plane]
+
+    def attitude(self, joints: npt.ArrayLike | str | None) -> Array:
+        """Joint positions of the arm (rad, m) from numbers or a posture's name; outside limits is an error."""
+        if joints is None or isinstance(joints, str):
+            values = self.arm.posture(joints or "zero")
+        else:
+            values = np.asarray(joints, dtype=np.float64)
+        self.check_attitudes(values)
+        if values.ndim != 1:
+            raise InputError(f"has shape {values.shape}", place="attitude", hint=f"expected {self.arm.n} numbers")
+        return values
+
+    def check_attitudes(self, joints: Array) -> None:
+        """Attitudes (..., n) must be finite and within the joints' limits."""
+        n = self.arm.n
+        if joints.ndim == 0 or joints.shape[-1] != n:
+            raise InputError(f"has shape {joints.shape}", place="attitude", hint=f"expected (..., {n})")
+        if not np.all(np.isfinite(joints)):
+            raise InputError("holds numbers that are not finite", place="attitude")
+        low, high = self.arm.lower_limits - LIMIT_SLACK, self.arm.upper_limits + LIMIT_SLACK
+        outside = (joints < low) | (joints > high)
+        if outside.any():
+            where = tuple(int(i) for i in np.argwhere(outside)[0])
+            joint = self.arm.joints[where[-1]]
+            limits = joint.limits
+            raise InputError(
+                f"joint {joint.name!r} at {joints[where]:.6g} {joint.unit} is outside its limits",
+                place="attitude" + (f" {where[:-1]}" if len(where) > 1 else ""),
+                hint=f"expected {limits.lower:.6g} to {limits.upper:.6g} {joint.unit}",
+            )
+
+    def start(self, joints: npt.ArrayLike | str | None) -> State:
+        """At rest on the rail, springs compressed."""
+        return State.at_rest(self.mounted, np.concatenate([[0.0], self.attitude(joints)]))
+
+    def split(self, states: npt.ArrayLike) -> tuple[Array, Array]:
+        """Flat states (..., 13 + 2 (n + 1)) of the mounted robot as states of the arm and of the satellite alone."""
+        y = np.asarray(states, dtype=np.float64)
+        n = self.arm.n
+        position, quaternion, joints = y[..., :3], y[..., 3:7], y[..., 8 : 8 + n]
+        velocity = y[..., 8 + n :]
+        travel, speed = y[..., 7:8] * self.device.direction, velocity[..., 6:7] * self.device.direction
+        linear = velocity[..., :3] + np.cross(velocity[..., 3:6], travel) + speed
+        place = position + np.einsum("...ij,...j->...i", rotation_of(quaternion), travel)
+        arm = np.concatenate([place, quaternion, joints, linear, velocity[..., 3:6], velocity[..., 7:]], axis=-1)
+        satellite = np.concatenate([position, quaternion, velocity[..., :6]], axis=-1)
+        return arm, satellite

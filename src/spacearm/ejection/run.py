@@ -1,0 +1,361 @@
+"""One ejection in its three phases (the paper's Fig. 4): on the rail, free flight while joints slip, stable flight.
+
+The full non-linear motion with exact stick-slip: joints may stop, start again and break each other loose. Nothing of
+the paper's approximations is used here; they are in :mod:`spacearm.ejection.segmented`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.ejection.clearance import KeepOut, clearance, skeleton
+from spacearm.ejection.rig import RAIL, Rig
+from spacearm.errors import InputError, SimulationError
+from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.result import Check
+from spacearm.simulate import Adaptive, Crossing, Event, Phase, Run, State, simulate
+from spacearm.simulate.bodies import momentum, move
+from spacearm.simulate.state import rotation_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 want more than the default.
+METHOD = Adaptive(rtol=1e-12, atol=1e-14)
+#: The arm must have left the rail within so many quarter periods of the whole arm as one mass.
+PATIENCE = 20.0
+LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A joint reached a limit: when (s), which, and where (rad or m)."""
+
+    time: float
+    joint: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Clearance:
+    """Least signed distance of each body from the keep-out regions over the whole run (m), and when (s)."""
+
+    distance: dict[str, float]
+    time: dict[str, float]
+    start: dict[str, float]  # distance before the ejection
+
+    @property
+    def least(self) -> float:
+        return min(self.distance.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Ejection:
+    """What :func:`eject` found. Vectors are in world axes: the arm's base axes before the ejection."""
+
+    rig: Rig
+    start: Array  # (n,) joint positions before, rad or m
+    rail: Run
+    flight: Run
+    satellite: Run | None  # of a satellite that is not infinitely heavy, after separation
+    clearance: Clearance | None
+
+    @property
+    def time(self) -> float:
+        """Ejection time: from release to the end of the rail, s."""
+        return self.rail.end_time
+
+    @property
+    def separation(self) -> State:
+        """The arm as it leaves the rail."""
+        return State.from_vector(self.rig.split(_end(self.rail).vector)[0])
+
+    @property
+    def velocity(self) -> float:
+        """Ejection velocity: of the arm's base against the satellite along the rail as it leaves, m/s."""
+        return float(_end(self.rail).rates[0])
+
+    @property
+    def variation(self) -> Array:
+        """Joint variations when the springs are spent (n,), rad or m."""
+        return _end(self.rail).joints[1:] - self.start
+
+    @property
+    def final_variation(self) -> Array:
+        """Joint variations at the end of the run (n,), rad or m."""
+        return _end(self.flight).joints - self.start
+
+    @property
+    def angular_velocity(self) -> Array:
+        """Ejection angular velocity (3,), rad/s: of the arm's base at the end of the run, all joints stopped."""
+        return _end(self.flight).base_angular_velocity
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What happened, times counted from the release."""
+        later = (
+            Event(event.time + self.time, event.kind, event.name, event.value, 1)
+            for event in self.flight.events
+            if event.kind != "timeout"
+        )
+        return (*self.rail.events, *later)
+
+    @property
+    def stop_times(self) -> dict[str, float]:
+        """When each joint stopped for good, s; 0 for one that never moved, infinity for one that still moves."""
+        times = dict.fromkeys(self.rig.arm.joint_names, 0.0)
+        for event in self.events:
+            if event.kind == "stick" and event.name in times:
+                times[event.name] = event.time
+        for name, rate in zip(self.rig.arm.joint_names, _end(self.flight).rates, strict=True):
+            if rate != 0.0:
+                times[name] = np.inf
+        return times
+
+    @property
+    def stable_time(self) -> float:
+        """When the last joint stopped and stable flight began, s; infinity when it did not."""
+        return max(self.time, *self.stop_times.values(), 0.0)
+
+    @property
+    def stable(self) -> bool:
+        return bool(np.isfinite(self.stable_time))
+
+    @cached_property
+    def hits(self) -> tuple[Hit, ...]:
+        """Joint limits that were reached."""
+        return tuple(Hit(event.time, event.name, event.value) for event in self.events if event.kind == "limit")
+
+    @property
+    def drift_velocity(self) -> Array:
+        """Velocity of the arm's mass centre after separation (3,), m/s."""
+        arm, states = self.rig.arm, self.flight.states[-1:]
+        sums = momentum(arm, move(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
+        velocity: Array = sums.linear[0] / arm.mass
+        return velocity
+
+    @property
+    def recoil(self) -> tuple[Array, Array]:
+        """Velocity of the satellite's frame (m/s) and angular velocity (rad/s) at separation; zero if it is heavy."""
+        state = State.from_vector(self.rig.split(_end(self.rail).vector)[1])
+        return state.base_velocity, state.base_angular_velocity
+
+    @cached_property
+    def ledger(self) -> dict[str, float]:
+        """Energies, J: what the springs gave and where it is at the end of the run."""
+        rail, flight = self.rail.data, self.flight.data
+        account = {
+            "springs": float(rail["energy_elastic"][0] - rail["energy_elastic"][-1]),
+            "kinetic_at_separation": float(rail["energy_kinetic"][-1]),
+            "friction_on_rail": float(rail["energy_friction"][-1]),
+            "damping_on_rail": float(rail["energy_damping"][-1]),
+            "kinetic": float(flight["energy_kinetic"][-1]),
+            "elastic": float(flight["energy_elastic"][-1] - flight["energy_elastic"][0]),
+            "friction": float(rail["energy_friction"][-1] + flight["energy_friction"][-1]),
+            "damping": float(rail["energy_damping"][-1] + flight["energy_damping"][-1]),
+        }
+        account["damping"] += float(rail["energy_coupling"][-1] + flight["energy_coupling"][-1])
+        account["satellite"] = 0.0 if self.satellite is None else float(self.satellite.data["energy_kinetic"][-1])
+        spent = sum(account[name] for name in ("kinetic", "elastic", "friction", "damping", "satellite"))
+        account["residual"] = account["springs"] - spent
+        return account
+
+    @cached_property
+    def certificate(self) -> dict[str, Check]:
+        """Residuals of the whole run: energy from springs to stable flight, momentum after separation, constraints."""
+        checks = {
+            "ledger": Check(
+                self.ledger["residual"] / max(self.ledger["springs"], 1e-300),
+                LEDGER_TOLERANCE,
+                "",
+                "springs - kinetic - friction - damping over the whole run, relative to the springs",
+            ),
+            "momentum": Check(
+                self._momentum_drift(),
+                MOMENTUM_TOLERANCE,
+                "",
+                "drift of momentum, and of angular momentum about the mass centre, in free flight, relative to the bodies' shares",
+            ),
+        }
+        for name, run in (("rail", self.rail), ("flight", self.flight), ("satellite", self.satellite)):
+            if run is not None and run.certificate is not None:
+                for c in run.certificate.checks:
+                    checks[f"{name}.{c.name}"] = Check(c.value, c.tolerance, "", c.meaning)
+        return checks
+
+    @property
+    def sound(self) -> bool:
+        """Whether every residual is within its tolerance."""
+        return all(check.holds for check in self.certificate.values())
+
+    def _momentum_drift(self) -> float:
+        """Momentum of the arm, and about its mass centre, in the directions in which nothing holds it."""
+        arm, normal = self.rig.arm, self.rig.table
+        states = self.flight.states.copy()
+        states[:, :3] -= _mass_centre(arm, states)
+        sums = momentum(arm, move(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
+        flat = [i for i in range(3) if normal is None or i != "xyz".index(normal)]
+        turn = [i for i in range(3) if normal is None or i == "xyz".index(normal)]
+        drift = 0.0
+        for value, scale, axes in ((sums.linear, sums.linear_scale, flat), (sums.angular, sums.angular_scale, turn)):
+            gap = np.linalg.norm((value - value[0])[:, axes], axis=1).max()
+            drift = max(drift, float(gap / scale.max()) if gap > 0.0 else 0.0)
+        return drift
+
+    @cached_property
+    def data(self) -> xr.Dataset:
+        """Curves of the whole run over time."""
+        return curves(self)
+
+
+def _mass_centre(robot: Robot, states: Array) -> Array:
+    """Mass centre (T, 3) in the world."""
+    bodies = move(robot, states)
+    first = robot.inertia_parameters[:, 1:4]
+    moments = np.einsum("tbij,bj->ti", bodies.rotation, first)
+    moments += np.einsum("tbi,b->ti", bodies.origin, robot.inertia_parameters[:, 0])
+    centre: Array = moments / robot.mass
+    return centre
+
+
+def _end(run: Run) -> State:
+    assert run.end is not None  # eject() refuses runs that do not come to their end
+    return run.end
+
+
+def eject(
+    rig: Rig,
+    joints: npt.ArrayLike | str | None = None,
+    *,
+    flight: float = 10.0,
+    method: Adaptive | None = None,
+    limits: Literal["report", "stop", "ignore"] = "report",
+    friction: bool = True,
+    locked: Sequence[str] = (),
+    keep_out: Sequence[KeepOut] = (),
+    radii: Mapping[str, float] | float = 0.0,
+    sample: float | None = None,
+) -> Ejection:
+    """Throw the arm off, from an attitude at rest.
+
+    Args:
+        joints: attitude before the ejection (n,), or a posture's name.
+        flight: length of the run after separation, s; long enough for the joints to stop.
+        limits: joint limits that are reached are reported, or end the run as well, or are ignored.
+        friction: whether the dry friction of joints and rail acts.
+        locked: joints that do not give way at all.
+        keep_out: regions fixed to the satellite from which the clearance of every body is told.
+        radii: of the bodies around their skeletons, m (see :mod:`spacearm.ejection.clearance`).
+        sample: interval of the samples in flight, s; 1000 intervals where left out.
+    """
+    if not (np.isfinite(flight) and flight > 0.0):
+        raise InputError(f"flight lasts {flight} s", place="ejection", hint="expected seconds above zero")
+    start = rig.attitude(joints)
+    for name in locked:
+        rig.arm.joint_index(name)
+    solver = METHOD if method is None else method
+    quarter = rig.device.quarter_period(rig.arm.mass)
+    on_rail = Phase(
+        PATIENCE * quarter,
+        until=Crossing(RAIL, rig.device.stroke, "rising"),
+        locked=(*rig.locked_on_rail, *locked),
+        friction=friction,
+        limits=limits,
+        name="on the rail",
+    )
+    first = simulate(rig.mounted, rig.start(start), on_rail, method=solver, sample=quarter / 400.0)
+    left = first.end is not None and any(e.kind == "crossing" and e.name == RAIL for e in first.events)
+    if not left:
+        raise SimulationError(
+            f"the arm does not leave the rail: {first.reason.text} at t = {first.end_time:.6g} s",
+            place="ejection",
+            hint="a joint limit that ends the run, or friction of the rail, stops it",
+        )
+    arm, carrier = rig.split(_end(first).vector)
+    free = Phase(flight, locked=(*rig.out_of_plane, *locked), friction=friction, limits=limits, name="flight")
+    step = flight / 1000.0 if sample is None else sample
+    second = simulate(rig.arm, State.from_vector(arm), free, method=solver, sample=step)
+    third = None
+    if not rig.device.heavy:
+        alone = Phase(second.end_time, locked=rig.out_of_plane, name="satellite")
+        third = simulate(rig.satellite, State.from_vector(carrier), alone, method=solver, sample=second.times)
+    if second.end is None:
+        raise SimulationError(f"the flight failed: {second.reason.text}", place="ejection")
+    near = _clearance(rig, first, second, third, keep_out, radii) if keep_out else None
+    return Ejection(rig, start, first, second, third, near)
+
+
+def _clearance(
+    rig: Rig,
+    first: Run,
+    second: Run,
+    third: Run | None,
+    keep_out: Sequence[KeepOut],
+    radii: Mapping[str, float] | float,
+) -> Clearance:
+    arm, carrier = rig.split(first.states)
+    later = np.zeros((second.times.size, 13))
+    later[:, 3] = 1.0
+    if third is not None:
+        later = third.states[: second.times.size]
+    states = np.concatenate([arm, second.states])
+    times = np.concatenate([first.times, first.end_time + second.times])
+    distance = clearance(rig.arm, states, keep_out, skeleton(rig.arm, radii), np.concatenate([carrier, later]))
+    at = distance.argmin(axis=0)
+    names = rig.arm.body_names
+    return Clearance(
+        {name: float(distance[at[b], b]) for b, name in enumerate(names)},
+        {name: float(times[at[b]]) for b, name in enumerate(names)},
+        {name: float(distance[0, b]) for b, name in enumerate(names)},
+    )
+
+
+def curves(ejection: Ejection) -> xr.Dataset:
+    """Rail and flight on one time axis: base velocity and angular velocity (world axes), joints, energies."""
+    import xarray as xr
+
+    rig, rail, flight = ejection.rig, ejection.rail, ejection.flight
+    n = rig.arm.n
+    arm = np.concatenate([rig.split(rail.states)[0], flight.states[1:]])
+    times = np.concatenate([rail.times, rail.end_time + flight.times[1:]])
+    turn = rotation_of(arm[:, 3:7])
+    velocity = np.einsum("tij,tj->ti", turn, arm[:, 7 + n : 10 + n])
+    spin = np.einsum("tij,tj->ti", turn, arm[:, 10 + n : 13 + n])
+    variables = {
+        "velocity": (("time",), velocity @ rig.device.direction, "m/s", "velocity of the arm's base along the rail"),
+        "base_velocity": (("time", "axis"), velocity, "m/s", "velocity of the arm's base, world axes"),
+        "angular_velocity": (("time", "axis"), spin, "rad/s", "angular velocity of the arm's base, world axes"),
+        "position": (("time", "axis"), arm[:, :3], "m", "origin of the arm's base in the world"),
+        "variation": (("time", "joint"), arm[:, 7 : 7 + n] - ejection.start, "rad or m", "joint variation"),
+        "rate": (("time", "joint"), arm[:, 13 + n :], "rad/s or m/s", "joint rate"),
+    }
+    ends = {}
+    for key in ("kinetic", "elastic", "damping", "friction"):
+        before, after = rail.data[f"energy_{key}"].values, flight.data[f"energy_{key}"].values[1:]
+        carried = before[-1] if key in ("damping", "friction") else 0.0
+        ends[key] = np.concatenate([before, carried + after])
+    for key, meaning in (
+        ("kinetic", "kinetic energy (in flight: of the arm)"),
+        ("elastic", "energy in the springs"),
+        ("damping", "energy dissipated by damping"),
+        ("friction", "energy dissipated by dry friction"),
+    ):
+        variables[f"energy_{key}"] = (("time",), ends[key], "J", meaning)
+    coords = {
+        "time": ("time", times, {"units": "s", "long_name": "time since release"}),
+        "axis": ("axis", ["x", "y", "z"]),
+        "joint": ("joint", list(rig.arm.joint_names)),
+    }
+    data = {
+        name: (dims, np.ascontiguousarray(values), {"units": units, "long_name": text})
+        for name, (dims, values, units, text) in variables.items()
+    }
+    return xr.Dataset(data, coords=coords, attrs={"separation_time": ejection.time, "stable_time": ejection.stable_time})

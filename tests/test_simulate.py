@@ -38,8 +38,8 @@ from spacearm.simulate import (
     warm_up,
 )
 from spacearm.simulate.bodies import momentum, move
+from spacearm.simulate.course import Course
 from spacearm.simulate.motion import motion, prepare
-from spacearm.simulate.run import Course
 
 BASE_LOCKED = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
 

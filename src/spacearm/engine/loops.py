@@ -13,7 +13,7 @@ from numba import njit
 F = TypeVar("F", bound=Callable[..., object])
 
 #: Modules whose functions are compiled into each other.
-_MODULES = ("call", "dop853", "events", "friction", "loops", "plant", "rk4", "run", "signals")
+_MODULES = ("call", "dop853", "events", "friction", "loops", "plant", "record", "rk4", "run", "signals")
 
 
 def compiled(function: F) -> F:
@@ -21,15 +21,15 @@ def compiled(function: F) -> F:
     loop: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
     # Numba looks only at the file of the function itself when it judges whether its cache is still good. A loop
     # consists of functions from several files: a change in any of them must make all of it stale.
-    loop._cache._cache_file._source_stamp = sources()
+    loop._cache._cache_file._source_stamp = sources(function.__code__.co_filename)
     result: F = loop
     return result
 
 
 @cache
-def sources() -> str:
-    """A digest of the text of all loops."""
+def sources(file: str) -> str:
+    """A digest of the text of all loops and of this file."""
     digest = hashlib.sha256()
-    for name in _MODULES:
-        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    for path in (*(Path(__file__).with_name(f"{name}.py") for name in _MODULES), Path(file)):
+        digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.engine.events import NODES, Events
 from spacearm.engine.friction import Contact
 from spacearm.engine.plant import Plant
-from spacearm.engine.run import Record
+from spacearm.engine.record import Record
 from spacearm.model.parts import Array
 
 

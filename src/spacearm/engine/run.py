@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_error, first_step, hermite_dense
+from spacearm.engine.dop853 import dop853_dense, dop853_error, first_step, hermite_dense
 from spacearm.engine.events import Events, crossed, locate, scan, start_signs, take_step, trial, watched
 from spacearm.engine.friction import Contact, settle
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, project, rates
+from spacearm.engine.record import Record, audit_step, log_event, samples_within
 from spacearm.engine.signals import Signals
 from spacearm.model.parts import Array
+
+__all__ = ["EventKind", "Options", "Reason", "Record", "run_phase"]
 
 
 class Reason(IntEnum):
@@ -71,20 +74,6 @@ class Options(NamedTuple):
     max_events: int
 
 
-class Record(NamedTuple):
-    """Where a phase writes. Sample times are absolute; samples in [start, end) of a step are taken from it."""
-
-    times: Array  # (s,)
-    y: Array  # (s, ny)
-    inp: Array  # (s or 0, record)
-    out: Array  # (s or 0, n_out)
-    log: Array  # (events, 4): time, kind, degree of freedom or number of the watched function, value
-    counts: Any  # int64: next sample, events logged, steps, rejected steps, audit rows
-
-
-#: Gauss-Legendre nodes and weights on (0, 1) by which impulses are summed over a step.
-GAUSS_X = 0.5 * (1.0 + np.polynomial.legendre.leggauss(5)[0])
-GAUSS_W = 0.5 * np.polynomial.legendre.leggauss(5)[1]
 #: So many events within so short a time are chatter.
 BURST_EVENTS = 100
 BURST_TIME = 1e-8
@@ -93,96 +82,11 @@ TOGETHER = 1e-12
 
 
 @compiled
-def sample(
-    plant: Plant, signals: Signals, piece: int, t: float, offset: float, y: Array, work: Work, record: Record
-) -> None:
-    """Keep ``y`` as the next sample, with the kernel's input and output there if they are wanted."""
-    row = record.counts[0]
-    for i in range(plant.ny):
-        record.y[row, i] = y[i]
-    if record.inp.shape[0] > 0:
-        rates(plant, signals, piece, t, y, work, work.dy)
-        for i in range(plant.record):
-            record.inp[row, i] = work.inp[i]
-        for i in range(work.out.size):
-            record.out[row, i] = work.out[i]
-    record.times[row] = offset + t
-    record.counts[0] = row + 1
-
-
-@compiled
-def _samples(
-    plant: Plant, signals: Signals, piece: int, t: float, h: float, offset: float, work: Work, record: Record
-) -> None:
-    """All samples within [t, t + h)."""
-    while record.counts[0] < record.times.size:
-        wanted = record.times[record.counts[0]] - offset
-        if wanted >= t + h:
-            break
-        if wanted <= t:
-            for i in range(plant.ny):
-                work.y_try[i] = work.y[i]
-            sample(plant, signals, piece, t, offset, work.y_try, work, record)
-        else:
-            dense_value((wanted - t) / h, work.y, work.dense, work.y_try)
-            project(plant, signals, piece, wanted, work.y_try)
-            sample(plant, signals, piece, wanted, offset, work.y_try, work, record)
-
-
-@compiled
-def _audit(
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    h: float,
-    offset: float,
-    work: Work,
-    audit: Array,
-    record: Record,
-) -> Array:
-    """Append the step's Gauss points and its end: (time, weight, input prefix, reactions) in each row."""
-    row = record.counts[4]
-    if row + 6 > audit.shape[0]:
-        longer = np.zeros((2 * audit.shape[0] + 6, audit.shape[1]))
-        # Element by element: Numba's slice assignment alone would cost seconds of compile time.
-        for old in range(row):
-            for column in range(audit.shape[1]):
-                longer[old, column] = audit[old, column]
-        audit = longer
-    for point in range(work.dense.shape[0] - 1):  # 5 Gauss points and the end; a constant bound would be unrolled
-        theta = GAUSS_X[point] if point < 5 else 1.0
-        dense_value(theta, work.y, work.dense, work.y_try)
-        project(plant, signals, piece, t + theta * h, work.y_try)
-        rates(plant, signals, piece, t + theta * h, work.y_try, work, work.dy)
-        audit[row, 0] = offset + t + theta * h
-        audit[row, 1] = GAUSS_W[point] * h if point < 5 else 0.0
-        for i in range(plant.record):
-            audit[row, 2 + i] = work.inp[i]
-        for j in range(plant.nv):
-            audit[row, 2 + plant.record + j] = work.out[plant.reaction + j]
-        row += 1
-    record.counts[4] = row
-    return audit
-
-
-@compiled
 def _finite(y: Array) -> bool:
     total = 0.0
     for i in range(y.size):
         total += abs(y[i])
     return bool(np.isfinite(total))
-
-
-@compiled
-def _log(record: Record, time: float, kind: int, number: int, value: float) -> None:
-    row = record.counts[1]
-    if row < record.log.shape[0]:
-        record.log[row, 0] = time
-        record.log[row, 1] = kind
-        record.log[row, 2] = number
-        record.log[row, 3] = value
-    record.counts[1] = row + 1
 
 
 @compiled
@@ -217,7 +121,7 @@ def _rest(
         if before[i] == now and not (stopped[i] and now != 0):
             continue
         kind = 1 if now == 0 else (2 if before[i] == 0 else 3)
-        _log(record, events.offset + t, kind, contact.dof[i], float(now if now != 0 else before[i]))
+        log_event(record, events.offset + t, kind, contact.dof[i], float(now if now != 0 else before[i]))
     return True
 
 
@@ -380,9 +284,9 @@ def run_phase(
                     _finish_step(options.method, plant, signals, piece, t, length, work, sampling or audited)
             length = hit if hit >= 0.0 else trial_h
             if sampling:
-                _samples(plant, signals, piece, t, length, events.offset, work, record)
+                samples_within(plant, signals, piece, t, length, events.offset, work, record)
             if audited and length > 0.0:
-                audit = _audit(plant, signals, piece, t, length, events.offset, work, audit, record)
+                audit = audit_step(plant, signals, piece, t, length, events.offset, work, audit, record)
             record.counts[2] += 1
             if hit < 0.0:
                 t = t_new
@@ -410,7 +314,7 @@ def run_phase(
                     number = i - contact.dof.size
                     kind = 4 if number < events.component.size else 5
                     level = events.value[number] if kind == 4 else 0.0
-                    _log(record, events.offset + t, kind, number, level)
+                    log_event(record, events.offset + t, kind, number, level)
                     ended = ended or events.terminal[number]
             if contact.dof.size > 0 and not _rest(plant, signals, piece, t, contact, events, work, record, stopped):
                 return (5 if _finite(work.dy) else 4), t, h, audit

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine import rk4, run
+from spacearm.engine import record, rk4, run
 from spacearm.engine.friction import begin, make_contact
 from spacearm.engine.phase import make_audit, make_events, make_record
 from spacearm.engine.plant import Plant, make_work
@@ -71,14 +71,14 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     events = make_events(plant, contact)
     options = run.Options(1, 0.0, 1e-10, np.inf, 1, 1)
     work = make_work(np.zeros(1), 1, 13)
-    record = make_record(np.zeros(1), plant, 1)
+    samples = make_record(np.zeros(1), plant, 1)
     flag = np.zeros(1, dtype=np.uint8)
-    phase = (plant, signals, contact, events, options, np.zeros(1), work, record, make_audit(plant), True, flag)
+    phase = (plant, signals, contact, events, options, np.zeros(1), work, samples, make_audit(plant), True, flag)
     sizes = np.zeros(5, dtype=np.int64)
     two, three = np.zeros((1, 1)), np.zeros((1, 1, 1))
     return [
         (begin, (plant, contact, np.zeros(1))),
         (run.run_phase, phase),
-        (run.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, record)),
+        (record.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, samples)),
         (rk4.rollout_lanes, (1, 8, sizes, two, three, two, 0.1, 1, 1, 0, 1, three)),
     ]

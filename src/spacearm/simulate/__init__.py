@@ -4,11 +4,12 @@ from spacearm.engine.run import Reason
 from spacearm.engine.warm import warm_up
 from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.certificate import Certificate, CertificateWarning, Check
+from spacearm.simulate.course import Event
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Adaptive
 from spacearm.simulate.phase import Crossing, Gauge, Phase
 from spacearm.simulate.rollout import rollout
-from spacearm.simulate.run import Event, Run, RunWarning, simulate
+from spacearm.simulate.run import Run, RunWarning, simulate
 from spacearm.simulate.signals import (
     Signal,
     approximate,

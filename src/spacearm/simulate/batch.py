@@ -17,11 +17,11 @@ from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.simulate.certificate import energy_ledger
+from spacearm.simulate.course import Course, Event, as_phases
 from spacearm.simulate.methods import Adaptive, Method
 from spacearm.simulate.motion import load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.rollout import split_overrides
-from spacearm.simulate.run import Course, Event, as_phases
 
 CHUNK = 16
 

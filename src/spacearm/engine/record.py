@@ -1,0 +1,113 @@
+"""What a phase leaves behind: samples, the log of events, audit rows for the certificate."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spacearm.engine.dop853 import dense_value
+from spacearm.engine.loops import compiled
+from spacearm.engine.plant import Plant, Work, project, rates
+from spacearm.engine.signals import Signals
+from spacearm.model.parts import Array
+
+#: Gauss-Legendre nodes and weights on (0, 1) by which impulses are summed over a step.
+GAUSS_X = 0.5 * (1.0 + np.polynomial.legendre.leggauss(5)[0])
+GAUSS_W = 0.5 * np.polynomial.legendre.leggauss(5)[1]
+
+
+class Record(NamedTuple):
+    """Where a phase writes. Sample times are absolute; samples in [start, end) of a step are taken from it."""
+
+    times: Array  # (s,)
+    y: Array  # (s, ny)
+    inp: Array  # (s or 0, record)
+    out: Array  # (s or 0, n_out)
+    log: Array  # (events, 4): time, kind, degree of freedom or number of the watched function, value
+    counts: Any  # int64: next sample, events logged, steps, rejected steps, audit rows
+
+
+@compiled
+def sample(
+    plant: Plant, signals: Signals, piece: int, t: float, offset: float, y: Array, work: Work, record: Record
+) -> None:
+    """Keep ``y`` as the next sample, with the kernel's input and output there if they are wanted."""
+    row = record.counts[0]
+    for i in range(plant.ny):
+        record.y[row, i] = y[i]
+    if record.inp.shape[0] > 0:
+        rates(plant, signals, piece, t, y, work, work.dy)
+        for i in range(plant.record):
+            record.inp[row, i] = work.inp[i]
+        for i in range(work.out.size):
+            record.out[row, i] = work.out[i]
+    record.times[row] = offset + t
+    record.counts[0] = row + 1
+
+
+@compiled
+def samples_within(
+    plant: Plant, signals: Signals, piece: int, t: float, h: float, offset: float, work: Work, record: Record
+) -> None:
+    """All samples within [t, t + h)."""
+    while record.counts[0] < record.times.size:
+        wanted = record.times[record.counts[0]] - offset
+        if wanted >= t + h:
+            break
+        if wanted <= t:
+            for i in range(plant.ny):
+                work.y_try[i] = work.y[i]
+            sample(plant, signals, piece, t, offset, work.y_try, work, record)
+        else:
+            dense_value((wanted - t) / h, work.y, work.dense, work.y_try)
+            project(plant, signals, piece, wanted, work.y_try)
+            sample(plant, signals, piece, wanted, offset, work.y_try, work, record)
+
+
+@compiled
+def audit_step(
+    plant: Plant,
+    signals: Signals,
+    piece: int,
+    t: float,
+    h: float,
+    offset: float,
+    work: Work,
+    audit: Array,
+    record: Record,
+) -> Array:
+    """Append the step's Gauss points and its end: (time, weight, input prefix, reactions) in each row."""
+    row = record.counts[4]
+    if row + 6 > audit.shape[0]:
+        longer = np.zeros((2 * audit.shape[0] + 6, audit.shape[1]))
+        # Element by element: Numba's slice assignment alone would cost seconds of compile time.
+        for old in range(row):
+            for column in range(audit.shape[1]):
+                longer[old, column] = audit[old, column]
+        audit = longer
+    for point in range(work.dense.shape[0] - 1):  # 5 Gauss points and the end; a constant bound would be unrolled
+        theta = GAUSS_X[point] if point < 5 else 1.0
+        dense_value(theta, work.y, work.dense, work.y_try)
+        project(plant, signals, piece, t + theta * h, work.y_try)
+        rates(plant, signals, piece, t + theta * h, work.y_try, work, work.dy)
+        audit[row, 0] = offset + t + theta * h
+        audit[row, 1] = GAUSS_W[point] * h if point < 5 else 0.0
+        for i in range(plant.record):
+            audit[row, 2 + i] = work.inp[i]
+        for j in range(plant.nv):
+            audit[row, 2 + plant.record + j] = work.out[plant.reaction + j]
+        row += 1
+    record.counts[4] = row
+    return audit
+
+
+@compiled
+def log_event(record: Record, time: float, kind: int, number: int, value: float) -> None:
+    row = record.counts[1]
+    if row < record.log.shape[0]:
+        record.log[row, 0] = time
+        record.log[row, 1] = kind
+        record.log[row, 2] = number
+        record.log[row, 3] = value
+    record.counts[1] = row + 1

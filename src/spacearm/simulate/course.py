@@ -1,0 +1,157 @@
+"""The loop over phases, on buffers: shared by single runs and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spacearm.engine.friction import begin
+from spacearm.engine.phase import make_audit
+from spacearm.engine.plant import Work, make_work
+from spacearm.engine.record import Record
+from spacearm.engine.run import EventKind, Reason, run_phase
+from spacearm.errors import InputError
+from spacearm.model.parts import Array
+from spacearm.simulate.methods import Method
+from spacearm.simulate.motion import Motion, Prepared, enter
+from spacearm.simulate.phase import Phase
+
+MAX_STEPS = 10_000_000
+MAX_EVENTS = 10_000
+_FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE: "reverse"}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: ``kind`` is stick, slip, reverse, limit, crossing, gauge or timeout."""
+
+    time: float
+    kind: str
+    name: str
+    value: float
+    phase: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a run cost."""
+
+    steps: int
+    rejected: int
+    evaluations: int
+    events: int
+
+
+def as_phases(phases: Phase | Sequence[Phase] | float) -> tuple[Phase, ...]:
+    if isinstance(phases, Phase):
+        return (phases,)
+    if isinstance(phases, (int, float)):
+        return (Phase(float(phases)),)
+    chosen = tuple(phases)
+    if not chosen or not all(isinstance(phase, Phase) for phase in chosen):
+        raise InputError("phases must be a Phase, several of them, or a duration in seconds", place="simulate")
+    return chosen
+
+
+@dataclass(eq=False)
+class Course:
+    """The loop over phases, on buffers; also used for each sample of a batch."""
+
+    model: Motion
+    prepared: tuple[Prepared, ...]
+    method: Method
+    max_steps: int = MAX_STEPS
+    max_events: int = MAX_EVENTS
+
+    def run(
+        self,
+        start: Array,
+        parameters: Mapping[str, Array],
+        record: Record,
+        stop: Any,
+        audited: bool = False,
+        escale: float = 1.0,
+    ) -> Outcome:
+        """Integrate from a flat state; samples and the event log go to ``record``."""
+        model, plant = self.model, self.model.plant
+        work = make_work(model.input(parameters), model.kernel.n_out, plant.ny)
+        work.y[: plant.nx] = start
+        options = self.method.options(self.max_steps, self.max_events)
+        rtol, atol = self.method.tolerances
+        scale = np.full(plant.ny, atol)
+        scale[plant.nx :] = rtol * escale
+        audit = make_audit(plant)
+        outcome = Outcome(work, record, audit)
+        time = 0.0
+        for number, prepared in enumerate(self.prepared):
+            contact, events = enter(model, prepared, work.y, work.inp, parameters, time)
+            begin(plant, contact, work.y)
+            first, logged = int(record.counts[0]), int(record.counts[1])
+            outcome.starts.append(time)
+            code, reached, step, audit = run_phase(
+                plant, prepared.signals, contact, events, options, scale, work, record, audit, audited, stop
+            )
+            if options.method == 1:
+                options = options._replace(step=step)
+            outcome.reason, outcome.audit = Reason(code), audit
+            outcome.firsts.append(first)
+            outcome.logs.append((logged, int(record.counts[1])))
+            local, time = reached, time + reached
+            outcome.time = time
+            pieces = prepared.signals.breaks
+            outcome.at = (prepared, min(int(np.searchsorted(pieces, local, side="right")), pieces.size - 1) - 1, local)
+            if outcome.reason == Reason.TERMINAL_EVENT and not self._ends_run(prepared, record, outcome.logs[-1]):
+                outcome.reason = Reason.FINISHED
+                continue
+            if outcome.reason != Reason.FINISHED:
+                break
+            if prepared.phase.until:
+                outcome.timeouts.append((number, time))
+        return outcome
+
+    @staticmethod
+    def _ends_run(prepared: Prepared, record: Record, rows: tuple[int, int]) -> bool:
+        """Whether one of the events of the last instant ends more than its phase."""
+        log = record.log[rows[0] : rows[1]]
+        last = log[log[:, 0] == log[-1, 0]]
+        functions = last[last[:, 1] >= EventKind.COMPONENT]
+        return any(prepared.labels[int(row[2])][2] == "run" for row in functions)
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What a course left in its buffers."""
+
+    work: Work
+    record: Record
+    audit: Array
+    reason: Reason = Reason.FINISHED
+    time: float = 0.0
+    starts: list[float] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
+    logs: list[tuple[int, int]] = field(default_factory=list)
+    timeouts: list[tuple[int, float]] = field(default_factory=list)
+    at: tuple[Prepared, int, float] | None = None
+
+    def events(self, course: Course) -> tuple[Event, ...]:
+        """The log in words."""
+        names, found = course.model.robot.dof_names, []
+        for phase, (first, last) in enumerate(self.logs):
+            labels = course.prepared[phase].labels
+            for time, code, number, value in self.record.log[first : min(last, len(self.record.log))]:
+                kind = EventKind(int(code))
+                if kind in _FRICTION:
+                    found.append(Event(float(time), _FRICTION[kind], names[int(number)], float(value), phase))
+                else:
+                    label = labels[int(number)]
+                    found.append(Event(float(time), label[0], label[1], float(value), phase))
+        found += [Event(time, "timeout", course.prepared[k].phase.name, 0.0, k) for k, time in self.timeouts]
+        return tuple(sorted(found, key=lambda event: event.time))
+
+    @property
+    def stats(self) -> Stats:
+        counts = self.record.counts
+        return Stats(int(counts[2]), int(counts[3]), int(self.work.count[0]), int(counts[1]))

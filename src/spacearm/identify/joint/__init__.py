@@ -1,0 +1,1 @@
+"""Flexible joints: stiffness, damping, motor inertia and start offset from measured motion, with their uncertainty."""

@@ -1,0 +1,167 @@
+"""What acts inside a flexible joint: a spring and damper as in the paper, and friction, cubic stiffness and play beyond.
+
+All laws are smooth, so that one integrator and one set of exact derivatives serve them all: dry friction changes its
+sign over ``slip_speed``, play opens over ``edge``. A deflection is link angle minus motor angle (load side), rad.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import casadi as ca
+
+from spacearm.errors import InputError
+from spacearm.mechanics.spatial import SX
+
+Friction = Literal["none", "coulomb", "stribeck", "lugre"]
+FRICTIONS: tuple[Friction, ...] = ("none", "coulomb", "stribeck", "lugre")
+
+#: Unit, lower and upper bound, start value and typical size of every parameter of a flexible joint. Motor inertia is
+#: on the load side (ratio squared times the rotor's own); bounds of the first three are the paper's.
+SPECIFICATION: dict[str, tuple[str, float, float, float, float]] = {
+    "motor_inertia": ("kg m2", 0.001, 100.0, 5.0, 1.0),
+    "stiffness": ("N m/rad", 0.01, 100.0, 10.0, 1.0),
+    "damping": ("N m s/rad", 0.0, 10.0, 0.5, 0.1),
+    "cubic_stiffness": ("N m/rad3", -1e5, 1e5, 0.0, 100.0),
+    "play": ("rad", 0.0, 0.1, 0.0, 1e-3),
+    "motor_damping": ("N m s/rad", 0.0, 10.0, 0.0, 0.1),
+    "motor_coulomb": ("N m", 0.0, 10.0, 0.01, 0.01),
+    "motor_static": ("N m", 0.0, 10.0, 0.02, 0.01),
+    "motor_bristle": ("N m/rad", 0.1, 1e5, 20.0, 10.0),
+    "spring_coulomb": ("N m", 0.0, 10.0, 0.01, 0.01),
+    "spring_static": ("N m", 0.0, 10.0, 0.02, 0.01),
+    "spring_bristle": ("N m/rad", 0.1, 1e5, 20.0, 10.0),
+    "offset": ("rad", -0.1, 0.1, 0.01, 0.01),
+    "offset_rate": ("rad/s", -1.0, 1.0, 0.0, 0.01),
+}
+
+
+@dataclass(frozen=True)
+class Law:
+    """Which laws act; the numbers are parameters.
+
+    Args:
+        motor: friction between motor and the body that carries it.
+        spring: friction in the compliant element, in parallel to spring and damper.
+        cubic: a spring torque ``cubic_stiffness * deflection**3`` is added.
+        play: the spring does not act within ``+-play`` of rest.
+        motor_damping: viscous friction of the motor.
+        slip_speed: speed over which dry friction builds up, rad/s.
+        stribeck_speed: speed at which most of the static friction has gone, rad/s.
+        bristle_damping: of LuGre's bristles, N m s/rad.
+        edge: how sharp the ends of the play are, rad.
+    """
+
+    motor: Friction = "none"
+    spring: Friction = "none"
+    cubic: bool = False
+    play: bool = False
+    motor_damping: bool = False
+    slip_speed: float = 2e-3
+    stribeck_speed: float = 0.02
+    bristle_damping: float = 0.05
+    edge: float = 2e-4
+
+    def __post_init__(self) -> None:
+        for key in ("motor", "spring"):
+            if getattr(self, key) not in FRICTIONS:
+                raise InputError(f"{key} friction is {getattr(self, key)!r}", place="law", hint=", ".join(FRICTIONS))
+        for key in ("slip_speed", "stribeck_speed", "bristle_damping", "edge"):
+            if not 0.0 < getattr(self, key) < float("inf"):
+                raise InputError(f"{key} is {getattr(self, key)}", place="law", hint="expected above zero")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of one joint's parameters, in the order of the program."""
+        names = ["motor_inertia", "stiffness", "damping"]
+        if self.cubic:
+            names.append("cubic_stiffness")
+        if self.play:
+            names.append("play")
+        if self.motor_damping:
+            names.append("motor_damping")
+        for where, kind in (("motor", self.motor), ("spring", self.spring)):
+            names += [f"{where}_{word}" for word in _FRICTION_PARAMETERS[kind]]
+        return tuple(names)
+
+    @property
+    def bristles(self) -> tuple[str, ...]:
+        """Where a bristle's deflection is a state of its own."""
+        return tuple(where for where in ("motor", "spring") if getattr(self, where) == "lugre")
+
+    @property
+    def name(self) -> str:
+        words = [f"{kind} friction in the {where}" for where, kind in _both(self) if kind != "none"]
+        words += [text for on, text in _EXTRAS(self) if on]
+        return "spring and damper" + (", " + ", ".join(words) if words else "")
+
+
+_FRICTION_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "coulomb": ("coulomb",),
+    "stribeck": ("coulomb", "static"),
+    "lugre": ("coulomb", "static", "bristle"),
+}
+
+
+def _both(law: Law) -> tuple[tuple[str, str], ...]:
+    return ("motor", law.motor), ("spring", law.spring)
+
+
+def _EXTRAS(law: Law) -> tuple[tuple[bool, str], ...]:  # noqa: N802
+    return (law.cubic, "cubic stiffness"), (law.play, "play"), (law.motor_damping, "damping of the motor")
+
+
+@dataclass(frozen=True)
+class Torques:
+    """Torque of the compliant element on the link, friction on the motor, rates of the bristles."""
+
+    spring: SX
+    motor: SX
+    bristle_rates: list[SX]
+
+
+def torques(law: Law, parameters: dict[str, SX], deflection: SX, rate: SX, motor_rate: SX, bristles: SX) -> Torques:
+    """The laws as formulas. ``bristles`` holds one deflection for each of ``law.bristles``."""
+    stretch = free_play(deflection, parameters["play"], law.edge) if law.play else deflection
+    pull = -parameters["stiffness"] * stretch - parameters["damping"] * rate
+    if law.cubic:
+        pull -= parameters["cubic_stiffness"] * stretch**3
+    drag = -parameters["motor_damping"] * motor_rate if law.motor_damping else ca.SX(0)
+    rates: list[SX] = []
+    for where, speed in (("motor", motor_rate), ("spring", rate)):
+        own = {word: parameters[f"{where}_{word}"] for word in _FRICTION_PARAMETERS[getattr(law, where)]}
+        if not own:
+            continue
+        force, bristle_rate = _friction(law, own, speed, bristles[len(rates)] if "bristle" in own else None)
+        if bristle_rate is not None:
+            rates.append(bristle_rate)
+        if where == "motor":
+            drag += force
+        else:
+            pull += force
+    return Torques(pull, drag, rates)
+
+
+def free_play(deflection: SX, half: SX, edge: float) -> SX:
+    """Deflection beyond ``+-half``: the two ends rounded over ``edge``; all of it where ``half`` is zero."""
+    return deflection + 0.5 * (
+        ca.sqrt((deflection - half) ** 2 + edge**2) - ca.sqrt((deflection + half) ** 2 + edge**2)
+    )
+
+
+def _friction(law: Law, own: dict[str, SX], speed: SX, bristle: SX | None) -> tuple[SX, SX | None]:
+    """Force against ``speed``, and the rate of the bristle where there is one.
+
+    Stribeck's curve; C. Canudas de Wit, H. Olsson, K. J. Astrom, P. Lischinsky, IEEE Trans. Automatic Control 40(3),
+    1995 for the bristle.
+    """
+    level = own["coulomb"]
+    if "static" in own:
+        level = level + (own["static"] - level) * ca.exp(-((speed / law.stribeck_speed) ** 2))
+    if bristle is None:
+        return -level * ca.tanh(speed / law.slip_speed), None
+    magnitude = ca.sqrt(speed**2 + (0.1 * law.slip_speed) ** 2)
+    rate = speed - own["bristle"] * magnitude / (level + 1e-6) * bristle
+    return -(own["bristle"] * bristle + law.bristle_damping * rate), rate

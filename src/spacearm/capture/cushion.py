@@ -1,0 +1,282 @@
+"""Soft motion in time: hits, clutch modes, semi-active damping, with one record of it all.
+
+A run is a chain of stretches, each a :func:`spacearm.simulate.simulate` of its own with certificate; between them the
+clutch may close (an impact, see :mod:`spacearm.capture.impulse`) or dampers switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
+from spacearm.capture.hit import Hit
+from spacearm.capture.impulse import Impact, check_joints, close_clutch
+from spacearm.capture.output import Outcome, assemble
+from spacearm.capture.programs import calm_program
+from spacearm.capture.semiactive import OnOff
+from spacearm.capture.softjoint import soft_axes
+from spacearm.engine import Kernel
+from spacearm.errors import InputError, SimulationError
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate import Adaptive, Gauge, Load, Phase, Run, State, simulate
+from spacearm.simulate.methods import Method
+
+#: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
+SHORTEST = 1e-12
+#: Intervals into which a bracket of the instant of contact is divided, again and again.
+_DIVISIONS = 400
+_CONTACT_TIME = 1e-11
+#: An axis at rest is looked at again after this time, s.
+LOOK_AGAIN = 0.1
+
+
+def cushion(
+    robot: Robot,
+    start: State,
+    hits: Sequence[Hit] = (),
+    *,
+    duration: float = 60.0,
+    modes: Mode | Sequence[Mode] = SOFT,
+    damping: float | Mapping[str, float] | OnOff | None = None,
+    stiffness: Mapping[str, float] | None = None,
+    free: Sequence[str] = (),
+    travel: Literal["error", "report"] = "error",
+    sample: float | npt.ArrayLike = 0.02,
+    method: Method | None = None,
+) -> Outcome:
+    """Run a robot with soft joints.
+
+    Args:
+        start: state at time zero.
+        hits: pulses at frames.
+        duration: s.
+        modes: of the clutch, which acts on all soft axes together.
+        damping: of the soft axes, in place of their own: one number, one for each named, or an on-off law.
+        stiffness: of soft axes by name, in place of their own.
+        free: joints other than soft axes that may move; all others are held by their drives.
+        travel: a soft axis beyond its travel is an error, or an event in the outcome (``outcome.exceeded``).
+        sample: interval or times of the samples, s.
+
+    Raises:
+        SimulationError: a soft axis left its travel (with the time), or the run broke down.
+        InputError: unknown frames or joints, negative stiffness or damping.
+    """
+    if travel not in ("error", "report"):
+        raise InputError(f"travel is {travel!r}", hint="expected 'error' or 'report'")
+    if not (np.isfinite(duration) and duration > 0.0):
+        raise InputError(f"lasts {duration} s", place="cushion", hint="expected seconds above zero")
+    check_joints(robot, free, "free")
+    axes = soft_axes(robot)
+    chain = _Chain(
+        robot,
+        start.check(robot),
+        [hit.load(robot) for hit in hits],
+        _grid(sample, duration),
+        tuple(name for name in robot.joint_names if name not in axes and name not in free),
+        method or Adaptive(rtol=1e-11, atol=1e-13),
+        _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
+        duration,
+    )
+    if chain.held:
+        chain.close(chain.held, only_if_moving=True)
+    for mode in checked(modes):
+        if chain.left <= SHORTEST:
+            break
+        if mode.kind == "rigid":
+            chain.close((*chain.held, *axes), only_if_moving=True)
+            chain.rigid(mode.until, axes)
+        elif isinstance(damping, OnOff):
+            chain.semi_active(mode.until, axes, damping)
+        else:
+            chain.soft(mode.until, axes)
+    outcome = assemble(robot, chain.runs, chain.times, chain.impacts, chain.switches, chain.overrides)
+    if travel == "error" and outcome.exceeded:
+        first = outcome.exceeded[0]
+        raise SimulationError(
+            f"travel of {first.joint!r} is exceeded at t = {first.time:.6g} s: it passes {first.limit:g} {first.unit} "
+            f"and goes to {first.reached:.6g} {first.unit}",
+            place=f"robot {robot.name!r}",
+            hint="more travel, stiffness or damping; or travel='report' to go on",
+        )
+    return outcome
+
+
+def _grid(sample: float | npt.ArrayLike, duration: float) -> Array:
+    array = np.asarray(sample, dtype=np.float64)
+    if array.ndim == 0:
+        if not (np.isfinite(array) and array > 0):
+            raise InputError(f"sample interval is {sample}", place="cushion", hint="expected seconds above zero")
+        return np.asarray(np.arange(int(np.floor(duration / array + 1e-9)) + 1) * array)
+    return array[array <= duration]
+
+
+def _overrides(
+    robot: Robot,
+    axes: Sequence[str],
+    damping: float | Mapping[str, float] | None,
+    stiffness: Mapping[str, float] | None,
+) -> dict[str, Array]:
+    """Arrays over all joints in place of the robot's own numbers."""
+    if isinstance(damping, (int, float)):
+        damping = dict.fromkeys(axes, float(damping))
+    chosen: dict[str, Array] = {}
+    for what, given in (("damping", damping), ("stiffness", stiffness)):
+        if given is None:
+            continue
+        own = [joint.damping if what == "damping" else (joint.spring.stiffness if joint.spring else 0.0)
+               for joint in robot.joints]  # fmt: skip
+        values = np.array(own)
+        for name, value in given.items():
+            check_joints(robot, [name], what)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise InputError(f"{what} is {value}", place=f"joint {name!r}", hint="expected at least 0")
+            values[robot.joint_index(name)] = value
+        chosen[what] = values
+    return chosen
+
+
+@dataclass(eq=False)
+class _Chain:
+    """Stretches one after the other."""
+
+    robot: Robot
+    state: State
+    loads: list[Load]
+    grid: Array
+    held: tuple[str, ...]
+    method: Method
+    overrides: dict[str, Array]
+    duration: float
+    time: float = 0.0
+    runs: list[Run] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    impacts: list[Impact] = field(default_factory=list)
+    switches: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def left(self) -> float:
+        return self.duration - self.time
+
+    def close(self, joints: Sequence[str], *, only_if_moving: bool) -> None:
+        """Lock joints; what moves is stopped by an impact."""
+        rates = [abs(float(self.state.rates[self.robot.joint_index(name)])) for name in joints]
+        if only_if_moving and max(rates, default=0.0) == 0.0:
+            return
+        impact = close_clutch(self.robot, self.state, joints, self.time)
+        self.impacts.append(impact)
+        self.state = impact.state
+
+    def _phase(self, length: float, locked: Sequence[str], **more: object) -> Phase:
+        # A hit that is over becomes zero: the same kernel, but nothing acts from outside any more.
+        over = [max(entry.breaks[-2] for entry in load.wrench) <= self.time for load in self.loads]
+        loads = [
+            Load(load.frame, tuple(0.0 if gone else entry.shifted(-self.time) for entry in load.wrench), load.axes)
+            for load, gone in zip(self.loads, over, strict=True)
+        ]
+        return Phase(length, locked=(*self.held, *locked), loads=loads, **more)  # type: ignore[arg-type]
+
+    def _simulate(self, phase: Phase, sample: Array, overrides: Mapping[str, Array] | None = None) -> Run:
+        chosen = self.overrides if overrides is None else overrides
+        run = simulate(self.robot, self.state, phase, method=self.method, sample=sample, overrides=chosen)
+        if run.end is None:
+            raise SimulationError(f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}")
+        return run
+
+    def _samples(self, length: float) -> Array:
+        local = self.grid - self.time
+        inside = local[(local > SHORTEST) & (local <= length + SHORTEST)]
+        return np.concatenate([[0.0], inside])  # a stretch begins with a sample: its certificate starts there
+
+    def _take(self, run: Run) -> None:
+        assert run.end is not None
+        self.runs.append(run)
+        self.times.append(self.time)
+        self.time += run.end_time
+        self.state = run.end
+
+    def soft(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
+        """All soft axes free."""
+        self.switches.append((self.time, "soft"))
+        length = self._length(until)
+        if length > SHORTEST:
+            gauge = self._gauge(until, axes)
+            self._take(self._simulate(self._phase(length, (), gauge=gauge), self._samples(length)))
+
+    def _length(self, until: At | Felt | Settled | None) -> float:
+        return min(self.left, until.time - self.time) if isinstance(until, At) else self.left
+
+    def _gauge(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> Gauge | None:
+        if not isinstance(until, Settled):
+            return None
+        limits = until.slide, until.turn
+        program = calm_program(self.robot, axes, self.held, limits, self.state.joints, self.overrides)
+        return Gauge(Kernel(program), ("settled",), ("falling",), ("phase",))
+
+    def rigid(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
+        """All soft axes locked where they are."""
+        self.switches.append((self.time, "rigid"))
+        length = self._length(until)
+        if isinstance(until, Felt):
+            length = min(self.left, self._contact(until, axes) + until.delay)
+        if length > SHORTEST:
+            self._take(self._simulate(self._phase(length, axes), self._samples(length)))
+
+    def _contact(self, felt: Felt, axes: Sequence[str]) -> float:
+        """Time (s from now) at which a locked axis first carries the given load; what is left when none does."""
+        levels = np.array([felt.force if self.robot.joint(a).kind == "prismatic" else felt.moment for a in axes])
+        places = [self.robot.dof_index(name) for name in axes]
+        low, high = 0.0, self.left
+        phase = self._phase(high, axes)
+        edges = np.unique(np.concatenate([entry.breaks for load in phase.loads for entry in load.wrench] or [[0.0]]))
+        while True:
+            inner = edges[(edges > low) & (edges < high)]
+            times = np.unique(np.concatenate([np.linspace(low, high, _DIVISIONS + 1), inner]))
+            run = simulate(self.robot, self.state, phase, method=self.method, sample=times, overrides=self.overrides,
+                           ledger=False)  # fmt: skip
+            reaction = np.abs(run.data["reaction"].values[: times.size, places])
+            over = np.flatnonzero((reaction > levels).any(axis=1))
+            if not over.size:
+                return high
+            first = int(over[0])
+            if first == 0:
+                return low
+            low, high = float(times[first - 1]), float(times[first])
+            if high - low <= _CONTACT_TIME:
+                return high
+            if high in edges and not self._reaches(phase, low, high, levels, places):
+                return high  # it jumps there
+
+    def _reaches(self, phase: Phase, low: float, high: float, levels: Array, places: Sequence[int]) -> bool:
+        """Whether the level is passed before the edge ``high``, not by a jump at it."""
+        just_before = high - 1e-9 * max(high - low, 1e-6)
+        run = simulate(self.robot, self.state, phase, method=self.method, sample=[just_before],
+                       overrides=self.overrides, ledger=False)  # fmt: skip
+        return bool((np.abs(run.data["reaction"].values[0, places]) > levels).any())
+
+    def semi_active(self, until: At | Felt | Settled | None, axes: Sequence[str], law: OnOff) -> None:
+        """Soft axes whose dampers switch whenever a spring or a rate goes through zero."""
+        self.switches.append((self.time, "soft"))
+        end = self.time + self._length(until)
+        gauge = self._gauge(until, axes)
+        edges = np.unique(np.concatenate([e.breaks for load in self.loads for e in load.wrench] or [np.zeros(0)]))
+        while end - self.time > SHORTEST:
+            moving = [name for name in axes if law.moves(self.robot, name, self.state)]
+            length = end - self.time
+            if len(moving) < len(axes):
+                # An axis at rest is not watched, but looked at again soon, and at once when a hit begins or ends.
+                length = min([length, LOOK_AGAIN, *(edges[edges > self.time + SHORTEST] - self.time)])
+            overrides = {**self.overrides, "damping": law.damping(self.robot, axes, self.state)}
+            phase = self._phase(length, (), until=law.crossings(self.robot, moving), gauge=gauge)
+            run = self._simulate(phase, self._samples(length), overrides)
+            self._take(run)
+            if any(event.kind == "gauge" for event in run.events):
+                break
+
+
+__all__ = ["cushion"]

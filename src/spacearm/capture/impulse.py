@@ -1,0 +1,75 @@
+"""The momentum law of plastic impacts: velocities after bodies have joined or joints have locked.
+
+All that acts during the impact is inside the system or holds a locked joint, so the generalised momentum of every
+degree of freedom that stays free is kept. Springs and dampers are finite forces and have no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.model import Inertia, Robot
+from spacearm.model.parts import Array
+from spacearm.simulate import State
+
+
+@dataclass(frozen=True, eq=False)
+class Impact:
+    """What a plastic impact did.
+
+    Args:
+        time: s, when it happened.
+        what: in words.
+        state: right after it.
+        lost: kinetic energy that is gone, J.
+        impulse: on the degrees of freedom that are held (6 + n; zero for free ones), N s or N m s.
+    """
+
+    time: float
+    what: str
+    state: State
+    lost: float
+    impulse: Array
+
+
+def locked_velocity(robot: Robot, state: State, momentum: Array, held: Sequence[str]) -> tuple[Array, Array]:
+    """(velocity, impulse), both 6 + n: the velocity with this generalised momentum while ``held`` do not move."""
+    mass = Mechanics(robot).mass_matrix(state.joints)
+    stuck = np.zeros(robot.dofs, dtype=bool)
+    for name in held:
+        stuck[robot.dof_index(name)] = True
+    free = ~stuck
+    velocity = np.zeros(robot.dofs)
+    velocity[free] = np.linalg.solve(mass[np.ix_(free, free)], momentum[free])
+    impulse = np.where(stuck, mass @ velocity - momentum, 0.0)
+    return velocity, impulse
+
+
+def close_clutch(robot: Robot, state: State, held: Sequence[str], time: float = 0.0) -> Impact:
+    """Stop these joints at once, wherever they are; their motion goes to what stays free, and to heat."""
+    mass = Mechanics(robot).mass_matrix(state.joints)
+    velocity, impulse = locked_velocity(robot, state, mass @ state.velocity, held)
+    before, after = 0.5 * state.velocity @ mass @ state.velocity, 0.5 * velocity @ mass @ velocity
+    new = State(state.position, state.quaternion, state.joints, velocity)
+    return Impact(time, f"clutch closed on {', '.join(held)}", new, float(before - after), impulse)
+
+
+def body_momentum(inertia: Inertia, rotation: Array, velocity: Array, spin: Array) -> Array:
+    """Momentum (6) of a body at its frame's origin, world axes; ``rotation`` body to world, velocities world axes."""
+    first = inertia.mass * rotation @ inertia.com
+    tensor = rotation @ inertia.about_origin @ rotation.T
+    return np.concatenate([inertia.mass * velocity + np.cross(spin, first), tensor @ spin + np.cross(first, velocity)])
+
+
+def check_joints(robot: Robot, names: Sequence[str], what: str) -> None:
+    """All names are joints, or an error says which is not."""
+    for name in names:
+        if name not in robot.joint_names:
+            from spacearm.errors import did_you_mean
+
+            raise InputError(f"there is no joint {name!r}", place=what, hint=did_you_mean(name, robot.joint_names))

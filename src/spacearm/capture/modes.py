@@ -1,0 +1,68 @@
+"""Small free vibrations of a free-floating robot about a posture: frequencies, damping, shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Mechanics
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Undamped modes, slowest first.
+
+    Args:
+        frequency: rad/s (m,).
+        shape: of the free joints (m, f), largest entry 1.
+        damping: modal damping ratio (m,), exact where damping is proportional to stiffness.
+        joints: names of the free joints.
+    """
+
+    frequency: Array
+    shape: Array
+    damping: Array
+    joints: tuple[str, ...]
+
+    def of(self, axis: str, share: float = 0.99) -> Array:
+        """Frequencies of modes that move only joints whose name ends in ``axis``, to this share of their shape."""
+        mine = np.array([name.endswith(axis) for name in self.joints])
+        weight = self.shape**2
+        return self.frequency[weight[:, mine].sum(axis=1) >= share * weight.sum(axis=1)]
+
+
+def modes(
+    robot: Robot,
+    joints: npt.ArrayLike | None = None,
+    *,
+    held: Sequence[str] = (),
+    stiffness: Mapping[str, float] | None = None,
+    damping: Mapping[str, float] | None = None,
+) -> Modes:
+    """Modes about joint positions (default zero) with the base free and ``held`` joints locked.
+
+    The inertia is H* = H_m - H_bm^T H_b^-1 H_bm, what the joints feel when the base is free to react.
+    """
+    q = np.zeros(robot.n) if joints is None else np.asarray(joints, dtype=np.float64)
+    base, coupling, arm = Mechanics(robot).mass_blocks(q)
+    floating = arm - coupling.T @ np.linalg.solve(base, coupling)
+    free = [i for i, name in enumerate(robot.joint_names) if name not in held]
+    springs = np.array([joint.spring.stiffness if joint.spring else 0.0 for joint in robot.joints])
+    dampers = np.array([joint.damping for joint in robot.joints])
+    for target, given in ((springs, stiffness), (dampers, damping)):
+        for name, value in (given or {}).items():
+            target[robot.joint_index(name)] = value
+    lower = np.linalg.cholesky(floating[np.ix_(free, free)])
+    inverse = np.linalg.inv(lower)
+    squares, vectors = np.linalg.eigh(inverse @ np.diag(springs[free]) @ inverse.T)
+    frequency = np.sqrt(squares.clip(0.0))
+    shape = (inverse.T @ vectors).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.einsum("mi,i,mi->m", shape, dampers[free], shape) / (2.0 * frequency)
+    size = np.abs(shape).max(axis=1, keepdims=True)
+    return Modes(frequency, shape / size, ratio, tuple(robot.joint_names[i] for i in free))

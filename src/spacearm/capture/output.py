@@ -1,0 +1,311 @@
+"""What a soft motion leaves behind: base, deformations, loads through joints, settling, dampers, momentum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.capture.impulse import Impact
+from spacearm.capture.programs import output_program
+from spacearm.capture.shares import Shares, momentum_shares
+from spacearm.capture.softjoint import soft_axes, soft_joints
+from spacearm.engine import Kernel
+from spacearm.errors import InputError
+from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.result import Check
+from spacearm.simulate import Event, Run
+from spacearm.simulate.state import rotation_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from spacearm.capture.target import Caught
+
+MOMENTUM_TOLERANCE = 1e-10
+ENERGY_TOLERANCE = 1e-8
+_ENERGIES = ("kinetic", "elastic", "damping", "coupling", "friction", "drive", "load")
+
+
+@dataclass(frozen=True)
+class Exceeded:
+    """A soft axis that left its travel: when it first did, and how far it went."""
+
+    joint: str
+    time: float
+    limit: float
+    reached: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Settling:
+    """When a vibration counts as settled.
+
+    The vibration of the base is its velocity less that of the united body with the same momentum, which keeps turning
+    (``Outcome.shake``). It has settled when the sizes of its linear and angular part stay below ``fraction`` of their
+    largest values, or below ``velocity`` (m/s) and ``rate`` (rad/s), whichever is the larger bound.
+    """
+
+    fraction: float = 0.05
+    velocity: float = 0.0
+    rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        bounds = (self.fraction, self.velocity, self.rate)
+        if not all(math.isfinite(bound) and bound >= 0.0 for bound in bounds) or max(bounds) == 0.0:
+            raise InputError(f"bounds are {bounds}", place="settling", hint="expected one above zero")
+
+    def time(self, times: Array, shake: Array) -> float:
+        """Time (s) after which both parts of ``shake`` (T, 6) stay below; infinite when they do not."""
+        sizes = np.linalg.norm(shake[:, :3], axis=1), np.linalg.norm(shake[:, 3:], axis=1)
+        return max(
+            last_above(times, size, max(self.fraction * float(size.max()), bound))
+            for size, bound in zip(sizes, (self.velocity, self.rate), strict=True)
+        )
+
+    def __str__(self) -> str:
+        text = f"base velocity and rate, less the united body's, stay below {100 * self.fraction:g} % of their peaks"
+        if self.velocity or self.rate:
+            text += f" or {self.velocity:g} m/s and {self.rate:g} rad/s"
+        return text
+
+
+def last_above(times: Array, values: Array, level: float) -> float:
+    """Last time at which ``values`` go below ``level``; infinite when they end above it, zero when never above."""
+    above = np.flatnonzero(values > level)
+    if not above.size:
+        return 0.0
+    last = int(above[-1])
+    if last == len(values) - 1:
+        return math.inf
+    fall = values[last] - values[last + 1]
+    part = (values[last] - level) / fall if fall > 0.0 else 1.0
+    return float(times[last] + part * (times[last + 1] - times[last]))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A soft motion, sampled. Arrays have the samples along their first axis."""
+
+    robot: Robot
+    times: Array  # (T,) s; a switch of the clutch or of dampers has a sample on both sides
+    states: Array  # (T, 13 + 2 n)
+    acceleration: Array  # (T, 6 + n) of the generalised velocity
+    reaction: Array  # (T, 6 + n) what holds locked degrees of freedom, N or N m
+    wrench: Array  # (T, 6 L) loads as given
+    energies: dict[str, Array]  # (T,) J: kinetic, elastic; damping, drive, load, ... since the start
+    damper_energy: Array  # (T, n) J dissipated by each joint's damper since the start
+    events: tuple[Event, ...]
+    impacts: tuple[Impact, ...]
+    switches: tuple[tuple[float, str], ...]
+    certificate: dict[str, Check]
+    loads: tuple[LoadFrame, ...]
+    steps: int
+
+    @property
+    def sound(self) -> bool:
+        return all(check.holds for check in self.certificate.values())
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Joint names of all soft axes."""
+        return soft_axes(self.robot)
+
+    # -- the base -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def base_velocity(self) -> Array:
+        """Velocity of the base frame's origin, world axes (T, 3), m/s."""
+        n = self.robot.n
+        return np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 7 + n : 10 + n])
+
+    @cached_property
+    def base_rate(self) -> Array:
+        """Angular velocity of the base, world axes (T, 3), rad/s."""
+        n = self.robot.n
+        return np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 10 + n : 13 + n])
+
+    @cached_property
+    def base_angles(self) -> Array:
+        """Attitude of the base as Rot(x) Rot(y) Rot(z), the order of Eq. 2 (T, 3), rad."""
+        r = rotation_of(self.states[:, 3:7])
+        return np.stack(
+            [
+                np.arctan2(-r[:, 1, 2], r[:, 2, 2]),
+                np.arcsin(np.clip(r[:, 0, 2], -1.0, 1.0)),
+                np.arctan2(-r[:, 0, 1], r[:, 0, 0]),
+            ],
+            axis=1,
+        )
+
+    # -- the joints ---------------------------------------------------------------------------------------------
+
+    def joint(self, name: str) -> Array:
+        """Position of a joint (T,), m or rad; of a soft axis, its deformation."""
+        return self.states[:, 7 + self.robot.joint_index(name)]
+
+    @cached_property
+    def _computed(self) -> dict[str, Array]:
+        kernel = _output_kernel(self.robot, self.loads)
+        given = {
+            "state": self.states,
+            "acceleration": self.acceleration,
+            "wrench": self.wrench,
+            "inertia": self.robot.inertia_parameters.ravel(),
+            "rotor": rotor_inertias(self.robot),
+        }
+        return kernel({name: value for name, value in given.items() if name in kernel.inputs})
+
+    @property
+    def carried(self) -> Array:
+        """Force and moment that each joint passes on to its parent body (T, n, 6): N and N m, parent's axes, at the
+        joint's origin."""
+        return self._computed["carried"]
+
+    @property
+    def shake(self) -> Array:
+        """Base velocity less that of the united body with the same momentum (T, 6), base axes: m/s, rad/s."""
+        return self._computed["shake"]
+
+    def through(self, joint: str) -> Array:
+        """Wrench (T, 6) that a soft joint, or a single joint, passes on towards the base."""
+        first = soft_joints(self.robot).get(joint, (joint,))[0]
+        return self.carried[:, self.robot.joint_index(first)]
+
+    @property
+    def to_base(self) -> Array:
+        """Wrench (T, 6) that the base gets through its first joint."""
+        return self.carried[:, self.robot.parents.index(0)]
+
+    @property
+    def exceeded(self) -> tuple[Exceeded, ...]:
+        """Soft axes that left their travel, in the order in which they did."""
+        found: dict[str, Exceeded] = {}
+        for event in self.events:
+            if event.kind == "limit" and event.name in self.axes and event.name not in found:
+                series = self.joint(event.name)
+                reached = float(series.max() if event.value > 0.0 else series.min())
+                unit = self.robot.joint(event.name).unit
+                found[event.name] = Exceeded(event.name, event.time, event.value, reached, unit)
+        return tuple(found.values())
+
+    # -- summary ------------------------------------------------------------------------------------------------
+
+    def settling_time(self, criterion: Settling | None = None) -> float:
+        """Seconds until the base has settled by this criterion; infinite when it has not within the run."""
+        return (criterion or Settling()).time(self.times, self.shake)
+
+    def absorbed(self) -> dict[str, float]:
+        """Energy that each soft axis's damper has absorbed, J."""
+        return {name: float(self.damper_energy[-1, self.robot.joint_index(name)]) for name in self.axes}
+
+    def shares(self, caught: Caught | None = None) -> Shares:
+        """Momentum of base, arm and target."""
+        return momentum_shares(self.robot, self.states, caught)
+
+    def dataset(self, caught: Caught | None = None) -> xr.Dataset:
+        """All of it with names and units."""
+        from spacearm.capture.dataset import dataset
+
+        return dataset(self, caught)
+
+
+@lru_cache(maxsize=16)
+def _output_kernel(robot: Robot, loads: tuple[LoadFrame, ...]) -> Kernel:
+    return Kernel(output_program(robot, loads))
+
+
+def assemble(
+    robot: Robot,
+    runs: Sequence[Run],
+    starts: Sequence[float],
+    impacts: Sequence[Impact],
+    switches: Sequence[tuple[float, str]],
+    overrides: Mapping[str, Any],
+) -> Outcome:
+    """One outcome from the stretches of a chain."""
+    del overrides
+    n = robot.n
+    parts: dict[str, list[Array]] = {}
+    events: list[Event] = []
+    energies = dict.fromkeys(_ENERGIES, 0.0)
+    dampers = np.zeros(n)
+    lost = 0.0
+    waiting = list(impacts)
+    for run, begin in zip(runs, starts, strict=True):
+        model, y = run._model, run._y
+        while waiting and waiting[0].time <= begin:
+            lost += waiting.pop(0).lost
+        ledger = run._ledger
+        assert ledger is not None
+        series = {name: getattr(ledger, name) for name in _ENERGIES}
+        for name in _ENERGIES[2:]:
+            series[name] = series[name] + energies[name]
+            energies[name] = float(series[name][-1])
+        own = y[:, model.energies["damping"]][:, 6:] + dampers
+        dampers = own[-1].copy()
+        inputs = model.kernel.inputs
+        chunk = {
+            "times": run.times + begin,
+            "states": run.states,
+            "acceleration": run._outputs[:, model.nx - robot.dofs : model.nx],
+            "reaction": run._outputs[:, model.plant.reaction : model.plant.reaction + robot.dofs],
+            "wrench": run._inputs[:, inputs["wrench"]],
+            "dampers": own,
+            "lost": np.full(len(y), lost),
+            **series,
+        }
+        for name, array in chunk.items():
+            parts.setdefault(name, []).append(array)
+        events += [Event(e.time + begin, e.kind, e.name, e.value, len(parts["times"]) - 1) for e in run.events]
+    joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    joined["times"] = np.maximum.accumulate(joined["times"])
+    balance = sum(joined[name] for name in _ENERGIES[:5]) + joined["lost"] - joined["drive"] - joined["load"]
+    scale = sum(float(np.abs(joined[name]).max()) for name in _ENERGIES)
+    certificate = _certificate(runs)
+    drift = float(np.abs(balance - balance[0]).max())
+    certificate["energy"] = Check(
+        drift / scale if scale else 0.0,
+        ENERGY_TOLERANCE,
+        "",
+        "drift of kinetic + elastic + dissipated + lost in impacts - work over the whole run, relative to their sizes",
+    )
+    return Outcome(
+        robot,
+        joined["times"],
+        joined["states"],
+        joined["acceleration"],
+        joined["reaction"],
+        joined["wrench"],
+        {**{name: joined[name] for name in _ENERGIES}, "impacts": joined["lost"]},
+        joined["dampers"],
+        tuple(events),
+        tuple(impacts),
+        tuple(switches),
+        certificate,
+        runs[0]._model.loads,
+        sum(run.stats.steps for run in runs),
+    )
+
+
+def _certificate(runs: Sequence[Run]) -> dict[str, Check]:
+    """The worst of each residual over the stretches."""
+    worst: dict[str, Check] = {}
+    for run in runs:
+        assert run.certificate is not None
+        for check in run.certificate.checks:
+            if check.name == "energy":
+                continue  # judged over the whole chain
+            tolerance = MOMENTUM_TOLERANCE if check.name.endswith("momentum") else check.tolerance
+            old = worst.get(check.name)
+            if old is None or check.value > old.value:
+                worst[check.name] = Check(check.value, tolerance, "", check.meaning)
+    return worst

@@ -1,0 +1,157 @@
+"""Symbolic programs of the study: what each joint carries, how the base shakes, how large the vibration is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from spacearm.mechanics import LoadFrame, Program
+from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix, velocities
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.motion import load_wrenches_on_bodies, state_size, sum_on_bodies
+from spacearm.mechanics.spatial import SX, Spatial, constant, rigid_inertia, scaled, spatial, velocity_force
+from spacearm.mechanics.tree import Tree
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True)
+class _Moving:
+    """A robot in motion: inputs, and what follows from them."""
+
+    tree: Tree
+    inputs: dict[str, SX]
+    carried: list[SX]  # wrench on each joint's parent, at the child's origin, parent axes
+    on_base: Spatial  # sum of the wrenches on the base at its origin, base axes
+    shake: SX  # base velocity beside that of the united body
+
+
+def _moving(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Moving:
+    tree = Tree(robot)
+    n = tree.n
+    inputs = {
+        "state": ca.SX.sym("state", state_size(n)),
+        "acceleration": ca.SX.sym("acceleration", 6 + n),
+        "wrench": ca.SX.sym("wrench", 6 * len(loads)),
+        "inertia": ca.SX.sym("inertia", 10 * tree.bodies),
+        "rotor": ca.SX.sym("rotor", tree.rotors),
+    }
+    state, acceleration, rotor = inputs["state"], inputs["acceleration"], inputs["rotor"]
+    quaternion, q, velocity = state[3:7], state[7 : 7 + n], state[7 + n :]
+    placements = tree.placements(q)
+    motion = velocities(tree, placements, velocity, rotor)
+    pushes = sum_on_bodies(tree, loads, load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"]))
+    rise = [spatial(acceleration[:6])]
+    for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
+        below = place.rotation.twist_down(rise[joint.parent], place.arm)
+        rise.append(below.plus(motion.product[i]).plus(scaled(joint.subspace, acceleration[6 + i])))
+    needed = []
+    for b in range(tree.bodies):
+        body = rigid_inertia(inputs["inertia"][10 * b : 10 * b + 10])
+        total = body.times(rise[b]).plus(velocity_force(body.times(motion.twist[b]), motion.twist[b]))
+        push = pushes[b]
+        needed.append(total if push is None else total.plus(scaled(push, -1)))
+    carried: list[SX] = [None] * n
+    on_base = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
+    for i in reversed(range(n)):
+        joint, place, own = tree.joints[i], placements[i], needed[i + 1]
+        if joint.rotor is not None:
+            axis = joint.subspace.angular
+            carrier = rise[i + 1].angular - axis * acceleration[6 + i]
+            torque = rotor[joint.rotor] * (ca.dot(axis, carrier) + joint.ratio * acceleration[6 + i])
+            turning = ca.cross(motion.twist[i + 1].angular, axis) * motion.spin[i]
+            own = own.plus(Spatial(ca.SX.zeros(3), axis * torque + turning))
+        carried[i] = -ca.vertcat(place.rotation.up(own.linear), place.rotation.up(own.angular))
+        up = place.rotation.force_up(own, place.arm)
+        if joint.parent == 0:
+            on_base = on_base.plus(scaled(up, -1))
+        else:
+            needed[joint.parent] = needed[joint.parent].plus(up)
+    matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
+    shake = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:] @ velocity[6:]) if n else ca.SX.zeros(6)
+    return _Moving(tree, inputs, carried, on_base, shake)
+
+
+def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
+    """What a run shows beside its states.
+
+    Inputs: ``state``, ``acceleration`` (6 + n, of the generalised velocity), ``wrench``, ``inertia``, ``rotor``.
+    Outputs: ``carried`` (n, 6): the wrench that each joint passes on to its parent body, at the joint's moving origin,
+    parent body's axes; ``shake`` (6): base velocity less that of the united body with the same momentum, base axes.
+    """
+    moving = _moving(robot, loads)
+    carried = ca.vertcat(*(part.T for part in moving.carried)) if moving.carried else ca.SX(0, 6)
+    return Program("capture_output", moving.inputs, {"carried": ca.densify(carried), "shake": ca.densify(moving.shake)})
+
+
+#: What the watch program puts out, in this order.
+WATCHED = ("base_rate", "force", "moment", "fx", "fy", "fz", "mx", "my", "mz", "shake_velocity", "shake_rate")
+
+
+def watch_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
+    """The sizes that a design is judged by, from the inputs of :func:`output_program`: ``watch``, see :data:`WATCHED`.
+
+    Force and moment are those on the base, base axes, at the place where its first joint is fixed.
+    """
+    moving = _moving(robot, loads)
+    root = next(joint.joint for joint in moving.tree.joints if joint.parent == 0)
+    at = constant(root.placement.translation)
+    force = moving.on_base.linear
+    moment = moving.on_base.angular - ca.cross(at, force)
+    rate = moving.inputs["state"][10 + moving.tree.n : 13 + moving.tree.n]
+    watch = ca.vertcat(
+        _norm(rate), _norm(force), _norm(moment), ca.fabs(force), ca.fabs(moment),
+        _norm(moving.shake[:3]), _norm(moving.shake[3:]),
+    )  # fmt: skip
+    return Program("capture_watch", moving.inputs, {"watch": ca.densify(watch)})
+
+
+def _norm(vector: SX) -> SX:
+    return ca.sqrt(ca.sumsqr(vector))
+
+
+def calm_program(
+    robot: Robot,
+    axes: Sequence[str],
+    held: Sequence[str],
+    limits: tuple[float, float],
+    posture: Array,
+    overrides: Mapping[str, Array],
+) -> Program:
+    """A gauge for "velocity settled": below zero when the vibration of these axes is small.
+
+    Its output is the sum over axes of (rate^2 + h / stiffness * acceleration^2) / limit^2, less 1, without loads, with
+    h the axis's diagonal entry of the free-floating inertia at ``posture``: the root of each term is about the
+    amplitude of the rate. Accelerations, not deformations: a body that keeps turning keeps its springs stretched.
+    ``limits`` are those of axes that slide (m/s) and turn (rad/s).
+    """
+    tree = Tree(robot)
+    n = tree.n
+    state, time = ca.SX.sym("state", state_size(n)), ca.SX.sym("time", 1)
+    q, velocity = state[7 : 7 + n], state[7 + n :]
+    inertia = ca.SX(ca.DM(robot.inertia_parameters.ravel()))
+    rotor = ca.SX(ca.DM([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None]))
+    matrix = mass_matrix(tree, ca.SX(ca.DM(np.asarray(posture))), inertia, rotor)
+    effective = ca.diag(matrix[6:, 6:] - matrix[6:, :6] @ solve_symmetric(matrix[:6, :6], matrix[:6, 6:]))
+    springs = [joint.spring for joint in robot.joints]
+    stiffness = overrides.get("stiffness", np.array([s.stiffness if s else 0.0 for s in springs]))
+    damping = overrides.get("damping", np.array([joint.damping for joint in robot.joints]))
+    rest = np.array([s.rest if s else 0.0 for s in springs])
+    pull = -ca.SX(ca.DM(stiffness)) * (q - ca.SX(ca.DM(rest))) - ca.SX(ca.DM(damping)) * velocity[6:]
+    mode = ca.DM([0.0] * 6 + [float(name in held) for name in robot.joint_names])
+    acceleration = hybrid_dynamics(
+        tree, q, velocity, ca.vertcat(ca.SX.zeros(6), pull), ca.SX.zeros(6 + n), ca.SX(mode), inertia, rotor,
+        [None] * tree.bodies,
+    ).acceleration  # fmt: skip
+    total = ca.SX(0)
+    for name in axes:
+        i = robot.joint_index(name)
+        limit = limits[0] if robot.joints[i].kind == "prismatic" else limits[1]
+        size = velocity[6 + i] ** 2
+        if stiffness[i] > 0.0:
+            size += effective[i] / stiffness[i] * acceleration[6 + i] ** 2
+        total += size / limit**2
+    return Program("capture_calm", {"state": state, "time": time}, {"calm": ca.densify(total - 1)})

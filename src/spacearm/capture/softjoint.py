@@ -1,0 +1,150 @@
+"""Soft-contact joints: up to six sprung and damped axes in one place, put into any joint of a robot.
+
+The axes stand in the order of Zhang et al. (2020), Eqs. 2 and 10: first the displacement s in the axes of the segment
+before, then Rot(x) Rot(y) Rot(z). Each is a joint of its own, with massless bodies between; they are called
+``<joint>.slide_x`` ... ``<joint>.turn_z``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from spacearm.errors import ModelError, did_you_mean
+from spacearm.model import Limits, Robot, Spring, edit
+from spacearm.model.parts import Array, finite
+
+#: All axes in their order, parent to child.
+AXES = ("slide_x", "slide_y", "slide_z", "turn_x", "turn_y", "turn_z")
+_SOFT = re.compile(r"(?P<joint>.+)\.(?P<axis>(?:slide|turn)_[xyz])")
+
+
+@dataclass(frozen=True)
+class SoftAxis:
+    """One axis: a spring and damper with limited travel.
+
+    Args:
+        stiffness: N/m or N m/rad.
+        damping: N s/m or N m s/rad.
+        travel: how far it may go from zero, m or rad: one number for both sides, or (lower, upper).
+        preload: force (N or N m) with which the spring pushes the outer side along the axis at zero. The spring is
+            at rest at ``preload / stiffness``.
+    """
+
+    stiffness: float
+    damping: float = 0.0
+    travel: float | tuple[float, float] = math.inf
+    preload: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness", least=0.0))
+        object.__setattr__(self, "damping", finite(self.damping, "damping", least=0.0))
+        object.__setattr__(self, "preload", finite(self.preload, "preload"))
+        lower, upper = self.range
+        if math.isnan(lower) or math.isnan(upper) or not lower <= 0.0 <= upper:
+            raise ModelError(f"travel is {self.travel}", hint="expected a range that holds zero, or one size")
+        if self.preload and not self.stiffness:
+            raise ModelError("there is a preload but no spring", hint="give a stiffness above zero")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest position, m or rad."""
+        if isinstance(self.travel, tuple | list):
+            if len(self.travel) != 2:
+                raise ModelError(f"travel has {len(self.travel)} numbers", hint="expected one, or (lower, upper)")
+            return float(self.travel[0]), float(self.travel[1])
+        return -float(self.travel), float(self.travel)
+
+    @property
+    def rest(self) -> float:
+        """Position at which the spring is at rest, m or rad."""
+        return self.preload / self.stiffness if self.stiffness else 0.0
+
+
+@dataclass(frozen=True)
+class SoftJoint:
+    """The axes of a soft-contact joint; an axis that is left out is rigid.
+
+    The paper's own joint (Sec. 5) has ``slide_z``, ``turn_x``, ``turn_y``, ``turn_z``.
+    """
+
+    slide_x: SoftAxis | None = None
+    slide_y: SoftAxis | None = None
+    slide_z: SoftAxis | None = None
+    turn_x: SoftAxis | None = None
+    turn_y: SoftAxis | None = None
+    turn_z: SoftAxis | None = None
+
+    def __post_init__(self) -> None:
+        if not self.axes:
+            raise ModelError("a soft joint has no axis", hint=f"give some of {', '.join(AXES)}")
+
+    @classmethod
+    def of(cls, axes: Mapping[str, SoftAxis]) -> SoftJoint:
+        """From a mapping of axis names."""
+        for name in axes:
+            if name not in AXES:
+                raise ModelError(f"there is no axis {name!r}", place="soft joint", hint=did_you_mean(name, AXES))
+        return cls(**axes)
+
+    @property
+    def axes(self) -> dict[str, SoftAxis]:
+        """The axes that there are, in their order."""
+        return {name: getattr(self, name) for name in AXES if getattr(self, name) is not None}
+
+
+def soften(
+    robot: Robot, joint: str, soft: SoftJoint, *, where: Literal["after", "before", "instead"] = "after"
+) -> Robot:
+    """The robot with a soft joint after, before or instead of one of its joints.
+
+    ``after``: the axes are those of the joint's child body; else those of the joint's own frame at zero.
+    """
+    rows = []
+    for name, axis in soft.axes.items():
+        kind, _, direction = name.partition("_")
+        lower, upper = axis.range
+        rows.append(
+            edit.Axis(
+                direction,
+                "revolute" if kind == "turn" else "prismatic",
+                Spring(axis.stiffness, axis.rest),
+                axis.damping,
+                Limits(lower, upper),
+            )
+        )
+    return edit.split_joint(robot, joint, rows, where=where)
+
+
+def soft_joints(robot: Robot) -> dict[str, tuple[str, ...]]:
+    """Soft joints by name, each with its axes' joint names: rows called ``<joint>.slide_x`` ... ``<joint>.turn_z``."""
+    found: dict[str, list[str]] = {}
+    for name in robot.joint_names:
+        match = _SOFT.fullmatch(name)
+        if match:
+            found.setdefault(match["joint"], []).append(name)
+    return {joint: tuple(axes) for joint, axes in found.items()}
+
+
+def soft_axes(robot: Robot, joints: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Joint names of all axes of these soft joints (default: of all that the robot has)."""
+    known = soft_joints(robot)
+    chosen = known if joints is None else list(joints)
+    for name in chosen:
+        if name not in known:
+            raise ModelError(f"robot {robot.name!r} has no soft joint {name!r}", hint=did_you_mean(name, known))
+    return tuple(axis for name in chosen for axis in known[name])
+
+
+def relaxed(robot: Robot, posture: str = "zero") -> Array:
+    """Joint positions of a posture with every soft axis where its spring is at rest."""
+    joints = np.array(robot.posture(posture))
+    for axis in soft_axes(robot):
+        spring = robot.joint(axis).spring
+        joints[robot.joint_index(axis)] = spring.rest if spring else 0.0
+    return joints

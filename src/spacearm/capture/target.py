@@ -1,0 +1,173 @@
+"""A free-floating, tumbling target that the hand catches: at once (plastic), or through a finite contact stiffness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spacearm.capture.impulse import Impact, body_momentum, check_joints, locked_velocity
+from spacearm.capture.softjoint import AXES, SoftAxis, SoftJoint, soften
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
+from spacearm.model.parts import Array
+from spacearm.simulate import State
+
+#: Name of the joint through which a target hangs on the hand when the contact is soft.
+CONTACT = "contact"
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What is caught.
+
+    Args:
+        inertia: in the target's own frame.
+        velocity: of the grasped point at contact, world axes, m/s.
+        spin: angular velocity at contact, world axes, rad/s.
+        placement: the target's frame in the hand's frame while it is held.
+        name: of the body.
+    """
+
+    inertia: Inertia
+    velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    spin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    placement: Pose = field(default_factory=Pose)
+    name: str = "target"
+
+    def __post_init__(self) -> None:
+        for name in ("velocity", "spin"):
+            vector = np.array(getattr(self, name), dtype=np.float64)
+            if vector.shape != (3,) or not np.all(np.isfinite(vector)):
+                raise InputError(f"{name} is {getattr(self, name)!r}", place="target", hint="expected three numbers")
+            object.__setattr__(self, name, tuple(map(float, vector)))
+        if self.inertia.mass <= 0.0:
+            raise InputError("has no mass", place="target", hint="expected more than zero")
+
+
+@dataclass(frozen=True, eq=False)
+class Caught:
+    """The robot with the target in hand, and the state right after contact.
+
+    Args:
+        robot: the joined system.
+        state: right after contact.
+        hand: frame that caught.
+        target: what was caught; its frame in ``robot`` is called ``target.name``.
+        impact: what the plastic impact did; None for a soft contact, where nothing is lost at once.
+        hand_impulse: impulse of the target on the hand (N s, N m s), world axes, at the hand; zero for a soft contact.
+        relative: twist of the grasped point relative to the hand before contact, hand axes.
+        inertia: of the target in the frame ``target.name`` of ``robot``.
+    """
+
+    robot: Robot
+    state: State
+    hand: str
+    target: Target
+    impact: Impact | None
+    hand_impulse: Array
+    relative: Array
+    inertia: Inertia
+
+
+def catch(robot: Robot, state: State, target: Target, hand: str = "hand", *, held: Sequence[str] = ()) -> Caught:
+    """Plastic capture: hand and target have one velocity from contact on.
+
+    ``held`` are joints that do not give way in the impact (drives with brakes, soft axes in rigid mode); all others
+    take part freely, so soft joints shield the base from the very first.
+    """
+    _check(robot, state, hand, held)
+    before = Mechanics(robot)
+    pose = np.concatenate([state.position, state.quaternion])
+    origin, rotation = before.frame_pose(hand, state.joints, base=pose)
+    joined = edit.attach(robot, hand, Body(target.name, target.inertia), target.placement)
+    moving, turned = _target_motion(target, origin, rotation)
+    momentum = before.mass_matrix(state.joints) @ state.velocity
+    after = Mechanics(joined)
+    jacobian = after.jacobian(target.name, state.joints, base=pose)
+    brought = body_momentum(target.inertia, turned, moving, np.asarray(target.spin))
+    velocity, impulse = locked_velocity(joined, state, momentum + jacobian.T @ brought, held)
+    new = State(state.position, state.quaternion, state.joints, velocity)
+    kinetic = float(before.kinetic_energy(state.joints, state.velocity))
+    kinetic += _kinetic(target.inertia, turned, moving, np.asarray(target.spin))
+    lost = kinetic - float(after.kinetic_energy(state.joints, velocity))
+    kept = jacobian @ velocity
+    change = brought - body_momentum(target.inertia, turned, kept[:3], kept[3:])  # at the target's own origin
+    arm = rotation @ target.placement.translation
+    hand_impulse = np.concatenate([change[:3], change[3:] + np.cross(arm, change[:3])])
+    impact = Impact(0.0, f"{target.name} caught by {hand}", new, lost, impulse)
+    relative = _relative(before, state, target, hand, pose, rotation)
+    return Caught(joined, new, hand, target, impact, hand_impulse, relative, target.inertia)
+
+
+def catch_softly(
+    robot: Robot,
+    state: State,
+    target: Target,
+    contact: SoftJoint | SoftAxis,
+    hand: str = "hand",
+    *,
+    held: Sequence[str] = (),
+) -> Caught:
+    """Capture through a finite contact stiffness: a soft joint ``contact`` between the hand and the target.
+
+    Nothing jumps: the relative velocity before contact becomes the rates of the contact's axes. ``contact`` needs all
+    six axes (one :class:`SoftAxis` stands for all), since a rigid one could not take up its share. The grip does not
+    let go: it pulls as well as it pushes.
+    """
+    _check(robot, state, hand, held)
+    if isinstance(contact, SoftAxis):
+        contact = SoftJoint(**dict.fromkeys(AXES, contact))
+    missing = [name for name in AXES if name not in contact.axes]
+    if missing:
+        raise InputError(f"axis {missing[0]!r} is missing", place="contact", hint="expected all six axes")
+    pose = np.concatenate([state.position, state.quaternion])
+    before = Mechanics(robot)
+    _, rotation = before.frame_pose(hand, state.joints, base=pose)
+    relative = _relative(before, state, target, hand, pose, rotation)
+    # The contact's body is massless and sits in the hand; the target's frame keeps its placement behind it.
+    inertia = target.inertia.moved(target.placement)
+    bare = Joint(CONTACT, "revolute", "", "")
+    joined = edit.attach_by_joint(robot, hand, Body(target.name, inertia), bare)
+    joined = soften(joined, CONTACT, contact, where="instead")
+    index = [joined.joint_index(name) for name in robot.joint_names]
+    joints, rates = np.zeros(joined.n), np.zeros(joined.n)
+    joints[index], rates[index] = state.joints, state.rates
+    # Slides are followed by turns about the same origin, so at zero the rates are the twist itself.
+    for name, rate in zip(AXES, relative, strict=True):
+        rates[joined.joint_index(f"{CONTACT}.{name}")] = rate
+    new = State(state.position, state.quaternion, joints, np.concatenate([state.velocity[:6], rates]))
+    return Caught(joined, new, hand, target, None, np.zeros(6), relative, inertia)
+
+
+def _check(robot: Robot, state: State, hand: str, held: Sequence[str]) -> None:
+    state.check(robot)
+    check_joints(robot, held, "held")
+    for name in held:
+        if state.rates[robot.joint_index(name)] != 0.0:
+            raise InputError(f"joint {name!r} is held while it moves", place="held", hint="start it at rest")
+    try:
+        robot.frame(hand)
+    except InputError as error:
+        error.place = "hand"
+        raise
+
+
+def _target_motion(target: Target, origin: Array, rotation: Array) -> tuple[Array, Array]:
+    """Velocity of the target's frame origin (world) and the target's rotation to the world, while at the hand."""
+    arm = rotation @ target.placement.translation
+    velocity = np.asarray(target.velocity) + np.cross(np.asarray(target.spin), arm)
+    return velocity, rotation @ target.placement.rotation
+
+
+def _relative(mechanics: Mechanics, state: State, target: Target, hand: str, pose: Array, rotation: Array) -> Array:
+    twist = mechanics.frame_velocity(hand, state.joints, state.velocity, base=pose)
+    gap = np.concatenate([target.velocity, target.spin]) - twist
+    return np.concatenate([rotation.T @ gap[:3], rotation.T @ gap[3:]])
+
+
+def _kinetic(inertia: Inertia, rotation: Array, velocity: Array, spin: Array) -> float:
+    momentum = body_momentum(inertia, rotation, velocity, spin)
+    return float(0.5 * (momentum[:3] @ velocity + momentum[3:] @ spin))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
+import time
 import warnings
+from pathlib import Path
 
 import casadi as ca
 import numpy as np
 import pytest
+import xarray as xr
 
 from spacearm.engine import Kernel, Mechanics, NonFiniteWarning
 from spacearm.engine.phase import make_record
@@ -353,6 +358,32 @@ def test_phases_that_end_by_an_event() -> None:
     assert np.all(np.diff(run.times) > 0)
 
 
+def test_a_phase_that_lasts_until_friction_has_stopped_a_joint() -> None:
+    robot = slider(friction=Friction(3.0, 2.0))
+    start = State.moving(robot, [0.0], [1.5])
+    phases = [Phase(9.0, until=Crossing("x.rate", 0.0, "falling"), locked=BASE_LOCKED), Phase(1.0, locked=BASE_LOCKED)]
+    run = simulate(robot, start, phases)
+    assert sorted(event.kind for event in run.events) == ["crossing", "stick"]
+    assert run.phase_starts[1] == pytest.approx(1.5, abs=1e-10)
+    assert run.end is not None
+    assert run.end.rates[0] == 0.0
+    assert run.end.joints[0] == pytest.approx(1.5**2 / 2, abs=1e-10)
+
+
+def test_dry_friction_of_a_rail_under_the_base() -> None:
+    robot = slider()
+    rail = [name for name in BASE_LOCKED if name != "base_vx"]
+    coefficients = {"static_friction": [4.0, 0, 0, 0, 0, 0, 0], "coulomb_friction": [3.0, 0, 0, 0, 0, 0, 0]}
+    phase = Phase(4.0, locked=[*rail, "x"], forces={"base_vx": pulse(9.0, 0.5, 1.0)})
+    run = simulate(robot, State.at_rest(robot), phase, overrides=coefficients)
+    assert run.ok, str(run.certificate)
+    assert [(event.kind, event.name) for event in run.events] == [("slip", "base_vx"), ("stick", "base_vx")]
+    # 12 kg: 0.5 m/s2 for 1 s, then 0.25 m/s2 against it
+    assert [event.time for event in run.events] == pytest.approx([0.5, 3.5], abs=1e-10)
+    assert run.end is not None
+    assert run.end.position[0] == pytest.approx(0.25 + 0.5, abs=1e-10)
+
+
 @pytest.mark.parametrize(("policy", "count"), [("report", 1), ("stop", 1), ("ignore", 0)])
 def test_joint_limits(policy: str, count: int) -> None:
     robot = slider(limits=Limits(-1.0, 0.5))
@@ -407,10 +438,41 @@ def test_a_run_that_breaks_down_gives_its_reason() -> None:
     assert stopped.time == 0.0
 
 
+def test_a_step_that_is_far_too_long_blows_up_with_a_reason() -> None:
+    robot = slider(spring=Spring(1e12))
+    with pytest.warns((RunWarning, CertificateWarning)) as told:
+        run = simulate(robot, State.at_rest(robot, [0.1]), Phase(50.0, locked=BASE_LOCKED), method=RK4(0.1))
+    assert run.reason == Reason.NOT_FINITE
+    assert {RunWarning, CertificateWarning} == {warning.category for warning in told}
+    assert run.end is not None  # the last state that was finite
+
+
+def test_a_run_can_be_interrupted() -> None:
+    robot = arm(7)
+    simulate(robot, tumbling(robot), 1e-3)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    began = time.perf_counter()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        simulate(robot, tumbling(robot), 1e6, max_steps=10**9)
+    assert time.perf_counter() - began < 10.0
+
+
+def test_a_batch_can_be_interrupted() -> None:
+    robot = arm(7)
+    simulate_batch(robot, scattered(robot, 2), 1e-3)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    began = time.perf_counter()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        simulate_batch(robot, scattered(robot, 64), 1e6, max_steps=10**9)
+    assert time.perf_counter() - began < 10.0
+
+
 # -- samples ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_dataset_has_names_and_units() -> None:
+def test_the_dataset_has_names_and_units(tmp_path: Path) -> None:
     robot = arm(2)
     load = Load("hand", (0, 1.0, 0, 0, 0, 0), "frame")
     run = simulate(robot, tumbling(robot), Phase(1.0, loads=[load]), sample=[0.0, 0.25, 0.5, 1.0])
@@ -424,8 +486,19 @@ def test_the_dataset_has_names_and_units() -> None:
     np.testing.assert_allclose(data["base_velocity"][0], [0.1, 0.2, -0.1], atol=1e-15)
     np.testing.assert_allclose(data["base_angular_velocity"][0], [0.2, -0.1, 0.3], atol=1e-15)
     assert data["wrench"].sel(load="hand (frame axes)", entry="fy").values.tolist() == [1.0] * 4
-    forces = Mechanics(robot).inverse_dynamics(run.states[:, 7:9], run.states[:, 9:], data["acceleration"].values)
-    np.testing.assert_allclose(forces[:, 6:].shape, (4, 2))
+    force = Mechanics(robot).inverse_dynamics(
+        run.states[:, 7:9],
+        run.states[:, 9:],
+        data["acceleration"].values,
+        loads=(load.place,),
+        wrench=data["wrench"].values[:, 0],
+        base=run.states[:, :7],
+    )
+    np.testing.assert_allclose(force, 0.0, atol=1e-10)  # nothing but the load acts
+    file = tmp_path / "run.nc"
+    data.to_netcdf(file, engine="h5netcdf")
+    with xr.open_dataset(file, engine="h5netcdf") as again:
+        xr.testing.assert_identical(again.load(), data)
 
 
 def test_samples_do_not_change_the_run() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
@@ -64,8 +64,7 @@ _UNARY = {
 _COMMUTATIVE = {"add", "mul", "min", "max", "eq", "ne", "and", "or"}
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """``op`` applied to earlier values; ``constant`` for "const", the flat input's index for "input"."""
 
     op: str
@@ -95,18 +94,17 @@ def trace(function: Any) -> Trace:
     builder = _Builder()
     registers: dict[int, int] = {}
     outputs: dict[int, int] = {}
+    kind, reads, writes = function.instruction_id, function.instruction_input, function.instruction_output
     for k in range(function.n_instructions()):
-        op = function.instruction_id(k)
+        op = kind(k)
         if op == ca.OP_CONST:
-            registers[function.instruction_output(k)[0]] = builder.const(function.instruction_constant(k))
+            registers[writes(k)[0]] = builder.const(function.instruction_constant(k))
         elif op == ca.OP_INPUT:
-            source = function.instruction_input(k)[1]
-            registers[function.instruction_output(k)[0]] = builder.emit("input", (), float(source))
+            registers[writes(k)[0]] = builder.emit("input", (), float(reads(k)[1]))
         elif op == ca.OP_OUTPUT:
-            outputs[function.instruction_output(k)[1]] = registers[function.instruction_input(k)[0]]
+            outputs[writes(k)[1]] = registers[reads(k)[0]]
         else:
-            args = tuple(registers[i] for i in function.instruction_input(k))
-            registers[function.instruction_output(k)[0]] = _translate(builder, op, args)
+            registers[writes(k)[0]] = _translate(builder, op, tuple([registers[i] for i in reads(k)]))
     n_out = function.nnz_out(0)
     zero = builder.const(0.0)
     flat = tuple(outputs.get(i, zero) for i in range(n_out))
@@ -116,6 +114,9 @@ def trace(function: Any) -> Trace:
 
 
 def _translate(builder: _Builder, op: int, args: tuple[int, ...]) -> int:
+    name = _DIRECT.get(op)
+    if name is not None:
+        return builder.emit(name, args[:1] if name in _UNARY else args)
     if op == ca.OP_ASSIGN:
         return args[0]
     if op == ca.OP_SQ:
@@ -126,10 +127,7 @@ def _translate(builder: _Builder, op: int, args: tuple[int, ...]) -> int:
         return builder.emit("div", (builder.const(1.0), args[0]))
     if op == ca.OP_IF_ELSE_ZERO:
         return builder.emit("select", (args[0], args[1], builder.const(0.0)))
-    name = _DIRECT.get(op)
-    if name is None:
-        raise EngineError(f"CasADi operation {op} has no machine code here")
-    return builder.emit(name, args[:1] if name in _UNARY else args)
+    raise EngineError(f"CasADi operation {op} has no machine code here")
 
 
 class _Builder:
@@ -137,30 +135,30 @@ class _Builder:
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
-        self._known: dict[tuple[str, tuple[int, ...], float | str], int] = {}
+        self._known: dict[tuple[object, ...], int] = {}
 
     def const(self, value: float) -> int:
         return self.emit("const", (), float(value))
 
     def emit(self, op: str, args: tuple[int, ...], constant: float = 0.0) -> int:
-        if op in _COMMUTATIVE and args[0] > args[1]:
-            args = (args[1], args[0])
-        if op == "add":
-            merged = self._select_of(args)
-            if merged is not None:
-                return self.emit("select", merged)
-        # Written out, so that NaN equals itself and -0.0 differs from 0.0.
-        key = (op, args, constant.hex() if op == "const" else constant)
+        if op in _COMMUTATIVE:
+            if args[0] > args[1]:
+                args = (args[1], args[0])
+            if op == "add":
+                merged = self._select_of(args)
+                if merged is not None:
+                    return self.emit("select", merged)
+        # Constants written out, so that NaN equals itself and -0.0 differs from 0.0.
+        key = (op, args) if args else (op, constant.hex() if op == "const" else constant)
         known = self._known.get(key)
         if known is None:
-            known = len(self.instructions)
+            known = self._known[key] = len(self.instructions)
             self.instructions.append(Instruction(op, args, constant))
-            self._known[key] = known
         return known
 
     def _select_of(self, args: tuple[int, ...]) -> tuple[int, int, int] | None:
         """CasADi writes if_else(c, a, b) as (c ? a : 0) + (!c ? b : 0): recognise it."""
-        first, second = (self.instructions[i] for i in args)
+        first, second = self.instructions[args[0]], self.instructions[args[1]]
         if first.op != "select" or second.op != "select":
             return None
         zero = self.const(0.0)
@@ -196,19 +194,18 @@ def _shared_reciprocals(
             quotients[instruction.args[1]] = quotients.get(instruction.args[1], 0) + 1
     builder = _Builder()
     number: list[int] = []
-    for instruction in instructions:
-        args = tuple(number[arg] for arg in instruction.args)
-        if instruction.op == "div" and quotients.get(instruction.args[1], 0) > 1:
+    for op, old, constant in instructions:
+        args = tuple([number[arg] for arg in old])
+        if op == "div" and quotients.get(old[1], 0) > 1:
             reciprocal = builder.emit("div", (builder.const(1.0), args[1]))
-            is_one = instructions[instruction.args[0]] == Instruction("const", (), 1.0)
+            is_one = instructions[old[0]] == Instruction("const", (), 1.0)
             number.append(reciprocal if is_one else builder.emit("mul", (args[0], reciprocal)))
         else:
-            number.append(builder.emit(instruction.op, args, instruction.constant))
+            number.append(builder.emit(op, args, constant))
     return builder.instructions, tuple(number[i] for i in outputs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(NamedTuple):
     """One term of a sum: a value, or the product of two."""
 
     positive: bool
@@ -238,36 +235,31 @@ def _summed(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[
 
     def emit(op: str, args: tuple[int, ...], constant: float = 0.0) -> int:
         index = builder.emit(op, args, constant)
-        while len(ready) < len(builder.instructions):
-            made = builder.instructions[len(ready)]
-            ready.append(max((ready[arg] for arg in made.args), default=0) + _LATENCY.get(made.op, 4))
+        for made in builder.instructions[len(ready) :]:
+            ready.append(max([ready[arg] for arg in made.args], default=0) + _LATENCY.get(made.op, 4))
         return index
 
-    def terms(i: int, positive: bool, found: list[_Term]) -> None:
-        instruction = instructions[i]
-        if instruction.op in ("add", "sub", "neg") and (dissolves[i] or not found_root):
-            found_root.append(i)
-            terms(instruction.args[0], positive != (instruction.op == "neg"), found)
-            if instruction.op != "neg":
-                terms(instruction.args[1], positive == (instruction.op == "add"), found)
+    def terms(i: int, positive: bool, found: list[_Term], root: bool = False) -> None:
+        op, args, _ = instructions[i]
+        if (root or dissolves[i]) and op != "mul":
+            terms(args[0], positive != (op == "neg"), found)
+            if op != "neg":
+                terms(args[1], positive == (op == "add"), found)
+        elif dissolves[i]:
+            a, b = number[args[0]], number[args[1]]
+            found.append(_Term(positive, (a, b), ready[a] if ready[a] > ready[b] else ready[b]))
         else:
-            factors = (
-                tuple(number[arg] for arg in instruction.args)
-                if instruction.op == "mul" and dissolves[i]
-                else (number[i],)
-            )
-            found.append(_Term(positive, factors, max(ready[k] for k in factors)))
+            found.append(_Term(positive, (number[i],), ready[number[i]]))
 
     for i, instruction in enumerate(instructions):
         if not uses[i] or dissolves[i]:
             continue
         if instruction.op in ("add", "sub", "neg"):
             found: list[_Term] = []
-            found_root: list[int] = []
-            terms(i, True, found)
+            terms(i, True, found, root=True)
             number[i] = _chain(sorted(found, key=lambda term: (term.ready, len(term.factors))), emit)
         else:
-            number[i] = emit(instruction.op, tuple(number[arg] for arg in instruction.args), instruction.constant)
+            number[i] = emit(instruction.op, tuple([number[arg] for arg in instruction.args]), instruction.constant)
     return builder.instructions, tuple(number[i] for i in outputs)
 
 
@@ -297,13 +289,26 @@ def _chain(terms: list[_Term], emit: Callable[..., int]) -> int:
 
 
 def _pruned(instructions: list[Instruction], outputs: tuple[int, ...], n_in: int) -> Trace:
-    """Only what an output depends on, renumbered."""
+    """Only what an output depends on, renumbered; inputs and constants just before their first use.
+
+    CasADi reads all inputs first; held in registers from there on, they would crowd out the values in work.
+    """
     uses = _uses(instructions, outputs)
     number: dict[int, int] = {}
     kept: list[Instruction] = []
+
+    def keep(i: int) -> None:
+        op, args, constant = instructions[i]
+        for arg in args:
+            if arg not in number:
+                keep(arg)
+        number[i] = len(kept)
+        kept.append(Instruction(op, tuple([number[arg] for arg in args]), constant))
+
     for i, instruction in enumerate(instructions):
-        if uses[i]:
-            number[i] = len(kept)
-            args = tuple(number[arg] for arg in instruction.args)
-            kept.append(Instruction(instruction.op, args, instruction.constant))
+        if uses[i] and instruction.args:
+            keep(i)
+    for i in outputs:
+        if i not in number:
+            keep(i)
     return Trace(tuple(kept), tuple(number[i] for i in outputs), n_in)

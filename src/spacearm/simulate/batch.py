@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.batch import default_threads
 from spacearm.engine.phase import make_record
 from spacearm.engine.run import Reason
 from spacearm.engine.warm import ensure_loops
@@ -22,6 +20,7 @@ from spacearm.simulate.methods import Adaptive, Method
 from spacearm.simulate.motion import load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.rollout import split_overrides
+from spacearm.simulate.threads import spread
 
 CHUNK = 16
 
@@ -125,30 +124,5 @@ def simulate_batch(
             one(i)
         return last - first
 
-    _spread(chunk, range(0, count, CHUNK), count, threads or default_threads(), stop, progress)
+    spread(chunk, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
     return BatchRun(times, kept, end, end_time, reason, tuple(events), steps, evaluations, residual)
-
-
-def _spread(
-    chunk: Callable[[int], int],
-    firsts: Sequence[int],
-    total: int,
-    threads: int,
-    stop: npt.NDArray[np.uint8],
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """All chunks over threads; an error or Ctrl-C stops the others."""
-    done = 0
-    with ThreadPoolExecutor(max(1, min(threads, len(firsts)))) as pool:
-        waiting = {pool.submit(chunk, first) for first in firsts}
-        try:
-            while waiting:
-                ready, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    done += future.result()
-                if ready and progress is not None:
-                    progress(done, total)
-        except BaseException:
-            stop[0] = 1
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise

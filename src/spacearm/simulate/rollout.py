@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import casadi as ca
@@ -12,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel, NonFiniteWarning
-from spacearm.engine.batch import default_threads
 from spacearm.engine.machine import host
 from spacearm.engine.rk4 import rollout_lanes
 from spacearm.engine.warm import ensure_loops
@@ -21,6 +19,7 @@ from spacearm.mechanics import Program, motion_program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.simulate.motion import robot_parameters
+from spacearm.simulate.threads import spread
 
 #: Samples that a thread takes at a time; a multiple of every lane width.
 CHUNK = 1024
@@ -104,24 +103,16 @@ def rollout(
     sizes = np.array([nx, kernel.inputs["force"].start, robot.dofs, kernel.n_in, kernel.n_out], dtype=np.int64)
     result = np.empty((size, count // every, nx))
     ensure_loops()
-    edges = [*range(0, size, CHUNK), size]
 
-    def work(chunk: int) -> None:
-        first, last = edges[chunk], edges[chunk + 1]
+    def chunk(first: int) -> int:
+        last = min(first + CHUNK, size)
         rollout_lanes(address, width, sizes, inputs, force, states, float(step), count, every, first, last, result)
+        return last - first
 
-    chunks = range(len(edges) - 1)
-    workers = min(threads or default_threads(), len(chunks))
-    if workers <= 1:
-        for chunk in chunks:
-            work(chunk)
-            if progress is not None:
-                progress(edges[chunk + 1], size)
+    if size <= CHUNK:
+        chunk(0)
     else:
-        with ThreadPoolExecutor(workers) as pool:
-            for chunk, _ in enumerate(pool.map(work, chunks)):
-                if progress is not None:
-                    progress(edges[chunk + 1], size)
+        spread(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
     bad = np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1))
     if bad.size:
         warnings.warn(

@@ -203,3 +203,10 @@ def test_sensitivities_to_the_start_are_those_of_the_motion() -> None:
     found = tangent(given, 0.02, 25, directions=[[0.0]], start_tangent=shift)
     ends = [tangent({**given, "state": state + sign * 1e-6 * shift[0]}, 0.02, 25).states for sign in (1, -1)]
     np.testing.assert_allclose(found.derivatives[:, :, 0], (ends[0] - ends[1]) / 2e-6, atol=2e-7)
+
+
+def test_a_body_without_joints_keeps_its_batch_shape() -> None:
+    robot = random_robot(63, 1)
+    alone = Mechanics(robot.replace(bodies=robot.bodies[:1], joints=(), frames=(), postures={}))
+    assert alone.mass_matrix(np.zeros((3, 0))).shape == (3, 6, 6)
+    assert alone.forward_dynamics(np.zeros(0), np.ones((4, 6)), np.ones(6)).shape == (4, 6)

@@ -23,7 +23,7 @@ from spacearm.model import (
     Thruster,
 )
 from spacearm.model.parts import unit_vector
-from spacearm.model.rotations import rotation_from_rpy
+from spacearm.model.rotations import rotation_about, rotation_from_rpy
 
 BALL = Inertia(2.0, np.zeros(3), 0.1 * np.eye(3))
 X = np.array([1.0, 0.0, 0.0])
@@ -310,3 +310,11 @@ def test_other_inertias():
     parameters[2, 0] = -3.0
     assert "body 'b'" in refused(robot.with_inertia_parameters, parameters)
     assert "inertia parameters has shape" in refused(robot.with_inertia_parameters, parameters[:2])
+
+
+def test_a_rounded_rotation_is_made_exact_and_an_exact_one_is_kept() -> None:
+    turned = rotation_about([0.6, 0.0, 0.8], 0.7)
+    assert np.array_equal(Pose(turned).rotation, turned)
+    near = Pose(np.round(turned, 7)).rotation
+    assert np.abs(near @ near.T - np.eye(3)).max() < 1e-15
+    assert np.abs(near - turned).max() < 1e-7

@@ -17,13 +17,14 @@ from spacearm.mechanics.spatial import SX
 class Program:
     """Named inputs and outputs on CasADi scalars.
 
-    Each input is a column of symbols, each output a dense matrix; ``shapes`` says how outputs (and inputs) are shaped
-    for the user, row by row. Flat order is the order of the mappings, each entry row-major.
+    Inputs and outputs are dense matrices; a single column stands for a vector unless ``matrices`` names it. Flat order is
+    the order of the mappings, each entry row-major.
     """
 
     name: str
     inputs: Mapping[str, SX]
     outputs: Mapping[str, SX]
+    matrices: frozenset[str] = frozenset()
 
     @cached_property
     def function(self) -> Any:
@@ -39,10 +40,10 @@ class Program:
         return ca.densify(ca.vertcat(*(ca.vec(value.T) for value in self.outputs.values())))
 
     def input_shape(self, name: str) -> tuple[int, ...]:
-        return _shape(self.inputs[name])
+        return self._shape(name, self.inputs[name])
 
     def output_shape(self, name: str) -> tuple[int, ...]:
-        return _shape(self.outputs[name])
+        return self._shape(name, self.outputs[name])
 
     def jacobian(self, output: str, *inputs: str) -> Program:
         """First derivatives d output / d input, one matrix (flat output rows, input columns) for each input."""
@@ -50,7 +51,7 @@ class Program:
         outputs = {
             f"d_{output}_d_{name}": ca.densify(ca.jacobian(value, ca.vec(self._input(name).T))) for name in inputs
         }
-        return Program(f"{self.name}_jacobian", self.inputs, outputs)
+        return Program(f"{self.name}_jacobian", self.inputs, outputs, frozenset(outputs))
 
     def tangent(
         self, inputs: Iterable[str] | Mapping[str, Sequence[int] | None], outputs: Iterable[str] | None = None
@@ -74,7 +75,8 @@ class Program:
             moved = ca.jtimes(ca.vec(value.T), ca.vertcat(*points), along)
             result[f"d_{name}"] = ca.densify(ca.reshape(moved, value.shape[1], value.shape[0]).T)
         kept = {name: self.outputs[name] for name in chosen}
-        return Program(f"{self.name}_tangent", {**self.inputs, **seeds}, {**kept, **result})
+        matrices = self.matrices | {f"d_{name}" for name in self.matrices}
+        return Program(f"{self.name}_tangent", {**self.inputs, **seeds}, {**kept, **result}, matrices)
 
     def adjoint(self, output: str, inputs: Iterable[str]) -> Program:
         """Product of a row ``bar_<output>`` with the Jacobian: outputs ``bar_<input>``."""
@@ -91,6 +93,10 @@ class Program:
             start = stop
         return Program(f"{self.name}_adjoint", {**self.inputs, f"bar_{output}": seed}, outputs)
 
+    def _shape(self, name: str, matrix: SX) -> tuple[int, ...]:
+        rows, columns = matrix.shape
+        return (rows, columns) if columns != 1 or name in self.matrices else (rows,)
+
     def _input(self, name: str) -> SX:
         if name not in self.inputs:
             raise InputError(f"program {self.name!r} has no input {name!r}", hint=did_you_mean(name, self.inputs))
@@ -104,9 +110,3 @@ class Program:
 
 def _like(symbol: SX, name: str) -> SX:
     return ca.SX.sym(name, symbol.shape[0], symbol.shape[1])
-
-
-def _shape(matrix: SX) -> tuple[int, ...]:
-    """A column is a vector, a 1 x 1 column a vector of one; anything wider is a matrix."""
-    rows, columns = matrix.shape
-    return (rows,) if columns == 1 else (rows, columns)

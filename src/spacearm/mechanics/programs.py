@@ -174,6 +174,9 @@ _BUILDERS: dict[str, Callable[..., dict[str, SX]]] = {
     "momentum_regressor": _momentum_regressor,
 }
 
+#: Outputs that stay matrices when they have a single column: a robot may have one joint.
+_MATRICES = frozenset({"mass_matrix", "jacobian", "generalized_jacobian", "regressor"})
+
 #: Names of all programs.
 PROGRAMS: tuple[str, ...] = (*_BUILDERS, "motion")
 
@@ -187,5 +190,4 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
     tree = Tree(robot)
     inputs = _Inputs(tree, options.get("loads", ()))
     outputs = _BUILDERS[name](tree, inputs, **options)
-    used = {key: symbol for key, symbol in inputs.used.items() if symbol.numel()}
-    return Program(name, used, {key: ca.densify(value) for key, value in outputs.items()})
+    return Program(name, inputs.used, {key: ca.densify(value) for key, value in outputs.items()}, _MATRICES)

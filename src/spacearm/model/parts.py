@@ -24,6 +24,8 @@ UNIT_TOLERANCE = 1e-6
 #: Below this a length differs from 1 by rounding only; such a vector is kept as it is, so that what was made a unit
 #: vector once is not changed by being read again.
 ROUNDING = 1e-15
+#: Rotations that are off by less than this are as good as doubles can be, and are kept bit for bit.
+ROUNDING = 1e-14
 #: How far, relative to its trace, an inertia may break the triangle inequality (rounded data sheets).
 TRIANGLE_TOLERANCE = 1e-9
 #: No number of a robot is larger, whatever its SI unit: far beyond it sums of products overflow.
@@ -33,7 +35,8 @@ LARGEST = 1e30
 def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """``value`` as a read-only float64 array of this shape, or a :class:`ModelError` that names it."""
     try:
-        array = np.array(value, dtype=np.float64)
+        # Adding zero turns -0.0 into 0.0: equal numbers shall also be written, and turned into angles, alike.
+        array = np.array(value, dtype=np.float64) + 0.0
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} is not an array of numbers") from error
     if array.shape != shape:
@@ -95,6 +98,10 @@ class Pose:
         rotation = frozen_array(self.rotation, (3, 3), "rotation")
         if np.abs(rotation @ rotation.T - np.eye(3)).max() > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
             raise ModelError("rotation is not a rotation matrix", hint="expected orthonormal rows and determinant +1")
+        if np.abs(rotation @ rotation.T - np.eye(3)).max() > ROUNDING:
+            # Data sheets round; a matrix that is not quite a rotation would break momentum in a long run.
+            left, _, right = np.linalg.svd(rotation)
+            rotation = frozen_array(left @ right, (3, 3), "rotation")
         object.__setattr__(self, "rotation", rotation)
         object.__setattr__(self, "translation", frozen_array(self.translation, (3,), "translation"))
 

@@ -50,10 +50,15 @@ def rpy_from_rotation(rotation: npt.ArrayLike) -> Array:
     matrix = frozen_array(rotation, (3, 3), "rotation")
     cosine = math.hypot(matrix[0, 0], matrix[1, 0])
     pitch = math.atan2(-matrix[2, 0], cosine)
+    yaw = math.atan2(matrix[1, 0], matrix[0, 0])
+    plain = np.array([math.atan2(matrix[2, 1], matrix[2, 2]), pitch, yaw])
     if cosine < GIMBAL_COSINE:
-        return np.array([0.0, pitch, math.atan2(-matrix[0, 1], matrix[1, 1])])
-    roll = math.atan2(matrix[2, 1], matrix[2, 2])
-    return np.array([roll, pitch, math.atan2(matrix[1, 0], matrix[0, 0])])
+        plain = np.array([0.0, pitch, math.atan2(-matrix[0, 1], matrix[1, 1])])
+    if np.abs(rotation_from_rpy(plain) - matrix).max() < 1e-15:
+        return plain
+    # Near a pitch of 90 deg: roll from what is left after undoing the yaw, so that one makes good the other's error.
+    c, s = math.cos(yaw), math.sin(yaw)
+    return np.array([math.atan2(s * matrix[0, 2] - c * matrix[1, 2], c * matrix[1, 1] - s * matrix[0, 1]), pitch, yaw])
 
 
 def rotation_from_quaternion(wxyz: npt.ArrayLike) -> Array:

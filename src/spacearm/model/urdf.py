@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 from spacearm.errors import ModelError
 from spacearm.model.fuse import Weld, fuse, located
 from spacearm.model.lossy import Losses
-from spacearm.model.parts import Array, Body, Friction, Inertia, Joint, JointKind, Limits, Pose
+from spacearm.model.parts import Body, Friction, Inertia, Joint, JointKind, Limits, Pose
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
 from spacearm.model.safexml import number, numbers, parse, read_file, shown, shown_all
@@ -295,7 +294,7 @@ def _write_connection(
     element = ET.SubElement(root, "joint", name=name, type=kind)
     ET.SubElement(element, "parent", link=parent)
     ET.SubElement(element, "child", link=child)
-    rpy = _exact_rpy(placement.rotation)
+    rpy = rpy_from_rotation(placement.rotation)
     ET.SubElement(element, "origin", xyz=shown_all(placement.translation), rpy=shown_all(rpy))
     return element
 
@@ -325,15 +324,3 @@ def _write_joint(root: ET.Element, joint: Joint, losses: Losses) -> None:
 
 def _bounded(value: float) -> float:
     return max(-UNLIMITED, min(UNLIMITED, value))
-
-
-def _exact_rpy(rotation: Array) -> Iterable[float]:
-    """Roll, pitch, yaw that give the rotation back to rounding, near a pitch of 90 deg too."""
-    rpy = rpy_from_rotation(rotation)
-    if np.abs(rotation_from_rpy(rpy) - rotation).max() < 1e-15:
-        return rpy
-    # roll from what is left after undoing the yaw: errors of the one are made good by the other
-    yaw = math.atan2(rotation[1, 0], rotation[0, 0])
-    c, s = math.cos(yaw), math.sin(yaw)
-    roll = math.atan2(s * rotation[0, 2] - c * rotation[1, 2], c * rotation[1, 1] - s * rotation[0, 1])
-    return (roll, math.atan2(-rotation[2, 0], math.hypot(rotation[0, 0], rotation[1, 0])), yaw)

@@ -9,10 +9,10 @@ three translations, all six), the relative twist w = v2 - v1 is reversed and sca
 e = 0 is Yoshida's plastic grasp (Eqs. 27, 28), e = 1 his elastic impact (Eq. 30; Eq. 29 lacks a minus sign).
 
 What is conserved: momentum, always, because joint torques are internal. Kinetic energy changes by the work of the
-contact, ``p_c . S (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the joints, ``t . (qd' + qd) / 2`` with their
+contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the joints, ``t . (qd' + qd) / 2`` with their
 reaction impulses t. A free joint does no work, a locked one none if it stands still (else its drive does). Joints that
-resist with one mu < 1 take ``mu (1 - mu) / 2 g^T H*^-1 g`` (g = J*^T p) when they start at rest, so even an elastic
-contact then loses energy; with unequal mu Eq. 10 is not passive and may even add some. Both parts are reported.
+resist with one mu take ``mu (1 - mu) / 2 g^T H*^-1 g`` (g = J*^T p) when they start at rest, so even an elastic contact
+then loses energy; with unequal mu Eq. 10 is not passive and may even add some. Both parts are reported.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Collision:
     """What a collision did; leading shapes are those of the inputs.
 
     Attributes:
-        impulse: on the first system (..., 6): N s, N m s; world axes, at the contact point. The second gets the opposite.
+        impulse: on the first system (..., 6): N s, N m s; world axes, at the contact point. The second gets -impulse.
         first, second: their jumps.
         energy_before, energy_after: kinetic energy of both together, J.
         contact_work: work of the contact, J; minus the energy that it dissipates.
@@ -117,11 +117,11 @@ def collide(
     """The collision of two systems at their contact frames, whose origins must coincide (:meth:`System.meeting`).
 
     Args:
-        kind: ``normal``: frictionless, along one direction; ``point``: no sliding, three translations; ``grasp``: rigid,
-            all six directions.
+        kind: ``normal``: frictionless, along one direction; ``point``: no sliding, three translations; ``grasp``:
+            rigid, all six directions.
         normal: world vector (..., 3) along which the first system is pushed: out of the second, into the first.
         restitution: 0 (plastic) to 1 (elastic).
-        apart: what to do when systems move apart along the normal: an ``error``, or no impulse (``ignore``, for batches).
+        apart: when systems move apart along the normal: an ``error``, or no impulse (``ignore``, for batches).
     """
     e = _restitution(restitution)
     _check_together(first, second)
@@ -150,7 +150,7 @@ def effective_mass(
     """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg."""
     rows = selection(kind, normal)
     inner = rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2)
-    return np.linalg.inv(inner)
+    return np.asarray(np.linalg.inv(inner), dtype=np.float64)
 
 
 def _restitution(value: npt.ArrayLike) -> Array:
@@ -181,7 +181,7 @@ def _approaching(closing: Array, apart: str) -> Array:
         where = np.argwhere(closing[..., 0] <= 0.0)[0]
         sample = f" (sample {tuple(map(int, where))})" if closing.ndim > 1 else ""
         raise InputError(
-            f"the systems do not approach each other along the normal: {float(closing[tuple(where)][0]):.6g} m/s{sample}",
+            f"the systems do not approach along the normal: {float(closing[tuple(where)][0]):.6g} m/s{sample}",
             place="contact",
             hint="no collision; the normal points out of the second system into the first",
         )
@@ -204,8 +204,8 @@ def _account(
 ) -> Collision:
     """Energies and momenta before and after, each from the velocities alone."""
     pairs = ((first, one), (second, two))
-    energy_before = sum((s.kinetic_energy(j.before) for s, j in pairs), np.float64(0.0))
-    energy_after = sum((s.kinetic_energy(j.after) for s, j in pairs), np.float64(0.0))
+    energy_before = first.kinetic_energy(one.before) + second.kinetic_energy(two.before)
+    energy_after = first.kinetic_energy(one.after) + second.kinetic_energy(two.after)
     both = (two.twist_before - one.twist_before) + (two.twist_after - one.twist_after)
     contact_work = -0.5 * np.einsum("...i,...i->...", impulse, both)
     unexplained = energy_after - energy_before - contact_work - one.joint_work - two.joint_work

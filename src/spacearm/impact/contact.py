@@ -4,13 +4,13 @@ Both systems move by their full nonlinear equations. Between their contact frame
 integral s of their relative twist (world axes, at the first one's contact point). Loading and unloading follow two
 slopes, so that a contact of restitution e gives back e^2 of the energy put in:
 
-    loading     p = K s                                          until p . ds/dt = 0, where s = s1
-    unloading   p = K / e^2 (s - (1 - e^2) s1)                   until p . ds/dt = 0 again (e = 0: none, they stay together)
+    loading     p = K s                            until p . ds/dt = 0, where s = s1
+    unloading   p = K / e^2 (s - (1 - e^2) s1)     until p . ds/dt = 0 again (e = 0: none, they stay together)
 
-K = omega^2 (S (G1* + G2*) S^T)^-1: with this stiffness all directions of the contact swing with the one frequency omega and
+K = omega^2 (S (G1* + G2*) S^T)^-1: with this stiffness all directions of the contact swing with one frequency omega and
 turn round together, as the algebraic law assumes. Along a normal that is any stiffness k = omega^2 m. As omega grows,
-velocities, impulse and joint reactions tend to those of :func:`spacearm.impact.collide`, with an error that falls as the
-contact's duration, 1 / omega, or faster: what is left is how far the systems move meanwhile.
+velocities, impulse and joint reactions tend to those of :func:`spacearm.impact.collide`. The error falls as the
+contact's duration, 1 / omega: what is left is how far the systems move meanwhile.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Pair:
         parts = [one.rate, two.rate, relative, wrench, one.reaction[6:], two.reaction[6:], *works]
         parts.append(-ca.dot(wrench, relative))
         inputs = {"a": states[0], "b": states[1], "slip": slip, "gap": gap, "stiffness": stiffness}
-        inputs |= {name: value for name, value in (one.inputs | two.inputs).items()}
+        inputs |= one.inputs | two.inputs
         program = Program("contact", inputs, {"rate": ca.densify(ca.vertcat(*parts))})
         self.kernel = Kernel(program)
         self.states = sum(sizes)
@@ -287,7 +287,8 @@ class _Run:
 
     def _momentum(self, y: Array) -> Array:
         about = self.first.contact_point
-        return np.sum([s.point.mechanics.momentum(q, v, base=b, about=about) for s, b, q, v in self._parts(y)], axis=0)
+        parts = [s.point.mechanics.momentum(q, v, base=b, about=about) for s, b, q, v in self._parts(y)]
+        return parts[0] + parts[1]
 
 
 def _state(system: System) -> Array:
@@ -304,7 +305,7 @@ def contact_convergence(
     normal: npt.ArrayLike | None = None,
     restitution: float = 0.0,
 ) -> Convergence:
-    """Contacts of growing frequency (rad/s) or, for kind ``normal``, stiffness (N/m), and how near they come to the jump."""
+    """Contacts of growing frequency (rad/s) or (kind ``normal``) stiffness (N/m), how near they come to the jump."""
     jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
     mass = effective_mass(first, second, kind=kind, normal=normal)
     if (frequencies is None) == (stiffnesses is None):

@@ -31,7 +31,7 @@ QUANTITIES = {"projected": "kg", "absolute": "kg", "base_rotation": "rad/s"}
 
 @dataclass(frozen=True)
 class Hit:
-    """A hit on the frame: a body of ``mass`` comes along ``direction`` with ``speed`` and rebounds with ``restitution``.
+    """A hit on a frame: a body of ``mass`` comes along ``direction`` with ``speed``, rebounds with ``restitution``.
 
     Args:
         direction: of the force on the robot, 3 numbers of any length.
@@ -175,7 +175,7 @@ def _program(robot: Robot, frame: str, hit: Hit, quantity: str) -> Program:
 
 
 def posture_bounds(robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None) -> tuple[Array, Array]:
-    """Joint ranges (n), (n): the limits; a full turn where a revolute joint has none; ``bounds`` narrows or replaces."""
+    """Joint ranges (n), (n): the limits, a full turn where a revolute joint has none; ``bounds`` narrows them."""
     lower, upper = robot.lower_limits.copy(), robot.upper_limits.copy()
     for i, joint in enumerate(robot.joints):
         if joint.kind == "revolute":

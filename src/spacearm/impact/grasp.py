@@ -67,8 +67,8 @@ def grasp_velocity(
         second: the target, at the contact (:meth:`System.meeting`).
         still: which of the base's velocities: angular, linear or all six.
         measure: ``after``: they are zero after the grasp; ``jump``: the grasp does not change them.
-        floating: the base moves by reaction before the grasp, so that the robot's momentum is that of ``first`` whatever
-            the rates (no external force). If false, the base's velocity before the grasp is kept as given.
+        floating: the base moves by reaction before the grasp, so that the robot's momentum is that of ``first``
+            whatever the rates (no external force). If false, the base's velocity before the grasp is kept as given.
         kind: ``grasp`` or ``point``.
     """
     robot = first.robot

@@ -26,8 +26,8 @@ class JointModes:
 
     A *locked* joint is held by a constraint (a brake, a stiff servo): its rate does not change, and the impulse that
     this takes is a result. A *resisting* joint answers an impulse with ``-mu`` times the torque impulse that would
-    hold **all** joints still (Yoshida's Eq. 10). With ``mu = 1`` on every joint both are the same; with ``mu = 1`` on some
-    only, those joints still move, dragged along by the others. So "fixed" is ``locked``, not ``mu = 1``.
+    hold **all** joints still (Yoshida's Eq. 10). With ``mu = 1`` on every joint both are the same; with ``mu = 1`` on
+    some only, those joints still move, dragged along by the others. So "fixed" is ``locked``, not ``mu = 1``.
     """
 
     locked: Array
@@ -62,7 +62,7 @@ def _locked(robot: Robot, locked: Locked) -> Array:
         for name in locked:
             mask[_index(robot, str(name), "locked")] = 1.0
         return mask
-    array = _per_joint(robot, locked, "locked")  # type: ignore[arg-type]
+    array = _per_joint(robot, locked, "locked")
     if not np.all((array == 0.0) | (array == 1.0)):
         raise InputError("is neither 0 nor 1", place="locked", hint="partial resistance is another argument")
     return array
@@ -100,7 +100,7 @@ def unit(direction: npt.ArrayLike, what: str = "direction") -> Array:
     if array.ndim == 0 or array.shape[-1] != 3:
         raise InputError(f"has shape {array.shape}", place=what, hint="expected (..., 3)")
     length = np.sqrt(np.einsum("...i,...i->...", array, array))[..., None]
-    if length.size and not (TINY < length.min() and length.max() < 1.0 / TINY):
+    if length.size and not (length.min() > TINY and length.max() < 1.0 / TINY):
         # Squares under- or overflow, or there is no direction: take the largest entry out first.
         largest = np.abs(array).max(axis=-1, keepdims=True)
         if not np.all(np.isfinite(array)) or np.any(largest == 0.0):

@@ -149,8 +149,8 @@ class ImpactPoint:
         """
         n = unit(direction)
         inputs = self._inputs(joints, locked, resistance, inertia)
-        shapes = [np.ndim(value) for name, value in inputs.items() if name != "inertia"]
-        if max(shapes) <= 1 and inertia is None and np.ndim(base if base is not None else 0) <= 1:
+        single = all(value is None or np.ndim(value) <= 1 for value in (*inputs.values(), base))
+        if single and inertia is None:
             block = self.tensor(joints, base=base, locked=locked, resistance=resistance)[:3, :3]
             return np.asarray(n @ block.T)
         return self.mechanics.evaluate(self._direction, base, direction=n, **inputs)["twist"][..., :3]

@@ -6,8 +6,8 @@ For a unit force along n the frame's origin accelerates with a = G11* n. Yoshida
     absolute    m_a = |f| / |a|     = 1 / |G11* n|      (printed as 1 / (k^T G11* k), which is not |f| / |a|)
     angle       psi between n and a
 
-Drawn as a polar curve over n, the absolute virtual mass is an ellipse (in space an ellipsoid) with semi-axes 1 / sigma_i,
-sigma_i the singular values of G11*: the *mass ellipsoid*. The projected one is not, but the root of it is.
+Drawn as a polar curve over n, the absolute virtual mass is an ellipse (in space an ellipsoid) with semi-axes
+1 / sigma_i, sigma_i the singular values of G11*: the *mass ellipsoid*. The projected one is not, but its root is.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ def run(arguments: list[str] | None = None) -> int:
     out = common.console()
     out.print(", ".join(f"{key} {value}" for key, value in machine.items()), markup=False, style="dim")
     out.print(
-        "Best of all rounds, engines taking turns. ns per evaluation of forward dynamics, float64.\n", style="dim"
+        "Best of all rounds, engines taking turns; time of one thread; evaluations of forward dynamics, float64.\n",
+        style="dim",
     )
     results = {}
     for name in given.part or parts:

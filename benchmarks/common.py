@@ -58,7 +58,11 @@ class Row:
 
 
 def alternate(tasks: Mapping[str, Task], rounds: int | None = None) -> dict[str, float]:
-    """Best time of a unit of each task, s: all tasks in every round, so that a busy moment hits each of them."""
+    """Best time of a unit of each task, s: all tasks in every round, so that a busy moment hits each of them.
+
+    Time is the calling thread's own, so that a machine with other work does not count; tasks are to run on that thread
+    and to last about as long as each other, since a long one finds no quiet moment where a short one does.
+    """
     found: dict[str, list[float]] = {name: [] for name in tasks}
     for task in tasks.values():
         if task.before is not None:
@@ -70,9 +74,9 @@ def alternate(tasks: Mapping[str, Task], rounds: int | None = None) -> dict[str,
             for name, task in tasks.items():
                 if task.before is not None:
                     task.before()
-                start = time.perf_counter()
+                start = time.thread_time()
                 task.call()
-                found[name].append((time.perf_counter() - start) / task.units)
+                found[name].append((time.thread_time() - start) / task.units)
     finally:
         gc.enable()
     return {name: min(values) for name, values in found.items()}
@@ -114,7 +118,7 @@ def show(title: str, rows: list[Row], notes: str = "") -> list[Row]:
 def console() -> Console:
     out = Console(highlight=False, soft_wrap=True)
     if not out.is_terminal:
-        out = Console(highlight=False, width=150)
+        out = Console(highlight=False, width=160)
     return out
 
 

@@ -39,12 +39,12 @@ def compare(joints: int, count: int = 400, rounds: int | None = None) -> tuple[d
     mujoco.start(full, STEP)
     mujoco.run(count)
     difference = float(np.abs(mujoco.state() - rollout(robot, starts[0], STEP, count)[-1]).max())
-    short = max(1, count // 20)
+    short = max(1, count // 8)
     times = alternate(
         {
             "one": Task(lambda: lanes.run(starts[:1], count), 4 * count),
             "batch": Task(lambda: lanes.run(starts, short), 4 * short * len(starts)),
-            "mujoco": Task(lambda: mujoco.run(count), 4 * count, lambda: mujoco.start(full, STEP)),
+            "mujoco": Task(lambda: mujoco.run(short), 4 * short, lambda: mujoco.start(full, STEP)),
         },
         rounds,
     )

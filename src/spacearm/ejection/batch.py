@@ -17,7 +17,7 @@ from spacearm.ejection.clearance import KeepOut, clearance, skeleton
 from spacearm.ejection.coast import coast
 from spacearm.ejection.loop import Found, Stage, Table, eject_many
 from spacearm.ejection.mass import mounted_inertia
-from spacearm.ejection.rig import RAIL, Rig
+from spacearm.ejection.rig import LIMIT_SLACK, RAIL, Rig
 from spacearm.ejection.run import PATIENCE
 from spacearm.engine.batch import default_threads
 from spacearm.engine.phase import make_audit, make_record
@@ -377,6 +377,10 @@ def _result(rig: Rig, joints: Array, found: Found, near: Array, plan: _Plan) -> 
     stops[bad] = np.nan
     near[bad] = np.nan
     spin = np.einsum("bij,bj->bi", rotation_of(found.end[:, 3:7]), found.end[:, 10 + n : 13 + n])
+    hits = found.hit.astype(bool)
+    # A joint that stood at its limit and went beyond makes no crossing.
+    for positions in (found.separation[:, 8 : 8 + n], found.end[:, 7 : 7 + n]):
+        hits |= (positions < rig.arm.lower_limits - LIMIT_SLACK) | (positions > rig.arm.upper_limits + LIMIT_SLACK)
     return Ejections(
         joints,
         found.time,
@@ -385,7 +389,7 @@ def _result(rig: Rig, joints: Array, found: Found, near: Array, plan: _Plan) -> 
         found.end[:, 7 : 7 + n] - joints,
         spin,
         stops,
-        found.hit.astype(bool),
+        hits,
         near,
         found.separation[:, 8 + n : 14 + n].copy(),
         found.reason,

@@ -7,7 +7,7 @@ satellite's frame is the arm's base frame as it stands before the ejection, so a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from spacearm.ejection.device import Device
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
-from spacearm.model.parts import Array, Body, Inertia, Joint, Spring
+from spacearm.model.parts import Array, Body, Friction, Inertia, Joint, Spring
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.state import State, rotation_of
 
@@ -146,3 +146,15 @@ class Rig:
         arm = np.concatenate([place, quaternion, joints, linear, velocity[..., 3:6], velocity[..., 7:]], axis=-1)
         satellite = np.concatenate([position, quaternion, velocity[..., :6]], axis=-1)
         return arm, satellite
+
+    def with_joints(self, *, damping: float | None = None, friction: Friction | None | Literal["keep"] = "keep") -> Rig:
+        """The rig with this damping (N m s/rad) and dry friction in every joint of the arm; ``None``: no friction."""
+        joints = tuple(
+            replace(
+                joint,
+                damping=joint.damping if damping is None else damping,
+                friction=joint.friction if friction == "keep" else friction,
+            )
+            for joint in self.arm.joints
+        )
+        return Rig(self.arm.replace(joints=joints), self.device, self.table)

@@ -6,6 +6,7 @@ the paper's approximations is used here; they are in :mod:`spacearm.ejection.seg
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.ejection.clearance import KeepOut, clearance, skeleton
-from spacearm.ejection.rig import RAIL, Rig
+from spacearm.ejection.rig import LIMIT_SLACK, RAIL, Rig
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.result import Check
-from spacearm.simulate import Adaptive, Crossing, Event, Phase, Run, State, simulate
+from spacearm.simulate import Adaptive, Crossing, Event, Phase, Run, RunWarning, State, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.simulate.state import rotation_of
 
@@ -131,8 +132,16 @@ class Ejection:
 
     @cached_property
     def hits(self) -> tuple[Hit, ...]:
-        """Joint limits that were reached."""
-        return tuple(Hit(event.time, event.name, event.value) for event in self.events if event.kind == "limit")
+        """Joint limits that were reached: crossings, and joints that went beyond the limit at which they started."""
+        found = [Hit(event.time, event.name, event.value) for event in self.events if event.kind == "limit"]
+        states = np.concatenate([self.rig.split(self.rail.states)[0], self.flight.states])
+        times = np.concatenate([self.rail.times, self.time + self.flight.times])
+        for i, joint in enumerate(self.rig.arm.joints):
+            for bound, sign in ((joint.limits.lower, -1.0), (joint.limits.upper, 1.0)):
+                beyond = np.flatnonzero(sign * (states[:, 7 + i] - bound) > LIMIT_SLACK)
+                if beyond.size and not any(hit.joint == joint.name and hit.value == bound for hit in found):
+                    found.append(Hit(float(times[beyond[0]]), joint.name, bound))
+        return tuple(sorted(found, key=lambda hit: hit.time))
 
     @property
     def drift_velocity(self) -> Array:
@@ -282,7 +291,10 @@ def eject(
     arm, carrier = rig.split(_end(first).vector)
     free = Phase(flight, locked=(*rig.out_of_plane, *locked), friction=friction, limits=limits, name="flight")
     step = flight / 1000.0 if sample is None else sample
-    second = simulate(rig.arm, State.from_vector(arm), free, method=solver, sample=step)
+    with warnings.catch_warnings():
+        # A joint that went beyond its limit on the rail starts the flight there: `hits` tells it.
+        warnings.filterwarnings("ignore", message="joint .* outside its limits", category=RunWarning)
+        second = simulate(rig.arm, State.from_vector(arm), free, method=solver, sample=step)
     third = None
     if not rig.device.heavy:
         alone = Phase(second.end_time, locked=rig.out_of_plane, name="satellite")

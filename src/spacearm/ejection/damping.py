@@ -1,0 +1,214 @@
+"""Joint damping from ejection tests: the paper's grid search (Eqs. 43, 44) and a least squares with uncertainty.
+
+The paper varies one damping B for all joints in steps of 0.2 N m s/rad, compares the computed ejection velocity with the
+mean of the tests, and takes the best step: no uncertainty, no other measurement. The least squares here uses velocities
+and joint variations of every test on the full stick-slip run, each weighed by its noise, and tells how sure B is;
+Coulomb friction can be estimated with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.ejection.batch import eject_batch
+from spacearm.ejection.rig import Rig
+from spacearm.ejection.segmented import segmented
+from spacearm.errors import InputError
+from spacearm.model.parts import Array
+
+#: Joints coast for less; only what happens on the rail is measured here.
+_FLIGHT = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """Ejection tests from several attitudes, each repeated."""
+
+    __test__ = False  # not a class of tests to pytest
+
+    joints: Array  # (A, n) attitudes, rad
+    velocity: Array  # (A, q) m/s at separation
+    variation: Array  # (A, q, n) rad at separation
+    velocity_noise: float  # m/s, standard deviation of one measurement
+    angle_noise: float  # rad
+
+    @property
+    def repeats(self) -> int:
+        return int(self.velocity.shape[1])
+
+
+def predict(
+    rig: Rig, joints: Array, damping: npt.ArrayLike, coulomb: npt.ArrayLike | None = None, threads: int | None = None
+) -> tuple[Array, Array]:
+    """Velocity (P, A) and joint variations (P, A, n) of the full run for P dampings (and Coulomb torques), all joints.
+
+    Static friction keeps its ratio to Coulomb friction.
+    """
+    values = np.atleast_1d(np.asarray(damping, dtype=np.float64))
+    attitudes = np.atleast_2d(joints)
+    n, count = rig.arm.n, len(attitudes)
+    overrides: dict[str, Array] = {"damping": np.repeat(np.repeat(values[:, None], n, axis=1), count, axis=0)}
+    if coulomb is not None:
+        level = np.repeat(np.repeat(np.atleast_1d(np.asarray(coulomb, dtype=np.float64))[:, None], n, 1), count, axis=0)
+        frictions = [joint.friction for joint in rig.arm.joints]
+        ratio = np.array([1.0 if f is None or f.coulomb == 0.0 else f.static / f.coulomb for f in frictions])
+        overrides |= {"coulomb": level, "static": level * ratio}
+    run = eject_batch(rig, np.tile(attitudes, (values.size, 1)), overrides=overrides, flight=_FLIGHT, threads=threads)
+    return run.velocity.reshape(values.size, count), run.variation.reshape(values.size, count, n)
+
+
+def synthetic_tests(
+    rig: Rig,
+    attitudes: Sequence[npt.ArrayLike | str],
+    *,
+    damping: float,
+    repeats: int = 5,
+    velocity_noise: float = 0.003,
+    angle_noise: float = float(np.radians(0.1)),
+    seed: int = 0,
+) -> Tests:
+    """Tests whose truth is known: the full run with this damping in every joint, plus Gaussian noise."""
+    if repeats < 1:
+        raise InputError(f"repeats is {repeats}", place="synthetic tests", hint="expected 1 or more")
+    joints = np.array([rig.attitude(attitude) for attitude in attitudes])
+    velocity, variation = predict(rig, joints, damping)
+    draw = np.random.default_rng(seed)
+    shape = (len(joints), repeats)
+    return Tests(
+        joints,
+        velocity[0][:, None] + velocity_noise * draw.standard_normal(shape),
+        variation[0][:, None] + angle_noise * draw.standard_normal((*shape, rig.arm.n)),
+        velocity_noise,
+        angle_noise,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class GridFit:
+    """Eqs. 43, 44: the sum of squared velocity errors over a grid of dampings, and its least."""
+
+    damping: float  # N m s/rad
+    grid: Array  # (P,)
+    cost: Array  # (P,) m2/s2
+
+
+def grid_search(
+    rig: Rig,
+    tests: Tests,
+    *,
+    first: float = 4.8,
+    increment: float = 0.2,
+    steps: int = 10,
+    model: Literal["segmented", "full"] = "segmented",
+) -> GridFit:
+    """The paper's search: ``B_p = first + p * increment``, p = 1 ... steps.
+
+    Args:
+        model: what computes the velocity: the paper's segmented algorithm, or the full run.
+    """
+    if steps < 1 or increment <= 0.0:
+        raise InputError(f"{steps} steps of {increment}", place="grid search", hint="expected both above zero")
+    grid = first + increment * np.arange(1, steps + 1)
+    if model == "segmented":
+        velocity = np.array([[segmented(rig, q, damping=b).velocity for q in tests.joints] for b in grid])
+    else:
+        velocity = predict(rig, tests.joints, grid)[0]
+    cost = ((velocity - tests.velocity.mean(axis=1)) ** 2).sum(axis=1)
+    return GridFit(float(grid[cost.argmin()]), grid, cost)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Least squares: estimates with their standard deviations; ``names`` in the order of the arrays."""
+
+    names: tuple[str, ...]
+    values: Array
+    deviation: Array  # standard deviations from the curvature of the sum of squares
+    covariance: Array
+    interval: Array  # (p, 2) at 95 %, Student's t
+    misfit: float  # reduced chi-squared: about 1 when the noise is as stated and the model right
+    evaluations: int
+
+    def __getitem__(self, name: str) -> tuple[float, float]:
+        """(estimate, standard deviation)."""
+        index = self.names.index(name)
+        return float(self.values[index]), float(self.deviation[index])
+
+
+def fit_damping(
+    rig: Rig,
+    tests: Tests,
+    *,
+    start: float = 4.8,
+    with_coulomb: bool = False,
+    use: Literal["all", "velocity"] = "all",
+) -> Fit:
+    """Damping (N m s/rad, the same in all joints), and on demand Coulomb friction (N m), from all tests at once.
+
+    Args:
+        use: velocities and joint variations, or velocities only as in the paper.
+    """
+    from scipy.optimize import least_squares
+    from scipy.stats import t as student
+
+    frictions = [joint.friction.coulomb for joint in rig.arm.joints if joint.friction is not None]
+    if with_coulomb and not frictions:
+        raise InputError("no joint has dry friction", place="damping fit", hint="fit the damping alone")
+    first = np.array([start, float(np.mean(frictions))]) if with_coulomb else np.array([start])
+    names = ("damping", "coulomb") if with_coulomb else ("damping",)
+    runs = 0
+
+    def model(points: Array) -> Array:
+        nonlocal runs
+        runs += len(points) * len(tests.joints)
+        velocity, variation = predict(rig, tests.joints, points[:, 0], points[:, 1] if with_coulomb else None)
+        parts = [(velocity[..., None] - tests.velocity).reshape(len(points), -1) / tests.velocity_noise]
+        if use == "all":
+            gap = variation[:, :, None, :] - tests.variation
+            # A joint that no run moves tells nothing: it only measures its own noise.
+            moved = np.abs(variation).max(axis=(0, 1)) > 0.0
+            parts.append(gap[..., moved].reshape(len(points), -1) / tests.angle_noise)
+        return np.concatenate(parts, axis=1)
+
+    def residual(x: Array) -> Array:
+        return model(x[None])[0]
+
+    def jacobian(x: Array) -> Array:
+        # Stick-slip runs are smooth in B apart from changes of the slip sequence; runs are accurate to 1e-8.
+        h = 1e-3 * x
+        both = model(np.concatenate([x + np.diag(h), x - np.diag(h)]))
+        count = x.size
+        return np.asarray(((both[:count] - both[count:]) / (2.0 * h[:, None])).T)
+
+    found = least_squares(residual, first, jac=jacobian, bounds=(1e-6, np.inf), x_scale=np.maximum(first, 1e-3))
+    freedom = max(found.fun.size - found.x.size, 1)
+    misfit = float(found.fun @ found.fun) / freedom
+    covariance = np.linalg.inv(found.jac.T @ found.jac)
+    deviation = np.sqrt(np.diag(covariance))
+    reach = float(student.ppf(0.975, freedom)) * deviation
+    interval = np.stack([found.x - reach, found.x + reach], axis=1)
+    return Fit(names, found.x, deviation, covariance, interval, misfit, runs)
+
+
+def coverage(
+    rig: Rig,
+    attitudes: Sequence[npt.ArrayLike | str],
+    fit: Callable[[Tests], Fit],
+    *,
+    damping: float,
+    trials: int = 20,
+    seed: int = 0,
+    **options: float,
+) -> float:
+    """Share of repeated synthetic experiments whose 95 % interval holds the true damping."""
+    inside = 0
+    for trial in range(trials):
+        tests = synthetic_tests(rig, attitudes, damping=damping, seed=seed + trial, **options)  # type: ignore[arg-type]
+        low, high = fit(tests).interval[0]
+        inside += int(low <= damping <= high)
+    return inside / trials

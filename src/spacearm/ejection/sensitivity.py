@@ -1,0 +1,154 @@
+"""How sure an ejection is: friction, damping, springs and masses drawn at random, percentiles of what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.ejection.batch import Ejections, eject_batch
+from spacearm.ejection.clearance import KeepOut
+from spacearm.ejection.rig import Rig
+from spacearm.errors import InputError
+from spacearm.model.parts import Array
+
+PERCENTILES = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
+QUANTITIES = {
+    "velocity": "m/s",
+    "tumbling": "rad/s",
+    "time": "s",
+    "stable_time": "s",
+}
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Relative standard deviations. Friction and damping are drawn for each joint, masses for each body.
+
+    Friction, damping and masses are log-normal (they stay positive), the springs' stiffness is common to all springs.
+    """
+
+    friction: float = 0.3
+    damping: float = 0.2
+    spring: float = 0.03
+    mass: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("friction", "damping", "spring", "mass"):
+            value = getattr(self, name)
+            if not 0.0 <= value < 3.0:
+                raise InputError(f"{name} is {value}", place="uncertainty", hint="expected a relative deviation, 0 to 3")
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """Result of :func:`monte_carlo`."""
+
+    runs: Ejections
+    factors: dict[str, Array]  # (S,) mean logarithm of the factors of each group
+    percentiles: dict[str, dict[float, float]]  # quantity, percentile
+    worst: dict[str, float]  # least velocity, largest tumbling, latest times
+    shares: dict[str, dict[str, float]]  # quantity, group: share of the variance that varies with the group
+    hit_share: dict[str, float]  # joint: share of the samples in which it reached a limit
+    failed: int
+
+    def row(self, quantity: str) -> dict[float, float]:
+        return self.percentiles[quantity]
+
+
+def _log_normal(draw: np.random.Generator, deviation: float, shape: tuple[int, ...]) -> Array:
+    """Factors with mean one and this relative standard deviation."""
+    sigma = np.sqrt(np.log1p(deviation**2))
+    return np.asarray(np.exp(sigma * draw.standard_normal(shape) - 0.5 * sigma**2))
+
+
+def monte_carlo(
+    rig: Rig,
+    joints: npt.ArrayLike | str,
+    *,
+    uncertainty: Uncertainty | None = None,
+    samples: int = 2000,
+    seed: int = 0,
+    flight: float = 10.0,
+    keep_out: Sequence[KeepOut] = (),
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Sensitivity:
+    """Complete ejections from one attitude with random friction, damping, springs and masses."""
+    spread = uncertainty or Uncertainty()
+    if samples < 2:
+        raise InputError(f"samples is {samples}", place="Monte Carlo", hint="expected 2 or more")
+    attitude = rig.attitude(joints)
+    arm, n = rig.arm, rig.arm.n
+    draw = np.random.default_rng(seed)
+    friction = _log_normal(draw, spread.friction, (samples, n))
+    damping = _log_normal(draw, spread.damping, (samples, n))
+    spring = _log_normal(draw, spread.spring, (samples,))
+    mass = _log_normal(draw, spread.mass, (samples, n + 1))
+    frictions = [joint.friction for joint in arm.joints]
+    static = np.array([0.0 if f is None else f.static for f in frictions])
+    coulomb = np.array([0.0 if f is None else f.coulomb for f in frictions])
+    runs = eject_batch(
+        rig,
+        attitude,
+        overrides={
+            "static": friction * static,
+            "coulomb": friction * coulomb,
+            "damping": damping * np.array([joint.damping for joint in arm.joints]),
+            "stiffness": spring * rig.device.total_stiffness,
+            "inertia": mass[..., None] * arm.inertia_parameters,
+        },
+        flight=flight,
+        keep_out=keep_out,
+        threads=threads,
+        progress=progress,
+    )
+    factors = {
+        "friction": np.log(friction),
+        "damping": np.log(damping),
+        "spring": np.log(spring)[:, None],
+        "mass": np.log(mass),
+    }
+    names = dict(QUANTITIES)
+    if keep_out:
+        names["clearance"] = "m"
+    good = runs.ok
+    values = {name: getattr(runs, name)[good] for name in names}
+    finite = {name: value[np.isfinite(value)] for name, value in values.items()}
+    return Sensitivity(
+        runs,
+        {name: value.mean(axis=1) for name, value in factors.items()},
+        {
+            name: dict(zip(PERCENTILES, np.percentile(value, PERCENTILES).tolist(), strict=True))
+            for name, value in finite.items()
+            if value.size
+        },
+        {
+            name: float(value.min() if name in ("velocity", "clearance") else value.max())
+            for name, value in finite.items()
+            if value.size
+        },
+        {name: _shares(getattr(runs, name), factors, good) for name in ("velocity", "tumbling")},
+        dict(zip(arm.joint_names, runs.hits[good].mean(axis=0).tolist(), strict=True)),
+        int((~good).sum()),
+    )
+
+
+def _shares(value: Array, factors: dict[str, Array], good: npt.NDArray[np.bool_]) -> dict[str, float]:
+    """Variance that a linear regression on the factors of each group explains, as shares; the rest is not linear."""
+    kept = good & np.isfinite(value)
+    y = value[kept] - value[kept].mean()
+    total = float(y @ y)
+    columns = np.concatenate([part[kept] - part[kept].mean(axis=0) for part in factors.values()], axis=1)
+    if total == 0.0 or not len(y):
+        return dict.fromkeys((*factors, "rest"), 0.0)
+    weights = np.linalg.lstsq(columns, y, rcond=None)[0]
+    shares, at = {}, 0
+    for name, part in factors.items():
+        piece = columns[:, at : at + part.shape[1]] @ weights[at : at + part.shape[1]]
+        shares[name] = float(piece @ y) / total
+        at += part.shape[1]
+    shares["rest"] = 1.0 - sum(shares.values())
+    return shares

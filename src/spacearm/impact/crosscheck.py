@@ -1,0 +1,41 @@
+"""The extended generalized inertia tensor from MuJoCo's mass matrix and Jacobian, by dense algebra of another kind.
+
+All of H is inverted at once with the locked joints' rows struck out; neither H* nor the united body is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.impact.joints import JointModes, Locked, Resistance
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.mujoco_twin import MujocoTwin
+
+
+def tensor_by_mujoco(
+    robot: Robot,
+    frame: str,
+    joints: npt.ArrayLike,
+    *,
+    base: npt.ArrayLike = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0),
+    locked: Locked = "none",
+    resistance: Resistance = 0.0,
+) -> Array:
+    """G* (6, 6), world axes, of one state; arguments as for :meth:`spacearm.impact.ImpactPoint.tensor`."""
+    modes = JointModes.of(robot, locked, resistance)
+    pose = np.asarray(base, dtype=np.float64)
+    twin = MujocoTwin(robot)
+    twin.set_state(pose[:3], pose[3:], np.asarray(joints, dtype=np.float64), np.zeros(robot.dofs))
+    matrix, jacobian = twin.mass_matrix(), twin.frame_jacobian(frame)
+    push = jacobian.T.copy()
+    # Eq. 10: what would hold every joint still, were all held, is the joint part left by a rigid motion of the whole.
+    rigid = np.linalg.solve(matrix[:6, :6], push[:6])
+    held = push[6:] - matrix[6:, :6] @ rigid
+    push[6:] -= (modes.resistance * (1.0 - modes.locked))[:, None] * held
+    free = np.concatenate([np.arange(6), 6 + np.flatnonzero(modes.locked == 0.0)])
+    moved = np.zeros_like(push)
+    moved[free] = np.linalg.solve(matrix[np.ix_(free, free)], push[free])
+    tensor: Array = jacobian @ moved
+    return tensor

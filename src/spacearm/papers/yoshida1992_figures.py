@@ -1,0 +1,104 @@
+"""Curves and figures of the reproduction of Yoshida et al. (1992)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.impact import Collision, Convergence, ImpactPoint
+from spacearm.impact.figures import convergence_curves, direction_curves, ellipses_on_posture
+from spacearm.model.parts import Array
+from spacearm.result import Figure
+
+if TYPE_CHECKING:
+    from spacearm.papers.yoshida1992 import Case
+
+NAMES = {"free": "free joints (μ = 0)", "fixed": "fixed joints (μ = 1)", "half": "half resistance (μ = 0.5)"}
+THETA = "impulse direction θ"
+
+
+def _size(hit: Collision) -> Array:
+    size: Array = np.linalg.norm(hit.impulse[:, :3], axis=-1)
+    return size
+
+
+def dataset(angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]) -> Any:
+    """The curves of Fig. 6, the hits over all directions, the contacts: an xarray Dataset."""
+    import xarray
+
+    def stacked(pick: Callable[[Case], Array], unit: str, name: str) -> tuple[list[str], Array, dict[str, str]]:
+        return ["case", "theta"], np.stack([pick(case) for case in cases.values()]), {"units": unit, "long_name": name}
+
+    errors = np.stack([case.error for case in contacts.values()])
+    frequency = next(iter(contacts.values())).frequency
+    return xarray.Dataset(
+        {
+            "absolute_mass": stacked(lambda case: case.map.absolute, "kg", "absolute virtual mass"),
+            "projected_mass": stacked(lambda case: case.map.projected, "kg", "projected virtual mass"),
+            "psi": stacked(lambda case: np.degrees(case.psi), "deg", "angle from force to acceleration"),
+            "impulse_plastic": stacked(lambda case: _size(case.plastic), "N s", "impulse of a plastic hit"),
+            "impulse_elastic": stacked(lambda case: _size(case.elastic), "N s", "impulse of an elastic hit"),
+            "energy_lost_plastic": stacked(lambda case: case.plastic.energy_lost, "J", "energy lost in a plastic hit"),
+            "contact_error": (["contact", "frequency"], errors, {"units": "1", "long_name": "error of the velocities"}),
+        },
+        coords={
+            "theta": ("theta", np.degrees(angles), {"units": "deg", "long_name": "direction of the impulse"}),
+            "case": list(cases),
+            "contact": list(contacts),
+            "frequency": ("frequency", frequency, {"units": "rad/s", "long_name": "frequency of the contact"}),
+        },
+    )
+
+
+def figures(
+    point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]
+) -> list[Figure]:
+    """Fig. 6 (a) and (b), the mass ellipses on the posture, the impulses, the contacts."""
+    named = {NAMES[name]: case for name, case in cases.items()}
+    peaks = {name: (case.peak_direction, float(case.ellipse.masses[0])) for name, case in named.items()}
+    masses = {name: case.map.absolute for name, case in named.items()}
+    angle = {name: np.degrees(case.psi) for name, case in named.items()}
+    impulses = {name: _size(case.elastic) for name, case in named.items()}
+    return [
+        Figure(
+            "fig6a",
+            direction_curves(angles, masses, y="absolute virtual mass", y_unit="kg", peaks=peaks, x=THETA),
+            "As Fig. 6 (a): absolute virtual mass over the direction of the impulse. Beyond 180° it repeats.",
+        ),
+        Figure(
+            "fig6b",
+            direction_curves(angles, angle, y="angle ψ", y_unit="deg", x=THETA, zero_line=True),
+            "As Fig. 6 (b): angle from impulse to acceleration, counter-clockwise positive. It is zero at each peak of "
+            "(a), and again across it, where the chain is lightest.",
+        ),
+        _posture(point, named),
+        Figure(
+            "impulse",
+            direction_curves(angles, impulses, y="impulse", y_unit="N s", x=THETA),
+            "Impulse of an elastic hit by 1 kg at 1 m/s (no friction, central): largest where the chain is most massive.",
+        ),
+        Figure(
+            "contact",
+            convergence_curves(contacts),
+            "Contacts of finite stiffness, simulated in time with the full equations, tend to the jumps of Sec. 5 as "
+            "they stiffen: the error falls as the contact's duration.",
+        ),
+    ]
+
+
+def _posture(point: ImpactPoint, named: dict[str, Case]) -> Figure:
+    joints = point.posture("L")
+    origins, turns = point.mechanics.body_poses(joints)
+    # A rod's frame: the base's at its middle, the others' at their joint; each rod lies along -x.
+    starts = [origins[0] + turns[0] @ [0.5, 0.0, 0.0], *origins[1:]]
+    rods = [np.array([start, start - turn[:, 0]]) for start, turn in zip(starts, turns, strict=True)]
+    hand = point.mechanics.frame_pose(point.frame, joints)[0]
+    marks = {"mass centre": point.mechanics.centre_of_mass(joints)}
+    return Figure(
+        "posture",
+        ellipses_on_posture(rods, hand, {name: case.ellipse for name, case in named.items()}, marks=marks),
+        "The posture of Fig. 5 with the mass ellipses at the struck end. The radius of an ellipse along an impulse is "
+        "the absolute virtual mass.",
+    )

@@ -1,0 +1,232 @@
+"""From sensors to the flexible joint's angle: Eq. 21 of Wojtunik 2023, in closed form and by least squares.
+
+Encoders sit at the motors and at the rigid joints; a vision system sees the poses of the base and of a frame on the hand.
+The angle of a flexible joint is what makes the two fit together. Poses are (..., 7): position (m) and quaternion
+(w, x, y, z), in the world. Errors of attitudes are small rotation vectors in world axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.identify.joint.robots import flexible_joints
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate.state import rotation_of
+
+Method = Literal["least_squares", "position", "orientation"]
+
+
+@dataclass(frozen=True)
+class SensorNoise:
+    """Standard deviations of one reading: encoders and attitudes in rad (each component), positions in m."""
+
+    encoder: float = 1e-4
+    base_position: float = 5e-4
+    base_attitude: float = 1e-3
+    hand_position: float = 5e-4
+    hand_attitude: float = 1e-3
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            if not 0.0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name} is {getattr(self, name)}", place="sensor noise", hint="expected at least 0")
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """Angles of the flexible joints with their errors; base and hand errors are (position 3, attitude 3), world axes.
+
+    ``covariance`` (T, F, F) of the angles; ``with_base`` (T, F, 6) between them and the errors of the base's pose;
+    ``misfit`` (T,) distance between the hand as seen and as computed, in standard deviations.
+    """
+
+    names: tuple[str, ...]
+    angles: Array
+    covariance: Array
+    with_base: Array
+    misfit: Array
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (T, F), rad."""
+        return np.sqrt(np.diagonal(self.covariance, axis1=-2, axis2=-1))
+
+
+def planar_pose(x: npt.ArrayLike, y: npt.ArrayLike, angle: npt.ArrayLike) -> Array:
+    """Poses (..., 7) in the xy plane from position (m) and heading (rad)."""
+    x, y, half = np.broadcast_arrays(x, y, 0.5 * np.asarray(angle, dtype=np.float64))
+    zero = np.zeros_like(half)
+    return np.stack([x, y, zero, np.cos(half), zero, zero, np.sin(half)], axis=-1)
+
+
+def rotation_vector(rotation: Array) -> Array:
+    """Rotation vectors (..., 3), rad, of rotation matrices (..., 3, 3); for angles well below half a turn."""
+    skew = np.stack(
+        [
+            rotation[..., 2, 1] - rotation[..., 1, 2],
+            rotation[..., 0, 2] - rotation[..., 2, 0],
+            rotation[..., 1, 0] - rotation[..., 0, 1],
+        ],
+        axis=-1,
+    )
+    sine = 0.5 * np.linalg.norm(skew, axis=-1)
+    angle = np.arctan2(sine, 0.5 * (np.trace(rotation, axis1=-2, axis2=-1) - 1.0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = np.where(sine > 1e-9, angle / (2.0 * sine), 0.5)
+    return factor[..., None] * skew
+
+
+class Chain:
+    """The measurement chain of a robot with flexible joints and a frame that the vision system sees."""
+
+    def __init__(self, robot: Robot, frame: str, noise: SensorNoise | None = None) -> None:
+        self.robot, self.frame = robot, robot.frame(frame).name
+        self.noise = noise or SensorNoise()
+        self.mechanics = Mechanics(robot)
+        self.flexible = flexible_joints(robot)
+        self.links = [f.link for f in self.flexible]
+        motors = {f.motor for f in self.flexible}
+        self.encoded = [i for i in range(robot.n) if i not in self.links and i not in motors]
+        known = set(_path(robot, robot.frame(frame).body))
+        for f in self.flexible:
+            if f.link not in known:
+                raise InputError(
+                    f"frame {frame!r} is not behind the flexible joint {f.name!r}", place="measurement chain"
+                )
+
+    def reconstruct(
+        self, joints: npt.ArrayLike, base: npt.ArrayLike, hand: npt.ArrayLike, method: Method = "least_squares"
+    ) -> Reconstruction:
+        """Angles of the flexible joints.
+
+        Args:
+            joints: encoder readings (T, n) in the robot's order; the entries of the flexible links are not looked at,
+                those of their motors choose the branch (angles a full turn apart).
+            base, hand: poses (T, 7) as seen.
+            method: ``position`` and ``orientation`` are the closed forms for one flexible joint; least squares takes
+                both, weighted by what the sensors' noise makes of them, for any number of joints.
+        """
+        q, base, hand = (np.array(a, dtype=np.float64) for a in (joints, base, hand))
+        if q.ndim != 2 or q.shape[1] != self.robot.n or base.shape != (len(q), 7) or hand.shape != (len(q), 7):
+            raise InputError(
+                f"joints {q.shape}, base {base.shape}, hand {hand.shape}", place="measurement chain",
+                hint=f"expected (T, {self.robot.n}), (T, 7) and (T, 7)",
+            )  # fmt: skip
+        bad = ~(np.isfinite(base).all(1) & np.isfinite(hand).all(1) & np.isfinite(q[:, self.encoded]).all(1))
+        if bad.any():
+            raise InputError(
+                f"row {int(np.flatnonzero(bad)[0])} is not finite ({int(bad.sum())} such rows)",
+                place="measurement chain", hint="leave such rows out",
+            )  # fmt: skip
+        if method not in ("least_squares", "position", "orientation"):
+            raise InputError(f"method is {method!r}", place="measurement chain",
+                             hint="least_squares, position or orientation")  # fmt: skip
+        if method != "least_squares" and len(self.links) > 1:
+            raise InputError(f"{method!r} finds one angle, {len(self.links)} joints are flexible",
+                             place="measurement chain", hint="use least_squares")  # fmt: skip
+        rest = np.stack([f.ratio * q[:, f.motor] + f.rest for f in self.flexible], axis=1)
+        q[:, self.links] = rest
+        if len(self.links) == 1:
+            kind = "orientation" if method == "orientation" else "position"
+            q[:, self.links[0]] = self._closed_form(q, base, hand, kind)
+        if method == "least_squares":
+            self._least_squares(q, base, hand)
+        q[:, self.links] -= 2.0 * np.pi * np.round((q[:, self.links] - rest) / (2.0 * np.pi))
+        gain, total, jacobian = self._gain(q, base, method)
+        covariance = gain @ total @ np.swapaxes(gain, -1, -2)
+        noise = np.repeat([self.noise.base_position**2, self.noise.base_attitude**2], 3)
+        with_base = -gain @ self._world(jacobian, base) * noise
+        error = self._error(q, base, hand)
+        left = np.linalg.solve(total, error[..., None])[..., 0]
+        misfit = np.sqrt(np.maximum(np.sum(error * left, axis=-1), 0.0))
+        return Reconstruction(tuple(f.name for f in self.flexible), q[:, self.links], covariance, with_base, misfit)
+
+    def _closed_form(self, q: Array, base: Array, hand: Array, kind: str) -> Array:
+        """Eq. 21 solved for the one angle: by directions across the axis, or by the attitude about it."""
+        link = self.links[0]
+        joint = self.robot.joints[link]
+        zeroed = q.copy()
+        zeroed[:, link] = 0.0
+        origins, rotations = self.mechanics.body_poses(zeroed, base=base)
+        origin, rotation = origins[:, link + 1], rotations[:, link + 1]  # child frame at angle zero
+        tip, turned = self.mechanics.frame_pose(self.frame, zeroed, base=base)
+        axis = np.einsum("tij,j->ti", rotation, joint.axis)
+        if kind == "position":
+            arm, seen = tip - origin, hand[:, :3] - origin
+        else:
+            turn = rotation_of(hand[:, 3:]) @ np.swapaxes(turned, -1, -2)
+            arm = np.einsum("tij,j->ti", rotation, _across(joint.axis))
+            seen = np.einsum("tij,tj->ti", turn, arm)
+        arm = arm - axis * np.sum(arm * axis, axis=1, keepdims=True)
+        seen = seen - axis * np.sum(seen * axis, axis=1, keepdims=True)
+        if kind == "position" and np.min(np.linalg.norm(arm, axis=1)) < 1e-6:
+            raise InputError("the frame lies on the flexible joint's axis", place="measurement chain",
+                             hint="use the orientation")  # fmt: skip
+        sine = np.sum(np.cross(arm, seen) * axis, axis=1)
+        angle: Array = np.arctan2(sine, np.sum(arm * seen, axis=1))
+        return angle
+
+    def _error(self, q: Array, base: Array, hand: Array) -> Array:
+        """Hand as seen minus hand as computed (T, 6): position, rotation vector; world axes."""
+        origin, rotation = self.mechanics.frame_pose(self.frame, q, base=base)
+        turn = rotation_of(hand[:, 3:]) @ np.swapaxes(rotation, -1, -2)
+        return np.concatenate([hand[:, :3] - origin, rotation_vector(turn)], axis=1)
+
+    def _least_squares(self, q: Array, base: Array, hand: Array, rounds: int = 20) -> None:
+        """Gauss-Newton on all samples at once; ``q`` is changed in place."""
+        for _ in range(rounds):
+            gain, _, _ = self._gain(q, base, "least_squares")
+            step = (gain @ self._error(q, base, hand)[..., None])[..., 0]
+            q[:, self.links] += step
+            if np.max(np.abs(step)) < 1e-13:
+                break
+
+    def _world(self, jacobian: Array, base: Array) -> Array:
+        """Columns (T, 6, 6) for errors of the base's pose in world axes."""
+        inward = np.swapaxes(rotation_of(base[:, 3:]), -1, -2)
+        return np.concatenate([jacobian[..., :3] @ inward, jacobian[..., 3:6] @ inward], axis=-1)
+
+    def _gain(self, q: Array, base: Array, method: Method) -> tuple[Array, Array, Array]:
+        """Map (T, F, 6) from hand errors to angles, covariance (T, 6, 6) of those errors, frame Jacobian."""
+        noise = self.noise
+        jacobian = self.mechanics.jacobian(self.frame, q, base=base)
+        carried = self._world(jacobian, base)
+        spread = np.repeat([noise.base_position**2, noise.base_attitude**2], 3)
+        total = (carried * spread) @ np.swapaxes(carried, -1, -2)
+        encoded = jacobian[..., [6 + i for i in self.encoded]]
+        total = total + noise.encoder**2 * encoded @ np.swapaxes(encoded, -1, -2)
+        total = total + np.diag(np.repeat([noise.hand_position**2, noise.hand_attitude**2], 3))
+        # Directions without any noise would make the weights infinite; 1e-9 m and rad is below every sensor.
+        total = total + 1e-18 * np.eye(6)
+        own = jacobian[..., [6 + i for i in self.links]]
+        if method == "position":
+            kept = own * np.array([1.0, 1, 1, 0, 0, 0])[:, None]
+        elif method == "orientation":
+            kept = own * np.array([0.0, 0, 0, 1, 1, 1])[:, None]
+        else:
+            kept = np.linalg.solve(total, own)
+        across = np.swapaxes(kept, -1, -2)
+        return np.linalg.solve(across @ own, across), total, jacobian
+
+
+def _across(axis: Array) -> Array:
+    """A unit vector across ``axis``."""
+    other = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    across: Array = np.cross(axis, other)
+    return across / np.linalg.norm(across)
+
+
+def _path(robot: Robot, body: str) -> list[int]:
+    """Joints from the base to a body."""
+    chain, index = [], robot.body_index(body)
+    while index:
+        chain.append(index - 1)
+        index = robot.parents[index - 1]
+    return chain

@@ -1,0 +1,261 @@
+"""Identification of flexible joints: tests in, values with uncertainty and diagnostics out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.estimate import Estimate, Estimator
+from spacearm.identify.joint.diagnose import Whiteness, whiteness
+from spacearm.identify.joint.forward import Accuracy
+from spacearm.identify.joint.laws import Law
+from spacearm.identify.joint.linear import linearise
+from spacearm.identify.joint.measured import JointTest
+from spacearm.identify.joint.problem import Bounds, Model, Weighting
+from spacearm.identify.joint.program import Drive
+from spacearm.identify.joint.robots import with_values
+from spacearm.identify.least_squares import LeastSquares
+from spacearm.identify.multistart import MultiStart
+from spacearm.identify.nelder_mead import NelderMead
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+#: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
+LOOSE = 0.5
+#: Parameters correlated more than this cannot be told apart.
+TIED = 0.995
+
+
+class IdentifiabilityWarning(UserWarning):
+    """The data, or the set-up, do not determine a parameter, or determine a wrong one."""
+
+
+class DataWarning(UserWarning):
+    """The data are usable but poor: shorter than a period of the oscillation, for example."""
+
+
+Method = Literal["levenberg_marquardt", "nelder_mead", "multi_start"]
+
+
+def estimator_of(method: Method) -> Estimator:
+    """The estimators by name, with settings that suit flexible joints."""
+    if method == "levenberg_marquardt":
+        return LeastSquares()
+    if method == "nelder_mead":
+        return NelderMead(spread=1.0, restarts=3)
+    if method == "multi_start":
+        return MultiStart(starts=12)
+    raise InputError(f"method is {method!r}", place="identification",
+                     hint="levenberg_marquardt, nelder_mead or multi_start")  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class JointFit:
+    """Identified values, and how far they can be trusted."""
+
+    model: Model
+    estimate: Estimate
+    whiteness: dict[str, dict[str, Whiteness]]  # test, channel
+    chi2: float  # sum of squared residuals in standard deviations, per degree of freedom; NaN with unknown noise
+    remarks: tuple[str, ...]
+    seconds: float
+
+    def __getitem__(self, name: str) -> float:
+        """A value by its full name, or by its last word where that is unique."""
+        return float(self.estimate.values[self._index(name)])
+
+    def std(self, name: str) -> float:
+        return float(self.estimate.std[self._index(name)])
+
+    def _index(self, name: str) -> int:
+        names = self.estimate.names
+        if name in names:
+            return names.index(name)
+        near = [i for i, full in enumerate(names) if full.rsplit(".", 1)[-1] == name]
+        if len(near) != 1:
+            raise InputError(f"{name!r} is {'ambiguous' if near else 'not known'}", place="fit", hint=", ".join(names))
+        return near[0]
+
+    @property
+    def values(self) -> dict[str, dict[str, float]]:
+        """``values[joint][parameter]`` of the common parameters, fixed ones included."""
+        full = self.model.complete(self.estimate.values)
+        found: dict[str, dict[str, float]] = {f.name: {} for f in self.model.setup.flexible}
+        for name, value in zip(self.model.setup.parameters, full, strict=False):
+            joint, parameter = name.rsplit(".", 1)
+            found[joint][parameter] = float(value)
+        return found
+
+    def robot(self) -> Robot:
+        """The robot with the identified values written into its joints."""
+        return with_values(self.model.robot, self.values)
+
+    def outputs(self, test: int) -> dict[str, Array]:
+        """The fitted model in a test's measured channels."""
+        x = self.estimate.values
+        return self.model.outputs(x, test, self.model.respond(x, test))[0]
+
+    @property
+    def at_bounds(self) -> tuple[str, ...]:
+        """Parameters that ended on a bound; their standard deviations are those of an unbounded fit."""
+        return tuple(
+            p.name
+            for p, value in zip(self.model.parameters, self.estimate.values, strict=True)
+            if min(value - p.lower, p.upper - value) <= 1e-6 * p.size
+        )
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Name, value, standard deviation, unit of every parameter."""
+        e = self.estimate
+        return [
+            {"name": n, "value": float(v), "sd": float(s), "unit": u}
+            for n, v, s, u in zip(e.names, e.values, e.std, e.units, strict=True)
+        ]
+
+
+def identify_joints(
+    robot: Robot,
+    tests: Sequence[JointTest],
+    *,
+    drive: Drive = "motor_angle",
+    law: Law | None = None,
+    method: Method | Estimator = "levenberg_marquardt",
+    cost: Literal["likelihood", "paper"] = "likelihood",
+    bounds: Bounds | None = None,
+    guess: Mapping[str, float] | None = None,
+    fixed: Mapping[str, float] | None = None,
+    offset_rate: bool = False,
+    weighting: Weighting | None = None,
+    reference_inertia: float | None = None,
+    accuracy: Accuracy | None = None,
+    warn: bool = True,
+) -> JointFit:
+    """Find motor inertia, stiffness and damping of the flexible joints, and every test's start offset.
+
+    Args:
+        tests: several tests share the joints' parameters; each has its own offset.
+        drive: how the model's motors move. ``motor_angle`` (default) prescribes the measured angle and is right
+            whatever moves the motor; ``torque`` needs the torque that really acted; ``rigid_torque`` is the paper's.
+        law: friction and other laws beyond spring and damper.
+        method: a name or any estimator of :mod:`spacearm.identify`.
+        cost: for searches without derivatives: the likelihood, or Eq. 24 of the paper.
+        bounds: by full name (``joint1.stiffness``) or by kind (``stiffness``); the paper's where not given.
+        guess, fixed: start values, and values that are not to be identified; by full name, guesses by kind too.
+        offset_rate: the spring's rate at the start is unknown too.
+        weighting: weights over time, for example :func:`early`.
+        warn: warn about what is not determined.
+    """
+    began = time.perf_counter()
+    model = Model(
+        robot, tests, drive=drive, law=law, bounds=bounds, guess=guess, fixed=fixed, offset_rate=offset_rate,
+        weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
+    )  # fmt: skip
+    estimator = estimator_of(method) if isinstance(method, str) else method
+    if cost not in ("likelihood", "paper"):
+        raise InputError(f"cost is {cost!r}", place="identification", hint="likelihood or paper")
+    problem = model.paper_problem() if cost == "paper" else model.problem()
+    estimate = estimator.solve(problem)
+    if weighting is not None and estimate.covariance is not None:
+        estimate = replace(estimate, covariance=sandwich(model, estimate.values))
+    fit = assess(model, estimate, time.perf_counter() - began)
+    if warn:
+        for text in fit.remarks:
+            kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
+            warnings.warn(text, kind, stacklevel=2)
+    return fit
+
+
+def sandwich(model: Model, x: Array) -> Array:
+    """Covariance of a weighted fit: the weights are no noise, so they stand on both sides of it."""
+    plain, weighted = model.jacobian(x, weighted=False), model.jacobian(x)
+    weights = [np.repeat(w, len(t.measured)) for w, t in zip(model._weight, model.tests, strict=True)]
+    root = np.concatenate(weights)
+    bread = np.linalg.pinv(weighted.T @ weighted)
+    meat = (weighted * root[:, None]).T @ (weighted * root[:, None])
+    full: Array = bread @ meat @ bread
+    if not model.noise_known:
+        r = model.residual(x, weighted=False)
+        full = full * (r @ r) / max(r.size - x.size, 1)
+    del plain
+    return full
+
+
+def assess(model: Model, estimate: Estimate, seconds: float) -> JointFit:
+    """Diagnostics of an estimate: whiteness of residuals, what is not determined, what the set-up does."""
+    x = estimate.values
+    rows: dict[str, dict[str, Whiteness]] = {}
+    total, count = 0.0, 0
+    for k, test in enumerate(model.tests):
+        white = model.white(k, model.raw(x, k)[0], weighted=False)
+        rows[test.name] = {channel: whiteness(white[:, i]) for i, channel in enumerate(test.measured)}
+        total, count = total + float(np.sum(white**2)), count + white.size
+    chi2 = total / max(count - x.size, 1) if model.noise_known else float("nan")
+    return JointFit(model, estimate, rows, chi2, tuple(_remarks(model, estimate, chi2)), seconds)
+
+
+def _remarks(model: Model, estimate: Estimate, chi2: float) -> list[str]:
+    found = []
+    values = dict(zip(model.all_names, model.complete(estimate.values), strict=True))
+    if model.setup.drive == "rigid_torque":
+        found.append(_rigid_torque(model, estimate.values))
+    std = estimate.std
+    for name, value, sd in zip(estimate.names, estimate.values, std, strict=True):
+        short = name.rsplit(".", 1)[1]
+        if not np.isfinite(sd):
+            found.append(
+                f"{name} is not determined by these data with drive {model.setup.drive!r}{_advice(model, short)}"
+            )
+        elif short in ("motor_inertia", "stiffness") and sd > LOOSE * abs(value):
+            found.append(
+                f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {model.setup.drive!r}{_advice(model, short)}"
+            )
+    correlation = estimate.correlation
+    for i, j in zip(*np.triu_indices(len(estimate.names), 1), strict=True):
+        if abs(correlation[i, j]) > TIED:
+            found.append(
+                f"{estimate.names[i]} and {estimate.names[j]} cannot be told apart (correlation {correlation[i, j]:.4f})"
+            )
+    joints = {f.name: {k: values[f"{f.name}.{k}"] for k in ("motor_inertia", "stiffness", "damping")}
+              for f in model.setup.flexible}  # fmt: skip
+    for k, test in enumerate(model.tests):
+        lowest = linearise(model.robot, model.posture(k), joints).frequencies(model.setup.drive == "motor_angle")
+        if lowest.size and lowest[0] > 0 and test.duration < 2.0 * np.pi / lowest[0]:
+            found.append(
+                f"data of test {test.name!r} last {test.duration:.3g} s, less than a period of the oscillation "
+                f"({2.0 * np.pi / lowest[0]:.3g} s): frequency and damping are hardly seen"
+            )
+    if np.isfinite(chi2) and chi2 > 2.0:
+        found.append(
+            f"residuals are {np.sqrt(chi2):.2f} times as large as the noise explains: the model lacks something"
+        )
+    return found
+
+
+def _advice(model: Model, parameter: str) -> str:
+    if parameter != "motor_inertia":
+        return "; a larger start offset excites it more"
+    if model.setup.drive == "motor_angle":
+        return "; measure the base's attitude or the motor's torque as well"
+    return ""
+
+
+def _rigid_torque(model: Model, x: Array) -> str:
+    """What the rigid torque does to the modelled motor, against what its encoder says."""
+    worst = 0.0
+    for k, test in enumerate(model.tests):
+        states = model.respond(x, k).states[:, model.setup.places["joints"]]
+        count = len(model.setup.flexible)
+        for i, f in enumerate(model.setup.flexible):
+            seen = model.forwards[k].paths[model.robot.joint_names[f.motor]](test.time - test.time[0])
+            worst = max(worst, float(np.sqrt(np.mean((states[:, count + i] - seen) ** 2))))
+    return (
+        "the torque comes from rigid inverse dynamics: where the real motor tracks its trajectory the values are biased, "
+        f"however well they fit. The modelled motor leaves its encoder by {np.degrees(worst):.3g} deg rms; "
+        "drive='motor_angle' keeps it there"
+    )

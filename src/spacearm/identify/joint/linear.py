@@ -1,0 +1,87 @@
+"""Small motions about a posture at rest: mass matrix of the free degrees of freedom, natural frequencies, responses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.identify.joint.robots import flexible_joints, with_values
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """``mass x'' + damping x' + stiffness x = force`` with x = (links, motors) of the flexible joints, base eliminated.
+
+    The base floats freely: its motion follows from zero momentum. All other joints are held.
+    """
+
+    names: tuple[str, ...]
+    mass: Array
+    damping: Array
+    stiffness: Array
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    def frequencies(self, motors_held: bool) -> Array:
+        """Undamped natural frequencies, rad/s, rising; with motors held on their paths, or free."""
+        size = self.count if motors_held else 2 * self.count
+        if motors_held:
+            mass, stiffness = self.mass[:size, :size], self.stiffness[:size, :size]
+        else:
+            mass, stiffness = self.mass, self.stiffness
+        squares = np.linalg.eigvals(np.linalg.solve(mass, stiffness)).real
+        found: Array = np.sqrt(np.sort(np.maximum(squares, 0.0)))
+        return found[found > 1e-9] if not motors_held else found
+
+    def motor_to_link(self, frequency: npt.ArrayLike) -> Array:
+        """Complex response (W, links, motors): link angle for a sinus of the motor angle; ``frequency`` in rad/s."""
+        w = np.atleast_1d(np.asarray(frequency, dtype=np.float64))[:, None, None]
+        n = self.count
+        dynamic = -(w**2) * self.mass + 1j * w * self.damping + self.stiffness
+        found: Array = np.linalg.solve(dynamic[:, :n, :n], -dynamic[:, :n, n:])
+        return found
+
+    def torque_to(self, frequency: npt.ArrayLike) -> Array:
+        """Complex response (W, 2 n, motors) of links and motors to a sinus of the motors' torque, rad/(N m)."""
+        w = np.atleast_1d(np.asarray(frequency, dtype=np.float64))[:, None, None]
+        n = self.count
+        dynamic = -(w**2) * self.mass + 1j * w * self.damping + self.stiffness
+        pick = np.zeros((2 * n, n))
+        pick[n:] = np.eye(n)
+        found: Array = np.linalg.solve(dynamic, np.broadcast_to(pick, (len(w), 2 * n, n)))
+        return found
+
+
+def linearise(robot: Robot, joints: npt.ArrayLike, values: dict[str, dict[str, float]] | None = None) -> Linear:
+    """The robot about a posture (n, rad) at rest, with its own joint values or others (``values[joint][parameter]``)."""
+    posture = np.asarray(joints, dtype=np.float64)
+    if posture.shape != (robot.n,):
+        raise InputError(f"joints have shape {posture.shape}", place="linearise", hint=f"expected {robot.n} angles")
+    if values:
+        robot = with_values(robot, values)
+    flexible = flexible_joints(robot)
+    full = Mechanics(robot).mass_matrix(posture)
+    chosen = [6 + f.link for f in flexible] + [6 + f.motor for f in flexible]
+    base = full[:6, :6]
+    across = full[:6, chosen]
+    mass = full[np.ix_(chosen, chosen)] - across.T @ np.linalg.solve(base, across)
+    n = len(flexible)
+    stiffness, damping = np.zeros((2 * n, 2 * n)), np.zeros((2 * n, 2 * n))
+    for i, f in enumerate(flexible):
+        lever = np.zeros(2 * n)
+        lever[i], lever[n + i] = 1.0, -f.ratio
+        stiffness += f.stiffness * np.outer(lever, lever)
+        damping += f.damping * np.outer(lever, lever)
+        for place, index in ((i, f.link), (n + i, f.motor)):
+            joint = robot.joints[index]
+            damping[place, place] += joint.damping
+            stiffness[place, place] += 0.0 if joint.spring is None else joint.spring.stiffness
+    return Linear(tuple(f.name for f in flexible), mass, damping, stiffness)

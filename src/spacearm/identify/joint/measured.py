@@ -1,0 +1,231 @@
+"""One test as it was measured: encoder readings that drive the model, and what the model is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.identify.data import Measurements
+from spacearm.identify.joint.chain import Chain, Method, planar_pose
+from spacearm.identify.joint.paths import smooth_path
+from spacearm.identify.joint.robots import flexible_joints
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate import Signal
+
+#: Channels of the base that a model may be compared with: position (m) and rotation vector (rad), world axes.
+BASE = ("base_x", "base_y", "base_z", "base_rx", "base_ry", "base_rz")
+
+
+@dataclass(frozen=True, eq=False)
+class JointTest:
+    """One motion.
+
+    Args:
+        time: s, rising; need not be regular.
+        encoders: joint to readings (rad) of the rigid joints and the motors (load side), as ``joint1.motor``.
+        measured: what is compared: a flexible link's angle, a motor's angle, ``base_x`` ... ``base_rz``,
+            ``<joint>.torque`` (N m, at the motor).
+        noise: of the measured channels in their order: standard deviations (m,), a covariance (m, m), or one for each
+            sample (T, m, m). None: unknown but equal, taken from the fit.
+        torques: known torque of a flexible joint's motor, N m.
+        encoder_sigma: standard deviation of an encoder reading, rad; None: unknown.
+        from_rest: joints and base are at rest at the first sample.
+        base_velocity: linear and angular velocity of the base at the first sample, base axes.
+        base_pose: position and quaternion of the base there.
+        paths: exact paths in place of smoothed encoder readings.
+    """
+
+    name: str
+    time: Array
+    encoders: Mapping[str, Array]
+    measured: Mapping[str, Array]
+    noise: Array | None = None
+    torques: Mapping[str, Array | Signal] = field(default_factory=dict)
+    encoder_sigma: float | None = None
+    from_rest: bool = True
+    base_velocity: Array = field(default_factory=lambda: np.zeros(6))
+    base_pose: Array = field(default_factory=lambda: np.array([0.0, 0, 0, 1, 0, 0, 0]))
+    paths: Mapping[str, Signal] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        place = f"test {self.name!r}"
+        time = np.asarray(self.time, dtype=np.float64)
+        if time.ndim != 1 or time.size < 4 or not np.all(np.isfinite(time)) or np.any(np.diff(time) <= 0):
+            raise InputError("time must be finite and rise, four samples or more", place=place)
+        object.__setattr__(self, "time", time)
+        if not self.measured:
+            raise InputError("nothing is measured", place=place, hint="give at least the flexible joint's angle")
+        for key in ("encoders", "measured"):
+            arrays = {}
+            for name, values in getattr(self, key).items():
+                array = np.asarray(values, dtype=np.float64)
+                if array.shape != time.shape:
+                    raise InputError(f"{name!r} has shape {array.shape}", place=place, hint=f"expected {time.shape}")
+                bad = np.flatnonzero(~np.isfinite(array))
+                if bad.size:
+                    raise InputError(
+                        f"row {int(bad[0])} of {name!r} is not a finite number ({bad.size} such rows)",
+                        place=place, hint="JointTest.without_missing leaves such rows out",
+                    )  # fmt: skip
+                turning = not name.endswith(("_x", "_y", "_z", ".torque"))
+                arrays[name] = np.unwrap(array) if turning else array
+            object.__setattr__(self, key, arrays)
+        if self.noise is not None:
+            object.__setattr__(self, "noise", _covariance(self.noise, time.size, len(self.measured), place))
+
+    @classmethod
+    def without_missing(
+        cls, name: str, time: npt.ArrayLike, encoders: Mapping[str, npt.ArrayLike],
+        measured: Mapping[str, npt.ArrayLike], noise: npt.ArrayLike | None = None, **more: object,
+    ) -> JointTest:  # fmt: skip
+        """The same, rows with NaN left out."""
+        t = np.asarray(time, dtype=np.float64)
+        columns = {key: np.asarray(value, dtype=np.float64) for key, value in {**encoders, **measured}.items()}
+        good = np.isfinite(t) & np.all([np.isfinite(column) for column in columns.values()], axis=0)
+        cut = None if noise is None else np.asarray(noise, dtype=np.float64)
+        if cut is not None and cut.ndim == 3:
+            cut = cut[good]
+        return cls(
+            name, t[good], {key: columns[key][good] for key in encoders},
+            {key: columns[key][good] for key in measured}, cut, **more,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    @property
+    def duration(self) -> float:
+        return float(self.time[-1] - self.time[0])
+
+    def channels(self, names: tuple[str, ...]) -> JointTest:
+        """The same test, compared in these channels only."""
+        for name in names:
+            if name not in self.measured:
+                raise InputError(f"there is no channel {name!r}", place=f"test {self.name!r}",
+                                 hint=did_you_mean(name, self.measured))  # fmt: skip
+        order = list(self.measured)
+        kept = [order.index(name) for name in names]
+        noise = None if self.noise is None else self.noise[:, kept][:, :, kept]
+        return replace(self, measured={name: self.measured[name] for name in names}, noise=noise)
+
+    def path(self, joint: str) -> Signal:
+        """The joint's motion, the clock starting with the first sample."""
+        if joint in self.paths:
+            return self.paths[joint]
+        if joint not in self.encoders:
+            raise InputError(f"joint {joint!r} has no encoder data", place=f"test {self.name!r}",
+                             hint=did_you_mean(joint, self.encoders))  # fmt: skip
+        return smooth_path(self.time, self.encoders[joint], sigma=self.encoder_sigma, from_rest=self.from_rest)
+
+    def torque(self, joint: str) -> Signal:
+        """The known torque of a motor."""
+        if joint not in self.torques:
+            raise InputError(f"the torque of {joint!r} is not given", place=f"test {self.name!r}",
+                             hint="drive='motor_angle' needs no torque")  # fmt: skip
+        given = self.torques[joint]
+        return given if isinstance(given, Signal) else smooth_path(self.time, given)
+
+
+def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -> Array:
+    """Noise as covariances (T, m, m)."""
+    array = np.asarray(noise, dtype=np.float64)
+    if array.shape == (channels,):
+        array = np.diag(array**2)
+    if array.shape == (channels, channels):
+        array = np.broadcast_to(array, (samples, channels, channels))
+    if array.shape != (samples, channels, channels):
+        raise InputError(f"noise has shape {np.shape(noise)}", place=place,
+                         hint=f"expected ({channels},), ({channels}, {channels}) or ({samples}, ...)")  # fmt: skip
+    if not np.all(np.isfinite(array)) or np.any(np.linalg.eigvalsh(array)[:, 0] <= 0.0):
+        raise InputError("noise is not positive definite", place=place, hint="expected standard deviations above zero")
+    return array
+
+
+def joint_test_from_vision(
+    name: str,
+    chain: Chain,
+    time: npt.ArrayLike,
+    encoders: Mapping[str, npt.ArrayLike],
+    base: npt.ArrayLike,
+    hand: npt.ArrayLike,
+    *,
+    method: Method = "least_squares",
+    attitude: bool = True,
+    **more: object,
+) -> JointTest:
+    """A test from encoder readings and the poses of base and hand (T, 7) that a vision system saw.
+
+    The flexible joints' angles are reconstructed (Eq. 21). With ``attitude`` the base's attitude about the first
+    flexible joint's axis stands beside them, with the correlation that both have by the same sensor.
+    """
+    robot = chain.robot
+    t = np.asarray(time, dtype=np.float64)
+    joints = np.zeros((t.size, robot.n))
+    for joint, values in encoders.items():
+        joints[:, robot.joint_index(joint)] = np.unwrap(np.asarray(values, dtype=np.float64))
+    found = chain.reconstruct(joints, base, hand, method)
+    measured = {joint: found.angles[:, k] for k, joint in enumerate(found.names)}
+    count = len(found.names)
+    noise = np.zeros((t.size, count + 1, count + 1))
+    noise[:, :count, :count] = found.covariance
+    if attitude:
+        poses = np.asarray(base, dtype=np.float64)
+        axis = int(np.argmax(np.abs(_axis_in_base(robot))))
+        measured[BASE[3 + axis]] = np.unwrap(attitude_vector(poses[:, 3:])[:, axis])
+        noise[:, count, count] = chain.noise.base_attitude**2
+        noise[:, :count, count] = noise[:, count, :count] = found.with_base[:, :, 3 + axis]
+    else:
+        noise = noise[:, :count, :count]
+    sigma = chain.noise.encoder or None
+    return JointTest(name, t, {k: np.asarray(v, float) for k, v in encoders.items()}, measured, noise,
+                     encoder_sigma=sigma, **more)  # type: ignore[arg-type] # fmt: skip
+
+
+def attitude_vector(quaternion: Array) -> Array:
+    """Rotation vectors (..., 3), rad, of unit quaternions (..., 4), scalar first."""
+    vector = quaternion[..., 1:]
+    sine = np.linalg.norm(vector, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = np.where(sine > 1e-12, 2.0 * np.arctan2(sine, quaternion[..., :1]) / sine, 2.0 / quaternion[..., :1])
+    return factor * vector
+
+
+def _axis_in_base(robot: Robot) -> Array:
+    """Direction of the first flexible joint's axis in the base with all joints before it at zero."""
+    link = flexible_joints(robot)[0].link
+    axis: Array = robot.joints[link].axis
+    index = link
+    while True:
+        axis = robot.joints[index].placement.rotation @ axis
+        parent = robot.parents[index]
+        if parent == 0:
+            return axis
+        index = parent - 1
+
+
+def joint_test_from_measurements(
+    name: str, chain: Chain, data: Measurements, *, plane: bool = True,
+    method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
+    **more: object,
+) -> JointTest:  # fmt: skip
+    """A test from named columns: joint names for encoders, ``base_x``, ``base_y``, ``base_angle``, ``hand_*`` for vision.
+
+    With ``plane=False`` the poses are ``base_x`` ... ``base_z``, ``base_qw`` ... ``base_qz``, and the same for the hand.
+    With ``angle="measured"`` the columns already hold the flexible joints' own angles, and no vision is needed.
+    """
+    robot = chain.robot
+    links = {f.name for f in chain.flexible}
+    encoders = {joint: data[joint] for joint in robot.joint_names if joint not in links}
+    if angle == "measured":
+        measured = {joint: data[joint] for joint in links}
+        return JointTest(name, data.time, encoders, measured, None, encoder_sigma=None, **more)  # type: ignore[arg-type]
+    poses = []
+    for who in ("base", "hand"):
+        if plane:
+            poses.append(planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"]))
+        else:
+            poses.append(data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")]))
+    return joint_test_from_vision(name, chain, data.time, encoders, *poses, method=method, attitude=attitude, **more)  # type: ignore[arg-type]

@@ -1,0 +1,321 @@
+"""Tests, set-up and parameters as a least-squares problem with exact derivatives, for any estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.identify.estimate import Parameter, Problem
+from spacearm.identify.joint.forward import Accuracy, Forward, Response
+from spacearm.identify.joint.laws import SPECIFICATION, Law
+from spacearm.identify.joint.linear import linearise
+from spacearm.identify.joint.measured import BASE, JointTest, attitude_vector
+from spacearm.identify.joint.program import Drive, Setup
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+Bounds = Mapping[str, tuple[float, float]]
+Weighting = Callable[[Array], Array]
+
+
+def early(decay: float) -> Weighting:
+    """Weights ``exp(-t / decay)`` (s): the first part of a test counts more, as the paper's Sec. 5 suggests."""
+    if not 0.0 < decay < float("inf"):
+        raise InputError(f"decay is {decay} s", place="weighting", hint="expected above zero")
+    return lambda time: np.exp(-time / decay)
+
+
+class Model:
+    """Residuals of a set of tests as a function of named parameters.
+
+    Common parameters are ``<joint>.<parameter>``; each test has its own ``<test>.<joint>.offset`` and, when asked for,
+    ``<test>.<joint>.offset_rate``. Residuals are whitened by the tests' noise.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        tests: Sequence[JointTest],
+        *,
+        drive: Drive = "motor_angle",
+        law: Law | None = None,
+        bounds: Bounds | None = None,
+        guess: Mapping[str, float] | None = None,
+        fixed: Mapping[str, float] | None = None,
+        offset_rate: bool = False,
+        weighting: Weighting | None = None,
+        reference_inertia: float | None = None,
+        accuracy: Accuracy | None = None,
+    ) -> None:
+        self.tests = tuple(tests)
+        names = [test.name for test in self.tests]
+        if not names or len(set(names)) < len(names):
+            raise InputError("tests are missing or share a name", place="identification")
+        pose = any(channel in BASE for test in self.tests for channel in test.measured)
+        self.setup = Setup(robot, drive, law or Law(), pose, reference_inertia)
+        self.robot, self.weighting = robot, weighting
+        known = [test.noise is not None for test in self.tests]
+        if any(known) and not all(known):
+            raise InputError("some tests have noise and some have none", place="identification")
+        self.noise_known = all(known)
+        self.forwards = [self._forward(test, accuracy) for test in self.tests]
+        self._white = [self._whitener(test) for test in self.tests]
+        self._weight = [np.ones(t.time.size) if weighting is None else np.sqrt(weighting(t.time - t.time[0]))
+                        for t in self.tests]  # fmt: skip
+        starts = ("offset", "offset_rate") if offset_rate else ("offset",)
+        own = [f"{t}.{f.name}.{word}" for t in names for word in starts for f in self.setup.flexible]
+        self.all_names = (*self.setup.parameters, *own)
+        self.parameters = self._parameters(bounds or {}, guess or {}, fixed or {})
+        self.free = [self.all_names.index(p.name) for p in self.parameters]
+        self._held = np.array([float((fixed or {}).get(name, 0.0)) for name in self.all_names])
+
+    # -- set-up -------------------------------------------------------------------------------------------------
+
+    def _forward(self, test: JointTest, accuracy: Accuracy | None) -> Forward:
+        setup, names = self.setup, self.robot.joint_names
+        links = {f.name for f in setup.flexible}
+        for channel in test.measured:
+            allowed = {*links, *(names[f.motor] for f in setup.flexible), *BASE, *(f"{x}.torque" for x in links)}
+            if channel not in allowed:
+                raise InputError(f"cannot be compared with channel {channel!r}", place=f"test {test.name!r}",
+                                 hint=did_you_mean(channel, allowed))  # fmt: skip
+        needed = {*setup.paths, *(f.motor for f in setup.flexible)}
+        paths = {names[i]: test.path(names[i]) for i in sorted(needed)}
+        torques = {f.name: test.torque(f.name) for f in setup.flexible} if setup.drive == "torque" else None
+        return Forward(setup, paths, test.time - test.time[0], torques=torques, base_velocity=test.base_velocity,
+                       base_pose=test.base_pose, accuracy=accuracy)  # fmt: skip
+
+    def _whitener(self, test: JointTest) -> Array | None:
+        return None if test.noise is None else np.linalg.inv(np.linalg.cholesky(test.noise))
+
+    def _parameters(
+        self, bounds: Bounds, guess: Mapping[str, float], fixed: Mapping[str, float]
+    ) -> tuple[Parameter, ...]:
+        for what, given in (("bounds", bounds), ("guess", guess), ("fixed", fixed)):
+            for name in given:
+                if name not in self.all_names and name not in SPECIFICATION:
+                    raise InputError(f"there is no parameter {name!r}", place=what,
+                                     hint=did_you_mean(name, self.all_names))  # fmt: skip
+        guesses = self._guesses()
+        result = []
+        for name in self.all_names:
+            if name in fixed:
+                continue
+            short = name.rsplit(".", 1)[1]
+            unit, low, high, _, size = SPECIFICATION[short]
+            low, high = bounds.get(name, bounds.get(short, (low, high)))
+            if not low < high:
+                raise InputError(f"lower bound {low:g} is not below upper bound {high:g}", place=f"bounds of {name!r}",
+                                 hint="expected (lower, upper)")  # fmt: skip
+            start = guess.get(name, guess.get(short))
+            if start is None:
+                room = 1e-3 * min(high - low, size)
+                start = float(np.clip(guesses[name], low + room, high - room))
+            result.append(Parameter(name, float(start), unit, low, high, size))
+        if not result:
+            raise InputError("every parameter is fixed", place="identification")
+        return tuple(result)
+
+    def _guesses(self) -> dict[str, float]:
+        """Start values: the robot's own, stiffness from the oscillation's period, offsets from the first samples."""
+        found: dict[str, float] = {}
+        for f in self.setup.flexible:
+            for name in self.setup.law.parameters:
+                found[f"{f.name}.{name}"] = f.values.get(name, SPECIFICATION[name][3])
+        for test, forward in zip(self.tests, self.forwards, strict=True):
+            for f in self.setup.flexible:
+                deflection = self.deflection(test, forward, f.name)
+                start = SPECIFICATION["offset"][3] if deflection is None else float(np.mean(deflection[:3]))
+                found[f"{test.name}.{f.name}.offset"] = start
+                found[f"{test.name}.{f.name}.offset_rate"] = 0.0
+        stiffness = self._stiffness_from_period()
+        if stiffness is not None:
+            found[f"{self.setup.flexible[0].name}.stiffness"] = stiffness
+        return found
+
+    def deflection(self, test: JointTest, forward: Forward, joint: str) -> Array | None:
+        """Measured link angle minus where the spring would be relaxed, or None where it is not measured."""
+        if joint not in test.measured:
+            return None
+        (f,) = [f for f in self.setup.flexible if f.name == joint]
+        motor = forward.paths[self.robot.joint_names[f.motor]](forward.times)
+        raw: Array = test.measured[joint] - f.ratio * motor - f.rest
+        return raw - 2.0 * np.pi * np.round(np.median(raw) / (2.0 * np.pi))
+
+    def _stiffness_from_period(self) -> float | None:
+        """Stiffness that gives the strongest oscillation its period (one flexible joint; motor held or free)."""
+        if len(self.setup.flexible) != 1:
+            return None
+        from scipy.signal import lombscargle
+
+        (f,) = self.setup.flexible
+        best: tuple[float, float] | None = None
+        for test, forward in zip(self.tests, self.forwards, strict=True):
+            deflection = self.deflection(test, forward, f.name)
+            if deflection is None:
+                continue
+            t = forward.times
+            left = deflection - np.polynomial.Polynomial.fit(t, deflection, 1)(t)
+            step = float(np.median(np.diff(t)))
+            grid = np.linspace(2 * np.pi / t[-1], 0.5 * np.pi / step, 800)
+            power = lombscargle(t, left, grid)
+            k = int(np.argmax(power))
+            if best is None or power[k] > best[1]:
+                best = float(grid[k]), float(power[k])
+        if best is None or best[1] <= 0.0:
+            return None
+        line = linearise(self.robot, self.posture(0), {f.name: {"stiffness": 1.0, "damping": 0.0}})
+        unit = line.frequencies(self.setup.drive == "motor_angle")[-1]  # of a spring of 1 N m/rad
+        return float((best[0] / unit) ** 2)
+
+    def posture(self, test: int) -> Array:
+        """Joint angles at a test's start, springs relaxed."""
+        paths = self.forwards[test].paths
+        q = np.array([float(paths[name](0.0)) if name in paths else 0.0 for name in self.robot.joint_names])
+        for f in self.setup.flexible:
+            q[f.link] = f.ratio * q[f.motor] + f.rest
+        return q
+
+    # -- evaluation ---------------------------------------------------------------------------------------------
+
+    def complete(self, x: Array) -> Array:
+        """Values of all parameters from those of the free ones."""
+        full = self._held.copy()
+        full[self.free] = x
+        return full
+
+    def split(self, full: Array, test: int) -> tuple[Array, Array, Array]:
+        """Common parameters, offsets and offset rates of one test."""
+        common, count = len(self.setup.parameters), len(self.setup.flexible)
+        each = (len(self.all_names) - common) // len(self.tests)
+        own = full[common + test * each : common + (test + 1) * each]
+        rate = own[count:] if each > count else np.zeros(count)
+        return full[:common], own[:count], rate
+
+    def respond(self, x: Array, test: int, derivatives: bool = False) -> Response:
+        """One test's states at the values ``x`` of the free parameters."""
+        parameters, offset, rate = self.split(self.complete(x), test)
+        return self.forwards[test](parameters, offset, rate, derivatives=derivatives)
+
+    def outputs(self, x: Array, test: int, response: Response) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Measured channels of a response (T,), and their derivatives (T, directions) where it has them."""
+        setup, names = self.setup, self.robot.joint_names
+        values: dict[str, Array] = {}
+        slopes: dict[str, Array] = {}
+        torque: tuple[Array, Array | None] | None = None
+        for channel in self.tests[test].measured:
+            if channel in names:
+                joint = names.index(channel)
+                if joint not in setup.free:
+                    values[channel] = self.forwards[test].paths[channel](self.forwards[test].times)
+                    slopes[channel] = np.zeros((values[channel].size, len(setup.directions)))
+                    continue
+                at = setup.places["joints"].start + setup.free.index(joint)
+            elif channel in BASE[:3]:
+                at = setup.places["position"].start + BASE.index(channel)
+            elif channel in BASE:
+                axis = BASE.index(channel) - 3
+                values[channel], slope = _attitude(response, setup.places["quaternion"], axis)
+                if slope is not None:
+                    slopes[channel] = slope
+                continue
+            else:
+                if torque is None:
+                    torque = self.forwards[test].torque(response, self.split(self.complete(x), test)[0])
+                k = [f"{f.name}.torque" for f in setup.flexible].index(channel)
+                values[channel] = torque[0][:, k]
+                if torque[1] is not None:
+                    slopes[channel] = torque[1][:, k]
+                continue
+            values[channel] = response.states[:, at]
+            if response.derivatives is not None:
+                slopes[channel] = response.derivatives[:, at]
+        return values, slopes
+
+    def raw(self, x: Array, test: int, *, derivatives: bool = False) -> tuple[Array, Array | None]:
+        """Model minus measurement (T, channels) of one test, and derivatives (T, channels, directions)."""
+        values, slopes = self.outputs(x, test, self.respond(x, test, derivatives))
+        measured = self.tests[test].measured
+        columns = []
+        for channel, seen in measured.items():
+            difference = values[channel] - seen
+            if channel in self.robot.joint_names:  # readings may be whole turns away
+                difference = difference - 2.0 * np.pi * np.round(np.nanmedian(difference) / (2.0 * np.pi))
+            columns.append(difference)
+        moved = np.stack([slopes[channel] for channel in measured], axis=1) if derivatives else None
+        return np.stack(columns, axis=1), moved
+
+    def white(self, test: int, rows: Array, weighted: bool = True) -> Array:
+        """Rows (T, channels, ...) with the noise made independent and of unit size, then weighted in time."""
+        white = self._white[test]
+        if white is not None:
+            rows = np.einsum("tij,tj...->ti...", white, rows)
+        if not weighted:
+            return rows
+        weight = self._weight[test]
+        return rows * weight.reshape(-1, *[1] * (rows.ndim - 1))
+
+    def residual(self, x: Array, *, weighted: bool = True) -> Array:
+        """Whitened residuals of all tests, flat."""
+        return np.concatenate([self.white(k, self.raw(x, k)[0], weighted).ravel() for k in range(len(self.tests))])
+
+    def jacobian(self, x: Array, *, weighted: bool = True) -> Array:
+        """Derivatives (m, p) of :meth:`residual` by the free parameters."""
+        common = len(self.setup.parameters)
+        each = (len(self.all_names) - common) // len(self.tests)
+        blocks = []
+        for k in range(len(self.tests)):
+            moved = self.raw(x, k, derivatives=True)[1]
+            assert moved is not None
+            rows = self.white(k, moved, weighted).reshape(-1, len(self.setup.directions))
+            block = np.zeros((len(rows), len(self.all_names)))
+            block[:, :common] = rows[:, :common]
+            block[:, common + k * each : common + (k + 1) * each] = rows[:, common : common + each]
+            blocks.append(block)
+        return np.concatenate(blocks)[:, self.free]
+
+    def problem(self, parameters: Sequence[Parameter] | None = None) -> Problem:
+        """For estimators: residuals of unit size, or of unknown equal size where the noise is not known."""
+        return Problem(
+            parameters or self.parameters, self.residual, self.jacobian, sigma=1.0 if self.noise_known else None,
+            name="flexible joints",
+        )  # fmt: skip
+
+    def paper_cost(self, x: Array) -> float:
+        """Eq. 24: the plain sum of squares of the flexible joints' angle errors, rad2."""
+        total = 0.0
+        for k, test in enumerate(self.tests):
+            rows = self.raw(x, k)[0]
+            chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in self.setup.flexible)]
+            total += float(np.sum(rows[:, chosen] ** 2))
+        return total if np.isfinite(total) else float("inf")
+
+    def paper_problem(self, parameters: Sequence[Parameter] | None = None) -> Problem:
+        """The same with Eq. 24 as the cost of searches without derivatives."""
+
+        def cost(xs: Array) -> Array:
+            return np.array([self.paper_cost(x) for x in xs])
+
+        base = self.problem(parameters)
+        return Problem(base.parameters, base.residual, base.jacobian, None, base.sigma, cost, base.name)
+
+
+def _attitude(response: Response, place: slice, axis: int) -> tuple[Array, Array | None]:
+    """One component of the base's rotation vector and its derivatives."""
+    quaternion = response.states[:, place]
+    value = np.unwrap(attitude_vector(quaternion)[:, axis])
+    if response.derivatives is None:
+        return value, None
+    moved = response.derivatives[:, place]  # (T, 4, directions)
+    w, v = quaternion[:, :1], quaternion[:, 1:]
+    s = np.linalg.norm(v, axis=1, keepdims=True)
+    small = s < 1e-9
+    safe = np.where(small, 1.0, s)
+    angle = 2.0 * np.arctan2(s, w)
+    ds = np.einsum("ti,tid->td", v, moved[:, 1:]) / safe
+    d_angle = 2.0 * (w * ds - s * moved[:, 0]) / (w**2 + s**2)
+    factor = np.where(small, 2.0 / w, angle / safe)
+    d_factor = np.where(small, 0.0, (d_angle * s - angle * ds) / safe**2)
+    return value, factor * moved[:, 1 + axis] + v[:, axis : axis + 1] * d_factor

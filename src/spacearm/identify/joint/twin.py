@@ -1,0 +1,191 @@
+"""Twin experiments: the sensors of a simulated robot whose joint values are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.identify.joint.chain import Chain, Method, SensorNoise
+from spacearm.identify.joint.forward import Accuracy, Forward
+from spacearm.identify.joint.laws import Law
+from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
+from spacearm.identify.joint.program import Drive, Setup
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate import Signal
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the sensors would read without noise.
+
+    ``joints`` (T, n) in the robot's order, ``base`` and ``hand`` poses (T, 7), ``torque`` (T, flexible joints) at the
+    motors, ``energy`` (T,) kinetic and elastic, J (linear springs only).
+    """
+
+    robot: Robot
+    time: Array
+    joints: Array
+    velocity: Array
+    base: Array
+    hand: Array
+    torque: Array
+    energy: Array
+    paths: dict[str, Signal] = field(default_factory=dict)
+
+
+def twin(
+    robot: Robot,
+    frame: str,
+    values: Mapping[str, Mapping[str, float]],
+    paths: Mapping[str, Signal],
+    time: npt.ArrayLike,
+    *,
+    drive: Drive = "motor_angle",
+    law: Law | None = None,
+    torques: Mapping[str, Signal] | None = None,
+    accuracy: Accuracy | None = None,
+) -> Truth:
+    """Simulate a test.
+
+    Args:
+        values: ``values[joint][parameter]`` of every flexible joint, ``offset`` (and ``offset_rate``) included.
+        paths: joint to path: rigid joints and motors; with ``drive="torque"`` a motor's path gives only its start.
+        time: s, from 0.
+    """
+    setup = Setup(robot, drive, law or Law(), True)
+    times = np.asarray(time, dtype=np.float64)
+    forward = Forward(setup, paths, times, torques=torques, accuracy=accuracy or Accuracy(1e-12, 1e-14))
+    flat = []
+    for f in setup.flexible:
+        own = {**f.values, **values.get(f.name, {})}
+        for name in setup.law.parameters:
+            if name not in own:
+                raise InputError(f"{name!r} of {f.name!r} is not given", place="twin experiment")
+            flat.append(float(own[name]))
+    parameters = np.array(flat)
+    offset = np.array([float(values.get(f.name, {}).get("offset", 0.0)) for f in setup.flexible])
+    rate = np.array([float(values.get(f.name, {}).get("offset_rate", 0.0)) for f in setup.flexible])
+    response = forward(parameters, offset, rate)
+    if not np.all(np.isfinite(response.states)):
+        raise InputError("the motion cannot be followed to its end", place="twin experiment")
+    joints, velocity = np.zeros((times.size, robot.n)), np.zeros((times.size, 6 + robot.n))
+    for i, name in enumerate(robot.joint_names):
+        if i in setup.free:
+            k = setup.free.index(i)
+            joints[:, i] = response.states[:, setup.places["joints"]][:, k]
+            velocity[:, 6 + i] = response.states[:, setup.places["velocity"]][:, 6 + k]
+        else:
+            joints[:, i], velocity[:, 6 + i] = paths[name](times), paths[name].derivative()(times)
+    velocity[:, :6] = response.states[:, setup.places["velocity"]][:, :6]
+    base = np.concatenate(
+        [response.states[:, setup.places["position"]], response.states[:, setup.places["quaternion"]]], axis=1
+    )
+    base[:, 3:] /= np.linalg.norm(base[:, 3:], axis=1, keepdims=True)
+    mechanics = Mechanics(_robot_with(robot, values))
+    origin, rotation = mechanics.frame_pose(frame, joints, base=base)
+    hand = np.concatenate([origin, _quaternions(rotation)], axis=1)
+    energy = np.asarray(mechanics.kinetic_energy(joints, velocity), dtype=np.float64)
+    each = len(setup.law.parameters)
+    for k, f in enumerate(setup.flexible):
+        stiffness = parameters[k * each + setup.law.parameters.index("stiffness")]
+        energy = energy + 0.5 * stiffness * (joints[:, f.link] - f.ratio * joints[:, f.motor] - f.rest) ** 2
+    return Truth(
+        robot, times, joints, velocity, base, hand, forward.torque(response, parameters)[0], energy, dict(paths)
+    )
+
+
+def _robot_with(robot: Robot, values: Mapping[str, Mapping[str, float]]) -> Robot:
+    from spacearm.identify.joint.robots import with_values
+
+    return with_values(robot, {joint: dict(own) for joint, own in values.items()})
+
+
+def _quaternions(rotation: Array) -> Array:
+    """Unit quaternions (T, 4) of rotation matrices (T, 3, 3)."""
+    from scipy.spatial.transform import Rotation
+
+    vector = Rotation.from_matrix(rotation).as_quat()
+    found: Array = np.roll(vector, 1, axis=1)
+    return np.where(found[:, :1] < 0, -found, found)
+
+
+def observe(
+    truth: Truth,
+    frame: str,
+    noise: SensorNoise,
+    rng: np.random.Generator | None,
+    name: str = "test",
+    *,
+    method: Method = "least_squares",
+    attitude: bool = True,
+    torque_sigma: float | None = None,
+    exact_paths: bool = False,
+    chain: Chain | None = None,
+) -> JointTest:
+    """Read the sensors and reconstruct the flexible joints' angles (Eq. 21).
+
+    Args:
+        rng: None: readings without noise (``noise`` still says how they are weighted).
+        torque_sigma: standard deviation of a torque reading, N m: the motors' torques are measured too.
+        exact_paths: the model is driven by the true paths, not by smoothed encoder readings.
+    """
+    robot = truth.robot
+    chain = chain or Chain(robot, frame, noise)
+
+    def blur(values: Array, sigma: float) -> Array:
+        return values if rng is None else values + sigma * rng.standard_normal(values.shape)
+
+    links = {f.link for f in chain.flexible}
+    encoders = {
+        joint: blur(truth.joints[:, i], noise.encoder) for i, joint in enumerate(robot.joint_names) if i not in links
+    }
+    poses = [
+        _blurred(pose, blur, position, attitude_sigma, _planar(truth))
+        for pose, position, attitude_sigma in (
+            (truth.base, noise.base_position, noise.base_attitude),
+            (truth.hand, noise.hand_position, noise.hand_attitude),
+        )
+    ]
+    test = joint_test_from_vision(
+        name, chain, truth.time, encoders, *poses, method=method, attitude=attitude,
+        paths=truth.paths if exact_paths else {}, base_pose=truth.base[0],
+    )  # fmt: skip
+    if torque_sigma is None:
+        return test
+    extra = {f"{f.name}.torque": blur(truth.torque[:, k], torque_sigma) for k, f in enumerate(chain.flexible)}
+    size, more = len(test.measured), len(extra)
+    full = np.zeros((truth.time.size, size + more, size + more))
+    full[:, :size, :size] = test.noise
+    full[:, range(size, size + more), range(size, size + more)] = torque_sigma**2
+    return JointTest(
+        test.name, test.time, test.encoders, {**test.measured, **extra}, full, test.torques, test.encoder_sigma,
+        test.from_rest, test.base_velocity, test.base_pose, test.paths,
+    )  # fmt: skip
+
+
+def _planar(truth: Truth) -> bool:
+    """Whether everything turns about the world's z axis; a camera above an air table sees no other turn."""
+    return bool(np.all(np.abs(truth.base[:, 4:6]) < 1e-12) and np.all(np.abs(truth.hand[:, 4:6]) < 1e-12))
+
+
+def _blurred(pose: Array, blur: object, position: float, attitude: float, planar: bool) -> Array:
+    from scipy.spatial.transform import Rotation
+
+    assert callable(blur)
+    seen = np.empty_like(pose)
+    offset = blur(np.zeros((len(pose), 3)), position)
+    turn = blur(np.zeros((len(pose), 3)), attitude)
+    if planar:
+        offset[:, 2] = 0.0
+        turn[:, :2] = 0.0
+    seen[:, :3] = pose[:, :3] + offset
+    turned = Rotation.from_rotvec(turn) * Rotation.from_quat(np.roll(pose[:, 3:], -1, axis=1))
+    seen[:, 3:] = np.roll(turned.as_quat(), 1, axis=1)
+    seen[:, 3:] *= np.where(np.sum(seen[:, 3:] * pose[:, 3:], axis=1, keepdims=True) < 0, -1.0, 1.0)
+    return seen

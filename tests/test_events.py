@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import carray, cfunc
+from numba import carray, cfunc, njit
 
 from hand_kernels import SIGNATURE, run_blocks
+from spacearm.engine import loops, run
 from spacearm.engine.phase import Functions, Level
 from spacearm.engine.run import EventKind, Reason
 from spacearm.engine.signals import fill, merge
@@ -116,3 +117,26 @@ def test_merged_signals_are_the_pieces_they_were_made_of() -> None:
             piece = int(np.searchsorted(breaks, time, side="right")) - 1
             exact = np.polynomial.polynomial.polyval(time - breaks[piece], coefficients[:, piece])
             assert values[target] == pytest.approx(exact, abs=1e-13)
+
+
+def test_loops_are_compiled_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr(loops, "njit", refuse)
+
+    def double(x: float) -> float:
+        return 2.0 * x
+
+    assert loops.compiled(double)(1.5) == 3.0
+
+
+def test_a_cached_loop_is_stale_when_any_of_its_sources_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    stamp = run.run_phase._cache._cache_file._source_stamp  # type: ignore[attr-defined]
+    assert stamp == loops.sources(run.__file__)
+    loops.sources.cache_clear()
+    monkeypatch.setattr(loops, "_MODULES", loops._MODULES[1:])
+    assert loops.sources(run.__file__) != stamp
+    loops.sources.cache_clear()

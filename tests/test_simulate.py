@@ -597,6 +597,17 @@ def test_batches_are_single_runs_for_any_number_of_threads() -> None:
         simulate_batch(robot, starts[:8], Phase(1.0, locked=["j0"]))
 
 
+def test_each_sample_of_a_batch_may_have_its_own_phases() -> None:
+    robot = slider()
+    starts = np.stack([State.at_rest(robot).vector] * 5)
+
+    def phases(i: int) -> Phase:
+        return Phase(1.0, loads=[Load.along("block", [1, 0, 0], pulse(2.0 * i, 0.1, 0.5))], locked=BASE_LOCKED)
+
+    batch = simulate_batch(robot, starts, phases)
+    np.testing.assert_allclose(batch.end[:, -1], 0.5 * np.arange(5), atol=1e-13)
+
+
 # -- signals ----------------------------------------------------------------------------------------------------------
 
 

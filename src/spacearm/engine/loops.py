@@ -18,7 +18,12 @@ _MODULES = ("call", "dop853", "events", "friction", "loops", "plant", "record", 
 
 def compiled(function: F) -> F:
     """Compile when first called and keep the machine code on disk; threads run it side by side (no GIL)."""
-    loop: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        loop: Any = njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder that Numba may write to: compiled anew in every process
+        uncached: F = njit(**options)(function)
+        return uncached
     # Numba looks only at the file of the function itself when it judges whether its cache is still good. A loop
     # consists of functions from several files: a change in any of them must make all of it stale.
     loop._cache._cache_file._source_stamp = sources(function.__code__.co_filename)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from spacearm.simulate.rollout import split_overrides
 from spacearm.simulate.threads import spread
 
 CHUNK = 16
+Phases: TypeAlias = Phase | Sequence[Phase] | float
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class BatchRun:
 def simulate_batch(
     robot: Robot,
     starts: npt.ArrayLike,
-    phases: Phase | Sequence[Phase] | float,
+    phases: Phases | Callable[[int], Phases],
     *,
     method: Method | None = None,
     sample: npt.ArrayLike = (),
@@ -68,19 +70,23 @@ def simulate_batch(
 
     Args:
         starts: flat states (B, 13 + 2 n). One that is not finite ends at once, with its reason, and touches no other.
+        phases: as for :func:`simulate`, the same for all samples; or a function that gives the phases of sample ``i``.
         sample: times (s) at which states are kept.
         overrides: parameters for all samples, or with a first axis of length B for each.
         ledger: integrate energies and return the relative residual of their balance.
         progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
     """
     states = np.atleast_2d(np.ascontiguousarray(starts, dtype=np.float64))
-    chosen = as_phases(phases)
-    model = motion(robot, load_frames(chosen), ledger)
+    each_phases = [as_phases(phases(i)) for i in range(len(states))] if callable(phases) else [as_phases(phases)]
+    model = motion(robot, load_frames([phase for chosen in each_phases for phase in chosen]), ledger)
     if states.ndim != 2 or states.shape[1] != model.nx:
         raise InputError(f"starts have shape {states.shape}", place="batch", hint=f"expected (B, {model.nx})")
     count = len(states)
-    prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
-    course = Course(model, prepared, Adaptive() if method is None else method, max_steps, max_events)
+    solver = Adaptive() if method is None else method
+    courses = [
+        Course(model, tuple(prepare(model, phase, k) for k, phase in enumerate(chosen)), solver, max_steps, max_events)
+        for chosen in each_phases
+    ]
     common, each = split_overrides(robot, overrides, count)
     shared = model.parameters(common)
     times = np.asarray(sample, dtype=np.float64)
@@ -95,6 +101,7 @@ def simulate_batch(
     stop = np.zeros(1, dtype=np.uint8)
 
     def one(i: int) -> None:
+        course = courses[i if len(courses) > 1 else 0]
         parameters = shared if not each else {**shared, **{name: rows[i] for name, rows in each.items()}}
         record = make_record(times, model.plant, model.kernel.n_out, full=False, max_events=max_events + 100)
         try:

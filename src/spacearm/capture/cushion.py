@@ -24,9 +24,10 @@ from spacearm.engine import Kernel
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-from spacearm.simulate import Adaptive, Gauge, Load, Phase, Run, State, simulate
+from spacearm.simulate import Adaptive, Gauge, Load, Phase, Run, State, constant, simulate
 from spacearm.simulate.methods import Method
 
+ZERO = constant(0.0)
 #: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
 SHORTEST = 1e-12
 #: Intervals into which a bracket of the instant of contact is divided, again and again.
@@ -111,7 +112,7 @@ def _grid(sample: float | npt.ArrayLike, duration: float) -> Array:
     array = np.asarray(sample, dtype=np.float64)
     if array.ndim == 0:
         if not (np.isfinite(array) and array > 0):
-            raise InputError(f"sample interval is {sample}", place="cushion", hint="expected seconds above zero")
+            raise InputError(f"sample interval is {float(array)}", place="cushion", hint="expected seconds above zero")
         return np.asarray(np.arange(int(np.floor(duration / array + 1e-9)) + 1) * array)
     return array[array <= duration]
 
@@ -176,7 +177,7 @@ class _Chain:
         # A hit that is over becomes zero: the same kernel, but nothing acts from outside any more.
         over = [max(entry.breaks[-2] for entry in load.wrench) <= self.time for load in self.loads]
         loads = [
-            Load(load.frame, tuple(0.0 if gone else entry.shifted(-self.time) for entry in load.wrench), load.axes)
+            Load(load.frame, tuple(ZERO if gone else entry.shifted(-self.time) for entry in load.wrench), load.axes)
             for load, gone in zip(self.loads, over, strict=True)
         ]
         return Phase(length, locked=(*self.held, *locked), loads=loads, **more)  # type: ignore[arg-type]
@@ -233,7 +234,9 @@ class _Chain:
         places = [self.robot.dof_index(name) for name in axes]
         low, high = 0.0, self.left
         phase = self._phase(high, axes)
-        edges = np.unique(np.concatenate([entry.breaks for load in phase.loads for entry in load.wrench] or [[0.0]]))
+        edges = np.unique(
+            np.concatenate([entry.breaks for load in phase.loads for entry in load.wrench] or [np.zeros(1)])
+        )
         while True:
             inner = edges[(edges > low) & (edges < high)]
             times = np.unique(np.concatenate([np.linspace(low, high, _DIVISIONS + 1), inner]))

@@ -33,7 +33,8 @@ class Modes:
         """Frequencies of modes that move only joints whose name ends in ``axis``, to this share of their shape."""
         mine = np.array([name.endswith(axis) for name in self.joints])
         weight = self.shape**2
-        return self.frequency[weight[:, mine].sum(axis=1) >= share * weight.sum(axis=1)]
+        chosen: Array = self.frequency[weight[:, mine].sum(axis=1) >= share * weight.sum(axis=1)]
+        return chosen
 
 
 def modes(

@@ -125,13 +125,15 @@ class Outcome:
     def base_velocity(self) -> Array:
         """Velocity of the base frame's origin, world axes (T, 3), m/s."""
         n = self.robot.n
-        return np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 7 + n : 10 + n])
+        velocity: Array = np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 7 + n : 10 + n])
+        return velocity
 
     @cached_property
     def base_rate(self) -> Array:
         """Angular velocity of the base, world axes (T, 3), rad/s."""
         n = self.robot.n
-        return np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 10 + n : 13 + n])
+        rate: Array = np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 10 + n : 13 + n])
+        return rate
 
     @cached_property
     def base_angles(self) -> Array:
@@ -182,8 +184,8 @@ class Outcome:
 
     @property
     def to_base(self) -> Array:
-        """Wrench (T, 6) that the base gets through its first joint."""
-        return self.carried[:, self.robot.parents.index(0)]
+        """Wrench (T, 6) that the base gets from its joints, where the first is fixed, base axes: N, N m."""
+        return self._computed["on_base"]
 
     @property
     def exceeded(self) -> tuple[Exceeded, ...]:

@@ -12,7 +12,7 @@ from spacearm.mechanics import LoadFrame, Program
 from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix, velocities
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.motion import load_wrenches_on_bodies, state_size, sum_on_bodies
-from spacearm.mechanics.spatial import SX, Spatial, constant, rigid_inertia, scaled, spatial, velocity_force
+from spacearm.mechanics.spatial import SX, Spatial, constant, dot, rigid_inertia, scaled, spatial, velocity_force
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -25,7 +25,7 @@ class _Moving:
     tree: Tree
     inputs: dict[str, SX]
     carried: list[SX]  # wrench on each joint's parent, at the child's origin, parent axes
-    on_base: Spatial  # sum of the wrenches on the base at its origin, base axes
+    on_base: SX  # sum of the wrenches on the base, base axes, where its first joint is fixed
     shake: SX  # base velocity beside that of the united body
 
 
@@ -72,7 +72,9 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Moving:
             needed[joint.parent] = needed[joint.parent].plus(up)
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
     shake = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:] @ velocity[6:]) if n else ca.SX.zeros(6)
-    return _Moving(tree, inputs, carried, on_base, shake)
+    root = next((joint.joint.placement.translation for joint in tree.joints if joint.parent == 0), np.zeros(3))
+    moment = on_base.angular - ca.cross(constant(root), on_base.linear)
+    return _Moving(tree, inputs, carried, ca.vertcat(on_base.linear, moment), shake)
 
 
 def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
@@ -80,11 +82,13 @@ def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
 
     Inputs: ``state``, ``acceleration`` (6 + n, of the generalised velocity), ``wrench``, ``inertia``, ``rotor``.
     Outputs: ``carried`` (n, 6): the wrench that each joint passes on to its parent body, at the joint's moving origin,
-    parent body's axes; ``shake`` (6): base velocity less that of the united body with the same momentum, base axes.
+    parent body's axes; ``on_base`` (6): the wrench on the base where its first joint is fixed, base axes; ``shake`` (6):
+    base velocity less that of the united body with the same momentum, base axes.
     """
     moving = _moving(robot, loads)
     carried = ca.vertcat(*(part.T for part in moving.carried)) if moving.carried else ca.SX(0, 6)
-    return Program("capture_output", moving.inputs, {"carried": ca.densify(carried), "shake": ca.densify(moving.shake)})
+    outputs = {"carried": carried, "on_base": moving.on_base, "shake": moving.shake}
+    return Program("capture_output", moving.inputs, {name: ca.densify(value) for name, value in outputs.items()})
 
 
 #: What the watch program puts out, in this order.
@@ -97,16 +101,27 @@ def watch_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
     Force and moment are those on the base, base axes, at the place where its first joint is fixed.
     """
     moving = _moving(robot, loads)
-    root = next(joint.joint for joint in moving.tree.joints if joint.parent == 0)
-    at = constant(root.placement.translation)
-    force = moving.on_base.linear
-    moment = moving.on_base.angular - ca.cross(at, force)
+    force, moment = moving.on_base[:3], moving.on_base[3:]
     rate = moving.inputs["state"][10 + moving.tree.n : 13 + moving.tree.n]
     watch = ca.vertcat(
         _norm(rate), _norm(force), _norm(moment), ca.fabs(force), ca.fabs(moment),
         _norm(moving.shake[:3]), _norm(moving.shake[3:]),
     )  # fmt: skip
-    return Program("capture_watch", moving.inputs, {"watch": ca.densify(watch)})
+    return Program("capture_watch", moving.inputs, {"watch": ca.densify(watch), "follow": _follow(moving)})
+
+
+def _follow(moving: _Moving) -> SX:
+    """For each joint, the speed along it of its parent body beside the united body's: what a skyhook would damp."""
+    tree = moving.tree
+    n = tree.n
+    state = moving.inputs["state"]
+    placements = tree.placements(state[7 : 7 + n])
+    beside = velocities(tree, placements, ca.vertcat(moving.shake, state[13 + n :]), moving.inputs["rotor"]).twist
+    speeds = [
+        dot(joint.subspace, place.rotation.twist_down(beside[joint.parent], place.arm))
+        for joint, place in zip(tree.joints, placements, strict=True)
+    ]
+    return ca.densify(ca.vertcat(*speeds)) if speeds else ca.SX(0, 1)
 
 
 def _norm(vector: SX) -> SX:

@@ -1,0 +1,290 @@
+"""Choosing springs and dampers: the trade-off between what a hit does to the base and how long it lasts.
+
+Sobol samples of the hardware's ranges, then generations of an elitist evolutionary search (crossover and mutation of
+the designs on the front, chosen by crowding, after K. Deb et al., A fast and elitist multiobjective genetic algorithm:
+NSGA-II, IEEE Trans. Evolutionary Computation 6, 2002). Every design is run in every case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from spacearm.capture.cushion import cushion
+from spacearm.capture.judge import Case, Judge, Law, Verdicts
+from spacearm.capture.modes import modes
+from spacearm.capture.output import Settling
+from spacearm.capture.semiactive import OnOff
+from spacearm.capture.softjoint import soft_axes
+from spacearm.errors import InputError, did_you_mean
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+Range = tuple[float, float]
+Ranges = Range | Mapping[str, Range]
+#: Largest product of step and highest frequency (at the stiffest): RK4 then loses under 1 % of that mode in a second.
+STEP_TIMES_FREQUENCY = 0.6
+FRONT_SIZE = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """Designs that are not beaten in all objectives by another.
+
+    Args:
+        axes: joint names of the soft axes.
+        objectives: names; see :meth:`spacearm.capture.judge.Verdicts.of`.
+        stiffness, damping: (F, axes).
+        values: (F, objectives) over all cases (expected or worst).
+        sampled: (designs, objectives) of all feasible designs that were tried.
+        runs: how many motions were computed.
+        law: how dampers switch.
+    """
+
+    axes: tuple[str, ...]
+    objectives: tuple[str, ...]
+    stiffness: Array
+    damping: Array
+    values: Array
+    sampled: Array
+    runs: int
+    law: Law
+    judge: Judge
+
+    def best(self, objective: str) -> int:
+        """Index of the design that is best in this objective."""
+        if objective not in self.objectives:
+            raise InputError(f"{objective!r} is no objective here", hint=did_you_mean(objective, self.objectives))
+        return int(np.argmin(self.values[:, self.objectives.index(objective)]))
+
+    def knee(self) -> int:
+        """Index of the design nearest to the best of all objectives, each scaled to its range on the front."""
+        low, high = self.values.min(axis=0), self.values.max(axis=0)
+        scaled = (self.values - low) / np.where(high > low, high - low, 1.0)
+        return int(np.argmin(np.linalg.norm(scaled, axis=1)))
+
+    def design(self, index: int) -> tuple[dict[str, float], dict[str, float]]:
+        """Stiffness and damping by axis."""
+        return (
+            dict(zip(self.axes, map(float, self.stiffness[index]), strict=True)),
+            dict(zip(self.axes, map(float, self.damping[index]), strict=True)),
+        )
+
+    def verify(self, indices: Sequence[int]) -> float:
+        """Largest relative difference of these designs' values (all cases) from adaptive runs; constant dampers."""
+        if self.law != "constant":
+            raise InputError("only constant dampers are verified here", place="front")
+        worst = 0.0
+        for index in indices:
+            stiffness, damping = self.design(index)
+            verdicts = self.judge(self.stiffness[[index]], self.damping[[index]])
+            for c, case in enumerate(self.judge.cases):
+                outcome = cushion(
+                    self.judge.robot, self.judge.start(case), case.hits, duration=self.judge.duration,
+                    stiffness=stiffness, damping=damping, travel="report", sample=0.01,
+                )  # fmt: skip
+                for name in self.objectives:
+                    exact = _measure(name, outcome.base_rate, outcome.to_base)
+                    if name == "settling":
+                        exact = outcome.settling_time(self.judge.settling)
+                    found = float(verdicts.of(name)[0, c])
+                    worst = max(worst, abs(found - exact) / exact if exact else abs(found))
+        return worst
+
+
+def _measure(objective: str, base_rate: Array, to_base: Array) -> float:
+    if objective == "base_rate":
+        return float(np.linalg.norm(base_rate, axis=1).max())
+    if objective in ("force", "moment"):
+        part = to_base[:, :3] if objective == "force" else to_base[:, 3:]
+        return float(np.linalg.norm(part, axis=1).max())
+    if objective == "settling":
+        return math.nan
+    return float(np.abs(to_base[:, ("fx", "fy", "fz", "mx", "my", "mz").index(objective)]).max())
+
+
+def design(
+    robot: Robot,
+    cases: Sequence[Case],
+    *,
+    stiffness: Ranges,
+    damping: Ranges = (0.0, 5.0),
+    objectives: Sequence[str] = ("base_rate", "moment", "settling"),
+    over: Literal["expected", "worst"] = "expected",
+    runs: int = 20_480,
+    law: Law = "constant",
+    off: float = 0.0,
+    settling: Settling | None = None,
+    duration: float = 40.0,
+    step: float = 0.05,
+    ties: Sequence[Sequence[str]] = (),
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Front:
+    """The Pareto front of stiffness and damping of every soft axis within hardware ranges.
+
+    Args:
+        cases: hits or captures with their probabilities.
+        stiffness: (low, high) for all soft axes, or by axis name: N/m or N m/rad, low above zero.
+        damping: likewise, N s/m or N m s/rad.
+        objectives: to be made small: ``base_rate``, ``force``, ``moment``, ``fx`` ... ``mz``, ``settling``.
+        over: judge by the probability-weighted mean over cases, or by the worst of them.
+        runs: number of motions to compute, designs times cases.
+        law: ``constant`` dampers, or switched ``balance`` or ``skyhook``; ``off`` is then the lower damping.
+        settling: criterion; a design that has not settled within ``duration`` in every case is left out.
+        ties: groups of axes that share one stiffness and one damping.
+        seed: of the search; the same seed gives the same front.
+    """
+    axes = soft_axes(robot)
+    if not axes:
+        raise InputError(f"robot {robot.name!r} has no soft joint", place="design", hint="use capture.soften")
+    low_k, high_k = _ranges("stiffness", stiffness, axes, above_zero=True)
+    low_d, high_d = _ranges("damping", damping, axes, above_zero=False)
+    fastest = modes(robot, held=[j for j in robot.joint_names if j not in axes],
+                    stiffness=dict(zip(axes, high_k, strict=True))).frequency[-1]  # fmt: skip
+    step = min(step, STEP_TIMES_FREQUENCY / float(fastest))
+    judge = Judge(robot, cases, duration, step, settling or Settling(), law, off)
+    weights = np.array([case.probability for case in cases])
+    members = _tied(axes, ties)
+    count = len(set(members))
+    names = tuple(objectives)
+    limits = np.array([[robot.joint(a).limits.lower, robot.joint(a).limits.upper] for a in axes])
+    rng = np.random.default_rng(seed)
+
+    def decode(unit: Array) -> tuple[Array, Array]:
+        spring, damper = unit[:, :count][:, members], unit[:, count:][:, members]
+        return low_k * (high_k / low_k) ** spring, low_d + (high_d - low_d) * damper
+
+    def evaluate(unit: Array) -> Array:
+        verdicts = judge(*decode(unit))
+        values = _values(verdicts, names, weights, over)
+        travel = verdicts.travel[..., judge.axes]
+        fits = np.all((travel[:, :, 0] >= limits[:, 0]) & (travel[:, :, 1] <= limits[:, 1]), axis=(1, 2))
+        good = fits & np.all(np.isfinite(values), axis=1) & np.all(np.isfinite(verdicts.settling), axis=1)
+        return np.where(good[:, None], values, np.inf)
+
+    wanted = max(runs // len(cases), 64)
+    batch = max(min(wanted // 4, 4096), 32)
+    from scipy.stats import qmc
+
+    unit = np.clip(qmc.Sobol(2 * count, rng=rng).random(1 << math.ceil(math.log2(batch)))[:batch], 0.0, 1.0)
+    kept_unit, kept_values = np.zeros((0, 2 * count)), np.zeros((0, len(names)))
+    tried, sampled = 0, []
+    while tried < wanted:
+        unit = unit[: wanted - tried]
+        values = evaluate(unit)
+        tried += len(unit)
+        feasible = np.isfinite(values).all(axis=1)
+        sampled.append(values[feasible])
+        kept_unit = np.concatenate([kept_unit, unit[feasible]])
+        kept_values = np.concatenate([kept_values, values[feasible]])
+        front = not_dominated(kept_values)
+        kept_unit, kept_values = kept_unit[front], kept_values[front]
+        if len(kept_values) > FRONT_SIZE:
+            order = np.argsort(-crowding(kept_values), kind="stable")[:FRONT_SIZE]
+            kept_unit, kept_values = kept_unit[order], kept_values[order]
+        if progress is not None:
+            progress(tried / wanted)
+        unit = _offspring(kept_unit, kept_values, batch, 2 * count, rng)
+    if not len(kept_values):
+        raise InputError(
+            "no design settles in time within its travel",
+            place="design",
+            hint="wider ranges, more travel, a longer duration or a weaker settling criterion",
+        )
+    order = np.argsort(kept_values[:, 0], kind="stable")
+    springs, dampers = decode(kept_unit[order])
+    return Front(
+        axes, names, springs, dampers, kept_values[order], np.concatenate(sampled), tried * len(cases), law, judge
+    )
+
+
+def _values(verdicts: Verdicts, objectives: Sequence[str], weights: Array, over: str) -> Array:
+    """(designs, objectives) from all cases."""
+    columns = []
+    for name in objectives:
+        each = verdicts.of(name)
+        columns.append(each.max(axis=1) if over == "worst" else each @ (weights / weights.sum()))
+    return np.stack(columns, axis=1)
+
+
+def _ranges(what: str, given: Ranges, axes: Sequence[str], *, above_zero: bool) -> tuple[Array, Array]:
+    table = dict(given) if isinstance(given, Mapping) else dict.fromkeys(axes, given)
+    for name in table:
+        if name not in axes:
+            raise InputError(f"there is no soft axis {name!r}", place=f"range of {what}", hint=did_you_mean(name, axes))
+    missing = [name for name in axes if name not in table]
+    if missing:
+        raise InputError(f"axis {missing[0]!r} has none", place=f"range of {what}", hint="give one for every soft axis")
+    pairs = np.array([table[name] for name in axes], dtype=np.float64)
+    low, high = pairs[:, 0], pairs[:, 1]
+    bad = ~(np.isfinite(low) & np.isfinite(high) & (low <= high) & ((low > 0.0) if above_zero else (low >= 0.0)))
+    if bad.any():
+        which = axes[int(np.flatnonzero(bad)[0])]
+        least = "above zero" if above_zero else "from zero on"
+        raise InputError(
+            f"is {table[which]}", place=f"range of {what} of {which!r}", hint=f"expected (low, high) {least}"
+        )
+    return low, high
+
+
+def _tied(axes: Sequence[str], ties: Sequence[Sequence[str]]) -> list[int]:
+    """Number of each axis's variable."""
+    group: dict[str, str] = {}
+    for tie in ties:
+        for name in tie:
+            if name not in axes:
+                raise InputError(f"there is no soft axis {name!r}", place="ties", hint=did_you_mean(name, axes))
+            group[name] = tie[0]
+    heads = list(dict.fromkeys(group.get(name, name) for name in axes))
+    return [heads.index(group.get(name, name)) for name in axes]
+
+
+def not_dominated(values: Array) -> Array:
+    """Indices of rows that no other row matches or beats in every column and beats in one; of equals, the first."""
+    order = np.lexsort(values.T[::-1])
+    kept: list[int] = []
+    front = np.zeros((0, values.shape[1]))
+    for index in order:  # in this order a row can only be dominated by one before it
+        row = values[index]
+        if not len(front) or not np.any(np.all(front <= row, axis=1)):
+            kept.append(int(index))
+            front = np.concatenate([front, row[None]])
+    return np.array(sorted(kept), dtype=np.int64)
+
+
+def crowding(values: Array) -> Array:
+    """How far the neighbours of each row on a front are; infinite at the ends."""
+    distance = np.zeros(len(values))
+    for column in values.T:
+        order = np.argsort(column, kind="stable")
+        span = column[order[-1]] - column[order[0]]
+        distance[order[[0, -1]]] = np.inf
+        if span > 0.0:
+            distance[order[1:-1]] += (column[order[2:]] - column[order[:-2]]) / span
+    return distance
+
+
+def _offspring(parents: Array, values: Array, count: int, width: int, rng: np.random.Generator) -> Array:
+    """New designs from those on the front: a mix of two, then small changes of a few variables."""
+    if len(parents) < 2:
+        return np.asarray(rng.random((count, width)))
+    spread = crowding(values)
+    pairs = rng.integers(0, len(parents), (2, 2, count))
+    first, second = (np.where(spread[a] >= spread[b], a, b) for a, b in pairs)
+    blend = rng.uniform(-0.2, 1.2, (count, width)) * (rng.random((count, 1)) < 0.9)
+    child = parents[first] + blend * (parents[second] - parents[first])
+    size = 10.0 ** rng.uniform(-3.0, -0.5, (count, 1))
+    change = rng.normal(size=(count, width)) * size * (rng.random((count, width)) < 3.0 / width)
+    return np.asarray(np.clip(child + change, 0.0, 1.0))
+
+
+def on_off(front: Front, index: int) -> OnOff:
+    """The on-off law of a design on a front whose dampers switch by balance, for :func:`cushion`."""
+    if front.law != "balance":
+        raise InputError(f"dampers of this front are {front.law}", place="front", hint="expected 'balance'")
+    return OnOff(5.0, front.judge.off, front.design(index)[1])

@@ -10,10 +10,10 @@ from rich.table import Table
 from benchmarks.common import Row, Task, alternate, console
 from benchmarks.peers import Mujoco
 from benchmarks.robots import arm_chain, states
-from spacearm.engine.benchmark import Rollouts, empty_cache
+from spacearm.engine.benchmark import empty_cache
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import host
-from spacearm.mechanics import motion_program
+from spacearm.mechanics import build
 from spacearm.simulate import rollout
 
 JOINTS = (1, 2, 4, 7, 12, 20, 30, 40)
@@ -25,16 +25,16 @@ def build_time(joints: int) -> tuple[float, int]:
     robot = arm_chain(joints)
     with empty_cache():
         start = time.perf_counter()
-        kernel = Kernel(motion_program(robot, ledger=False))
+        kernel = Kernel(build(robot, "forward_dynamics"))
         kernel.address(1)
         return time.perf_counter() - start, kernel.trace.operations()
 
 
-def compare(joints: int, count: int = 400, rounds: int | None = None) -> tuple[dict[str, float], float]:
+def compare(joints: int, count: int = 800, rounds: int | None = None) -> tuple[dict[str, float], float]:
     """(s per evaluation, largest difference of the last states)."""
     robot = arm_chain(joints)
     starts = states(robot, 8 * host().lanes)
-    mujoco, lanes = Mujoco(robot), Rollouts(robot)
+    mujoco = Mujoco(robot)
     full = mujoco.full(starts[:1])[0]
     mujoco.start(full, STEP)
     mujoco.run(count)
@@ -42,8 +42,8 @@ def compare(joints: int, count: int = 400, rounds: int | None = None) -> tuple[d
     short = max(1, count // 8)
     times = alternate(
         {
-            "one": Task(lambda: lanes.run(starts[:1], count), 4 * count),
-            "batch": Task(lambda: lanes.run(starts, short), 4 * short * len(starts)),
+            "one": Task(lambda: rollout(robot, starts[0], STEP, count), 4 * count),
+            "batch": Task(lambda: rollout(robot, starts, STEP, short, threads=1), 4 * short * len(starts)),
             "mujoco": Task(lambda: mujoco.run(short), 4 * short, lambda: mujoco.start(full, STEP)),
         },
         rounds,
@@ -70,5 +70,8 @@ def main() -> list[Row]:
         rows.append(Row(f"{joints} joints: batch, one thread", batch, "ns/evaluation", "MuJoCo", mujoco))
     out = console()
     out.print(table)
-    out.print(f"  Compile: from the robot to machine code for one state. States differ by at most {worst:.0e}.\n")
+    out.print(
+        "  Instructions, compile: of forward dynamics, from the robot to machine code. "
+        f"States differ by at most {worst:.0e}.\n"
+    )
     return rows

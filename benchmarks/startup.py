@@ -21,11 +21,10 @@ import json, time
 import numpy as np
 from spacearm.engine import Mechanics
 from spacearm.engine.benchmark import arm, states
-from spacearm.engine.kernel import Kernel
 from spacearm.engine.llvm import kernel_ir
 from spacearm.engine.machine import load
 from spacearm.engine.trace import trace
-from spacearm.mechanics import motion_program
+from spacearm.mechanics import build
 from spacearm.model import catalogue
 from spacearm.simulate import rollout
 
@@ -44,7 +43,7 @@ a = clock(); mechanics.forward_dynamics(start[7:14], start[14:], none); found["f
 
 _STAGES = """
 marks = [clock()]
-program = motion_program(robot, ledger=False); marks.append(clock())
+program = build(robot, "forward_dynamics"); marks.append(clock())
 function = program.function; marks.append(clock())
 instructions = trace(function); marks.append(clock())
 text = kernel_ir(instructions, 1); marks.append(clock())

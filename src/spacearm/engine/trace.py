@@ -7,6 +7,7 @@ are fused into their sum. Fusing here, and not in LLVM, makes results the same b
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -91,6 +92,17 @@ class Trace:
 
 def trace(function: Any) -> Trace:
     """Trace of a CasADi function with one flat input and one flat, dense output."""
+    # Thousands of small tuples and no cycle among them: a search for garbage would find none, and take longer than this.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _trace(function)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _trace(function: Any) -> Trace:
     builder = _Builder()
     registers: dict[int, int] = {}
     outputs: dict[int, int] = {}

@@ -92,7 +92,7 @@ class Trace:
 
 def trace(function: Any) -> Trace:
     """Trace of a CasADi function with one flat input and one flat, dense output."""
-    # Thousands of small tuples and no cycle among them: a search for garbage would find none, and take longer than this.
+    # Thousands of small tuples without a cycle: a search for garbage would find none and take longer than all this.
     collecting = gc.isenabled()
     gc.disable()
     try:

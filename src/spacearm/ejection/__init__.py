@@ -1,0 +1,49 @@
+"""Emergency ejection: throwing an arm off its satellite by springs on a rail, after Cai et al. (2023)."""
+
+from spacearm.ejection.attitude import BestAttitude, Constraints, Goal, attitude_map, best_attitude
+from spacearm.ejection.batch import Ejections, eject_batch
+from spacearm.ejection.clearance import Box, Plane, clearance, skeleton
+from spacearm.ejection.damping import Fit, GridFit, Tests, fit_damping, grid_search, synthetic_tests
+from spacearm.ejection.device import Device
+from spacearm.ejection.mass import equivalent_mass, joint_free_bound
+from spacearm.ejection.rig import Rig, planar
+from spacearm.ejection.run import Clearance, Ejection, Hit, eject
+from spacearm.ejection.segmented import Segmented, segmented
+from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
+from spacearm.ejection.verify import check_in_mujoco, friction_laws
+
+__all__ = [
+    "BestAttitude",
+    "Box",
+    "Clearance",
+    "Constraints",
+    "Device",
+    "Ejection",
+    "Ejections",
+    "Fit",
+    "Goal",
+    "GridFit",
+    "Hit",
+    "Plane",
+    "Rig",
+    "Segmented",
+    "Sensitivity",
+    "Tests",
+    "Uncertainty",
+    "attitude_map",
+    "best_attitude",
+    "check_in_mujoco",
+    "clearance",
+    "eject",
+    "eject_batch",
+    "equivalent_mass",
+    "fit_damping",
+    "friction_laws",
+    "grid_search",
+    "joint_free_bound",
+    "monte_carlo",
+    "planar",
+    "segmented",
+    "skeleton",
+    "synthetic_tests",
+]

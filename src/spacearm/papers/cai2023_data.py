@@ -1,0 +1,48 @@
+"""What Cai et al. (2023) print: Tables III and IV, and the device; in the paper's units and signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spacearm.ejection import Device, Rig, planar
+from spacearm.model import catalogue
+
+#: Joints that the air table holds, and the freedoms that it leaves.
+FROZEN = ("joint1", "joint3", "joint5", "joint7")
+ATTITUDES = (1, 2, 3, 4, 5)
+STIFFNESS, SPRINGS, STROKE = 812.7, 2, 0.086  # N/m of one spring, two in parallel, m (Sec. 4.1)
+DAMPING = 5.4  # N m s/rad, after the correction of Sec. 5.2
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A row of Table III (theory and ADAMS simulation) with its companions in Table IV (test)."""
+
+    space: float  # kg
+    plane: float
+    joint4_free: float
+    time: tuple[float, float]  # s, (theory, simulation)
+    velocity: tuple[float, float]  # mm/s
+    angular_velocity: float  # deg/s
+    joint2: tuple[float, float]  # deg
+    joint4: tuple[float, float]
+    test_velocity: float
+    test_joint2: float
+    test_joint4: float
+
+
+TABLE = {
+    1: Printed(26.93, 48.73, 53.47, (0.272, 0.275), (478.1, 463.1), -9.45, (-0.75, -0.67), (-4.36, -4.20), 446.8, -0.92, -3.81),
+    2: Printed(21.89, 33.05, 83.74, (0.225, 0.230), (573.8, 564.7), 4.95, (-4.48, -4.36), (-6.75, -6.61), 540.6, -4.99, -7.53),
+    3: Printed(19.06, 33.76, 53.45, (0.228, 0.234), (562.5, 546.3), -4.82, (-2.68, -2.63), (-4.57, -4.39), 534.3, -3.24, -4.09),
+    4: Printed(25.31, 44.95, 56.47, (0.261, 0.265), (494.4, 489.6), -13.4, (1.48, 1.41), (-1.63, -1.73), 456.2, 1.80, 1.92),
+    5: Printed(48.73, 84.87, 85.91, (0.359, 0.352), (377.2, 370.3), -0.72, (0.22, 0.14), (0.28, 0.16), 364.2, 0.31, 0.31),
+}  # fmt: skip
+
+#: Total mass as the text has it, Sec. 4.2, kg.
+TOTAL = 116.1
+
+
+def rig_of(name: str) -> Rig:
+    """The arm of this catalogue entry on the air table: joints 1, 3, 5, 7 frozen, motion in the x-z plane."""
+    return Rig(planar(catalogue.load(name), FROZEN), Device(STIFFNESS, STROKE, SPRINGS), table="y")

@@ -28,10 +28,10 @@ SPECIFICATION: dict[str, tuple[str, float, float, float, float]] = {
     "motor_damping": ("N m s/rad", 0.0, 10.0, 0.0, 0.1),
     "motor_coulomb": ("N m", 0.0, 10.0, 0.01, 0.01),
     "motor_static": ("N m", 0.0, 10.0, 0.02, 0.01),
-    "motor_bristle": ("N m/rad", 0.1, 1e5, 20.0, 10.0),
+    "motor_bristle": ("rad", 2e-4, 0.1, 2e-3, 1e-3),
     "spring_coulomb": ("N m", 0.0, 10.0, 0.01, 0.01),
     "spring_static": ("N m", 0.0, 10.0, 0.02, 0.01),
-    "spring_bristle": ("N m/rad", 0.1, 1e5, 20.0, 10.0),
+    "spring_bristle": ("rad", 2e-4, 0.1, 2e-3, 1e-3),
     "offset": ("rad", -0.1, 0.1, 0.01, 0.01),
     "offset_rate": ("rad/s", -1.0, 1.0, 0.0, 0.01),
 }
@@ -49,7 +49,7 @@ class Law:
         motor_damping: viscous friction of the motor.
         slip_speed: speed over which dry friction builds up, rad/s.
         stribeck_speed: speed at which most of the static friction has gone, rad/s.
-        bristle_damping: of LuGre's bristles, N m s/rad.
+        bristle_time: friction of LuGre's bristles leads their deflection by this time, s.
         edge: how sharp the ends of the play are, rad.
     """
 
@@ -60,14 +60,14 @@ class Law:
     motor_damping: bool = False
     slip_speed: float = 2e-3
     stribeck_speed: float = 0.02
-    bristle_damping: float = 0.05
+    bristle_time: float = 1e-3
     edge: float = 2e-4
 
     def __post_init__(self) -> None:
         for key in ("motor", "spring"):
             if getattr(self, key) not in FRICTIONS:
                 raise InputError(f"{key} friction is {getattr(self, key)!r}", place="law", hint=", ".join(FRICTIONS))
-        for key in ("slip_speed", "stribeck_speed", "bristle_damping", "edge"):
+        for key in ("slip_speed", "stribeck_speed", "bristle_time", "edge"):
             if not 0.0 < getattr(self, key) < float("inf"):
                 raise InputError(f"{key} is {getattr(self, key)}", place="law", hint="expected above zero")
 
@@ -93,7 +93,7 @@ class Law:
     @property
     def name(self) -> str:
         words = [f"{kind} friction in the {where}" for where, kind in _both(self) if kind != "none"]
-        words += [text for on, text in _EXTRAS(self) if on]
+        words += [text for on, text in _extras(self) if on]
         return "spring and damper" + (", " + ", ".join(words) if words else "")
 
 
@@ -109,7 +109,7 @@ def _both(law: Law) -> tuple[tuple[str, str], ...]:
     return ("motor", law.motor), ("spring", law.spring)
 
 
-def _EXTRAS(law: Law) -> tuple[tuple[bool, str], ...]:  # noqa: N802
+def _extras(law: Law) -> tuple[tuple[bool, str], ...]:
     return (law.cubic, "cubic stiffness"), (law.play, "play"), (law.motor_damping, "damping of the motor")
 
 
@@ -155,7 +155,8 @@ def _friction(law: Law, own: dict[str, SX], speed: SX, bristle: SX | None) -> tu
     """Force against ``speed``, and the rate of the bristle where there is one.
 
     Stribeck's curve; C. Canudas de Wit, H. Olsson, K. J. Astrom, P. Lischinsky, IEEE Trans. Automatic Control 40(3),
-    1995 for the bristle.
+    1995 for the bristle, whose deflection is counted here in units of the one at which it slips: so the law stays
+    regular where the friction vanishes.
     """
     level = own["coulomb"]
     if "static" in own:
@@ -163,5 +164,5 @@ def _friction(law: Law, own: dict[str, SX], speed: SX, bristle: SX | None) -> tu
     if bristle is None:
         return -level * ca.tanh(speed / law.slip_speed), None
     magnitude = ca.sqrt(speed**2 + (0.1 * law.slip_speed) ** 2)
-    rate = speed - own["bristle"] * magnitude / (level + 1e-6) * bristle
-    return -(own["bristle"] * bristle + law.bristle_damping * rate), rate
+    rate = (speed - magnitude * bristle) / own["bristle"]
+    return -level * (bristle + law.bristle_time * rate), rate

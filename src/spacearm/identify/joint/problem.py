@@ -274,7 +274,8 @@ class Model:
             block[:, :common] = rows[:, :common]
             block[:, common + k * each : common + (k + 1) * each] = rows[:, common : common + each]
             blocks.append(block)
-        return np.concatenate(blocks)[:, self.free]
+        # A candidate whose derivatives cannot be followed to the end (very stiff) must not stop a search.
+        return np.nan_to_num(np.concatenate(blocks)[:, self.free], nan=0.0, posinf=0.0, neginf=0.0)
 
     def problem(self, parameters: Sequence[Parameter] | None = None) -> Problem:
         """For estimators: residuals of unit size, or of unknown equal size where the noise is not known."""

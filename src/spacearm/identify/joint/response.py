@@ -1,0 +1,127 @@
+"""What identified values are good for: the joint's frequency response, and a motion that they were not fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.identify.joint.identify import JointFit, identify_joints
+from spacearm.identify.joint.linear import linearise
+from spacearm.identify.joint.measured import JointTest
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyResponse:
+    """Link angle for a sinus of the motor's angle about a posture, with the spread that the fit's uncertainty gives.
+
+    ``magnitude`` and ``phase`` (rad) at ``frequency`` (rad/s); ``low`` and ``high`` bound 95 % of the magnitudes.
+    """
+
+    joint: str
+    frequency: Array
+    magnitude: Array
+    phase: Array
+    low: Array
+    high: Array
+    resonance: float  # undamped, motors held, rad/s
+    resonance_sd: float
+
+
+def frequency_response(
+    fit: JointFit,
+    frequency: npt.ArrayLike,
+    joints: npt.ArrayLike | None = None,
+    *,
+    draws: int = 200,
+    seed: int = 0,
+) -> list[FrequencyResponse]:
+    """The linear response of every flexible joint to its own motor, base floating, other joints held.
+
+    ``joints`` is the posture; the first test's start where it is not given. Laws beyond spring and damper do not count.
+    """
+    model = fit.model
+    posture = model.posture(0) if joints is None else np.asarray(joints, dtype=np.float64)
+    w = np.asarray(frequency, dtype=np.float64)
+    line = linearise(model.robot, posture, fit.values)
+    rng = np.random.default_rng(seed)
+    covariance, free = fit.estimate.covariance, fit.estimate.values
+    lower = np.array([p.lower for p in model.parameters])
+    upper = np.array([p.upper for p in model.parameters])
+    curves, tones = [], []
+    if covariance is not None and np.all(np.isfinite(covariance)):
+        for drawn in rng.multivariate_normal(free, covariance, size=draws, method="svd"):
+            full = model.complete(np.clip(drawn, lower, upper))
+            values: dict[str, dict[str, float]] = {f.name: {} for f in model.setup.flexible}
+            for name, value in zip(model.setup.parameters, full, strict=False):
+                joint, parameter = name.rsplit(".", 1)
+                values[joint][parameter] = float(value)
+            one = linearise(model.robot, posture, values)
+            curves.append(np.abs(np.diagonal(one.motor_to_link(w), axis1=1, axis2=2)))
+            tones.append(one.frequencies(True))
+    response = np.diagonal(line.motor_to_link(w), axis1=1, axis2=2)
+    found = []
+    for k, joint in enumerate(line.names):
+        low = high = np.abs(response[:, k])
+        sd = float("nan")
+        if curves:
+            low, high = np.quantile(np.array(curves)[:, :, k], [0.025, 0.975], axis=0)
+            sd = float(np.std(np.array(tones)[:, k], ddof=1))
+        found.append(
+            FrequencyResponse(
+                joint,
+                w,
+                np.abs(response[:, k]),
+                np.unwrap(np.angle(response[:, k])),
+                low,
+                high,
+                float(line.frequencies(True)[k]),
+                sd,
+            )  # fmt: skip
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class HoldOut:
+    """How well identified values predict a motion that they were not fitted to.
+
+    ``rms`` and ``rigid_rms`` (rad) of the flexible joints' angle errors, with the identified joint and with a rigid one;
+    ``chi2`` is the mean squared error in standard deviations (1 for a perfect model); ``fit`` holds the start offset,
+    the only number that was fitted to this motion.
+    """
+
+    test: str
+    rms: float
+    rigid_rms: float
+    chi2: float
+    fit: JointFit
+
+
+def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[HoldOut]:
+    """Predict further tests with the identified values; only their start offsets are estimated."""
+    fixed = {f"{joint}.{name}": value for joint, own in fit.values.items() for name, value in own.items()}
+    found = []
+    for test in tests:
+        one = identify_joints(
+            fit.model.robot, [test], drive=fit.model.setup.drive, law=fit.model.setup.law, fixed=fixed, warn=False,
+            **options,
+        )  # fmt: skip
+        rows, _ = one.model.raw(one.estimate.values, 0)
+        chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in one.model.setup.flexible)]
+        stiff = [one.model.deflection(test, one.model.forwards[0], f.name) for f in one.model.setup.flexible]
+        rigid = np.concatenate([part for part in stiff if part is not None])
+        found.append(
+            HoldOut(
+                test.name,
+                float(np.sqrt(np.mean(rows[:, chosen] ** 2))),
+                float(np.sqrt(np.mean(rigid**2))),
+                one.chi2,
+                one,
+            )
+        )
+    return found

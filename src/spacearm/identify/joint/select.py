@@ -1,0 +1,175 @@
+"""Which law do the data support? Information criteria and cross-validation that refuse what they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.joint.identify import JointFit, identify_joints
+from spacearm.identify.joint.laws import Law
+from spacearm.identify.joint.measured import JointTest
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+Criterion = Literal["aic", "bic", "cross_validation"]
+
+#: A richer model must be better by this much (strong evidence: R. E. Kass, A. E. Raftery, J. Am. Stat. Assoc. 90, 1995).
+MARGIN = 6.0
+
+#: The models that are tried when none are named, simple ones first.
+CANDIDATES: dict[str, Law] = {
+    "linear": Law(),
+    "cubic": Law(cubic=True),
+    "play": Law(play=True),
+    "coulomb": Law(spring="coulomb"),
+    "stribeck": Law(spring="stribeck"),
+    "lugre": Law(spring="lugre"),
+}
+_STARTS: dict[str, tuple[float, ...]] = {
+    "cubic_stiffness": (50.0,),
+    "play": (2e-3,),
+    "spring_coulomb": (0.02,),
+    "motor_coulomb": (0.02,),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A fitted model and its scores; less is better in each."""
+
+    name: str
+    law: Law
+    fit: JointFit
+    parameters: int
+    deviance: float
+    aic: float
+    bic: float
+    prediction: float  # mean squared error of left-out samples in standard deviations; NaN when not asked for
+    prediction_error: float  # of the difference to the first candidate
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The candidates in the order of their richness, the one that the data support, and why."""
+
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+    criterion: Criterion
+    reasons: tuple[str, ...]
+
+
+def select_law(
+    robot: Robot,
+    tests: Sequence[JointTest],
+    candidates: Mapping[str, Law] | None = None,
+    *,
+    criterion: Criterion = "bic",
+    margin: float = MARGIN,
+    folds: int = 5,
+    **options: Any,
+) -> Selection:
+    """Fit every candidate to the same tests and choose.
+
+    Candidates are taken in the order of their number of parameters. A richer one replaces the choice only if it is
+    better by more than ``margin`` (criteria), or by more than twice the error of the difference (cross-validation).
+
+    Args:
+        folds: for cross-validation, each test is cut into ``4 * folds`` blocks of time, every ``folds``-th left out at once.
+        options: as of :func:`identify_joints`.
+    """
+    chosen = dict(candidates or CANDIDATES)
+    if not chosen:
+        raise InputError("there is no candidate", place="selection")
+    if criterion not in ("aic", "bic", "cross_validation"):
+        raise InputError(f"criterion is {criterion!r}", place="selection", hint="aic, bic or cross_validation")
+    laws = sorted(chosen.items(), key=lambda item: len(item[1].parameters))
+    options = {"warn": False, **options}
+    found: list[Candidate] = []
+    squares: list[Array] = []
+    for name, law in laws:
+        base = found[0].fit if found else None
+        fit = _fit(robot, tests, law, base, options)
+        residual = fit.model.residual(fit.estimate.values, weighted=False)
+        n, p = residual.size, fit.estimate.values.size + (0 if fit.model.noise_known else 1)
+        total = float(residual @ residual)
+        deviance = total if fit.model.noise_known else n * float(np.log(total / n))
+        prediction, error = float("nan"), float("nan")
+        if criterion == "cross_validation":
+            square = _predictions(robot, tests, law, fit, folds, options)
+            squares.append(square)
+            prediction = float(square.mean())
+            difference = square - squares[0]
+            error = float(difference.std(ddof=1) / np.sqrt(difference.size)) if len(squares) > 1 else 0.0
+        found.append(
+            Candidate(name, law, fit, p, deviance, deviance + 2 * p, deviance + p * float(np.log(n)), prediction, error)
+        )
+    best, reasons = 0, []
+    for k in range(1, len(found)):
+        mine, held = found[k], found[best]
+        if criterion == "cross_validation":
+            gain = held.prediction - mine.prediction
+            difference = squares[best] - squares[k]
+            needed = 2.0 * float(difference.std(ddof=1) / np.sqrt(difference.size))
+        else:
+            gain, needed = getattr(held, criterion) - getattr(mine, criterion), margin
+        better = gain > needed
+        reasons.append(
+            f"{mine.name} {'replaces' if better else 'is not preferred to'} {held.name}: "
+            f"better by {gain:.3g}, needed more than {needed:.3g} ({criterion})"
+        )
+        if better:
+            best = k
+    return Selection(tuple(found), found[best], criterion, tuple(reasons))
+
+
+def _fit(
+    robot: Robot, tests: Sequence[JointTest], law: Law, simple: JointFit | None, options: Mapping[str, Any]
+) -> JointFit:
+    """The best fit from the options' own start, and from the simplest model's values with the new terms opened."""
+    fits = []
+    guess = dict(options.get("guess") or {})
+    rest = {key: value for key, value in options.items() if key != "guess"}
+    if simple is None:
+        return identify_joints(robot, tests, law=law, guess=guess, **rest)
+    known = {n: float(v) for n, v in zip(simple.estimate.names, simple.estimate.values, strict=True)}
+    lower = {p.name: (p.lower, p.upper, p.size) for p in simple.model.parameters}
+    start = {n: float(np.clip(v, lower[n][0] + 1e-3 * lower[n][2], lower[n][1] - 1e-3 * lower[n][2]))
+             for n, v in known.items()}  # fmt: skip
+    new = [name for name in law.parameters if name not in simple.model.setup.law.parameters]
+    for scale in (1.0, 4.0):
+        opened = {name: scale * value for name in new for value in _STARTS.get(name, ()) if name in _STARTS}
+        fits.append(identify_joints(robot, tests, law=law, guess={**start, **opened, **guess}, **rest))
+        if not new:
+            break
+    return min(fits, key=lambda fit: fit.estimate.cost)
+
+
+def _predictions(
+    robot: Robot, tests: Sequence[JointTest], law: Law, fit: JointFit, folds: int, options: Mapping[str, Any]
+) -> Array:
+    """Squared errors of samples that the fit did not see, block by block (means over blocks of a fold)."""
+    guess = {n: float(v) for n, v in zip(fit.estimate.names, fit.estimate.values, strict=True)}
+    bounds = {p.name: (p.lower, p.upper, p.size) for p in fit.model.parameters}
+    guess = {n: float(np.clip(v, bounds[n][0] + 1e-4 * bounds[n][2], bounds[n][1] - 1e-4 * bounds[n][2]))
+             for n, v in guess.items()}  # fmt: skip
+    rest = {key: value for key, value in options.items() if key not in ("guess", "weighting")}
+    span = max(test.duration for test in tests)
+    result = []
+    for fold in range(folds):
+
+        def kept(time: Array, fold: int = fold) -> Array:
+            block = np.minimum((time / span * 4 * folds).astype(int), 4 * folds - 1)
+            return np.where(block % folds == fold, 0.0, 1.0)
+
+        part = identify_joints(robot, tests, law=law, guess=guess, weighting=kept, **rest)
+        for k, test in enumerate(tests):
+            white = part.model.white(k, part.model.raw(part.estimate.values, k)[0], weighted=False)
+            local = test.time - test.time[0]
+            block = np.minimum((local / span * 4 * folds).astype(int), 4 * folds - 1)
+            for b in np.unique(block[block % folds == fold]):
+                result.append(float(np.mean(white[block == b] ** 2)))
+    return np.array(result)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Line style of a case by its place: as the paper draws free, fixed and half.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 #: Length (m) of the largest mass on a drawing, relative to the drawing's size.
-ELLIPSE_SHARE = 0.28
+ELLIPSE_SHARE = 0.35
 
 
 def direction_curves(
@@ -40,21 +40,13 @@ def direction_curves(
     degrees = np.degrees(angles)
     for i, (name, values) in enumerate(curves.items()):
         line = {"dash": DASHES[i % len(DASHES)], "color": COLOURS[i % len(COLOURS)], "width": 2.5}
-        figure.add_trace(go.Scatter(x=degrees, y=values, mode="lines", name=name, line=line))
-        if peaks is not None and name in peaks:
-            where, height = peaks[name]
-            figure.add_trace(
-                go.Scatter(
-                    x=[where],
-                    y=[height],
-                    mode="markers+text",
-                    text=[f"{height:.3g} {y_unit} at {where:.1f}°"],
-                    textposition="top center",
-                    marker={"color": line["color"], "size": 9},
-                    showlegend=False,
-                    hoverinfo="skip",
-                )
-            )
+        peak = (peaks or {}).get(name)
+        label = name if peak is None else f"{name}: {peak[1]:.3g} {y_unit} at {peak[0]:.1f}°"
+        figure.add_trace(go.Scatter(x=degrees, y=values, mode="lines", name=label, line=line, legendgroup=name))
+        if peak is not None:
+            dot = {"color": line["color"], "size": 9}
+            mark = go.Scatter(x=[peak[0]], y=[peak[1]], mode="markers", marker=dot, legendgroup=name, name=label)
+            figure.add_trace(mark.update(showlegend=False))
     figure.update_xaxes(range=[degrees[0], degrees[-1]], dtick=30)
     if zero_line:
         figure.add_hline(y=0.0, line={"width": 1, "color": "rgba(127, 127, 127, 0.8)"})

@@ -77,7 +77,7 @@ def figures(
         Figure(
             "impulse",
             direction_curves(angles, impulses, y="impulse", y_unit="N s", x=THETA),
-            "Impulse of an elastic hit by 1 kg at 1 m/s (no friction, central): largest where the chain is most massive.",
+            "Impulse of an elastic, central hit by 1 kg at 1 m/s: largest where the chain is most massive.",
         ),
         Figure(
             "contact",

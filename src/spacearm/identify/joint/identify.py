@@ -173,7 +173,7 @@ def identify_joints(
 
 def sandwich(model: Model, x: Array) -> Array:
     """Covariance of a weighted fit: the weights are no noise, so they stand on both sides of it."""
-    plain, weighted = model.jacobian(x, weighted=False), model.jacobian(x)
+    weighted = model.jacobian(x)
     weights = [np.repeat(w, len(t.measured)) for w, t in zip(model._weight, model.tests, strict=True)]
     root = np.concatenate(weights)
     bread = np.linalg.pinv(weighted.T @ weighted)
@@ -182,7 +182,6 @@ def sandwich(model: Model, x: Array) -> Array:
     if not model.noise_known:
         r = model.residual(x, weighted=False)
         full = full * (r @ r) / max(r.size - x.size, 1)
-    del plain
     return full
 
 

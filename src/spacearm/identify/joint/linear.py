@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
-from spacearm.identify.joint.robots import flexible_joints, with_values
+from spacearm.identify.joint.robots import flexible_joints
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
@@ -60,28 +62,35 @@ class Linear:
         return found
 
 
-def linearise(robot: Robot, joints: npt.ArrayLike, values: dict[str, dict[str, float]] | None = None) -> Linear:
+@lru_cache(maxsize=8)
+def _mechanics(robot: Robot) -> Mechanics:
+    return Mechanics(robot)
+
+
+def linearise(robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[str, float]] | None = None) -> Linear:
     """The robot about a posture (n, rad) at rest, with its own joint values or others (``values[joint][parameter]``)."""
     posture = np.asarray(joints, dtype=np.float64)
     if posture.shape != (robot.n,):
         raise InputError(f"joints have shape {posture.shape}", place="linearise", hint=f"expected {robot.n} angles")
-    if values:
-        robot = with_values(robot, values)
     flexible = flexible_joints(robot)
-    full = Mechanics(robot).mass_matrix(posture)
+    own = [{**f.values, **(values or {}).get(f.name, {})} for f in flexible]
+    rotors = {i: joint.rotor.inertia for i, joint in enumerate(robot.joints) if joint.rotor is not None}
+    rotors |= {f.motor: one["motor_inertia"] / f.gear**2 for f, one in zip(flexible, own, strict=True)}
+    mechanics = _mechanics(robot)
+    inertias = np.array([rotors[i] for i in sorted(rotors)])
+    full = mechanics.evaluate(mechanics.kernel("mass_matrix"), joints=posture, rotor=inertias)["mass_matrix"]
     chosen = [6 + f.link for f in flexible] + [6 + f.motor for f in flexible]
-    base = full[:6, :6]
     across = full[:6, chosen]
-    mass = full[np.ix_(chosen, chosen)] - across.T @ np.linalg.solve(base, across)
+    mass = full[np.ix_(chosen, chosen)] - across.T @ np.linalg.solve(full[:6, :6], across)
     n = len(flexible)
     stiffness, damping = np.zeros((2 * n, 2 * n)), np.zeros((2 * n, 2 * n))
-    for i, f in enumerate(flexible):
+    for i, (f, one) in enumerate(zip(flexible, own, strict=True)):
         lever = np.zeros(2 * n)
         lever[i], lever[n + i] = 1.0, -f.ratio
-        stiffness += f.stiffness * np.outer(lever, lever)
-        damping += f.damping * np.outer(lever, lever)
+        stiffness += one["stiffness"] * np.outer(lever, lever)
+        damping += one["damping"] * np.outer(lever, lever)
         for place, index in ((i, f.link), (n + i, f.motor)):
             joint = robot.joints[index]
-            damping[place, place] += joint.damping
+            damping[place, place] += one.get("motor_damping", joint.damping) if place >= n else joint.damping
             stiffness[place, place] += 0.0 if joint.spring is None else joint.spring.stiffness
     return Linear(tuple(f.name for f in flexible), mass, damping, stiffness)

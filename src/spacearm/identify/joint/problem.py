@@ -98,7 +98,7 @@ class Model:
                 if name not in self.all_names and name not in SPECIFICATION:
                     raise InputError(f"there is no parameter {name!r}", place=what,
                                      hint=did_you_mean(name, self.all_names))  # fmt: skip
-        guesses = self._guesses()
+        guesses = self._guesses(not ({"stiffness", f"{self.setup.flexible[0].name}.stiffness"} & {*guess, *fixed}))
         result = []
         for name in self.all_names:
             if name in fixed:
@@ -118,7 +118,7 @@ class Model:
             raise InputError("every parameter is fixed", place="identification")
         return tuple(result)
 
-    def _guesses(self) -> dict[str, float]:
+    def _guesses(self, period: bool) -> dict[str, float]:
         """Start values: the robot's own, stiffness from the oscillation's period, offsets from the first samples."""
         found: dict[str, float] = {}
         for f in self.setup.flexible:
@@ -130,7 +130,7 @@ class Model:
                 start = SPECIFICATION["offset"][3] if deflection is None else float(np.mean(deflection[:3]))
                 found[f"{test.name}.{f.name}.offset"] = start
                 found[f"{test.name}.{f.name}.offset_rate"] = 0.0
-        stiffness = self._stiffness_from_period()
+        stiffness = self._stiffness_from_period() if period else None
         if stiffness is not None:
             found[f"{self.setup.flexible[0].name}.stiffness"] = stiffness
         return found
@@ -148,8 +148,6 @@ class Model:
         """Stiffness that gives the strongest oscillation its period (one flexible joint; motor held or free)."""
         if len(self.setup.flexible) != 1:
             return None
-        from scipy.signal import lombscargle
-
         (f,) = self.setup.flexible
         best: tuple[float, float] | None = None
         for test, forward in zip(self.tests, self.forwards, strict=True):
@@ -158,9 +156,8 @@ class Model:
                 continue
             t = forward.times
             left = deflection - np.polynomial.Polynomial.fit(t, deflection, 1)(t)
-            step = float(np.median(np.diff(t)))
-            grid = np.linspace(2 * np.pi / t[-1], 0.5 * np.pi / step, 800)
-            power = lombscargle(t, left, grid)
+            grid = np.pi / t[-1] * np.arange(2, min(240, t.size // 2))  # rad/s, twice as fine as the data resolve
+            power = np.abs(np.exp(1j * np.outer(grid, t)) @ left) ** 2
             k = int(np.argmax(power))
             if best is None or power[k] > best[1]:
                 best = float(grid[k]), float(power[k])

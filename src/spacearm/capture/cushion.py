@@ -142,6 +142,11 @@ def _overrides(
     return chosen
 
 
+def _edges(loads: Sequence[Load]) -> Array:
+    """Times at which a load may jump, in the loads' own time."""
+    return np.unique(np.concatenate([np.zeros(0), *(entry.breaks for load in loads for entry in load.wrench)]))
+
+
 @dataclass(eq=False)
 class _Chain:
     """Stretches one after the other."""
@@ -234,9 +239,7 @@ class _Chain:
         places = [self.robot.dof_index(name) for name in axes]
         low, high = 0.0, self.left
         phase = self._phase(high, axes)
-        edges = np.unique(
-            np.concatenate([entry.breaks for load in phase.loads for entry in load.wrench] or [np.zeros(1)])
-        )
+        edges = _edges(phase.loads)
         while True:
             inner = edges[(edges > low) & (edges < high)]
             times = np.unique(np.concatenate([np.linspace(low, high, _DIVISIONS + 1), inner]))
@@ -267,7 +270,7 @@ class _Chain:
         self.switches.append((self.time, "soft"))
         end = self.time + self._length(until)
         gauge = self._gauge(until, axes)
-        edges = np.unique(np.concatenate([e.breaks for load in self.loads for e in load.wrench] or [np.zeros(0)]))
+        edges = _edges(self.loads)
         while end - self.time > SHORTEST:
             moving = [name for name in axes if law.moves(self.robot, name, self.state)]
             length = end - self.time

@@ -136,9 +136,7 @@ def objective_label(objective: str) -> str:
     return label(NAMES.get(objective, f"peak {objective} on the base"), unit)
 
 
-def front_figure(
-    fronts: Mapping[str, Front], marks: Mapping[str, Sequence[float]], x: str, y: str, colour: str = ""
-) -> go.Figure:
+def front_figure(fronts: Mapping[str, Front], marks: Mapping[str, Any], x: str, y: str, colour: str = "") -> go.Figure:
     """Designs on fronts, and single ones by name (values in the order of the objectives), in two objectives."""
     figure = new_figure(height=520)
     figure.update_xaxes(title_text=objective_label(x))

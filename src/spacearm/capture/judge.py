@@ -13,7 +13,7 @@ import numpy as np
 
 from spacearm.capture.hit import Hit
 from spacearm.capture.lanes import judge_lanes
-from spacearm.capture.output import Settling
+from spacearm.capture.output import LATEST, Settling
 from spacearm.capture.programs import WATCHED, watch_program
 from spacearm.capture.softjoint import soft_axes
 from spacearm.engine import Kernel
@@ -134,8 +134,8 @@ class Judge:
         table = np.zeros((degree, pieces, len(self.cases) * width))
         for column, target in enumerate(merged.target):
             table[:, :, target] += merged.coefficient[:, :, column]
-        table = table.reshape(degree, pieces, len(self.cases), width)
-        self._wrench = np.ascontiguousarray(np.moveaxis(table, 2, 0))
+        by_case = table.reshape(degree, pieces, len(self.cases), width)
+        self._wrench = np.ascontiguousarray(np.moveaxis(by_case, 2, 0))
         self._breaks = merged.breaks
         self._counts = np.ceil(np.diff(merged.breaks) / self.step - 1e-9).astype(np.int64).clip(1)
 
@@ -194,16 +194,18 @@ class Judge:
                 *addresses, width, sizes, inputs, constants, starts, which, self._breaks, self._counts, self._wrench,
                 off, self.axes, LAWS[self.law], bounds, edges[chunk], edges[chunk + 1], peaks, travel, settled,
             )  # fmt: skip
-            return edges[chunk + 1]
+            return int(edges[chunk + 1])
 
         with ThreadPoolExecutor(threads or default_threads()) as pool:
             for done in pool.map(work, range(len(edges) - 1)):
                 if progress is not None:
                     progress(done, total)
+        latest = settled.max(axis=1)
+        late = latest > LATEST * self.duration
         return Verdicts(
             peaks.reshape(size, cases, -1)[..., :9],
             travel.reshape(size, cases, 2, n),
-            settled.max(axis=1).reshape(size, cases),
+            np.where(late, np.inf, latest).reshape(size, cases),
         )
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MOMENTUM_TOLERANCE = 1e-10
 ENERGY_TOLERANCE = 1e-8
+#: Part of a run by whose end a vibration must have settled: what falls below a bound later may come back.
+LATEST = 0.95
 _ENERGIES = ("kinetic", "elastic", "damping", "coupling", "friction", "drive", "load")
 
 
@@ -51,7 +53,8 @@ class Settling:
 
     The vibration of the base is its velocity less that of the united body with the same momentum, which keeps turning
     (``Outcome.shake``). It has settled when the sizes of its linear and angular part stay below ``fraction`` of their
-    largest values, or below ``velocity`` (m/s) and ``rate`` (rad/s), whichever is the larger bound.
+    largest values, or below ``velocity`` (m/s) and ``rate`` (rad/s), whichever is the larger bound, and do so for at
+    least the last twentieth of the run.
     """
 
     fraction: float = 0.05
@@ -66,16 +69,17 @@ class Settling:
     def time(self, times: Array, shake: Array) -> float:
         """Time (s) after which both parts of ``shake`` (T, 6) stay below; infinite when they do not."""
         sizes = np.linalg.norm(shake[:, :3], axis=1), np.linalg.norm(shake[:, 3:], axis=1)
-        return max(
+        found = max(
             last_above(times, size, max(self.fraction * float(size.max()), bound))
             for size, bound in zip(sizes, (self.velocity, self.rate), strict=True)
         )
+        return found if found <= times[0] + LATEST * (times[-1] - times[0]) else math.inf
 
     def __str__(self) -> str:
-        text = f"base velocity and rate, less the united body's, stay below {100 * self.fraction:g} % of their peaks"
+        bounds = [f"{100 * self.fraction:g} % of their peaks"] if self.fraction else []
         if self.velocity or self.rate:
-            text += f" or {self.velocity:g} m/s and {self.rate:g} rad/s"
-        return text
+            bounds.append(f"{self.velocity:g} m/s and {self.rate:g} rad/s")
+        return f"base velocity and rate, less the united body's, stay below {' or '.join(bounds)}"
 
 
 def last_above(times: Array, values: Array, level: float) -> float:

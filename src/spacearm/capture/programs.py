@@ -82,8 +82,8 @@ def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
 
     Inputs: ``state``, ``acceleration`` (6 + n, of the generalised velocity), ``wrench``, ``inertia``, ``rotor``.
     Outputs: ``carried`` (n, 6): the wrench that each joint passes on to its parent body, at the joint's moving origin,
-    parent body's axes; ``on_base`` (6): the wrench on the base where its first joint is fixed, base axes; ``shake`` (6):
-    base velocity less that of the united body with the same momentum, base axes.
+    parent body's axes; ``on_base`` (6): the wrench on the base where its first joint is fixed, base axes; ``shake``
+    (6): base velocity less that of the united body with the same momentum, base axes.
     """
     moving = _moving(robot, loads)
     carried = ca.vertcat(*(part.T for part in moving.carried)) if moving.carried else ca.SX(0, 6)

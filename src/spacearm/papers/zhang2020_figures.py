@@ -35,8 +35,8 @@ def figures(singles: dict[str, Outcome], six: dict[str, Outcome], designed: Desi
     soft = {name: outcome for name, outcome in named.items() if name != "rigid"}
     axes = {k: [f"joint{k}.{axis}" for axis in ("turn_x", "turn_y", "turn_z", "slide_z")] for k in (1, 2)}
     return [
-        Figure("fig10", _single(singles), "As Fig. 10: deformations of both joints in the six single hits (turns in rad, "
-               "slides in m). Only the allowed axis moves, and to second order the z slide."),
+        Figure("fig10", _single(singles), "As Fig. 10: deformations of both joints in the six single hits (turns in "
+               "rad, slides in m). Only the allowed axis moves, and to second order the z slide."),
         Figure("fig12", base_figure(named), "As Fig. 12: velocity and angular velocity of the base, world axes, in the "
                "six-dimensional hit."),
         Figure("fig13", load_figure(soft), "As Fig. 13: torques and axial force on the base, where joint 1 is fixed."),
@@ -46,7 +46,7 @@ def figures(singles: dict[str, Outcome], six: dict[str, Outcome], designed: Desi
         Figure("front", _front(designed), f"Trade-off of {designed.front.runs} runs: stiffness 4 to 160 and damping "
                f"{DAMPING_RANGE[0]:g} to {DAMPING_RANGE[1]:g} of every axis, with the paper's dampers as stars."),
         Figure("on-off", _sweep(designed), "Equal dampers at the paper's stiffness, constant and switched between this "
-               "damping and zero. On-off pays only where constant dampers are beyond critical."),
+               "damping and zero. On-off pays only above about 20, where constant dampers pass on more than springs."),
     ]  # fmt: skip
 
 
@@ -80,5 +80,5 @@ def _sweep(designed: Designed) -> object:
         for k, label in enumerate(labels[: len(OBJECTIVES)])
     ]  # fmt: skip
     figure = panels(parts, columns=3, x="damping [N s/m, N m s/rad]", height=320)
-    figure.update_xaxes(type="log")
+    figure.update_xaxes(type="log", dtick=1)
     return figure

@@ -182,10 +182,20 @@ def run(progress: Callable[[float, str], None] | None = None) -> list[tuple[str,
             Rollouts(robot).run(samples[:1], 1)
             rows.append((f"first call for a new robot, {what}", time.perf_counter() - start, "s"))
     tell(0.4, "one trajectory")
-    rows.append(("one trajectory, RK4", best(lambda: warm.run(samples[:1], 2000)) / 8000 * 1e9, "ns/evaluation"))
+    rows.append(
+        (
+            "one trajectory, RK4, modes at run time",
+            best(lambda: warm.run(samples[:1], 2000)) / 8000 * 1e9,
+            "ns/evaluation",
+        )
+    )
     tell(0.5, "roll-outs")
     rows.append(
-        ("512 roll-outs, RK4, 1 thread", best(lambda: warm.run(samples[:512], 20)) / 40960 * 1e9, "ns/evaluation")
+        (
+            "512 roll-outs, RK4, modes at run time, 1 thread",
+            best(lambda: warm.run(samples[:512], 20)) / 40960 * 1e9,
+            "ns/evaluation",
+        )
     )
     batches = Batches(robot)
     inputs = batches.inputs(samples)

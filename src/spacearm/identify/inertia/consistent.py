@@ -1,0 +1,174 @@
+"""Physically possible inertias: positive mass, and a tensor that some distribution of mass has, by construction.
+
+A body's pseudo-inertia (4 x 4: half the trace of the tensor minus the tensor, the first moment, the mass) is positive
+definite exactly when the body can exist (P. Wensing, S. Kim, J.-J. Slotine, IEEE RA-L 3, 2018). Written as U U^T with
+an upper triangle U whose diagonal is an exponential (log-Cholesky: C. Rucker, P. Wensing, IEEE RA-L 7, 2022), every ten
+numbers give a possible body, so the search is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.estimate import Estimate, Parameter, Problem
+from spacearm.identify.inertia.information import ROUNDING, Information
+from spacearm.identify.inertia.knowledge import Prior
+from spacearm.identify.inertia.parameters import six_of, tensor_of, typical_sizes
+from spacearm.identify.least_squares import LeastSquares
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+_UPPER = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+
+
+def pseudo_inertia(linear: Array) -> Array:
+    """(10,) linear parameters to the 4 x 4 pseudo-inertia."""
+    tensor = tensor_of(linear[4:])
+    full = np.empty((4, 4))
+    full[:3, :3] = 0.5 * np.trace(tensor) * np.eye(3) - tensor
+    full[:3, 3] = full[3, :3] = linear[1:4]
+    full[3, 3] = linear[0]
+    return full
+
+
+def from_pseudo(full: Array) -> Array:
+    """4 x 4 pseudo-inertia to linear parameters."""
+    sigma = full[:3, :3]
+    return np.concatenate([[full[3, 3]], full[:3, 3], six_of(np.trace(sigma) * np.eye(3) - sigma)])
+
+
+def possible(linear: Array) -> bool:
+    """Whether a body with these ten parameters can exist."""
+    return bool(np.linalg.eigvalsh(pseudo_inertia(np.asarray(linear, dtype=np.float64)))[0] > 0)
+
+
+def log_cholesky(linear: Array) -> Array:
+    """Ten free numbers of a possible body."""
+    flipped = pseudo_inertia(linear)[::-1, ::-1]
+    try:
+        upper = np.linalg.cholesky(flipped)[::-1, ::-1]
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "these inertia parameters belong to no possible body",
+            hint="mass must be positive and the tensor admissible",
+        ) from None
+    return np.concatenate([np.log(np.diag(upper)), [upper[i, j] for i, j in _UPPER]])
+
+
+def _factor(z: Array) -> Array:
+    upper = np.diag(np.exp(z[:4]))
+    for k, (i, j) in enumerate(_UPPER):
+        upper[i, j] = z[4 + k]
+    return upper
+
+
+def inertia_from(z: Array) -> Array:
+    """Linear parameters of the ten free numbers."""
+    upper = _factor(z)
+    return from_pseudo(upper @ upper.T)
+
+
+def inertia_slope(z: Array) -> Array:
+    """Derivative (10, 10) of :func:`inertia_from`."""
+    upper = _factor(z)
+    columns = []
+    for k in range(10):
+        change = np.zeros((4, 4))
+        if k < 4:
+            change[k, k] = upper[k, k]
+        else:
+            change[_UPPER[k - 4]] = 1.0
+        turned = change @ upper.T
+        columns.append(from_pseudo(turned + turned.T))
+    return np.stack(columns, axis=1)
+
+
+def _regular(robot: Robot) -> Array:
+    """The robot's inertias, flat or massless bodies made just possible so that the search can start."""
+    rows = robot.inertia_parameters.copy()
+    sizes = typical_sizes(robot).reshape(-1, 10)
+    for row, size in zip(rows, sizes, strict=True):
+        if not possible(row):
+            row[0] = max(row[0], 1e-3 * size[0])
+            row[4:7] += 1e-3 * size[4]
+    return rows
+
+
+@dataclass(frozen=True)
+class Consistent:
+    """Most likely inertias among the possible ones, from what data say about base parameters and a prior.
+
+    Without a prior, null directions are held at the robot's own inertias by a belief as weak as ``vague`` typical
+    sizes: it moves nothing that the data determine, and :func:`spacearm.identify.inertia.knowledge.knowledge` says
+    which numbers those are.
+    """
+
+    prior: Prior | None = None
+    vague: float = 10.0
+    tolerance: float = 1e-12
+
+    def solve(self, information: Information, robot: Robot) -> Estimate:
+        theory = information.theory
+        scale = typical_sizes(robot)
+        mean = robot.inertia_parameters.ravel() if self.prior is None else self.prior.mean
+        belief = np.full(scale.size, np.inf) if self.prior is None else self.prior.sigma
+        doubt = np.where(np.isfinite(belief), np.maximum(belief, 1e-9 * scale), self.vague * scale)
+        eigen, vectors = information.spectrum()
+        seen = eigen > ROUNDING * eigen[-1]
+        root = (np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes) @ theory.combine
+        target = (np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes) @ information.values
+        start = _regular(robot)
+        bodies = len(start)
+
+        def inertia(z: Array) -> Array:
+            return np.concatenate([inertia_from(part) for part in z.reshape(bodies, 10)])
+
+        def residual(z: Array) -> Array:
+            p = inertia(z)
+            return np.concatenate([root @ p - target, (p - mean) / doubt])
+
+        def jacobian(z: Array) -> Array:
+            slope = np.zeros((scale.size, scale.size))
+            for b, part in enumerate(z.reshape(bodies, 10)):
+                slope[10 * b : 10 * b + 10, 10 * b : 10 * b + 10] = inertia_slope(part)
+            return np.concatenate([root @ slope, slope / doubt[:, None]])
+
+        guess = np.concatenate([log_cholesky(row) for row in start])
+        names = [f"{body.name}[{k}]" for body in robot.bodies for k in range(10)]
+        problem = Problem(
+            [
+                Parameter(name, float(value), scale=max(abs(float(value)), 0.1))
+                for name, value in zip(names, guess, strict=True)
+            ],
+            residual,
+            jacobian,
+            sigma=1.0,
+            name="physically consistent",
+        )
+        found = LeastSquares(self.tolerance, 400, uncertainty=False).solve(problem)
+        p = inertia(found.values)
+        slope = jacobian(found.values)
+        to_inertia = np.zeros((scale.size, scale.size))
+        for b, part in enumerate(found.values.reshape(bodies, 10)):
+            to_inertia[10 * b : 10 * b + 10, 10 * b : 10 * b + 10] = inertia_slope(part)
+        _, s, rows = np.linalg.svd(slope, full_matrices=False)
+        half = to_inertia @ (rows.T / s)
+        values = theory.combine @ p
+        spread = theory.combine @ half
+        return Estimate(
+            theory.names,
+            theory.units,
+            values,
+            spread @ spread.T,
+            found.cost,
+            found.evaluations,
+            found.iterations,
+            found.reason,
+            found.history,
+            found.seconds,
+            "physically consistent (log-Cholesky)",
+            {"inertia": p, "inertia_covariance": half @ half.T},
+        )

@@ -1,0 +1,209 @@
+"""Equations that are linear in the inertias and hold at every sample, and how reading errors enter them.
+
+Momentum (6 at each sample): what the bodies carry, world axes about the world's origin, equals the initial momentum
+plus the impulse of known forces. Dynamics (6, or 6 + n with measured drive torques): the forces that the motion needs
+equal the known ones; it takes accelerations but no position, attitude or velocity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.identify.inertia.record import Record
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+Kind = Literal["momentum", "dynamics"]
+
+
+def _skew(v: Array) -> Array:
+    """(..., 3) to (..., 3, 3)."""
+    full = np.zeros((*v.shape, 3))
+    x, y, z = v[..., 0], v[..., 1], v[..., 2]
+    full[..., 0, 1], full[..., 0, 2] = -z, y
+    full[..., 1, 0], full[..., 1, 2] = z, -x
+    full[..., 2, 0], full[..., 2, 1] = -y, x
+    return full
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """``matrix @ inertias = known (+ initial momentum)`` at each sample: (..., T, m, 10(n + 1)) and (..., T, m)."""
+
+    matrix: Array
+    known: Array
+    momentum_rows: slice
+
+
+class Equations:
+    """The chosen equations of one robot's geometry."""
+
+    def __init__(self, robot: Robot, kinds: Sequence[Kind] = ("momentum",)) -> None:
+        if not kinds or any(kind not in ("momentum", "dynamics") for kind in kinds):
+            raise InputError(f"equations are {kinds!r}", hint="expected 'momentum', 'dynamics' or both")
+        self.robot = robot
+        self.kinds = tuple(dict.fromkeys(kinds))
+        self.mechanics = Mechanics(robot)
+
+    def linear(self, record: Record) -> Linear:
+        """Matrix and known side at the record's readings."""
+        matrices, knowns, rows = [], [], slice(0, 0)
+        if "momentum" in self.kinds:
+            matrix, known = self._momentum(record)
+            matrices.append(matrix)
+            knowns.append(known)
+            rows = slice(0, 6)
+        if "dynamics" in self.kinds:
+            matrix, known = self._dynamics(record)
+            matrices.append(matrix)
+            knowns.append(known)
+        return Linear(np.concatenate(matrices, axis=-2), np.concatenate(knowns, axis=-1), rows)
+
+    def _joints(self, record: Record) -> Array:
+        return record.channel("joint_position") if self.robot.n else np.zeros((*record.channel("rate").shape[:-1], 0))
+
+    def _momentum(self, record: Record) -> tuple[Array, Array]:
+        origin, _, rotation = record.pose()
+        matrix, offset = self.mechanics.momentum_regressor(self._joints(record), record.velocity())
+        both = np.concatenate([matrix, offset[..., None]], axis=-1)
+        linear = rotation @ both[..., :3, :]
+        angular = rotation @ both[..., 3:, :] + _skew(origin) @ linear
+        world = np.concatenate([linear, angular], axis=-2)
+        known = record.impulse() - world[..., -1]
+        if record.known_momentum is not None:
+            known = known + record.known_momentum
+        return world[..., :-1], known
+
+    def _dynamics(self, record: Record) -> tuple[Array, Array]:
+        matrix, offset = self.mechanics.dynamics_regressor(
+            self._joints(record), record.velocity(), record.acceleration()
+        )
+        known = np.broadcast_to(record.wrench, (*offset.shape[:-1], 6))
+        if "torque" in record.readings:
+            return matrix, np.concatenate([known, record.readings["torque"]], axis=-1) - offset
+        return matrix[..., :6, :], known - offset[..., :6]
+
+    # -- how reading errors enter ---------------------------------------------------------------------------------
+
+    def slopes(self, record: Record, inertia: Array) -> Array:
+        """Derivative (..., T, m, ny) of ``matrix @ inertia - known`` by errors of the readings (:meth:`Record.moved`).
+
+        Errors of earlier samples enter later ones through the impulse: see :meth:`impulse_slopes`.
+        """
+        blocks = []
+        if "momentum" in self.kinds:
+            blocks.append(self._momentum_slopes(record, inertia))
+        if "dynamics" in self.kinds:
+            blocks.append(self._dynamics_slopes(record, inertia))
+        return np.concatenate(blocks, axis=-2)
+
+    def impulse_slopes(self, record: Record) -> tuple[Array, list[tuple[npt.NDArray[np.intp], Array]]]:
+        """How reading errors enter the impulse.
+
+        Returns (stretches' slopes (..., s, 6, ny) for all their samples in turn, list of samples and weights (T, s)).
+        """
+        origin, _, rotation = record.pose()
+        _, places, sigma = record.deviations()
+        slopes, parts = [], []
+        for wrench, span, weights in record.quadrature():
+            turn, place = rotation[..., span, :, :], origin[..., span, :]
+            force = np.einsum("...ij,j->...i", turn, wrench[:3])
+            full = np.zeros((*place.shape[:-1], 6, sigma.size))
+            # origin = position - R mount, and R turns by the attitude's error in body axes
+            by_turn = -turn @ _skew(np.broadcast_to(wrench[:3], place.shape))
+            full[..., :3, places["attitude"]] = by_turn
+            full[..., 3:, places["position"]] = -_skew(force)
+            full[..., 3:, places["attitude"]] = (
+                _skew(place) @ by_turn
+                - turn @ _skew(np.broadcast_to(wrench[3:], place.shape))
+                - _skew(force) @ turn @ _skew(np.broadcast_to(record.mount, place.shape))
+            )
+            slopes.append(full)
+            parts.append((span, weights))
+        return np.concatenate(slopes, axis=-3), parts
+
+    def _inertia(self, inertia: Array, shape: tuple[int, ...]) -> Array:
+        return np.broadcast_to(inertia[..., None, :], (*shape, inertia.shape[-1]))
+
+    def _velocity_by_reading(self, record: Record) -> dict[str, Array]:
+        """Derivative (..., T, 6, size) of the base's part of the velocity by each channel."""
+        spin = record.channel("rate")
+        shape = spin.shape[:-1]
+        by: dict[str, Array] = {"rate": np.zeros((*shape, 6, 3))}
+        by["rate"][..., 3:, :] = np.eye(3)
+        if "velocity" in record.readings:
+            _, _, rotation = record.pose()
+            inverse = np.swapaxes(rotation, -1, -2)
+            seen = np.einsum("...ij,...j->...i", inverse, record.readings["velocity"])
+            by["rate"][..., :3, :] = _skew(np.broadcast_to(record.mount, spin.shape))
+            by["velocity"] = np.concatenate([inverse, np.zeros_like(inverse)], axis=-2)
+            by["attitude"] = np.concatenate([_skew(seen), np.zeros_like(inverse)], axis=-2)
+        return by
+
+    def _momentum_slopes(self, record: Record, inertia: Array) -> Array:
+        origin, quaternion, rotation = record.pose()
+        joints, velocity = self._joints(record), record.velocity()
+        shape, n = velocity.shape[:-1], self.robot.n
+        wrt = ("position", "quaternion", "joints", "velocity") if n else ("position", "quaternion", "velocity")
+        kernel = self.mechanics.derivative("momentum", "momentum", *wrt)
+        base = np.concatenate([origin, quaternion], axis=-1)
+        base[..., 3:] /= np.linalg.norm(base[..., 3:], axis=-1, keepdims=True)
+        result = self.mechanics.evaluate(
+            kernel, base, joints=joints, velocity=velocity, point=np.zeros(3), inertia=self._inertia(inertia, shape)
+        )
+        by = {name: result[f"d_momentum_d_{name}"].reshape(*shape, 6, -1) for name in wrt}
+        _, places, sigma = record.deviations()
+        full = np.zeros((*shape, 6, sigma.size))
+        full[..., places["position"]] = by["position"]
+        w, v = quaternion[..., :1, None], quaternion[..., 1:]
+        turn = 0.5 * np.concatenate([-v[..., None, :], w * np.eye(3) + _skew(v)], axis=-2)
+        full[..., places["attitude"]] = by["quaternion"] @ turn + by["position"] @ rotation @ _skew(
+            np.broadcast_to(record.mount, origin.shape)
+        )
+        for name, part in self._velocity_by_reading(record).items():
+            full[..., places[name]] += by["velocity"][..., :6] @ part
+        if n:
+            full[..., places["joint_position"]] = by["joints"]
+            if "joint_rate" in places:
+                full[..., places["joint_rate"]] = by["velocity"][..., 6:]
+        return full
+
+    def _dynamics_slopes(self, record: Record, inertia: Array) -> Array:
+        joints, velocity, acceleration = self._joints(record), record.velocity(), record.acceleration()
+        shape, n = velocity.shape[:-1], self.robot.n
+        wrt = ("joints", "velocity", "acceleration") if n else ("velocity", "acceleration")
+        kernel = self.mechanics.derivative("inverse_dynamics", "force", *wrt)
+        result = self.mechanics.evaluate(
+            kernel, joints=joints, velocity=velocity, acceleration=acceleration, inertia=self._inertia(inertia, shape)
+        )
+        by = {name: result[f"d_force_d_{name}"].reshape(*shape, 6 + n, -1) for name in wrt}
+        _, places, sigma = record.deviations()
+        rows = 6 + n if "torque" in places else 6
+        full = np.zeros((*shape, 6 + n, sigma.size))
+        spin = record.channel("rate")
+        seen = velocity[..., :3] + np.cross(spin, record.mount)
+        steady = by["acceleration"][..., :3]
+        for name, part in self._velocity_by_reading(record).items():
+            full[..., places[name]] += by["velocity"][..., :6] @ part
+        full[..., places["rate"]] += steady @ _skew(seen)
+        if "velocity" in places:
+            inverse = np.swapaxes(record.pose()[2], -1, -2)
+            full[..., places["velocity"]] -= steady @ _skew(spin) @ inverse
+            full[..., places["attitude"]] -= steady @ _skew(spin) @ _skew(seen)
+        full[..., places["acceleration"]] += steady
+        mount = _skew(np.broadcast_to(record.mount, spin.shape))
+        full[..., places["angular_acceleration"]] += by["acceleration"][..., 3:6] + steady @ mount
+        if n:
+            full[..., places["joint_position"]] += by["joints"]
+            if "joint_rate" in places:
+                full[..., places["joint_rate"]] += by["velocity"][..., 6:]
+        if "torque" in places:
+            full[..., 6:, places["torque"]] -= np.eye(n)
+        return full[..., :rows, :]

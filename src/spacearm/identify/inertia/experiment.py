@@ -1,0 +1,237 @@
+"""Experiments as data: which joints are locked, which move, which thrusters fire; simulated by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError, did_you_mean
+from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.sensors import Sensors
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spline
+from spacearm.simulate.state import rotation_of
+
+#: Tight enough that base parameters come back to 1e-9 from noise-free data.
+EXACT = Adaptive(rtol=1e-13, atol=1e-15)
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A thruster at ``level`` (1: full thrust) during [start, end), s."""
+
+    thruster: str
+    start: float
+    end: float
+    level: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.start) and np.isfinite(self.end) and 0 <= self.start < self.end):
+            raise InputError(
+                f"fires from {self.start} s to {self.end} s", place=f"thruster {self.thruster!r}", hint="start < end"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """A joint's path: a cubic spline through (times, positions) that starts and ends at rest; s, rad or m."""
+
+    times: Array
+    positions: Array
+
+    def __post_init__(self) -> None:
+        for name in ("times", "positions"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        if self.times.shape != self.positions.shape or self.times.ndim != 1 or self.times.size < 2:
+            raise InputError("times and positions differ in number", place="spline nodes", hint="two or more of each")
+        if self.times[0] != 0.0 or np.any(np.diff(self.times) <= 0):
+            raise InputError("times do not rise from zero", place="spline nodes")
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One experiment. Joints without a path are locked.
+
+    Args:
+        name: shown in reports (``thrusters``, ``joint1``, ...).
+        duration: s.
+        posture: joint positions at the start (n numbers or the name of a posture).
+        paths: joint to spline nodes; positions are added to the posture's.
+        firings: thrusters that fire.
+        base_velocity, base_angular_velocity: at the start, world axes (m/s, rad/s): the unknown initial momentum.
+        known_momentum: the initial momentum is known (zero at rest) and not estimated.
+    """
+
+    name: str
+    duration: float
+    posture: npt.ArrayLike | str = "zero"
+    paths: Mapping[str, Nodes] = field(default_factory=dict)
+    firings: Sequence[Firing] = ()
+    base_velocity: npt.ArrayLike = (0.0, 0.0, 0.0)
+    base_angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0)
+    known_momentum: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "firings", tuple(self.firings))
+        if not (np.isfinite(self.duration) and self.duration > 0):
+            raise InputError(f"lasts {self.duration} s", place=self.place, hint="expected seconds above zero")
+        for fire in self.firings:
+            if fire.end > self.duration + 1e-9:
+                raise InputError(f"thruster {fire.thruster!r} fires beyond the end", place=self.place)
+
+    @property
+    def place(self) -> str:
+        return f"experiment {self.name!r}"
+
+    def start_joints(self, robot: Robot) -> Array:
+        if isinstance(self.posture, str):
+            return np.asarray(robot.posture(self.posture))
+        joints = np.asarray(self.posture, dtype=np.float64)
+        if joints.shape != (robot.n,):
+            raise InputError(f"posture has shape {joints.shape}", place=self.place, hint=f"expected {robot.n} numbers")
+        return joints
+
+    def edges(self) -> list[float]:
+        """Times at which a thruster starts or ends, with the start and the end of the experiment."""
+        inner = {f.start for f in self.firings} | {f.end for f in self.firings}
+        return [0.0, *sorted(t for t in inner if 0.0 < t < self.duration), float(self.duration)]
+
+    def at_rest(self) -> bool:
+        return not (np.any(self.base_velocity) or np.any(self.base_angular_velocity))
+
+    def phases(self, robot: Robot) -> list[Phase]:
+        """The engine's phases: joints locked or on their path, thrusters firing."""
+        start = self.start_joints(robot)
+        for name in self.paths:
+            if name not in robot.joint_names:
+                raise InputError(
+                    f"there is no joint {name!r}", place=self.place, hint=did_you_mean(name, robot.joint_names)
+                )
+        locked = [name for name in robot.joint_names if name not in self.paths]
+        whole = {
+            name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
+            for name, nodes in self.paths.items()
+        }
+        phases = []
+        for low, high in pairwise(self.edges()):
+            middle = 0.5 * (low + high)
+            loads = [firing(robot, f.thruster, f.level) for f in self.firings if f.start <= middle < f.end]
+            driven = {name: path.shifted(-low) for name, path in whole.items()}
+            phases.append(Phase(high - low, locked=locked, driven=driven, loads=loads, limits="ignore"))
+        return phases
+
+    def start(self, robot: Robot) -> State:
+        """State at time zero; the world's origin is the robot's mass centre."""
+        joints = self.start_joints(robot)
+        centre = Mechanics(robot).centre_of_mass(joints)
+        rates = np.zeros(robot.n)
+        return State.moving(
+            robot,
+            joints,
+            rates,
+            position=-centre,
+            base_velocity=self.base_velocity,
+            base_angular_velocity=self.base_angular_velocity,
+        )
+
+    def run(self, robot: Robot, times: npt.ArrayLike, *, method: Adaptive = EXACT, ledger: bool = True) -> Run:
+        """The motion of the robot as it is, sampled at these times."""
+        return simulate(robot, self.start(robot), self.phases(robot), sample=times, method=method, ledger=ledger)
+
+    def wrench(self, robot: Robot, times: Array) -> Array:
+        """Wrench (T, 6) of the firing thrusters at the base's origin, base axes; thrusters must sit on the base."""
+        total = np.zeros((times.size, 6))
+        for f in self.firings:
+            part = robot.thruster(f.thruster)
+            if part.body != robot.bodies[0].name:
+                raise InputError(f"sits on {part.body!r}", place=f"thruster {f.thruster!r}", hint="expected the base")
+            force = f.level * part.force * part.direction
+            on = (times >= f.start - 1e-12) & (times < f.end - 1e-12)
+            total[on] += np.concatenate([force, np.cross(part.position, force)])
+        return total
+
+
+def one_joint(robot: Robot, joint: str, posture: npt.ArrayLike | str, nodes: Nodes, **options: bool) -> Experiment:
+    """Equivalent two bodies: this joint moves, all others are locked."""
+    robot.joint(joint)
+    return Experiment(joint, float(nodes.times[-1]), posture, {joint: nodes}, **options)
+
+
+def measure(robot: Robot, experiment: Experiment, sensors: Sensors, *, method: Adaptive = EXACT) -> Record:
+    """Simulate the experiment on this robot and read the sensors, without noise or bias (see :meth:`Record.noisy`)."""
+    times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)
+    run = experiment.run(robot, times, method=method)
+    rows = np.searchsorted(run.times, times - 1e-9)
+    states = run.states[rows]
+    n = robot.n
+    rotation = rotation_of(states[:, 3:7])
+    spin, joints, rates = states[:, 10 + n : 13 + n], states[:, 7 : 7 + n], states[:, 13 + n :]
+    wrench = experiment.wrench(robot, times)
+    acceleration, reaction = _resolved(robot, experiment, times, states, wrench)
+    mount = sensors.mount
+    moving_base = states[:, 7 + n : 10 + n]
+    at_mount = moving_base + np.cross(spin, mount)
+    linear = acceleration[:, :3] + np.cross(spin, moving_base)  # of the base origin against the world, base axes
+    turning = acceleration[:, 3:6]
+    readings: dict[str, Array] = {
+        "position": states[:, :3] + rotation @ mount,
+        "attitude": states[:, 3:7].copy(),
+        "velocity": np.einsum("tij,tj->ti", rotation, at_mount),
+        "rate": spin.copy(),
+        "acceleration": linear + np.cross(turning, mount) + np.cross(spin, np.cross(spin, mount)),
+        "angular_acceleration": turning.copy(),
+        "joint_position": joints.copy(),
+        "joint_rate": rates.copy(),
+        "torque": reaction,
+    }
+    return Record(
+        name=experiment.name,
+        times=times,
+        readings={name: readings[name] for name in sensors.channels},
+        mount=mount,
+        wrench=wrench,
+        edges=tuple(experiment.edges()),
+        joint_acceleration=acceleration[:, 6:],
+        moving=tuple(name in experiment.paths for name in robot.joint_names),
+        sigma={name: sensors.sigma(name) for name in sensors.channels},
+        bias_sigma=dict(sensors.bias_sigma),
+        known_momentum=_momentum(robot, experiment) if experiment.known_momentum else None,
+        certificate=run.certificate.as_dict() if run.certificate is not None else {},
+        sound=run.ok,
+    )
+
+
+def _momentum(robot: Robot, experiment: Experiment) -> Array:
+    start = experiment.start(robot)
+    if experiment.at_rest():
+        return np.zeros(6)
+    base = np.concatenate([start.position, start.quaternion])
+    return Mechanics(robot).momentum(start.joints, start.velocity, base=base)
+
+
+def _resolved(robot: Robot, experiment: Experiment, times: Array, states: Array, wrench: Array) -> tuple[Array, Array]:
+    """Accelerations and drive forces at each sample from the equations of motion with the wrench of that sample.
+
+    At a switching time the engine's own sample may show the stretch that ends there; a record's sample belongs to the
+    one that begins.
+    """
+    n = robot.n
+    drive = np.zeros((times.size, 6 + n))
+    mode = np.concatenate([np.zeros(6), np.ones(n)])
+    begin = experiment.start_joints(robot)
+    for name, nodes in experiment.paths.items():
+        path = spline(nodes.times, nodes.positions + begin[robot.joint_index(name)])
+        drive[:, robot.dof_index(name)] = path.derivative().derivative()(times)
+    force = np.zeros((times.size, 6 + n))
+    force[:, :6] = wrench
+    joints, velocity = states[:, 7 : 7 + n], states[:, 7 + n :]
+    acceleration, reaction = Mechanics(robot).hybrid_dynamics(
+        joints, velocity, force, drive, np.broadcast_to(mode, force.shape)
+    )
+    return acceleration, reaction[:, 6:]

@@ -1,0 +1,97 @@
+"""What data say about the base parameters: a centre and an information matrix, singular where they say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.identify.inertia.theory import Theory
+from spacearm.model.parts import Array
+
+#: Eigenvalues of the scaled information below this share of the largest are rounding.
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """``(b - values)^T matrix (b - values)`` is how badly base parameters b fit; (..., r) and (..., r, r)."""
+
+    theory: Theory
+    values: Array
+    matrix: Array
+    sizes: Array  # (r,) typical sizes
+
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues (rising) and vectors of the information scaled by typical sizes."""
+        scaled = self.matrix * self.sizes[:, None] * self.sizes
+        values, vectors = np.linalg.eigh(0.5 * (scaled + np.swapaxes(scaled, -1, -2)))
+        return values, vectors
+
+    @property
+    def rank(self) -> int:
+        """Directions that the data determine at all (of one repetition)."""
+        values, _ = self.spectrum()
+        return int(np.sum(values > ROUNDING * values[..., -1:], axis=-1).min())
+
+    @property
+    def condition(self) -> float:
+        """Ratio of the best to the worst determined direction, in scaled deviations."""
+        values, _ = self.spectrum()
+        kept = values[values > ROUNDING * values[-1]]
+        return float(np.sqrt(kept[-1] / kept[0]))
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance (..., r, r); infinite variance for parameters with a share in an undetermined direction."""
+        values, vectors = self.spectrum()
+        seen = values > ROUNDING * values[..., -1:]
+        with np.errstate(divide="ignore"):
+            inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
+        full = np.einsum("...ik,...k,...jk->...ij", vectors, inverse, vectors)
+        full = full * self.sizes[:, None] * self.sizes
+        blind = np.sum(np.where(seen[..., None, :], 0.0, vectors**2), axis=-1) > 1e-10
+        diagonal = np.einsum("...ii->...i", full)
+        diagonal[...] = np.where(blind, np.inf, diagonal)
+        return full
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (..., r)."""
+        return np.sqrt(np.einsum("...ii->...i", self.covariance))
+
+    def picked(self, index: int) -> Information:
+        """One repetition."""
+        return Information(self.theory, self.values[index], self.matrix[index], self.sizes)
+
+
+def solve_scaled(matrix: Array, right: Array, sizes: Array, rounding: float = ROUNDING) -> Array:
+    """``matrix @ x = right`` for symmetric (..., p, p), with nothing along directions that the matrix does not see."""
+    own = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", matrix), 1e-300))
+    balanced = matrix * own[..., :, None] * own[..., None, :]
+    try:
+        factor = np.linalg.cholesky(balanced)
+    except np.linalg.LinAlgError:
+        factor = None
+    if (
+        factor is not None and np.einsum("...ii->...i", factor).min() > 1e-6
+    ):  # far from singular: no need to look closer
+        first = np.linalg.solve(factor, (right * own)[..., None])
+        return np.linalg.solve(np.swapaxes(factor, -1, -2), first)[..., 0] * own
+    scaled = matrix * sizes[:, None] * sizes
+    values, vectors = np.linalg.eigh(0.5 * (scaled + np.swapaxes(scaled, -1, -2)))
+    seen = values > rounding * values[..., -1:]
+    inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
+    turned = np.einsum("...ik,...i->...k", vectors, right * sizes) * inverse
+    return np.einsum("...ik,...k->...i", vectors, turned) * sizes
+
+
+def eliminate(matrix: Array, keep: int) -> Array:
+    """Information of the first ``keep`` unknowns when the others are free: the Schur complement."""
+    if matrix.shape[-1] == keep:
+        return matrix
+    head, cross, tail = matrix[..., :keep, :keep], matrix[..., :keep, keep:], matrix[..., keep:, keep:]
+    size = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", tail), 1e-300))
+    balanced = tail * size[..., :, None] * size[..., None, :]
+    solved = np.linalg.solve(balanced, np.swapaxes(cross, -1, -2) * size[..., :, None])
+    return head - cross @ (size[..., :, None] * solved)

@@ -1,0 +1,202 @@
+"""What is known of every single number: determined by the data, supplied by a prior, or undetermined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia.information import ROUNDING, Information
+from spacearm.identify.inertia.parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of, typical_sizes
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+#: A number whose gradient has a larger share than this in null directions is not determined by the data.
+NULL_SHARE = 1e-6
+#: Parameters without a prior get this many typical sizes as deviation where one is needed for arithmetic.
+VAGUE = 1e3
+
+
+class Source(StrEnum):
+    """Where a number comes from."""
+
+    DATA = "data"
+    PRIOR = "prior"
+    UNDETERMINED = "undetermined"
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Independent normal beliefs about the linear parameters: mean and deviation (10(n + 1)).
+
+    An infinite deviation is no belief, zero is exact knowledge. ``source`` says where it comes from, for the record.
+    """
+
+    mean: Array
+    sigma: Array
+    source: str = "CAD"
+
+    @classmethod
+    def from_robot(cls, robot: Robot, relative: float = 0.15, source: str = "CAD") -> Prior:
+        """From a drawing: each number is believed to ``relative`` of its typical size."""
+        if not relative > 0:
+            raise InputError(f"relative deviation is {relative}", place="prior", hint="expected above zero")
+        return cls(robot.inertia_parameters.ravel().copy(), relative * typical_sizes(robot), source)
+
+    @classmethod
+    def known_bodies(cls, robot: Robot, bodies: Iterable[str], source: str = "known") -> Prior:
+        """These bodies are known exactly, nothing about the others."""
+        sigma = np.full(10 * len(robot.bodies), np.inf)
+        for name in bodies:
+            b = robot.body_index(name)
+            sigma[10 * b : 10 * b + 10] = 0.0
+        return cls(robot.inertia_parameters.ravel().copy(), sigma, source)
+
+    @classmethod
+    def known_mass_centre(cls, robot: Robot, body: str, source: str = "known") -> Prior:
+        """Mass and mass centre of a body are known, its tensor is not."""
+        sigma = np.full(10 * len(robot.bodies), np.inf)
+        b = robot.body_index(body)
+        sigma[10 * b : 10 * b + 4] = 0.0
+        return cls(robot.inertia_parameters.ravel().copy(), sigma, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One of the 10(n + 1) numbers in the form of the tables (mass, mass centre, tensor about it)."""
+
+    body: str
+    symbol: str
+    unit: str
+    value: float  # NaN where undetermined
+    std: float
+    source: Source
+    null_share: float
+
+    @property
+    def text(self) -> str:
+        if self.source is Source.UNDETERMINED:
+            return f"{self.symbol}({self.body}): undetermined"
+        how = "by the data" if self.source is Source.DATA else "supplied by the prior"
+        return f"{self.symbol}({self.body}) = {self.value:.6g} +- {self.std:.2g} {self.unit} ({how})"
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Inertias of every body after data and prior.
+
+    ``inertia`` (10(n + 1)) is complete, so that it can be simulated; where ``numbers`` say undetermined, its entry is
+    only one of many that fit as well. ``null`` (10(n + 1), k) spans those.
+    """
+
+    robot: Robot
+    inertia: Array
+    covariance: Array
+    null: Array
+    numbers: tuple[Number, ...]
+    prior: Prior | None
+
+    def number(self, body: str, symbol: str) -> Number:
+        return next(n for n in self.numbers if n.body == body and n.symbol == symbol)
+
+    def counts(self) -> dict[str, int]:
+        return {source.value: sum(n.source is source for n in self.numbers) for source in Source}
+
+
+def knowledge(information: Information, robot: Robot, prior: Prior | None = None) -> Knowledge:
+    """Combine what data say about base parameters with a prior about single numbers.
+
+    Args:
+        information: of one repetition.
+        robot: gives the inertias at which undetermined directions are left (the guess).
+    """
+    theory = information.theory
+    size = theory.combine.shape[1]
+    scale = typical_sizes(robot)
+    guess = robot.inertia_parameters.ravel() if prior is None else prior.mean
+    belief = np.full(size, np.inf) if prior is None else prior.sigma
+    free = np.flatnonzero(belief > 0)
+    if free.size == 0:
+        raise InputError("everything is known already", place="prior")
+    eigen, vectors = information.spectrum()
+    seen = eigen > ROUNDING * eigen[-1]
+    root = np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes  # |root (b - values)|^2 is the misfit
+    rows = root @ theory.combine[:, free] * scale[free]
+    right = root @ (information.values - theory.combine @ guess)
+    # directions that nothing shows: neither the data nor, where there is one, the prior
+    null = _null_space(theory.combine[:, free] * scale[free], vectors[:, seen] / information.sizes[:, None])
+    doubt = np.where(np.isfinite(belief[free]), belief[free] / scale[free], VAGUE)
+    stacked = np.concatenate([rows, np.diag(1.0 / doubt)])
+    q, r = np.linalg.qr(stacked)
+    shift = np.linalg.solve(r, q.T @ np.concatenate([right, np.zeros(free.size)]))
+    inverse = np.linalg.inv(r)
+    inertia = guess.copy()
+    inertia[free] += shift * scale[free]
+    covariance = np.zeros((size, size))
+    covariance[np.ix_(free, free)] = (inverse @ inverse.T) * np.outer(scale[free], scale[free])
+    alone = _data_half(rows, free.size - null.shape[1])
+    full_null = np.zeros((size, null.shape[1]))
+    full_null[free] = null * scale[free, None]
+    vague = ~np.isfinite(belief)
+    numbers = []
+    for b, body in enumerate(robot.bodies):
+        block = slice(10 * b, 10 * b + 10)
+        own = inertia[block]
+        plain, slope = plain_of(own), plain_jacobian(own)
+        for k, (symbol, unit) in enumerate(zip(PLAIN, PLAIN_UNITS, strict=True)):
+            gradient = np.zeros(size)
+            gradient[block] = slope[k]
+            share = _share(gradient, scale, free, null)
+            std = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+            touched = np.abs(gradient) > 0
+            scaled = gradient[free] * scale[free]
+            by_data = float(np.linalg.norm(alone.T @ scaled))
+            by_null = float(np.linalg.norm(null.T @ scaled))  # if null directions were unknown by a typical size
+            before = float(np.sqrt(np.sum((gradient[touched] * belief[touched]) ** 2)))
+            if not np.any(belief[touched] > 0):
+                source, std = Source.PRIOR, 0.0  # known exactly beforehand
+            elif share <= NULL_SHARE or by_null <= by_data:
+                # determined, unless the data tell less than was known before, or less than the number's size
+                source, std = Source.DATA, float(np.hypot(by_data, 0.0 if share <= NULL_SHARE else by_null))
+                weak = by_data > np.linalg.norm(scaled)
+                if by_data > before or (weak and np.isfinite(before)):
+                    source, std = Source.PRIOR, float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+                elif weak:
+                    source = Source.UNDETERMINED
+            else:
+                source = Source.UNDETERMINED if np.any(vague & _reach(full_null, gradient)) else Source.PRIOR
+            value = float(plain[k])
+            if source is Source.UNDETERMINED:
+                value, std = float("nan"), float("inf")
+            numbers.append(Number(body.name, symbol, unit, value, std, source, share))
+    return Knowledge(robot, inertia, covariance, full_null, tuple(numbers), prior)
+
+
+def _null_space(combine: Array, seen: Array) -> Array:
+    """Scaled directions (free, k) that change none of the combinations that the data see."""
+    rows = seen.T @ combine
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    _, s, v = np.linalg.svd(rows / np.where(norms > 0, norms, 1.0))
+    rank = int(np.sum(s > 1e-9 * s[0])) if s.size else 0
+    return np.asarray(v[rank:].T)
+
+
+def _data_half(rows: Array, rank: int) -> Array:
+    """Half of the covariance (free, r) that the data alone give to scaled parameters, outside null directions."""
+    _, s, v = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(v[:rank].T / s[:rank])
+
+
+def _share(gradient: Array, scale: Array, free: Array, null: Array) -> float:
+    scaled = gradient[free] * scale[free]
+    length = float(np.linalg.norm(scaled))
+    return float(np.linalg.norm(null.T @ scaled)) / length if length > 0 and null.size else 0.0
+
+
+def _reach(null: Array, gradient: Array) -> Array:
+    """Parameters that move along with this number in some null direction."""
+    weights = null @ (null.T @ gradient)
+    return np.asarray(np.abs(weights) > 1e-9 * max(float(np.abs(weights).max()), 1e-300))

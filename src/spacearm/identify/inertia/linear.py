@@ -1,0 +1,77 @@
+"""Ordinary linear least squares on the regressors: exact for exact data, biased by noise in rates and angles."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.identify.estimate import Estimate, Reason
+from spacearm.identify.inertia.task import Task
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True)
+class LinearLeastSquares:
+    """All experiments in one regression, every equation with the same weight.
+
+    Deviations come from the residuals' own variance. They do not know that rates and angles, and with them the
+    regressor, are noisy: use :class:`spacearm.identify.inertia.total.TotalLeastSquares` for data with noise.
+    """
+
+    rank_tolerance: float = 1e-10
+
+    def solve(self, task: Task) -> Estimate:
+        begin = time.perf_counter()
+        theory, rank = task.theory, task.theory.rank
+        sizes = task.sizes
+        unknown = task.unknown_momenta
+        blocks, right = [], []
+        for i, record in enumerate(task.records):
+            linear = task.equations.linear(record)
+            rows = linear.known.shape[-1]
+            matrix = (linear.matrix @ theory.lift) * sizes
+            extra = np.zeros((*matrix.shape[:-1], 6 * len(unknown)))
+            if i in unknown:
+                at = 6 * unknown.index(i)
+                extra[..., linear.momentum_rows, at : at + 6] = -np.eye(6)
+            blocks.append(np.concatenate([matrix, extra], axis=-1).reshape(-1, rank + extra.shape[-1]))
+            right.append(linear.known.reshape(-1, rows).ravel())
+        stacked, known = np.concatenate(blocks), np.concatenate(right)
+        values, covariance, cost = _fit(stacked, known, rank, self.rank_tolerance)
+        residuals = np.sqrt(2.0 * cost / max(known.size, 1))
+        return Estimate(
+            theory.names,
+            theory.units,
+            values * sizes,
+            covariance * np.outer(sizes, sizes),
+            cost,
+            1,
+            1,
+            Reason.CONVERGED,
+            np.array([cost]),
+            time.perf_counter() - begin,
+            "linear least squares",
+            {"residual_rms": float(residuals), "equations": int(known.size)},
+        )
+
+
+def _fit(matrix: Array, right: Array, keep: int, tolerance: float) -> tuple[Array, Array, float]:
+    """Least squares by QR and SVD; values and covariance of the first ``keep`` unknowns."""
+    norms = np.linalg.norm(matrix, axis=0)
+    norms[norms == 0] = 1.0
+    q, r = np.linalg.qr(matrix / norms)
+    u, s, v = np.linalg.svd(r)
+    seen = s > tolerance * s[0]
+    solution = (v[seen].T / s[seen]) @ (u[:, seen].T @ (q.T @ right))
+    residual = right - (matrix / norms) @ solution
+    # one step of refinement: the first residual holds the rounding of the factorisation
+    solution = solution + (v[seen].T / s[seen]) @ (u[:, seen].T @ (q.T @ residual))
+    residual = right - (matrix / norms) @ solution
+    variance = float(residual @ residual) / max(right.size - int(seen.sum()), 1)
+    half = (v[seen].T / s[seen]) / norms[:, None]
+    covariance = variance * (half @ half.T)[:keep, :keep]
+    blind = np.sqrt(np.sum(v[~seen] ** 2, axis=0))[:keep] > 1e-6
+    covariance[blind, blind] = np.inf
+    return (solution / norms)[:keep], covariance, 0.5 * float(residual @ residual)

@@ -1,0 +1,87 @@
+"""Is the claimed covariance true? Many repetitions with other noise, solved together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.total import fit_total
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True, eq=False)
+class MonteCarlo:
+    """Errors of every repetition in claimed standard deviations, (repetitions, r)."""
+
+    names: tuple[str, ...]
+    errors: Array
+    values: Array
+    claimed: Array  # (repetitions, r) standard deviations
+    chi_square: Array  # (repetitions,) over its degrees of freedom
+    seconds: float
+
+    @property
+    def coverage(self) -> float:
+        """Share of all errors within the 95 % intervals."""
+        return float(np.mean(np.abs(self.errors) <= 1.959964))
+
+    @property
+    def coverage_each(self) -> Array:
+        """The same for each parameter."""
+        return np.mean(np.abs(self.errors) <= 1.959964, axis=0)
+
+    @property
+    def largest(self) -> float:
+        """Largest error in standard deviations."""
+        return float(np.abs(self.errors).max())
+
+    @property
+    def ratio(self) -> Array:
+        """Scatter found over scatter claimed, for each parameter."""
+        return np.asarray(self.values.std(axis=0, ddof=1) / np.sqrt(np.mean(self.claimed**2, axis=0)))
+
+
+def monte_carlo(
+    task: Task, truth: Array, repetitions: int = 200, seed: int = 0, *, chunk: int = 25, iterations: int = 3
+) -> MonteCarlo:
+    """Repeat the experiment with seeded noise.
+
+    Args:
+        task: records without noise that state their sensors' deviations.
+        truth: base parameters of the robot that was simulated.
+        chunk: repetitions solved at once (memory).
+    """
+    if task.assumed_noise:
+        raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
+    begin = time.perf_counter()
+    values, claimed, chi = [], [], []
+    start = fit_total(replace(task, records=task.records), start=task.guess).information.values
+    for first in range(0, repetitions, chunk):
+        count = min(chunk, repetitions - first)
+        drawn = [_drawn(record, seed, i, first, count) for i, record in enumerate(task.records)]
+        fit = fit_total(replace(task, records=drawn), start=start, iterations=iterations)
+        values.append(fit.information.values)
+        claimed.append(np.sqrt(np.maximum(np.einsum("...ii->...i", np.linalg.inv(fit.information.matrix)), 0.0)))
+        chi.append(2.0 * fit.cost / fit.freedom)
+    estimates, deviations = np.concatenate(values), np.concatenate(claimed)
+    return MonteCarlo(
+        task.theory.names,
+        (estimates - truth) / deviations,
+        estimates,
+        deviations,
+        np.concatenate(chi),
+        time.perf_counter() - begin,
+    )
+
+
+def _drawn(record: Record, seed: int, experiment: int, first: int, count: int) -> Record:
+    """Repetition k of experiment e has its own random stream, whatever the chunks are."""
+    _, _, sigma = record.deviations()
+    streams = [np.random.default_rng([seed, experiment, first + k]) for k in range(count)]
+    noise = np.stack([rng.normal(size=(record.times.size, sigma.size)) for rng in streams])
+    return record.moved(noise * sigma)

@@ -1,0 +1,155 @@
+"""The ten numbers of a body: names, the same body seen from another frame, and the tables' form (mass, com, I_com).
+
+The linear form is (m, hx, hy, hz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz) with h = m c the first moment (kg m) and the tensor
+about the body frame's origin (kg m2), body axes; products are tensor entries. The plain form is (m, cx, cy, cz, Ixx,
+...) with the mass centre (m) and the tensor about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.model import Pose, Robot
+from spacearm.model.fuse import motion
+from spacearm.model.parts import Array, skew
+
+#: Linear parameters of a body, in order, and their units.
+LINEAR = ("m", "hx", "hy", "hz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
+LINEAR_UNITS = ("kg", *["kg m"] * 3, *["kg m2"] * 6)
+#: The form of the tables: mass, mass centre, tensor about the mass centre.
+PLAIN = ("mass", "cx", "cy", "cz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
+PLAIN_UNITS = ("kg", *["m"] * 3, *["kg m2"] * 6)
+#: Rows and columns of the six tensor entries.
+_AT = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One of the 10(n + 1) linear parameters."""
+
+    body: str
+    symbol: str
+    unit: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.symbol}({self.body})"
+
+
+def labels(robot: Robot) -> tuple[Label, ...]:
+    """Labels of all linear parameters in the order of ``robot.inertia_parameters.ravel()``."""
+    return tuple(
+        Label(body.name, symbol, unit)
+        for body in robot.bodies
+        for symbol, unit in zip(LINEAR, LINEAR_UNITS, strict=True)
+    )
+
+
+def tensor_of(six: npt.ArrayLike) -> Array:
+    """(..., 6) to symmetric (..., 3, 3)."""
+    six = np.asarray(six, dtype=np.float64)
+    full = np.empty((*six.shape[:-1], 3, 3))
+    for k, (i, j) in enumerate(_AT):
+        full[..., i, j] = full[..., j, i] = six[..., k]
+    return full
+
+
+def six_of(tensor: npt.ArrayLike) -> Array:
+    """Symmetric (..., 3, 3) to (..., 6)."""
+    tensor = np.asarray(tensor, dtype=np.float64)
+    return np.stack([tensor[..., i, j] for i, j in _AT], axis=-1)
+
+
+def point_mass(position: npt.ArrayLike) -> Array:
+    """The ten linear parameters of one kilogram at a point."""
+    x = np.asarray(position, dtype=np.float64)
+    return np.concatenate([[1.0], x, six_of((x @ x) * np.eye(3) - np.outer(x, x))])
+
+
+def transport(pose: Pose) -> Array:
+    """Matrix (10, 10): linear parameters in an inner frame to those of the same body in the outer frame."""
+    rotation, shift = pose.rotation, pose.translation
+    matrix = np.zeros((10, 10))
+    matrix[0, 0] = 1.0
+    matrix[1:4, 0] = shift
+    matrix[1:4, 1:4] = rotation
+    matrix[4:, 0] = six_of(-skew(shift) @ skew(shift))
+    for k in range(3):
+        arm = rotation[:, k]
+        cross = -(skew(shift) @ skew(arm) + skew(arm) @ skew(shift))
+        matrix[4:, 1 + k] = six_of(cross)
+    for k, (i, j) in enumerate(_AT):
+        unit = np.zeros((3, 3))
+        unit[i, j] = unit[j, i] = 1.0
+        matrix[4:, 4 + k] = six_of(rotation @ unit @ rotation.T)
+    return matrix
+
+
+def placements(robot: Robot, joints: npt.ArrayLike) -> list[Pose]:
+    """Pose of every body's frame in the base frame at these joint positions."""
+    q = np.asarray(joints, dtype=np.float64)
+    poses = [Pose()]
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        poses.append(poses[parent] @ joint.placement @ motion(joint.kind, joint.axis, float(q[i])))
+    return poses
+
+
+def plain_of(linear: npt.ArrayLike) -> Array:
+    """Linear (..., 10) to plain (..., 10): mass, mass centre, tensor about the mass centre."""
+    p = np.asarray(linear, dtype=np.float64)
+    mass = p[..., :1]
+    c = p[..., 1:4] / mass
+    square = np.sum(c * c, axis=-1)[..., None, None] * np.eye(3) - c[..., :, None] * c[..., None, :]
+    return np.concatenate([mass, c, six_of(tensor_of(p[..., 4:]) - mass[..., None] * square)], axis=-1)
+
+
+def linear_of(plain: npt.ArrayLike) -> Array:
+    """Plain (..., 10) to linear (..., 10)."""
+    p = np.asarray(plain, dtype=np.float64)
+    mass, c = p[..., :1], p[..., 1:4]
+    square = np.sum(c * c, axis=-1)[..., None, None] * np.eye(3) - c[..., :, None] * c[..., None, :]
+    return np.concatenate([mass, mass * c, p[..., 4:] + six_of(mass[..., None] * square)], axis=-1)
+
+
+def plain_jacobian(linear: npt.ArrayLike) -> Array:
+    """Derivative (10, 10) of :func:`plain_of` for one body."""
+    p = np.asarray(linear, dtype=np.float64)
+    mass, h = p[0], p[1:4]
+    c = h / mass
+    full = np.zeros((10, 10))
+    full[0, 0] = 1.0
+    full[1:4, 0] = -c / mass
+    full[1:4, 1:4] = np.eye(3) / mass
+    full[4:, 4:] = np.eye(6)
+    # tensor about the mass centre = I - (|h|^2 E - h h^T) / m
+    full[4:, 0] = six_of((c @ c) * np.eye(3) - np.outer(c, c))
+    for k in range(3):
+        unit = np.eye(3)[k]
+        full[4:, 1 + k] = -six_of(2.0 * c[k] * np.eye(3) - np.outer(unit, c) - np.outer(c, unit))
+    return full
+
+
+def typical_sizes(robot: Robot) -> Array:
+    """Size of each linear parameter, 10(n + 1): what rank and condition numbers are scaled by.
+
+    From each body's mass and a length: the distance from its frame to its joints and mass centre, at least a tenth of
+    the robot's largest. Bodies without mass are given the smallest mass of the others.
+    """
+    masses = np.array([body.inertia.mass for body in robot.bodies])
+    positive = masses[masses > 0]
+    masses = np.where(masses > 0, masses, positive.min() if positive.size else 1.0)
+    arms = np.array([float(np.linalg.norm(body.inertia.com)) for body in robot.bodies])
+    for joint, parent in zip(robot.joints, robot.parents, strict=True):
+        arms[parent] = max(arms[parent], float(np.linalg.norm(joint.placement.translation)))
+    largest = float(arms.max()) or 1.0
+    arms = np.maximum(arms, 0.1 * largest)
+    ones = np.ones(3)
+    return np.concatenate(
+        [
+            np.concatenate([[m], m * a * ones, m * a * a * ones, m * a * a * ones])
+            for m, a in zip(masses, arms, strict=True)
+        ]
+    )

@@ -1,0 +1,241 @@
+"""What an experiment left behind: readings over time, known forces, and how uncertain the readings are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia.sensors import CHANNELS, Sensors
+from spacearm.model.parts import Array
+from spacearm.simulate.state import rotation_of
+
+
+def turned(quaternion: Array, turn: Array) -> Array:
+    """Quaternions (..., 4) after a further turn (..., 3) in body axes, rad."""
+    angle = np.linalg.norm(turn, axis=-1, keepdims=True)
+    half = 0.5 * angle
+    factor = 0.5 * np.sinc(half / np.pi)
+    w, v = np.cos(half), factor * turn
+    a, b = quaternion[..., :1], quaternion[..., 1:]
+    return np.concatenate(
+        [a * w - np.sum(b * v, axis=-1, keepdims=True), a * v + w * b + np.cross(b, v)],
+        axis=-1,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Readings (..., T, size) by channel; leading axes are repetitions of the same experiment with other noise.
+
+    Args:
+        times: (T,) s.
+        mount: place of the base's sensors in the base frame, m.
+        wrench: (T, 6) known wrench at the base's origin, base axes (thrusters).
+        edges: times at which the wrench jumps, with start and end.
+        joint_acceleration: (T, n) commanded; None when unknown (dynamics equations then cannot be used).
+        moving: for each joint whether it moves; a locked joint's rate is exactly zero.
+        sigma: channel to standard deviation.
+        bias_sigma: channel to standard deviation of an unknown constant bias.
+        known_momentum: (6,) at the start, world axes about the world's origin; None when it must be estimated.
+    """
+
+    name: str
+    times: Array
+    readings: Mapping[str, Array]
+    mount: Array
+    wrench: Array
+    edges: tuple[float, ...]
+    joint_acceleration: Array | None
+    moving: tuple[bool, ...]
+    sigma: Mapping[str, float]
+    bias_sigma: Mapping[str, float] = field(default_factory=dict)
+    known_momentum: Array | None = None
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    sound: bool = True
+
+    def __post_init__(self) -> None:
+        for name, values in self.readings.items():
+            if name not in CHANNELS:
+                raise InputError(f"there is no channel {name!r}", place=self.place)
+            if values.shape[-2] != self.times.size:
+                raise InputError(
+                    f"{name!r} has {values.shape[-2]} samples, time has {self.times.size}", place=self.place
+                )
+
+    @property
+    def place(self) -> str:
+        return f"record {self.name!r}"
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Leading shape: repetitions."""
+        return next(iter(self.readings.values())).shape[:-2]
+
+    def channel(self, name: str) -> Array:
+        if name not in self.readings:
+            raise InputError(
+                f"{name!r} was not measured", place=self.place, hint="these equations need it: add it to the sensors"
+            )
+        return self.readings[name]
+
+    def deviations(self) -> tuple[tuple[str, ...], dict[str, slice], Array]:
+        """Channels, their places in the vector of reading errors, and its standard deviations (ny,)."""
+        n, at = len(self.moving), 0
+        places, sigmas = {}, []
+        for name in self.readings:
+            size = CHANNELS[name] or n
+            values = np.full(size, self.sigma.get(name, 0.0))
+            if name == "joint_rate":
+                values = np.where(self.moving, values, 0.0)
+            places[name] = slice(at, at + size)
+            sigmas.append(values)
+            at += size
+        return tuple(places), places, np.concatenate(sigmas)
+
+    def moved(self, change: Array) -> Record:
+        """Readings with errors (..., T, ny) added; attitude turns in body axes."""
+        _, places, _ = self.deviations()
+        readings = {}
+        for name, values in self.readings.items():
+            part = change[..., places[name]]
+            readings[name] = turned(values, part) if name == "attitude" else values + part
+        return replace(self, readings=readings)
+
+    def noisy(self, seed: int | np.random.Generator, repetitions: int | None = None) -> Record:
+        """With drawn noise; ``repetitions`` adds a leading axis."""
+        rng = np.random.default_rng(seed)
+        _, _, sigma = self.deviations()
+        shape = (*(() if repetitions is None else (repetitions,)), self.times.size, sigma.size)
+        return self.moved(rng.normal(size=shape) * sigma)
+
+    def biased(self, sensors: Sensors) -> Record:
+        """With the sensors' constant biases."""
+        _, places, sigma = self.deviations()
+        change = np.zeros(sigma.size)
+        for name, value in sensors.bias.items():
+            if name in places:
+                change[places[name]] = value
+        return self.moved(np.broadcast_to(change, (self.times.size, sigma.size)))
+
+    def picked(self, index: int) -> Record:
+        """One repetition."""
+        return replace(self, readings={name: values[index] for name, values in self.readings.items()})
+
+    def thinned(self, every: int) -> Record:
+        """Every so-many-th sample."""
+        return self.cut(slice(None, None, every))
+
+    def cut(self, rows: slice) -> Record:
+        """Some of the samples."""
+        return replace(
+            self,
+            times=self.times[rows],
+            readings={name: values[..., rows, :] for name, values in self.readings.items()},
+            wrench=self.wrench[rows],
+            joint_acceleration=None if self.joint_acceleration is None else self.joint_acceleration[rows],
+        )
+
+    def for_joints(self, joints: Sequence[int]) -> Record:
+        """The same readings for a robot in which only these joints are left (the others are frozen)."""
+        chosen = list(joints)
+        jointwise = ("joint_position", "joint_rate", "torque")
+        readings = {
+            name: values[..., chosen] if name in jointwise else values
+            for name, values in self.readings.items()
+            if chosen or name not in jointwise
+        }
+        return replace(
+            self,
+            readings=readings,
+            joint_acceleration=None if self.joint_acceleration is None else self.joint_acceleration[:, chosen],
+            moving=tuple(self.moving[j] for j in chosen),
+        )
+
+    # -- the state that the readings mean ------------------------------------------------------------------------
+
+    def pose(self) -> tuple[Array, Array, Array]:
+        """Base origin (..., T, 3) in the world, quaternion and rotation matrix."""
+        quaternion = self.channel("attitude")
+        rotation = rotation_of(quaternion)
+        return self.channel("position") - rotation @ self.mount, quaternion, rotation
+
+    def velocity(self) -> Array:
+        """Generalised velocity (..., T, 6 + n); the base's velocity is zero where it was not measured."""
+        spin = self.channel("rate")
+        if "velocity" in self.readings:
+            rotation = rotation_of(self.channel("attitude"))
+            linear = np.einsum("...ji,...j->...i", rotation, self.readings["velocity"]) - np.cross(spin, self.mount)
+        else:  # dynamics does not depend on it
+            linear = np.zeros_like(spin)
+        return np.concatenate([linear, spin, self.joint_rates()], axis=-1)
+
+    def joint_rates(self) -> Array:
+        n = len(self.moving)
+        if "joint_rate" in self.readings:
+            return self.readings["joint_rate"]
+        if any(self.moving):
+            self.channel("joint_rate")
+        return np.zeros((*self.channel("rate").shape[:-1], n))
+
+    def acceleration(self) -> Array:
+        """Rate of the generalised velocity (..., T, 6 + n), base part as components in base axes."""
+        if self.joint_acceleration is None:
+            raise InputError(
+                "the joints' accelerations are not known", place=self.place, hint="use the momentum equations"
+            )
+        spin, turning = self.channel("rate"), self.channel("angular_acceleration")
+        v = self.velocity()
+        at_mount = v[..., :3] + np.cross(spin, self.mount)
+        linear = self.channel("acceleration") - np.cross(spin, at_mount) - np.cross(turning, self.mount)
+        joints = np.broadcast_to(self.joint_acceleration, (*spin.shape[:-1], self.joint_acceleration.shape[-1]))
+        return np.concatenate([linear, turning, joints], axis=-1)
+
+    def impulse(self) -> Array:
+        """Impulse (..., T, 6) of the known wrench since the first sample: world axes, moments about the origin.
+
+        The measured attitude and position carry the wrench into the world. Between jumps they are smooth, so a spline
+        of high order through the samples of each stretch is integrated.
+        """
+        total = np.zeros((*self.batch, self.times.size, 6))
+        if not np.any(self.wrench):
+            return total
+        origin, _, rotation = self.pose()
+        for wrench, span, weights in self.quadrature():
+            force = np.einsum("...ij,j->...i", rotation[..., span, :, :], wrench[:3])
+            moment = np.einsum("...ij,j->...i", rotation[..., span, :, :], wrench[3:])
+            rate = np.concatenate([force, moment + np.cross(origin[..., span, :], force)], axis=-1)
+            total += weights @ rate
+        return total
+
+    def quadrature(self) -> list[tuple[Array, npt.NDArray[np.intp], Array]]:
+        """For each stretch of constant wrench: the wrench (6,), the samples that show it, and weights (T, samples).
+
+        ``weights @ values`` integrates values at those samples over the stretch, up to each sample of the record.
+        """
+        from scipy.interpolate import make_interp_spline
+
+        found = []
+        for low, high in pairwise(self.edges):
+            inside = np.flatnonzero((self.times >= low - 1e-9) & (self.times < high - 1e-9))
+            if inside.size == 0 or not np.any(self.wrench[inside[0]]):
+                continue
+            # the first sample of the next stretch still shows where this one ended
+            last = inside[-1] + 1
+            span = np.append(inside, last) if last < self.times.size else inside
+            begin = max(low, float(self.times[0]))
+            until = np.clip(self.times, begin, high)
+            if span.size > 1:
+                degree = min(7, span.size - 1)
+                degree = max(degree - 1 + degree % 2, 1)
+                curve = make_interp_spline(self.times[span], np.eye(span.size), k=degree).antiderivative()
+                weights = curve(until) - curve(begin)
+            else:
+                weights = (until - begin)[:, None]
+            found.append((self.wrench[inside[0]], span, weights))
+        return found

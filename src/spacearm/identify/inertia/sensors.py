@@ -1,0 +1,122 @@
+"""Sensors of an experiment: what is read, where, how often, with which noise and bias.
+
+=======================  ======  ==============================================================
+channel                  size    reading
+=======================  ======  ==============================================================
+position                 3       of the mounting point in the world, m
+attitude                 4       quaternion base to world (w, x, y, z); noise is a small turn, rad
+velocity                 3       of the mounting point, world axes, m/s
+rate                     3       angular velocity of the base, base axes, rad/s
+acceleration             3       of the mounting point against the world, base axes, m/s2
+angular_acceleration     3       of the base, base axes, rad/s2
+joint_position           n       rad or m
+joint_rate               n       rad/s or m/s
+torque                   n       drive torque or force of each joint, N m or N
+=======================  ======  ==============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.model.parts import Array
+
+#: Channels and the number of their noise entries (None: one for each joint).
+CHANNELS: Mapping[str, int | None] = MappingProxyType(
+    {
+        "position": 3,
+        "attitude": 3,
+        "velocity": 3,
+        "rate": 3,
+        "acceleration": 3,
+        "angular_acceleration": 3,
+        "joint_position": None,
+        "joint_rate": None,
+        "torque": None,
+    }
+)
+CHANNEL_UNITS = MappingProxyType(
+    {
+        "position": "m",
+        "attitude": "rad",
+        "velocity": "m/s",
+        "rate": "rad/s",
+        "acceleration": "m/s2",
+        "angular_acceleration": "rad/s2",
+        "joint_position": "rad",
+        "joint_rate": "rad/s",
+        "torque": "N m",
+    }
+)
+#: What a mission may carry: laser ranging, star tracker, navigation filter, gyro, accelerometer, joint encoders.
+TYPICAL_NOISE = MappingProxyType(
+    {
+        "position": 1e-4,
+        "attitude": 2e-5,
+        "velocity": 1e-5,
+        "rate": 1e-6,
+        "acceleration": 1e-6,
+        "angular_acceleration": 1e-6,
+        "joint_position": 1e-5,
+        "joint_rate": 1e-6,
+        "torque": 1e-3,
+    }
+)
+MOMENTUM_CHANNELS = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
+
+
+def _known(name: str) -> str:
+    if name not in CHANNELS:
+        raise InputError(f"there is no channel {name!r}", place="sensors", hint=did_you_mean(name, CHANNELS))
+    return name
+
+
+@dataclass(frozen=True, eq=False)
+class Sensors:
+    """A suite of sensors.
+
+    Args:
+        mount: place of the position, velocity and acceleration sensors in the base frame, m.
+        interval: time between samples, s.
+        channels: what is measured.
+        noise: channel to standard deviation (each component); a channel without an entry has none.
+        bias: channel to a constant added to its readings (attitude: a turn in base axes, rad).
+        bias_sigma: channel to the standard deviation that its unknown bias is believed to have; such biases are
+            estimated along with the inertias.
+    """
+
+    mount: Array = field(default_factory=lambda: np.zeros(3))
+    interval: float = 0.1
+    channels: Sequence[str] = MOMENTUM_CHANNELS
+    noise: Mapping[str, float] = field(default_factory=dict)
+    bias: Mapping[str, npt.ArrayLike] = field(default_factory=dict)
+    bias_sigma: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        mount = np.array(self.mount, dtype=np.float64)
+        if mount.shape != (3,) or not np.all(np.isfinite(mount)):
+            raise InputError(f"mount is {self.mount!r}", place="sensors", hint="expected 3 numbers, m")
+        object.__setattr__(self, "mount", mount)
+        if not (np.isfinite(self.interval) and self.interval > 0):
+            raise InputError(f"interval is {self.interval}", place="sensors", hint="expected seconds above zero")
+        object.__setattr__(self, "channels", tuple(_known(name) for name in self.channels))
+        for what, entries in (("noise", self.noise), ("bias_sigma", self.bias_sigma)):
+            for name, value in entries.items():
+                _known(name)
+                if not (np.isfinite(value) and value >= 0):
+                    raise InputError(f"{what} of {name!r} is {value}", place="sensors", hint="expected at least zero")
+        for name in self.bias:
+            _known(name)
+
+    def sigma(self, channel: str) -> float:
+        return float(self.noise.get(channel, 0.0))
+
+    def quiet(self) -> Sensors:
+        """The same without noise and bias."""
+        return Sensors(self.mount, self.interval, self.channels)

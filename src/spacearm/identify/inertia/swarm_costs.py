@@ -1,0 +1,135 @@
+"""The paper's costs (Eqs. 37 and 52, corrected) as problems for the particle swarm.
+
+Both are sums over samples of the length of a force-like and of a moment-like residual. They are evaluated for a whole
+swarm by one matrix product: the residuals are linear in features of the ten numbers (mass, I about the mass centre,
+mass centre).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.identify.estimate import Parameter, Problem
+from spacearm.identify.inertia.equations import Equations
+from spacearm.identify.inertia.equivalent import lump_single, lump_two, single_robot, two_robot
+from spacearm.identify.inertia.parameters import linear_of, placements, plain_of, transport
+from spacearm.identify.inertia.record import Record
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+#: Order of the unknowns in Eqs. 61 and 62: mass, tensor, mass centre.
+ORDER = ("mass", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz", "cx", "cy", "cz")
+_UNITS = ("kg", *["kg m2"] * 6, *["m"] * 3)
+
+
+def to_plain(x: Array) -> Array:
+    """The paper's order to (mass, mass centre, tensor)."""
+    return np.concatenate([x[..., :1], x[..., 7:], x[..., 1:7]], axis=-1)
+
+
+def from_plain(p: Array) -> Array:
+    """(mass, mass centre, tensor) to the paper's order."""
+    return np.concatenate([p[..., :1], p[..., 4:], p[..., 1:4]], axis=-1)
+
+
+def _parameters(guess: Array, span: float, reach: float) -> list[Parameter]:
+    """Bounds: mass and moments within ``span`` of the guess, products within ``span`` of the moments' mean, mass centre
+    within ``reach`` (m)."""
+    mean = float(np.mean(guess[1:4]))
+    found = []
+    for k, (name, unit) in enumerate(zip(ORDER, _UNITS, strict=True)):
+        value = float(guess[k])
+        if k < 4:
+            low, high = (1 - span) * value, (1 + span) * value
+        elif k < 7:
+            low, high = value - span * mean, value + span * mean
+        else:
+            low, high = value - reach, value + reach
+        found.append(Parameter(name, value, unit, low, high))
+    return found
+
+
+def _norms(residual: Array, count: int) -> Array:
+    """(B, T 6) to sums over samples of |first three| + |last three|, per sample."""
+    parts = residual.reshape(residual.shape[0], count, 2, 3)
+    return np.asarray(np.sqrt(np.einsum("btki,btki->btk", parts, parts)).sum(axis=(1, 2)) / count)
+
+
+def single_body_problem(
+    robot: Robot, record: Record, posture: npt.ArrayLike, *, span: float = 0.5, reach: float = 0.3
+) -> Problem:
+    """Eq. 37: force equation at the sensor and moment equation about the mass centre, all joints locked."""
+    rigid = single_robot(robot, posture)
+    locked = record.for_joints([])
+    equations = Equations(rigid, ("dynamics",))
+    linear = equations.linear(locked)
+    count = record.times.size
+    matrix, known = linear.matrix.reshape(count, 6, 10), linear.known.reshape(count, 6)
+    # moment about the mass centre = moment about the origin - c x force; the tensor's columns are the same in both
+    features = np.zeros((count, 6, 14))  # m, m c, I_com, c, 1
+    features[:, :3, :4] = matrix[:, :3, :4]
+    features[:, :3, 13] = -known[:, :3]
+    features[:, 3:, 4:10] = matrix[:, 3:, 4:]
+    force = known[:, :3]
+    for k in range(3):  # -tau + c x f
+        features[:, 3:, 10 + k] = np.cross(np.eye(3)[k], force)
+    features[:, 3:, 13] = -known[:, 3:]
+    flat = features.reshape(count * 6, 14).T.copy()
+
+    def residual(xs: Array) -> Array:
+        mass, tensor, centre = xs[:, :1], xs[:, 1:7], xs[:, 7:]
+        phi = np.concatenate([mass, mass * centre, tensor, centre, np.ones_like(mass)], axis=1)
+        return phi @ flat
+
+    guess = from_plain(plain_of(lump_single(robot, posture) @ robot.inertia_parameters.ravel()))
+    return Problem(
+        _parameters(guess, span, reach),
+        lambda x: residual(x[None])[0],
+        batch=residual,
+        cost=lambda xs: _norms(residual(xs), count),
+        name="equivalent single body (Eq. 37)",
+    )
+
+
+def two_body_problem(
+    robot: Robot,
+    record: Record,
+    posture: npt.ArrayLike,
+    joint: str,
+    single: Array,
+    *,
+    span: float = 0.5,
+    reach: float = 0.3,
+) -> Problem:
+    """Eq. 52: linear and angular momentum of the two bodies, the second from the first and the single body.
+
+    Args:
+        single: linear parameters (10,) of the equivalent single body, in the base frame.
+    """
+    index = robot.joint_index(joint)
+    pair = two_robot(robot, posture, joint)
+    part = record.for_joints([index])
+    linear = Equations(pair, ("momentum",)).linear(part)
+    count = record.times.size
+    q = np.asarray(posture, dtype=np.float64)
+    child = placements(pair, [q[index]])[1]
+    to_child = transport(child.inverse())
+    first, second = linear.matrix[..., :10], linear.matrix[..., 10:] @ to_child
+    change = (first - second).reshape(count * 6, 10)  # what moving inertia from the second body to the first does
+    fixed = (second @ single - linear.known).reshape(count * 6)
+    flat = np.concatenate([change, fixed[:, None]], axis=1).T.copy()
+
+    def residual(xs: Array) -> Array:
+        body = linear_of(to_plain(xs))
+        return np.concatenate([body, np.ones((len(xs), 1))], axis=1) @ flat
+
+    both = lump_two(robot, posture, joint) @ robot.inertia_parameters.ravel()
+    guess = from_plain(plain_of(both[:10]))
+    return Problem(
+        _parameters(guess, span, reach),
+        lambda x: residual(x[None])[0],
+        batch=residual,
+        cost=lambda xs: _norms(residual(xs), count),
+        name=f"equivalent two bodies, {joint} (Eq. 52)",
+    )

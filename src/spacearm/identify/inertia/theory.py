@@ -1,0 +1,243 @@
+"""What motion can tell about inertias: null directions and base parameters in closed form.
+
+Masses on a revolute joint's axis are carried alike by the child and by its parent: their motion does not depend on the
+joint. So a point mass at any place on the axis can move from one body to the other without any motion, force or
+momentum changing. Point masses on a line span three directions: mass, first moment along the axis, moment of inertia
+across it. A prismatic joint does not turn: parent and child share one rotation, so the child's whole tensor (six
+directions) can be the parent's. Hence 10(n + 1) - 3 n_revolute - 6 n_prismatic combinations can be known, no more
+(M. Gautier, W. Khalil, IEEE Trans. Robotics and Automation 6, 1990, for fixed arms).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.identify.inertia.parameters import LINEAR, LINEAR_UNITS, Label, labels, point_mass, transport
+from spacearm.model import Joint, Pose, Robot
+from spacearm.model.parts import Array
+
+_AXES = "xyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """One direction that no motion shows: ``vector`` (10(n + 1)) may be added to the inertias."""
+
+    joint: str
+    child: str
+    parent: str
+    what: str
+    vector: Array
+
+    @property
+    def text(self) -> str:
+        return f"{self.what} may belong to {self.child} or to {self.parent}: no motion of {self.joint} tells"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseParameter:
+    """A combination that motion determines: ``row`` (10(n + 1)) times the inertias."""
+
+    name: str
+    body: str
+    unit: str
+    row: Array
+    formula: str
+
+
+@dataclass(frozen=True, eq=False)
+class Theory:
+    """Identifiable combinations and null directions of a robot.
+
+    ``combine`` (r, 10(n + 1)) gives the base parameters; ``lift`` (10(n + 1), r) gives one set of inertias that has
+    them (``combine @ lift`` is the identity): each body keeps only what its joint shows, the rest sits in its parent.
+    ``null`` (10(n + 1), k) spans what is left.
+    """
+
+    robot: Robot
+    parameters: tuple[BaseParameter, ...]
+    nulls: tuple[Null, ...]
+    combine: Array
+    lift: Array
+    null: Array
+    passes: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.parameters)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parameters)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return tuple(p.unit for p in self.parameters)
+
+    def describe(self) -> str:
+        """What passes to which parent, and every combination, in words."""
+        lines = [
+            f"{self.robot.name}: {self.combine.shape[1]} inertia parameters, {self.rank} identifiable combinations, "
+            f"{self.null.shape[1]} null directions",
+            *self.passes,
+            *(f"{p.name} = {p.formula} [{p.unit}]" for p in self.parameters),
+        ]
+        return "\n".join(lines)
+
+
+def _axis_frame(axis: Array) -> tuple[Array, str]:
+    """Rotation whose third column is the axis, and the names of its three axes in the body.
+
+    A joint along a body axis keeps the body's own axes (in cyclic order); another gets new ones.
+    """
+    for k in range(3):
+        if abs(abs(axis[k]) - 1.0) < 1e-9:
+            order = [(k + 1) % 3, (k + 2) % 3, k]
+            return np.eye(3)[:, order], "".join(_AXES[i] for i in order)
+    helper = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    first = np.cross(helper, axis)
+    first /= np.linalg.norm(first)
+    return np.stack([first, np.cross(axis, first), axis], axis=1), "uvw"
+
+
+def _tensor_name(a: str, b: str) -> str:
+    return "I" + "".join(sorted((a, b)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """How a child's ten numbers divide: rows that it keeps, and what goes to the parent (in the child's frame)."""
+
+    keep: Array  # (k, 10)
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    passed: Array  # (10, 10), a projector
+    restore: Array  # (10, k): ten numbers that have the kept rows and pass nothing
+    directions: tuple[tuple[str, Array], ...]
+    words: str
+
+
+def _split(joint: Joint) -> _Split:
+    if joint.kind == "prismatic":
+        keep = np.eye(10)[:4]
+        passed = np.zeros((10, 10))
+        passed[4:, 4:] = np.eye(6)
+        directions = tuple((LINEAR[4 + k] + f" of {joint.child}", np.eye(10)[4 + k]) for k in range(6))
+        words = f"{joint.child} passes its whole tensor (Ixx ... Iyz) to {joint.parent} through {joint.name}"
+        return _Split(keep, LINEAR[:4], LINEAR_UNITS[:4], passed, np.eye(10)[:, :4], directions, words)
+    rotation, (a, b, c) = _axis_frame(joint.axis)
+    to_axes = transport(Pose(rotation.T, np.zeros(3)))  # body axes to axes with the joint along the third
+    back = transport(Pose(rotation, np.zeros(3)))
+    keep = np.zeros((7, 10))  # ha, hb, Iaa - Ibb, Icc, Iab, Iac, Ibc
+    keep[0, 1] = keep[1, 2] = 1.0
+    keep[2, 4], keep[2, 5] = 1.0, -1.0
+    keep[3, 6] = keep[4, 7] = keep[5, 8] = keep[6, 9] = 1.0
+    names = (
+        f"h{a}",
+        f"h{b}",
+        f"{_tensor_name(a, a)}-{_tensor_name(b, b)}",
+        _tensor_name(c, c),
+        _tensor_name(a, b),
+        _tensor_name(a, c),
+        _tensor_name(b, c),
+    )
+    passed = np.zeros((10, 10))
+    passed[0, 0] = passed[3, 3] = 1.0
+    passed[4, 5] = passed[5, 5] = 1.0  # the moment across the axis is read from Ibb
+    restore = np.zeros((10, 7))
+    restore[1, 0] = restore[2, 1] = restore[4, 2] = restore[6, 3] = restore[7, 4] = restore[8, 5] = restore[9, 6] = 1.0
+    across = np.zeros(10)
+    across[4] = across[5] = 1.0
+    directions = (
+        (f"mass at the origin of {joint.child} on the axis of {joint.name}", np.eye(10)[0]),
+        (f"first moment along the axis of {joint.name} (h{c})", np.eye(10)[3]),
+        (
+            f"moment of inertia across the axis of {joint.name} ({_tensor_name(a, a)} = {_tensor_name(b, b)})",
+            across,
+        ),
+    )
+    words = f"{joint.child} passes m, h{c} and {_tensor_name(b, b)} to {joint.parent} through {joint.name}"
+    if a == "u":
+        words += " (axes u, v, w of the body with w along the joint)"
+    return _Split(
+        keep @ to_axes,
+        names,
+        ("kg m", "kg m", *["kg m2"] * 5),
+        back @ passed @ to_axes,
+        back @ restore,
+        tuple((text, back @ vector) for text, vector in directions),
+        words,
+    )
+
+
+def _formula(row: Array, names: tuple[Label, ...], limit: int = 12) -> str:
+    size = float(np.abs(row).max()) or 1.0
+    terms = [(float(value), label.text) for value, label in zip(row, names, strict=True) if abs(value) > 1e-12 * size]
+    text = ""
+    for value, name in terms[:limit]:
+        sign = " - " if value < 0 else " + "
+        factor = "" if abs(abs(value) - 1.0) < 1e-12 else f"{abs(value):.6g} "
+        text += (("-" if value < 0 else "") if not text else sign) + factor + name
+    return text + (f" + ... ({len(terms)} terms)" if len(terms) > limit else "")
+
+
+def theory(robot: Robot) -> Theory:
+    """Base parameters and null directions from the kinds and axes of the joints alone."""
+    names = labels(robot)
+    size = len(names)
+    held = [np.eye(size)[10 * b : 10 * b + 10] for b in range(len(robot.bodies))]
+    kept: dict[int, list[BaseParameter]] = {}
+    lifts: dict[int, Array] = {}
+    nulls: list[Null] = []
+    passes: list[str] = []
+    for i in reversed(range(robot.n)):
+        joint, parent, child = robot.joints[i], robot.parents[i], i + 1
+        split = _split(joint)
+        to_parent = transport(joint.placement)  # what is passed looks the same at every position of the joint
+        rows = split.keep @ held[child]
+        kept[child] = [
+            BaseParameter(f"{name}*({joint.child})", joint.child, unit, row, _formula(row, names))
+            for name, unit, row in zip(split.names, split.units, rows, strict=True)
+        ]
+        lift = np.zeros((size, rows.shape[0]))
+        lift[10 * child : 10 * child + 10] = split.restore
+        lifts[child] = lift
+        held[parent] = held[parent] + to_parent @ split.passed @ held[child]
+        passes.append(split.words)
+        for text, direction in split.directions:
+            vector = np.zeros(size)
+            vector[10 * child : 10 * child + 10] = direction
+            vector[10 * parent : 10 * parent + 10] = -to_parent @ direction
+            nulls.append(Null(joint.name, joint.child, joint.parent, text, vector))
+    base = robot.bodies[0].name
+    kept[0] = [
+        BaseParameter(f"{name}*({base})", base, unit, row, _formula(row, names))
+        for name, unit, row in zip(LINEAR, LINEAR_UNITS, held[0], strict=True)
+    ]
+    lifts[0] = np.eye(size)[:, :10]
+    parameters = tuple(p for b in range(len(robot.bodies)) for p in kept[b])
+    return Theory(
+        robot,
+        parameters,
+        tuple(reversed(nulls)),
+        np.stack([p.row for p in parameters]),
+        np.concatenate([lifts[b] for b in range(len(robot.bodies))], axis=1),
+        np.stack([null.vector for null in reversed(nulls)], axis=1) if nulls else np.zeros((size, 0)),
+        tuple(reversed(passes)),
+    )
+
+
+def point_on_axis(robot: Robot, joint: str, along: float) -> Array:
+    """Inertia change (10(n + 1)) when one kilogram on a revolute joint's axis goes from the parent to the child.
+
+    ``along`` (m) is its place on the axis, from the joint's frame. It lies in the null space of :func:`theory`.
+    """
+    i = robot.joint_index(joint)
+    part, child, parent = robot.joints[i], i + 1, robot.parents[i]
+    vector = np.zeros(10 * len(robot.bodies))
+    in_child = point_mass(along * part.axis)
+    vector[10 * child : 10 * child + 10] = in_child
+    vector[10 * parent : 10 * parent + 10] = -transport(part.placement) @ in_child
+    return vector

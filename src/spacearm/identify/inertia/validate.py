@@ -1,0 +1,166 @@
+"""Validation as in Sec. 5.5: the same drive torques on two models, and how far their motions part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.experiment import EXACT, Experiment
+from spacearm.identify.inertia.sensors import Sensors
+from spacearm.identify.inertia.theory import theory
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+from spacearm.simulate import Adaptive, Phase, State, approximate, simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Torque:
+    """Drive torque (N m) or force (N) of a joint: ``amplitude * sin(frequency t + phase)``."""
+
+    joint: str
+    amplitude: float
+    frequency: float  # rad/s
+    phase: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Differences of two models over time under the same torques."""
+
+    times: Array
+    base_position: Array  # (T, 3) m, world
+    base_attitude: Array  # (T, 3) rad, rotation vector between the two
+    joints: Array  # (T, n) rad or m
+
+    def largest(self) -> dict[str, float]:
+        return {
+            "base_position": float(np.abs(self.base_position).max()),
+            "base_attitude": float(np.abs(self.base_attitude).max()),
+            "joint_angle": float(np.abs(self.joints).max(initial=0.0)),
+        }
+
+
+def attitude_difference(first: Array, second: Array) -> Array:
+    """Rotation vector (T, 3) from the first attitude to the second, body axes of the first."""
+    w = np.sum(first * second, axis=-1)
+    a, b = first[..., 1:], second[..., 1:]
+    v = first[..., :1] * b - second[..., :1] * a - np.cross(a, b)
+    sign = np.where(w < 0, -1.0, 1.0)
+    length = np.linalg.norm(v, axis=-1)
+    angle = 2.0 * np.arctan2(length, np.abs(w))
+    factor = np.where(length > 1e-300, angle / np.maximum(length, 1e-300), 2.0)
+    return np.asarray(v * (sign * factor)[..., None])
+
+
+def motion_under(
+    robot: Robot,
+    torques: Sequence[Torque],
+    duration: float,
+    posture: npt.ArrayLike | str,
+    times: Array,
+    *,
+    position: npt.ArrayLike,
+    inertia: Array | None = None,
+    method: Adaptive = EXACT,
+) -> Array:
+    """States (T, 13 + 2 n) under the torques, from rest."""
+    forces = {}
+    for torque in torques:
+        robot.joint(torque.joint)
+        forces[torque.joint] = approximate(
+            lambda t, k=torque: k.amplitude * np.sin(k.frequency * t + k.phase), 0.0, duration, tolerance=1e-12
+        )
+    start = State.at_rest(robot, posture, position=position)
+    phase = Phase(duration, forces=forces, limits="ignore")
+    overrides = None if inertia is None else {"inertia": np.asarray(inertia).ravel()}
+    run = simulate(robot, start, phase, sample=times, method=method, overrides=overrides)
+    return run.states[np.searchsorted(run.times, times - 1e-9)]
+
+
+def compare_models(
+    robot: Robot,
+    identified: Array,
+    torques: Sequence[Torque],
+    duration: float,
+    posture: npt.ArrayLike | str,
+    *,
+    samples: int = 201,
+    method: Adaptive = EXACT,
+) -> Comparison:
+    """Real and identified inertias (10(n + 1)) under the same torques from rest."""
+    from spacearm.engine import Mechanics
+
+    times = np.linspace(0.0, duration, samples)
+    joints = robot.posture(posture) if isinstance(posture, str) else np.asarray(posture)
+    place = -Mechanics(robot).centre_of_mass(joints)
+    real = motion_under(robot, torques, duration, posture, times, position=place, method=method)
+    other = motion_under(robot, torques, duration, posture, times, position=place, inertia=identified, method=method)
+    n = robot.n
+    return Comparison(
+        times,
+        other[:, :3] - real[:, :3],
+        attitude_difference(real[:, 3:7], other[:, 3:7]),
+        other[:, 7 : 7 + n] - real[:, 7 : 7 + n],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HoldOut:
+    """Prediction error of an experiment that was not used: root mean square over samples."""
+
+    experiment: str
+    base_velocity: float  # m/s
+    base_rate: float  # rad/s
+
+
+def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: Sensors) -> HoldOut:
+    """How well the identified inertias predict the base's motion in an experiment that did not serve to find them."""
+    times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)
+    real = experiment.run(robot, times)
+    start = experiment.start(robot)
+    other = simulate(
+        robot,
+        start,
+        experiment.phases(robot),
+        sample=times,
+        method=EXACT,
+        overrides={"inertia": np.asarray(identified).ravel()},
+    )
+    n = robot.n
+    gap = other.states[:, 7 + n : 13 + n] - real.states[:, 7 + n : 13 + n]
+    return HoldOut(
+        experiment.name,
+        float(np.sqrt(np.mean(np.sum(gap[:, :3] ** 2, axis=1)))),
+        float(np.sqrt(np.mean(np.sum(gap[:, 3:] ** 2, axis=1)))),
+    )
+
+
+def null_twin(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:
+    """Inertias (10(n + 1)) of another robot that moves exactly alike: only null directions differ.
+
+    The change is drawn at random and made as large as ``fraction`` of the step at which a body would stop being
+    possible, so both robots can exist.
+    """
+    whole = theory(robot)
+    if not whole.null.shape[1]:
+        raise InputError("a robot without joints has no null directions", place="null twin")
+    rng = np.random.default_rng(seed)
+    true = robot.inertia_parameters.ravel()
+    scale = np.linalg.norm(whole.null, axis=0)
+    change = whole.null @ (rng.normal(size=whole.null.shape[1]) / scale)
+    low, high = 0.0, 1.0
+    while _all_possible(true + high * change) and high < 1e6:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _all_possible(true + middle * change) else (low, middle)
+    return np.asarray(true + fraction * low * change)
+
+
+def _all_possible(inertia: Array) -> bool:
+    return all(possible(row) for row in inertia.reshape(-1, 10))

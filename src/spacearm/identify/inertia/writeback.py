@@ -1,0 +1,66 @@
+"""The identified robot as a file, with a record of what came from where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.knowledge import Knowledge, Source
+from spacearm.identify.inertia.theory import theory
+from spacearm.model import Robot, save
+from spacearm.model.parts import Array
+
+
+def provenance(known: Knowledge, records: Sequence[str] = (), method: str = "") -> list[str]:
+    """Comment lines: data, method, prior, and the origin of each of the 10(n + 1) numbers."""
+    counts = known.counts()
+    lines = [
+        f"Inertias identified from {len(records)} experiments: {', '.join(records)}."
+        if records
+        else "Inertias identified.",
+        *([f"Method: {method}."] if method else []),
+        f"Prior: {known.prior.source}." if known.prior is not None else "Prior: none.",
+        f"Of {len(known.numbers)} numbers {counts['data']} are determined by the data, {counts['prior']} supplied by the "
+        f"prior, {counts['undetermined']} undetermined.",
+        "Undetermined numbers are not measured: only combinations with other bodies are. They are kept as in the robot "
+        "that the search started from, changed so that the determined combinations hold.",
+        *theory(known.robot).passes,
+    ]
+    for number in known.numbers:
+        if number.source is Source.UNDETERMINED:
+            lines.append(f"{number.body}.{number.symbol}: undetermined")
+        else:
+            what = "data" if number.source is Source.DATA else "prior"
+            lines.append(f"{number.body}.{number.symbol}: {what}, standard deviation {number.std:.3g} {number.unit}")
+    return lines
+
+
+def identified_robot(known: Knowledge, inertia: Array | None = None, name: str | None = None) -> Robot:
+    """The robot with identified inertias; impossible bodies are an error (use the consistent estimator)."""
+    rows = np.asarray(known.inertia if inertia is None else inertia).reshape(-1, 10)
+    for body, row in zip(known.robot.bodies, rows, strict=True):
+        if not possible(row) and body.inertia.mass > 0:
+            raise InputError(
+                "the identified inertia belongs to no possible body",
+                place=f"body {body.name!r}",
+                hint="use the physically consistent estimator, or a prior",
+            )
+    robot = known.robot.with_inertia_parameters(rows)
+    return robot if name is None else robot.replace(name=name)
+
+
+def save_identified(
+    known: Knowledge,
+    path: str | Path,
+    *,
+    inertia: Array | None = None,
+    records: Sequence[str] = (),
+    method: str = "",
+) -> Path:
+    """Write the robot (TOML, URDF or MJCF by the file's ending) with its provenance as leading comments."""
+    robot = identified_robot(known, inertia)
+    return save(robot, path, comments=provenance(known, records, method))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from numba import njit
 
 from spacearm.engine import lanes
-from spacearm.engine.batch import run_batch
+from spacearm.engine.batch import CHUNK, run_batch
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import host
 from spacearm.mechanics import build
@@ -73,3 +74,39 @@ def test_a_batch_writes_its_own_rows_only(count: int) -> None:
     for i in range(count):
         one = kernel({name: array[i] if array.ndim == 2 else array for name, array in inputs.items()})
         np.testing.assert_array_equal(space[1 + i], one["acceleration"])
+
+
+def _large_batch() -> tuple[Kernel, dict[str, np.ndarray]]:
+    robot = catalogue.load("yoshida1992")
+    rng = np.random.default_rng(5)
+    inputs = {"joints": rng.normal(size=(5 * CHUNK + 3, 2)), "velocity": rng.normal(size=8), "force": np.zeros(8)}
+    return Kernel(build(robot, "forward_dynamics")), inputs | {"inertia": robot.inertia_parameters.ravel()}
+
+
+def test_an_interrupted_batch_leaves_nothing_running() -> None:
+    """What a progress callback raises comes out, and the next batch is whole."""
+    kernel, inputs = _large_batch()
+    whole = kernel(inputs, threads=1)["acceleration"]
+    calls: list[int] = []
+
+    def interrupt(done: int, count: int) -> None:
+        calls.append(done)
+        raise KeyboardInterrupt
+
+    for threads in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            kernel(inputs, threads=threads, progress=interrupt)
+    assert calls == [CHUNK, CHUNK]
+    np.testing.assert_array_equal(kernel(inputs, threads=3)["acceleration"], whole)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    kernel, inputs = _large_batch()
+    whole = kernel(inputs, threads=2)["acceleration"]
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(kernel(inputs, threads=2)["acceleration"], whole)
+        os._exit(0 if same else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0

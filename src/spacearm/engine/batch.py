@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -105,6 +106,16 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads that stay: to start them would take as long as some ten thousand samples."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="spacearm")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has none of these threads
+
+
 def run_batch(
     address: int,
     width: int,
@@ -133,16 +144,17 @@ def run_batch(
         return _run(address, width, sources, targets, edges[chunk], edges[chunk + 1], n_in, n_out)
 
     workers = min(threads or default_threads(), len(edges) - 1)
-    if workers <= 1:
-        for chunk in range(len(edges) - 1):
-            results.append(work(chunk))
+    chunks = range(len(edges) - 1)
+    futures = [_pool(workers).submit(work, chunk) for chunk in chunks] if workers > 1 else []
+    try:
+        for chunk in chunks:
+            results.append(futures[chunk].result() if futures else work(chunk))
             if progress is not None:
                 progress(edges[chunk + 1], count)
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            for chunk, found in enumerate(pool.map(work, range(len(edges) - 1))):
-                results.append(found)
-                if progress is not None:
-                    progress(edges[chunk + 1], count)
+    finally:
+        # After an interruption too nothing may run on: the arrays' memory is about to be given back.
+        for future in futures:
+            future.cancel()
+        wait(futures)
     bad = sum(found for found, _ in results)
     return bad, next((first for found, first in results if found), -1)

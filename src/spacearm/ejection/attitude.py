@@ -52,12 +52,21 @@ class Goal:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What an attitude must keep: least clearance (m) from the regions, and whether limits may be reached."""
+    """What an attitude must keep.
+
+    Args:
+        keep_out: regions fixed to the satellite, from which every body keeps at least ``margin`` (m).
+        radii: of the bodies around their skeletons, m.
+        respect_limits: no joint reaches a limit, from start to end.
+        limit_margin: the attitude itself stays so far (rad or m) within the limits.
+        stable: the joints stop within the run.
+    """
 
     keep_out: Sequence[KeepOut] = ()
     margin: float = 0.0
     radii: Mapping[str, float] | float = 0.0
     respect_limits: bool = True
+    limit_margin: float = 0.0
     stable: bool = True
 
     def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
@@ -140,6 +149,9 @@ def best_attitude(
     goal, constraints = goal or Goal(), constraints or Constraints()
     low, high = joint_ranges(rig, joints)
     base = rig.attitude(at)
+    narrow = high - low > 2.0 * constraints.limit_margin
+    low[narrow] += constraints.limit_margin
+    high[narrow] -= constraints.limit_margin
     fixed = high <= low
     low[fixed] = high[fixed] = base[fixed]
     points = sample_attitudes(low, high, samples, seed)

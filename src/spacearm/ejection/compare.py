@@ -1,0 +1,74 @@
+"""The full run and the segmented algorithm as columns of one table, as the paper had theory and ADAMS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.ejection.rig import Rig
+from spacearm.ejection.run import Ejection, eject
+from spacearm.ejection.segmented import Segmented, segmented
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity of one attitude by both methods; joint variations in deg or mm, velocity in mm/s."""
+
+    attitude: str
+    quantity: str
+    unit: str
+    full: float
+    segmented: float
+
+    @property
+    def error(self) -> float:
+        """What the approximation costs: segmented less full, relative; NaN where the full run gives zero."""
+        return (self.segmented - self.full) / abs(self.full) if self.full else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Result of :func:`compare`."""
+
+    lines: tuple[Line, ...]
+    full: dict[str, Ejection]
+    segmented: dict[str, Segmented]
+
+    def __str__(self) -> str:
+        head = f"{'attitude':<12} {'quantity':<20} {'full':>10} {'segmented':>10} {'error':>8}  unit"
+        rows = [
+            f"{line.attitude:<12} {line.quantity:<20} {line.full:>10.4g} {line.segmented:>10.4g} "
+            f"{'' if np.isnan(line.error) else f'{100.0 * line.error:.1f} %':>8}  {line.unit}"
+            for line in self.lines
+        ]
+        return "\n".join([head, *rows])
+
+
+def lines_of(name: str, run: Ejection, parts: Segmented) -> list[Line]:
+    """Time, velocity, variations at separation, angular velocity (size) and the time of stable flight."""
+    found = [
+        Line(name, "time", "s", run.time, parts.time),
+        Line(name, "velocity", "mm/s", 1e3 * run.velocity, 1e3 * parts.velocity),
+    ]
+    for i, joint in enumerate(run.rig.arm.joints):
+        scale, unit = (180.0 / np.pi, "deg") if joint.kind == "revolute" else (1e3, "mm")
+        values = scale * float(run.variation[i]), scale * float(parts.variation[i])
+        found.append(Line(name, joint.name, unit, *values))
+    spin = np.degrees(np.linalg.norm(run.angular_velocity)), np.degrees(np.linalg.norm(parts.angular_velocity))
+    found.append(Line(name, "angular velocity", "deg/s", float(spin[0]), float(spin[1])))
+    found.append(Line(name, "stable time", "s", run.stable_time, parts.stable_time))
+    return found
+
+
+def compare(
+    rig: Rig, attitudes: Sequence[str] | dict[str, npt.ArrayLike], *, step: float = 0.02, flight: float = 10.0
+) -> Comparison:
+    """Both methods for postures by name, or for named joint positions."""
+    chosen = attitudes if isinstance(attitudes, dict) else {name: name for name in attitudes}
+    full = {name: eject(rig, joints, flight=flight) for name, joints in chosen.items()}
+    parts = {name: segmented(rig, joints, step=step) for name, joints in chosen.items()}
+    found = [line for name in chosen for line in lines_of(name, full[name], parts[name])]
+    return Comparison(tuple(found), full, parts)

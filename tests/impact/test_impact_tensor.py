@@ -184,7 +184,7 @@ def test_a_body_alone_is_a_robot_without_joints() -> None:
 
 def test_errors_say_what_is_wrong() -> None:
     robot = catalogue.load("yoshida1992")
-    with pytest.raises(ModelError, match="no frame 'hnd'.*did you mean 'hand'"):
+    with pytest.raises(ModelError, match=r"no frame 'hnd'.*did you mean 'hand'"):
         impact_point(robot, "hnd")
     point = impact_point(robot, "hand")
     for wrong in (1.2, -0.1, [0.5, 1.5], float("nan"), {"joint1": 2.0}):
@@ -198,7 +198,7 @@ def test_errors_say_what_is_wrong() -> None:
         point.tensor("L", locked="some")
     with pytest.raises(InputError, match=r"locked.*no joint 'elbow'"):
         point.tensor("L", locked=["elbow"])
-    with pytest.raises(InputError, match="expected .*, 2"):
+    with pytest.raises(InputError, match=r"expected .*, 2"):
         point.tensor("L", resistance=[0.1, 0.2, 0.3])
     with pytest.raises(ModelError, match="posture 'M'"):
         point.tensor("M")

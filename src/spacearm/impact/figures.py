@@ -176,7 +176,7 @@ def ellipsoid_on_posture(
         )
     )
     axis_names = {f"{axis}axis": {"title": {"text": f"{axis} [m]"}} for axis in "xyz"}
-    figure.update_layout(scene={"aspectmode": "data", **axis_names})
+    figure.update_layout(scene={"aspectmode": "data", "camera": {"eye": {"x": 1.5, "y": 1.7, "z": 0.9}}, **axis_names})
     return figure
 
 

@@ -114,10 +114,8 @@ class _Scenario:
                         "is missing", place="inertia", hint="three principal moments or six entries, kg m2"
                     )
                 assert table.mass is not None
-                robot = free_body(
-                    table.mass, _tensor(table.inertia), com=table.com or (0.0,) * 3, contact=table.contact or (0.0,) * 3,
-                    name="target",
-                )  # fmt: skip
+                com, contact = table.com or (0.0, 0.0, 0.0), table.contact or (0.0, 0.0, 0.0)
+                robot = free_body(table.mass, _tensor(table.inertia), com=com, contact=contact, name="target")
                 frame = table.frame or CONTACT
             state = _state(robot, table)
             return flying(robot, frame, **state, locked=table.locked, resistance=_plain(table.resistance))

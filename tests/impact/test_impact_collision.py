@@ -1,0 +1,253 @@
+"""Collisions: conservation laws, the paper's Eqs. 28 and 30, closed forms, welded bodies, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError, ModelError
+from spacearm.impact import System, ball, collide, effective_mass, flying, free_body
+from spacearm.model import Robot, catalogue
+from spacearm.model.edit import attach
+from spacearm.model.parts import Array, Pose
+from support.population import member
+
+
+def any_pose(rng: np.random.Generator, count: int) -> Array:
+    quaternion = rng.normal(size=(count, 4))
+    quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
+    return np.concatenate([rng.normal(size=(count, 3)), quaternion], axis=-1)
+
+
+def any_system(robot: Robot, frame: str, rng: np.random.Generator, count: int = 64, **modes: object) -> System:
+    joints = rng.uniform(-1.5, 1.5, (count, robot.n))
+    velocity = rng.normal(size=(count, robot.dofs))
+    return System(robot, frame, joints, any_pose(rng, count), velocity, **modes)  # type: ignore[arg-type]
+
+
+BODY = free_body(
+    12.0, [[2.0, 0.1, 0.0], [0.1, 3.0, -0.2], [0.0, -0.2, 2.5]], contact=[0.3, -0.2, 0.1], com=[0.05, 0, 0]
+)
+PAIRS = {
+    "robot against body": (catalogue.load("xu2017"), "hand", BODY, "contact"),
+    "body against robot": (BODY, "contact", catalogue.load("cai2023"), "hand"),
+    "robot against robot": (catalogue.load("zhang2020"), "hand", catalogue.load("wojtunik2023"), "hand"),
+    "body against body": (BODY, "contact", free_body(3.0, [0.5, 0.4, 0.3], contact=[0, 0.2, 0]), "contact"),
+    "trees with rotors": (member(40), "frame1", member(16), "frame2"),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("kind", ["normal", "point", "grasp"])
+@pytest.mark.parametrize("held", [False, True])
+def test_conservation(pair: str, kind: str, held: bool) -> None:
+    one, frame, two, other = PAIRS[pair]
+    rng = np.random.default_rng(2)
+    first = any_system(one, frame, rng)
+    second = any_system(two, other, rng).meeting(first)
+    if held:  # every other joint locked; they stand still, so that they do no work
+        systems = []
+        for system in (first, second):
+            locked = (np.arange(system.robot.n) % 2).astype(float)
+            velocity = np.array(system.velocity)
+            velocity[..., 6:] *= 1 - locked
+            args = (system.robot, system.frame, system.joints, system.base, velocity)
+            systems.append(System(*args, locked=locked))
+        first, second = systems
+    normal = second.twist[:, :3] - first.twist[:, :3] if kind == "normal" else None
+    for e in (0.0, 0.37, 1.0):
+        hit = collide(first, second, kind=kind, normal=normal, restitution=e)
+        assert hit.momentum_residual.max() < 1e-12
+        assert hit.energy_residual.max() < 1e-12
+        before, after = hit.closing, _along(hit, kind, normal)
+        np.testing.assert_allclose(after, -e * before, atol=1e-11 * np.abs(before).max())
+        if e == 1.0:
+            assert np.abs(hit.energy_lost / hit.energy_before).max() < 1e-12
+        else:
+            assert np.all(hit.energy_lost > 0.0)
+        if e == 0.0 and kind == "grasp":
+            scale = np.abs(hit.first.twist_before).max()
+            assert np.abs(hit.first.twist_after - hit.second.twist_after).max() < 1e-12 * scale
+        for jump, system in ((hit.first, first), (hit.second, second)):
+            still = system.modes.locked == 1.0
+            np.testing.assert_array_equal(jump.change[..., 6:][..., still], 0.0)
+            free = ~still
+            np.testing.assert_array_equal(jump.reaction[..., free], 0.0)
+
+
+def _along(hit, kind: str, normal):  # type: ignore[no-untyped-def]
+    relative = hit.second.twist_after - hit.first.twist_after
+    if kind == "normal":
+        n = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
+        return np.sum(relative[:, :3] * n, axis=-1, keepdims=True)
+    return relative[:, :3] if kind == "point" else relative
+
+
+def test_equations_28_and_30_of_the_paper() -> None:
+    """With the moment arm of the body, and Eq. 29 with the minus sign that it lacks."""
+    rng = np.random.default_rng(8)
+    chain = any_system(catalogue.load("xu2017"), "hand", rng, 1)
+    target = any_system(BODY, "contact", rng, 1).meeting(chain)
+    a = np.linalg.inv(chain.response.tensor[0])
+    b = np.linalg.inv(target.response.tensor[0])  # R_b^-T M_b R_b^-1
+    v, w = chain.twist[0], target.twist[0]
+    plastic = np.linalg.solve(a + b, b @ w + a @ v)
+    elastic = np.linalg.solve(a + b, 2 * b @ w + (a - b) @ v)
+    for e, want in ((0.0, plastic), (1.0, elastic)):
+        hit = collide(chain, target, kind="grasp", restitution=e)
+        np.testing.assert_allclose(hit.first.twist_after[0], want, rtol=1e-9, atol=1e-11)
+
+
+def test_two_balls_in_line() -> None:
+    left = flying(ball(2.0), "contact", velocity=[3.0, 0, 0])
+    right = flying(ball(1.0), "contact", velocity=[-1.0, 0, 0])
+    for e in (0.0, 0.5, 1.0):
+        hit = collide(left, right, normal=[-1, 0, 0], restitution=e)
+        impulse = (1 + e) * 4.0 * 2.0 / 3.0
+        np.testing.assert_allclose(hit.impulse, [-impulse, 0, 0, 0, 0, 0], atol=1e-14)
+        assert hit.first.after[0] == pytest.approx(3.0 - impulse / 2.0)
+        assert hit.second.after[0] == pytest.approx(-1.0 + impulse)
+        assert hit.energy_lost == pytest.approx(0.5 * (2.0 / 3.0) * 16.0 * (1 - e**2), abs=1e-13)
+
+
+def test_a_central_hit_does_not_depend_on_the_balls_size() -> None:
+    chain = System(catalogue.load("yoshida1992"), "hand", "L")
+    found = []
+    for radius in (0.01, 0.5):
+        striker = flying(ball(1.0, radius), "contact", velocity=[0, 1, 0]).meeting(chain)
+        found.append(collide(chain, striker, normal=[0, 1, 0], restitution=1.0).impulse)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-15)
+    # 1 kg against 9/7 kg
+    assert found[0][1] == pytest.approx(2.0 / (1.0 + 7.0 / 9.0), rel=1e-12)
+
+
+def test_after_a_grasp_both_move_as_one_welded_robot() -> None:
+    """The target attached to the hand: its mass matrix with the velocities after gives the same momentum and energy."""
+    robot = catalogue.load("xu2017")
+    rng = np.random.default_rng(6)
+    joints = rng.uniform(-1, 1, 6)
+    chain = System(robot, "hand", joints, velocity=rng.normal(size=12) * 0.3)
+    pose = Mechanics(robot).frame_pose("hand", joints)
+    body = free_body(30.0, [4.0, 5.0, 6.0])
+    target = flying(body, "contact", velocity=[0.2, -0.1, 0.3], angular_velocity=[0.1, 0.2, -0.3]).meeting(chain)
+    hit = collide(chain, target, kind="grasp")
+    # The target's axes are the world's: seen from the hand they lie at the inverse of the hand's attitude.
+    welded = attach(robot, "hand", body.bodies[0], Pose(pose[1].T, np.zeros(3)))
+    mechanics = Mechanics(welded)
+    assert mechanics.kinetic_energy(joints, hit.first.after) == pytest.approx(float(hit.energy_after), rel=1e-12)
+    momentum = mechanics.momentum(joints, hit.first.after, about=chain.contact_point)
+    np.testing.assert_allclose(momentum, hit.momentum_after, rtol=1e-11, atol=1e-12)
+
+
+def test_resisting_joints_take_what_the_formula_says() -> None:
+    """One mu for all, joints at rest: mu (1 - mu) / 2 g^T H*^-1 g, even when the contact is elastic."""
+    robot = catalogue.load("cai2023")
+    mechanics = Mechanics(robot)
+    joints = robot.posture("attitude1")
+    for mu in (0.0, 0.25, 0.5, 1.0):
+        chain = System(robot, "hand", joints, resistance=mu)
+        striker = flying(ball(5.0, 0.4), "contact", velocity=[0.3, 1.0, -0.2]).meeting(chain)
+        hit = collide(chain, striker, normal=[0.3, 1.0, -0.2], restitution=1.0)
+        matrix = mechanics.mass_matrix(joints)
+        arm = matrix[6:, 6:] - matrix[6:, :6] @ np.linalg.solve(matrix[:6, :6], matrix[:6, 6:])
+        felt = mechanics.generalized_jacobian("hand", joints).T @ hit.impulse
+        taken = mu * (1 - mu) / 2 * felt @ np.linalg.solve(arm, felt)
+        assert -float(hit.first.joint_work) == pytest.approx(taken, abs=1e-13)
+        assert float(hit.energy_lost) == pytest.approx(taken, abs=1e-13)
+        np.testing.assert_allclose(hit.first.reaction, -mu * felt, atol=1e-13)
+        assert hit.momentum_residual < 1e-12
+
+
+def test_unequal_resistances_can_add_energy_and_the_account_shows_it() -> None:
+    robot = catalogue.load("xu2017")
+    mu = {"joint1": 0.6, "joint2": 0.6, "joint3": 0.4, "joint4": 0.2, "joint5": 0.1, "joint6": 0.1}
+    chain = System(robot, "hand", "normal", resistance=mu)
+    striker = flying(ball(40.0, 0.5), "contact", velocity=[-0.05, 0, 0]).meeting(chain)
+    hit = collide(chain, striker, normal=[-1, 0, 0], restitution=1.0)
+    assert hit.first.joint_work > 1e-4 * hit.energy_before
+    assert hit.energy_after > hit.energy_before
+    assert hit.energy_residual < 1e-12
+    assert hit.momentum_residual < 1e-12
+
+
+def test_a_locked_joint_that_turns_keeps_its_rate_and_its_drive_works() -> None:
+    robot = catalogue.load("yoshida1992")
+    velocity = np.zeros(8)
+    velocity[6:] = [0.4, -0.7]
+    chain = System(robot, "hand", "L", velocity=velocity, locked="all")
+    striker = flying(ball(1.0), "contact", velocity=[0, 3, 0]).meeting(chain)
+    hit = collide(chain, striker, normal=[0, 1, 0], restitution=1.0)
+    np.testing.assert_array_equal(hit.first.after[6:], [0.4, -0.7])
+    assert hit.first.joint_work == pytest.approx(float(hit.first.reaction @ [0.4, -0.7]), rel=1e-12)
+    assert abs(float(hit.energy_lost + hit.first.joint_work)) < 1e-12
+
+
+def test_reactions_of_locked_joints_solve_the_constrained_equations() -> None:
+    """H dnu = J^T p + t with dnu = 0 at locked joints: against a dense solve."""
+    robot = catalogue.load("cai2023")
+    rng = np.random.default_rng(3)
+    locked = np.array([1, 0, 0, 1, 0, 1, 0.0])
+    chain = System(robot, "hand", rng.uniform(-1, 1, 7), locked=locked)
+    target = flying(BODY, "contact", velocity=[0.1, 0.2, 0.3]).meeting(chain)
+    hit = collide(chain, target, kind="grasp")
+    mechanics = Mechanics(robot)
+    matrix, jacobian = mechanics.mass_matrix(chain.joints), mechanics.jacobian("hand", chain.joints)
+    rows = np.zeros((3, 13))
+    rows[range(3), 6 + np.flatnonzero(locked)] = 1.0
+    system = np.block([[matrix, -rows.T], [rows, np.zeros((3, 3))]])
+    want = np.linalg.solve(system, np.concatenate([jacobian.T @ hit.impulse, np.zeros(3)]))
+    np.testing.assert_allclose(hit.first.change, want[:13], atol=1e-12)
+    np.testing.assert_allclose(hit.first.reaction[locked == 1], want[13:], atol=1e-12)
+
+
+def test_effective_mass_of_a_head_on_hit() -> None:
+    chain = System(catalogue.load("yoshida1992"), "hand", "L", locked="all")
+    wall = flying(ball(1e9, 10.0), "contact").meeting(chain)
+    toward = np.array([4.0, 5.0, 0.0])
+    assert effective_mass(chain, wall, normal=toward)[0, 0] == pytest.approx(3.0, rel=1e-6)
+
+
+def test_what_is_no_collision() -> None:
+    chain = System(catalogue.load("yoshida1992"), "hand", "L")
+    striker = flying(ball(1.0), "contact", velocity=[1, 0, 0]).meeting(chain)
+    with pytest.raises(InputError, match=r"do not approach along the normal: -1 m/s.*no collision"):
+        collide(chain, striker, normal=[-1, 0, 0])
+    with pytest.raises(InputError, match="do not approach"):
+        collide(chain, striker, normal=[0, 1, 0])  # they only slide
+    none = collide(chain, striker, normal=[-1, 0, 0], apart="ignore")
+    np.testing.assert_array_equal(none.impulse, 0.0)
+    np.testing.assert_array_equal(none.first.change, 0.0)
+    many = flying(ball(1.0), "contact", velocity=[[1, 0, 0], [-1, 0, 0]]).meeting(chain)
+    with pytest.raises(InputError, match=r"sample \(1,\)"):
+        collide(chain, many, normal=[1, 0, 0])
+    some = collide(chain, many, normal=[1, 0, 0], apart="ignore")
+    assert some.impulse[0, 0] > 0.0
+    assert some.impulse[1, 0] == 0.0
+
+
+def test_what_is_refused() -> None:
+    chain = System(catalogue.load("yoshida1992"), "hand", "L")
+    far = flying(ball(1.0), "contact", velocity=[1, 0, 0])
+    striker = far.meeting(chain)
+    with pytest.raises(InputError, match=r"'hand' and 'contact' lie .* apart"):
+        collide(chain, far, normal=[1, 0, 0])
+    for e in (-0.1, 1.1, float("nan")):
+        with pytest.raises(InputError, match="restitution"):
+            collide(chain, striker, normal=[1, 0, 0], restitution=e)
+    with pytest.raises(InputError, match=r"normal.*no direction"):
+        collide(chain, striker, normal=[0, 0, 0])
+    with pytest.raises(InputError, match=r"normal.*missing"):
+        collide(chain, striker)
+    with pytest.raises(InputError, match="no meaning for kind 'grasp'"):
+        collide(chain, striker, kind="grasp", normal=[1, 0, 0])
+    with pytest.raises(InputError, match="expected normal, point or grasp"):
+        collide(chain, striker, kind="glue")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="expected error or ignore"):
+        collide(chain, striker, normal=[1, 0, 0], apart="maybe")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="no frame 'foot'"):
+        System(chain.robot, "foot", "L")
+    with pytest.raises(InputError, match=r"velocity.*expected .*8"):
+        System(chain.robot, "hand", "L", velocity=np.zeros(7))
+    with pytest.raises(InputError, match=r"base.*not finite"):
+        System(chain.robot, "hand", "L", base=[np.nan, 0, 0, 1, 0, 0, 0])

@@ -1,0 +1,116 @@
+"""Contacts of finite stiffness tend to the jumps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.impact import (
+    System,
+    ball,
+    collide,
+    contact_convergence,
+    effective_mass,
+    flying,
+    free_body,
+    simulate_contact,
+)
+from spacearm.model import catalogue
+
+UNEQUAL = [0.2, 0.4, 0.0, 0.5, 0.1, 0.3]
+
+
+def pair(locked: object = "none", resistance: object = 0.0) -> tuple[System, System]:
+    rng = np.random.default_rng(12)
+    robot = catalogue.load("xu2017")
+    joints, velocity = rng.uniform(-1, 1, 6), rng.normal(size=12) * 0.2
+    first = System(robot, "hand", joints, velocity=velocity, locked=locked, resistance=resistance)  # type: ignore[arg-type]
+    body = free_body(25.0, [3.0, 4.0, 5.0], contact=[0.3, 0.1, 0.0])
+    return first, flying(body, "contact", velocity=[0.3, -0.4, 0.2], angular_velocity=[0.2, 0.1, -0.3]).meeting(first)
+
+
+@pytest.mark.parametrize("kind", ["normal", "point", "grasp"])
+@pytest.mark.parametrize("restitution", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("modes", [{}, {"locked": ["joint2", "joint5"]}, {"resistance": 0.5}, {"resistance": UNEQUAL}])
+def test_velocities_impulse_and_reactions_converge(kind: str, restitution: float, modes: dict[str, object]) -> None:
+    first, second = pair(**modes)
+    normal = (second.twist - first.twist)[:3] + 0.05 if kind == "normal" else None
+    found = contact_convergence(
+        first,
+        second,
+        [1e3, 1e4, 1e5],
+        kind=kind,
+        normal=normal,
+        restitution=restitution,  # type: ignore[arg-type]
+    )
+    assert found.error[-1] < 2e-3
+    assert found.error[1] / found.error[0] == pytest.approx(0.1, rel=0.15)
+    assert found.error[2] / found.error[1] == pytest.approx(0.1, rel=0.05)
+    assert 0.95 < found.order < 1.05
+    assert found.impulse_error[-1] < 2e-3
+    last = found.runs[-1]
+    scale = max(np.abs(found.jump.first.reaction).max(), 1e-3)
+    assert np.abs(last.first_reaction - found.jump.first.reaction).max() < 2e-3 * scale
+    for run in found.runs:
+        assert run.energy_residual < 1e-10
+        assert run.momentum_residual < 1e-12
+    assert last.contact_work == pytest.approx(
+        float(found.jump.contact_work), abs=2e-3 * float(found.jump.energy_before)
+    )
+
+
+def test_a_ball_against_a_ball_is_half_a_sine() -> None:
+    """Bodies that do not turn have no error but that of the integrator: duration, peak force and speeds are exact."""
+    left, right = flying(ball(2.0), "contact", velocity=[1.0, 0, 0]), flying(ball(3.0), "contact")
+    stiffness, mass = 5e4, 6.0 / 5.0
+    assert effective_mass(left, right, normal=[-1, 0, 0])[0, 0] == pytest.approx(mass)
+    omega = np.sqrt(stiffness / mass)
+    for e in (0.4, 1.0):
+        run = simulate_contact(left, right, stiffness=stiffness, normal=[-1, 0, 0], restitution=e)
+        assert run.duration == pytest.approx(0.5 * np.pi / omega * (1 + e), rel=1e-9)
+        assert run.wrench[:, 0].min() == pytest.approx(-np.sqrt(stiffness * mass), rel=1e-9)
+        jump = collide(left, right, normal=[-1, 0, 0], restitution=e)
+        np.testing.assert_allclose(run.first, jump.first.after, atol=1e-9)
+        np.testing.assert_allclose(run.second, jump.second.after, atol=1e-9)
+        assert run.contact_work == pytest.approx(float(jump.contact_work), rel=1e-8, abs=1e-9)
+    plastic = simulate_contact(left, right, stiffness=stiffness, normal=[-1, 0, 0])
+    assert plastic.first[0] == pytest.approx(0.4, rel=1e-9)
+    assert plastic.second[0] == pytest.approx(0.4, rel=1e-9)
+
+
+def test_a_stiffness_is_a_frequency() -> None:
+    first, second = pair()
+    normal = (second.twist - first.twist)[:3]
+    mass = effective_mass(first, second, normal=normal)[0, 0]
+    one = simulate_contact(first, second, stiffness=1e7, normal=normal)
+    two = simulate_contact(first, second, frequency=float(np.sqrt(1e7 / mass)), normal=normal)
+    np.testing.assert_allclose(one.first, two.first, rtol=1e-12)
+    found = contact_convergence(first, second, stiffnesses=[1e6, 1e8], normal=normal)
+    np.testing.assert_allclose(found.stiffness, [1e6, 1e8], rtol=1e-12)
+
+
+def test_even_a_soft_contact_conserves() -> None:
+    first, second = pair(locked=["joint4"])
+    run = simulate_contact(first, second, frequency=0.3, kind="grasp", restitution=0.8)
+    assert run.duration > 1.0
+    assert run.energy_residual < 1e-9
+    assert run.momentum_residual < 1e-9
+
+
+def test_what_is_refused() -> None:
+    first, second = pair()
+    normal = (second.twist - first.twist)[:3]
+    with pytest.raises(InputError, match="either a frequency or a stiffness"):
+        simulate_contact(first, second, normal=normal)
+    with pytest.raises(InputError, match="more than zero"):
+        simulate_contact(first, second, normal=normal, stiffness=0.0)
+    with pytest.raises(InputError, match="several directions"):
+        simulate_contact(first, second, kind="grasp", stiffness=1e4)
+    with pytest.raises(InputError, match="do not approach"):
+        simulate_contact(first, second, normal=-normal, stiffness=1e4)
+    with pytest.raises(InputError, match="either frequencies or stiffnesses"):
+        contact_convergence(first, second, normal=normal)
+    many = flying(ball(1.0), "contact", velocity=[[1, 0, 0], [2, 0, 0]]).meeting(first)
+    with pytest.raises(InputError, match="not a batch"):
+        simulate_contact(first, many, frequency=1e4, kind="grasp")

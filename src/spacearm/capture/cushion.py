@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
 from spacearm.capture.hit import Hit
 from spacearm.capture.impulse import Impact, check_joints, close_clutch
-from spacearm.capture.output import Outcome, assemble
+from spacearm.capture.output import Outcome, Stretch, assemble
 from spacearm.capture.programs import calm_program
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.softjoint import soft_axes
@@ -96,7 +96,7 @@ def cushion(
             chain.semi_active(mode.until, axes, damping)
         else:
             chain.soft(mode.until, axes)
-    outcome = assemble(robot, chain.runs, chain.times, chain.impacts, chain.switches, chain.overrides)
+    outcome = assemble(robot, chain.stretches, chain.impacts, chain.switches)
     if travel == "error" and outcome.exceeded:
         first = outcome.exceeded[0]
         raise SimulationError(
@@ -160,8 +160,7 @@ class _Chain:
     overrides: dict[str, Array]
     duration: float
     time: float = 0.0
-    runs: list[Run] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
     impacts: list[Impact] = field(default_factory=list)
     switches: list[tuple[float, str]] = field(default_factory=list)
 
@@ -187,11 +186,16 @@ class _Chain:
         ]
         return Phase(length, locked=(*self.held, *locked), loads=loads, **more)  # type: ignore[arg-type]
 
-    def _simulate(self, phase: Phase, sample: Array, overrides: Mapping[str, Array] | None = None) -> Run:
+    def _go(self, phase: Phase, overrides: Mapping[str, Array] | None = None) -> Run:
+        """Simulate a phase from here, and be at its end."""
         chosen = self.overrides if overrides is None else overrides
-        run = simulate(self.robot, self.state, phase, method=self.method, sample=sample, overrides=chosen)
+        samples = self._samples(phase.duration)
+        run = simulate(self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen)
         if run.end is None:
             raise SimulationError(f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}")
+        self.stretches.append(Stretch(self.time, self.state, phase, chosen, run))
+        self.time += run.end_time
+        self.state = run.end
         return run
 
     def _samples(self, length: float) -> Array:
@@ -199,20 +203,13 @@ class _Chain:
         inside = local[(local > SHORTEST) & (local <= length + SHORTEST)]
         return np.concatenate([[0.0], inside])  # a stretch begins with a sample: its certificate starts there
 
-    def _take(self, run: Run) -> None:
-        assert run.end is not None
-        self.runs.append(run)
-        self.times.append(self.time)
-        self.time += run.end_time
-        self.state = run.end
-
     def soft(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
         """All soft axes free."""
         self.switches.append((self.time, "soft"))
         length = self._length(until)
         if length > SHORTEST:
             gauge = self._gauge(until, axes)
-            self._take(self._simulate(self._phase(length, (), gauge=gauge), self._samples(length)))
+            self._go(self._phase(length, (), gauge=gauge))
 
     def _length(self, until: At | Felt | Settled | None) -> float:
         return min(self.left, until.time - self.time) if isinstance(until, At) else self.left
@@ -231,7 +228,7 @@ class _Chain:
         if isinstance(until, Felt):
             length = min(self.left, self._contact(until, axes) + until.delay)
         if length > SHORTEST:
-            self._take(self._simulate(self._phase(length, axes), self._samples(length)))
+            self._go(self._phase(length, axes))
 
     def _contact(self, felt: Felt, axes: Sequence[str]) -> float:
         """Time (s from now) at which a locked axis first carries the given load; what is left when none does."""
@@ -279,8 +276,7 @@ class _Chain:
                 length = min([length, LOOK_AGAIN, *(edges[edges > self.time + SHORTEST] - self.time)])
             overrides = {**self.overrides, "damping": law.damping(self.robot, axes, self.state)}
             phase = self._phase(length, (), until=law.crossings(self.robot, moving), gauge=gauge)
-            run = self._simulate(phase, self._samples(length), overrides)
-            self._take(run)
+            run = self._go(phase, overrides)
             if any(event.kind == "gauge" for event in run.events):
                 break
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.result import Check
-from spacearm.simulate import Event, Run
+from spacearm.simulate import Event, Phase, Run, State
 from spacearm.simulate.state import rotation_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from spacearm.capture.target import Caught
+    from spacearm.simulate.crosscheck import CrossCheck
 
 MOMENTUM_TOLERANCE = 1e-10
 ENERGY_TOLERANCE = 1e-8
@@ -96,6 +97,17 @@ def last_above(times: Array, values: Array, level: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
+class Stretch:
+    """A part of a run between switches, as it was simulated; it began at ``time``."""
+
+    time: float
+    start: State
+    phase: Phase
+    overrides: Mapping[str, Array]
+    run: Run
+
+
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """A soft motion, sampled. Arrays have the samples along their first axis."""
 
@@ -112,11 +124,16 @@ class Outcome:
     switches: tuple[tuple[float, str], ...]
     certificate: dict[str, Check]
     loads: tuple[LoadFrame, ...]
-    steps: int
+    stretches: tuple[Stretch, ...]
 
     @property
     def sound(self) -> bool:
         return all(check.holds for check in self.certificate.values())
+
+    @property
+    def steps(self) -> int:
+        """Steps of the integrator."""
+        return sum(stretch.run.stats.steps for stretch in self.stretches)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -217,6 +234,13 @@ class Outcome:
         """Momentum of base, arm and target."""
         return momentum_shares(self.robot, self.states, caught)
 
+    def cross_check(self) -> CrossCheck:
+        """The stretch that differs most when all are run again with MuJoCo's dynamics from the same starts."""
+        from spacearm.simulate.crosscheck import cross_check
+
+        checks = [cross_check(s.run, s.start, s.phase, overrides=s.overrides) for s in self.stretches]
+        return next((c for c in checks if not c.expressed), max(checks, key=lambda check: check.largest))
+
     def dataset(self, caught: Caught | None = None) -> xr.Dataset:
         """All of it with names and units."""
         from spacearm.capture.dataset import dataset
@@ -230,15 +254,9 @@ def _output_kernel(robot: Robot, loads: tuple[LoadFrame, ...]) -> Kernel:
 
 
 def assemble(
-    robot: Robot,
-    runs: Sequence[Run],
-    starts: Sequence[float],
-    impacts: Sequence[Impact],
-    switches: Sequence[tuple[float, str]],
-    overrides: Mapping[str, Any],
+    robot: Robot, stretches: Sequence[Stretch], impacts: Sequence[Impact], switches: Sequence[tuple[float, str]]
 ) -> Outcome:
     """One outcome from the stretches of a chain."""
-    del overrides
     n = robot.n
     parts: dict[str, list[Array]] = {}
     events: list[Event] = []
@@ -246,7 +264,8 @@ def assemble(
     dampers = np.zeros(n)
     lost = 0.0
     waiting = list(impacts)
-    for run, begin in zip(runs, starts, strict=True):
+    for stretch in stretches:
+        run, begin = stretch.run, stretch.time
         model, y = run._model, run._y
         while waiting and waiting[0].time <= begin:
             lost += waiting.pop(0).lost
@@ -276,7 +295,7 @@ def assemble(
     joined["times"] = np.maximum.accumulate(joined["times"])
     balance = sum(joined[name] for name in _ENERGIES[:5]) + joined["lost"] - joined["drive"] - joined["load"]
     scale = sum(float(np.abs(joined[name]).max()) for name in _ENERGIES)
-    certificate = _certificate(runs)
+    certificate = _certificate([stretch.run for stretch in stretches])
     drift = float(np.abs(balance - balance[0]).max())
     certificate["energy"] = Check(
         drift / scale if scale else 0.0,
@@ -297,8 +316,8 @@ def assemble(
         tuple(impacts),
         tuple(switches),
         certificate,
-        runs[0]._model.loads,
-        sum(run.stats.steps for run in runs),
+        stretches[0].run._model.loads,
+        tuple(stretches),
     )
 
 

@@ -17,8 +17,7 @@ from spacearm.papers import Progress
 from spacearm.papers.zhang2020_design import Designed, design_rows, study_design
 from spacearm.papers.zhang2020_figures import figures
 from spacearm.result import Check, Result, Row, Verdict
-from spacearm.simulate import Load, Phase, State, pulse, simulate
-from spacearm.simulate.crosscheck import cross_check as check_in_mujoco
+from spacearm.simulate import State
 
 FORCE = 50.0  # N
 MOMENT = 50.0  # N m
@@ -159,13 +158,10 @@ def _settling_of(arm: Robot) -> float:
 
 def cross_checks(arm: Robot, duration: float = 20.0) -> dict[str, Check]:
     """The six-dimensional hit in MuJoCo's dynamics: undamped, damping 1 and 5."""
-    wrench = tuple(pulse(size, 0.0, PULSE) for size in (FORCE,) * 3 + (MOMENT,) * 3)
-    phase = Phase(duration, loads=[Load("hand", wrench, "frame")])
-    start, found = State.at_rest(arm), {}
+    found = {}
     for name, damping in DAMPINGS.items():
-        overrides = {"damping": np.full(arm.n, damping)}
-        run = simulate(arm, start, phase, sample=0.05, overrides=overrides)
-        check = check_in_mujoco(run, start, phase, overrides=overrides)
+        outcome = cushion(arm, State.at_rest(arm), [six_hit()], duration=duration, damping=damping, sample=0.05)
+        check = outcome.cross_check()
         found[f"mujoco.{name}"] = Check(check.largest, CROSS_CHECK_TOLERANCE, "", str(check))
     return found
 

@@ -63,8 +63,9 @@ class Designed:
         knee = front.values[front.knee()]
         return (
             f"Beyond the paper, {front.runs} runs choose stiffness (4 to 160) and damping (0 to 5) of every axis. "
-            f"Against damping 5, single best designs cut the peak base rate by {100 * (1 - best[0] / five[0]):.0f} %, the peak "
-            f"moment on the base by {100 * (1 - best[1] / five[1]):.0f} % or the settling time by "
+            "Against damping 5, single best designs cut the peak base rate by "
+            f"{100 * (1 - best[0] / five[0]):.0f} %, the peak moment on the base by "
+            f"{100 * (1 - best[1] / five[1]):.0f} % or the settling time by "
             f"{100 * (1 - best[2] / five[2]):.0f} %; the knee of the front cuts them by "
             f"{100 * (1 - knee[0] / five[0]):.0f}, {100 * (1 - knee[1] / five[1]):.0f} and "
             f"{100 * (1 - knee[2] / five[2]):.0f} % together. On-off switching within 0 to 5 beats damping 1 but not "

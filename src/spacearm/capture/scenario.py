@@ -1,0 +1,377 @@
+"""The soft-capture study from a scenario file: any robot, soft joints, hits, a target, clutch, dampers, design."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled
+from spacearm.capture.cushion import cushion
+from spacearm.capture.design import Front, design
+from spacearm.capture.figures import (
+    base_figure,
+    damper_figure,
+    deformation_figure,
+    front_figure,
+    load_figure,
+    momentum_figure,
+    objective_label,
+)
+from spacearm.capture.hit import Hit
+from spacearm.capture.judge import Case
+from spacearm.capture.output import Outcome, Settling
+from spacearm.capture.scenario_schema import (
+    AxisTable,
+    CaptureFile,
+    ClutchTable,
+    DesignTable,
+    HitTable,
+    SettlingTable,
+    SoftTable,
+    TargetTable,
+)
+from spacearm.capture.semiactive import OnOff
+from spacearm.capture.softjoint import AXES, SoftAxis, SoftJoint, relaxed, soft_axes, soft_joints, soften
+from spacearm.capture.target import Caught, Target, catch, catch_softly
+from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.document import find_robot, validated
+from spacearm.model.toml_errors import Place
+from spacearm.model.toml_values import inertia_of, pose_of
+from spacearm.result import Check, Figure, Result, Row
+from spacearm.simulate import State, table
+
+CROSS_CHECK_TOLERANCE = 1e-6
+
+
+def run(
+    document: dict[str, Any],
+    *,
+    folder: Path,
+    cross_check: bool = False,
+    progress: Callable[[float, str], None] | None = None,
+) -> Result:
+    """Run the study that a scenario file describes; ``folder`` is where relative robot files are looked for."""
+    file = validated(CaptureFile, document)
+    tell = progress or (lambda fraction, what: None)
+    with _at("robot"):
+        robot = find_robot(file.robot, folder)
+    for k, entry in enumerate(file.soft):
+        with _at(f"soft[{k}]"):
+            robot = _soften(robot, entry)
+    if not soft_joints(robot):
+        raise InputError("the robot has no soft joint", place="soft", hint="add a [[soft]] table")
+    with _at("start"):
+        start = _start(robot, file)
+    modes = [_mode(entry, f"clutch[{k}]") for k, entry in enumerate(file.clutch)] or list(SOFT)
+    hits = []
+    for k, item in enumerate(file.hit):
+        with _at(f"hit[{k}]"):
+            hits.append(_hit(robot, item))
+    caught = None
+    if file.target is not None:
+        with _at("target"):
+            caught = _catch(robot, start, file, modes[0].kind == "rigid")
+            robot, start = caught.robot, caught.state
+    if caught is None and not hits:
+        raise InputError("nothing happens", place="hit", hint="add a [[hit]] or a [target] table")
+    settling = _settling(file.settling)
+    tell(0.1, "compiling and running")
+    outcome = cushion(
+        robot,
+        start,
+        hits,
+        duration=file.duration,
+        modes=modes,
+        damping=_damping(robot, file),
+        free=file.free,
+        travel=file.travel,
+        sample=file.sample,
+    )
+    certificate: dict[str, Any] = dict(outcome.certificate)
+    rows = _rows(outcome, caught, settling)
+    if cross_check:
+        tell(0.4, "cross-checking with MuJoCo")
+        found = outcome.cross_check()
+        rows.append(Row("cross_check.largest", found.largest if found.expressed else None, note=str(found)))
+        if found.expressed:
+            certificate["cross_check"] = Check(found.largest, CROSS_CHECK_TOLERANCE, "", str(found))
+    figures = _figures(outcome, caught)
+    front = None
+    if file.design is not None:
+        with _at("design"):
+            own = Case(tuple(hits), start, name="as run")
+            front = _design(robot, file.design, own, lambda part: tell(0.5 + 0.4 * part, "designing"))
+        rows += _design_rows(front)
+        figures.append(_front_figure(front))
+    tell(0.95, "drawing")
+    return Result(
+        "capture",
+        rows,
+        certificate,
+        _settings(file, outcome, settling, front),
+        outcome.dataset(caught),
+        figures,
+        file.title or f"Soft capture by {robot.name}",
+        f"{robot!r} with soft joints {', '.join(soft_joints(robot))}; {file.duration:g} s.",
+    )
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Gives errors their place in the scenario file."""
+    try:
+        yield
+    except InputError as error:
+        if error.file is None:
+            error.place = f"{place}: {error.place}" if error.place else place
+        raise
+
+
+def _axis(entry: AxisTable) -> SoftAxis:
+    travel = math.inf if entry.travel is None else entry.travel
+    return SoftAxis(
+        entry.stiffness,
+        entry.damping,
+        (travel[0], travel[1]) if isinstance(travel, list) else travel,
+        entry.preload,
+    )
+
+
+def _soften(robot: Robot, entry: SoftTable) -> Robot:
+    axes = {}
+    for name in AXES:
+        own = getattr(entry, name)
+        if own is not None:
+            with _at(name):
+                axes[name] = _axis(own)
+    return soften(robot, entry.joint, SoftJoint.of(axes), where=entry.where)
+
+
+def _start(robot: Robot, file: CaptureFile) -> State:
+    entry = file.start
+    joints = relaxed(robot, entry.posture or "zero")
+    for name, value in entry.joints.items():
+        joints[robot.joint_index(name)] = value
+    return State.moving(
+        robot,
+        joints,
+        position=entry.position,
+        quaternion=entry.quaternion,
+        base_velocity=entry.velocity,
+        base_angular_velocity=entry.angular_velocity,
+    )
+
+
+def _hit(robot: Robot, entry: HitTable) -> Hit:
+    profile: Any = entry.profile
+    if profile == "table":
+        if entry.times is None or entry.values is None:
+            raise InputError("a table needs 'times' and 'values'", hint="seconds since the hit's start, and factors")
+        profile = table(entry.times, entry.values)
+    elif entry.times is not None or entry.values is not None:
+        raise InputError("'times' and 'values' belong to profile 'table'", hint='profile = "table"')
+    x, y, z = entry.force
+    a, b, c = entry.moment
+    hit = Hit(entry.frame, (x, y, z), (a, b, c), entry.duration, entry.start, profile, entry.axes)
+    hit.load(robot)  # its frame
+    return hit
+
+
+def _mode(entry: ClutchTable, place: str) -> Mode:
+    with _at(place):
+        until = entry.until
+        if until is None:
+            return Mode(entry.mode)
+        kinds = {
+            "time": until.time is not None,
+            "contact": until.force is not None or until.moment is not None,
+            "settled": until.slide is not None or until.turn is not None,
+        }
+        if sum(kinds.values()) != 1:
+            raise InputError(
+                "'until' needs one way to end", place="until", hint="time; force, moment, delay; or slide, turn"
+            )
+        if kinds["time"]:
+            return Mode(entry.mode, At(float(until.time or 0.0)))
+        if kinds["contact"]:
+            force, moment = (math.inf if size is None else size for size in (until.force, until.moment))
+            return Mode(entry.mode, Felt(force, moment, until.delay))
+        slide, turn = until.slide or until.turn, until.turn or until.slide
+        return Mode(entry.mode, Settled(float(slide or 0.0), float(turn or 0.0)))
+
+
+def _target(entry: TargetTable) -> Target:
+    if entry.spin is not None and entry.spin_deg is not None:
+        raise InputError("both 'spin' and 'spin_deg' are given", hint="expected one")
+    spin = np.radians(entry.spin_deg) if entry.spin_deg is not None else np.array(entry.spin or np.zeros(3))
+    place = Place("target", entry.name)
+    vx, vy, vz = entry.velocity
+    return Target(
+        inertia_of(entry, place),
+        (vx, vy, vz),
+        (float(spin[0]), float(spin[1]), float(spin[2])),
+        pose_of(entry.origin, place.key("origin")),
+        entry.name,
+    )
+
+
+def _catch(robot: Robot, start: State, file: CaptureFile, rigid: bool) -> Caught:
+    entry = file.target
+    assert entry is not None
+    axes = soft_axes(robot)
+    held = [name for name in robot.joint_names if name not in file.free and (rigid or name not in axes)]
+    if entry.contact is None:
+        return catch(robot, start, _target(entry), file.hand, held=held)
+    if rigid:
+        raise InputError(
+            "the contact's own axes are soft axes too, so the clutch cannot be rigid at contact",
+            place="contact",
+            hint="leave out 'contact', or begin with mode 'soft'",
+        )
+    return catch_softly(robot, start, _target(entry), _axis(entry.contact), file.hand, held=held)
+
+
+def _settling(entry: SettlingTable) -> Settling:
+    with _at("settling"):
+        return Settling(entry.fraction, entry.velocity, entry.rate)
+
+
+def _damping(robot: Robot, file: CaptureFile) -> float | dict[str, float] | OnOff | None:
+    if file.on_off is not None:
+        if file.damping is not None:
+            raise InputError("both 'damping' and 'on_off' are given", place="on_off", hint="expected one")
+        with _at("on_off"):
+            return OnOff(file.on_off.on, file.on_off.off)
+    if isinstance(file.damping, float):
+        # One number is meant for the joints that cushion, not for the contact itself.
+        return {name: file.damping for name in soft_axes(robot) if not name.startswith("contact.")}
+    return dict(file.damping) if file.damping is not None else None
+
+
+def _rows(outcome: Outcome, caught: Caught | None, settling: Settling) -> list[Row]:
+    robot = outcome.robot
+    rows = []
+    for k, axis in enumerate("xyz"):
+        rows.append(Row(f"base.velocity.{axis}.peak", float(np.abs(outcome.base_velocity[:, k]).max()), "m/s"))
+        rows.append(Row(f"base.rate.{axis}.peak", float(np.abs(outcome.base_rate[:, k]).max()), "rad/s"))
+    rows.append(Row("base.rate.peak", float(np.linalg.norm(outcome.base_rate, axis=1).max()), "rad/s"))
+    rows.append(Row("settling", outcome.settling_time(settling), "s", note=str(settling)))
+    for k, entry in enumerate(("fx", "fy", "fz", "mx", "my", "mz")):
+        unit = "N" if k < 3 else "N m"
+        for joint in soft_joints(robot):
+            peak = float(np.abs(outcome.through(joint)[:, k]).max())
+            rows.append(
+                Row(f"carried.{joint}.{entry}.peak", peak, unit, note="towards the base, axes of the inner body")
+            )
+    absorbed = outcome.absorbed()
+    for name in outcome.axes:
+        series, unit = outcome.joint(name), robot.joint(name).unit
+        rows.append(Row(f"deformation.{name}.peak", float(np.abs(series).max()), unit))
+        rows.append(Row(f"absorbed.{name}", absorbed[name], "J", note="by its damper"))
+    for time, mode in outcome.switches:
+        rows.append(Row(f"clutch.{mode}.{sum(row.quantity.startswith('clutch') for row in rows) + 1}", time, "s"))
+    for number, impact in enumerate(outcome.impacts, 1):
+        rows.append(Row(f"impact.{number}.lost", impact.lost, "J", note=f"{impact.what} at {impact.time:.6g} s"))
+    for gone in outcome.exceeded:
+        note = f"passes {gone.limit:g} {gone.unit} and goes to {gone.reached:.6g} {gone.unit}"
+        rows.append(Row(f"travel.{gone.joint}.exceeded", gone.time, "s", note=note))
+    if caught is not None:
+        if caught.impact is not None:
+            rows.append(Row("capture.lost", caught.impact.lost, "J", note="kinetic energy lost in the plastic impact"))
+        for name, value in zip(("fx", "fy", "fz", "mx", "my", "mz"), caught.hand_impulse, strict=True):
+            unit = "N s" if name[0] == "f" else "N m s"
+            rows.append(
+                Row(f"capture.impulse.{name}", float(value), unit, note="of the target on the hand, world axes")
+            )
+    shares = outcome.shares(caught)
+    for group, part in shares.linear.items():
+        rows.append(Row(f"momentum.{group}.end", part[-1], "kg m/s", note="world axes"))
+        rows.append(
+            Row(f"angular_momentum.{group}.end", shares.angular[group][-1], "kg m2/s", note="about all's centre")
+        )
+    return rows
+
+
+def _figures(outcome: Outcome, caught: Caught | None) -> list[Figure]:
+    one = {"run": outcome}
+    figures = [
+        Figure("base", base_figure(one), "Velocity and angular velocity of the base, world axes."),
+        Figure("loads", load_figure(one, ("fx", "mx", "fy", "my", "fz", "mz")), "Loads on the base, base axes."),
+    ]
+    for joint, axes in soft_joints(outcome.robot).items():
+        figures.append(
+            Figure(f"deformation-{''.join(c if c.isalnum() and c.isascii() else '-' for c in joint)}",
+                   deformation_figure(one, axes), f"Deformations of {joint}.")
+        )  # fmt: skip
+    figures.append(Figure("dampers", damper_figure(outcome), "Energy that each damper absorbs."))
+    caption = "Momentum of base, arm and target." if caught else "Momentum of base and arm."
+    figures.append(Figure("momentum", momentum_figure(outcome, outcome.shares(caught)), caption))
+    return figures
+
+
+def _design(robot: Robot, entry: DesignTable, own: Case, progress: Callable[[float], None]) -> Front:
+    cases = [own] if not entry.case else []
+    for k, case in enumerate(entry.case):
+        with _at(f"case[{k}]"):
+            cases.append(Case(tuple(_hit(robot, h) for h in case.hit), own.start, case.probability, case.name))
+    return design(
+        robot,
+        cases,
+        stiffness=(entry.stiffness[0], entry.stiffness[1]),
+        damping=(entry.damping[0], entry.damping[1]),
+        objectives=entry.objectives,
+        over=entry.over,
+        runs=entry.runs,
+        law=entry.law,
+        off=entry.off,
+        settling=_settling(entry.settling),
+        duration=entry.duration,
+        step=entry.step,
+        ties=entry.ties,
+        seed=entry.seed,
+        progress=progress,
+    )
+
+
+def _design_rows(front: Front) -> list[Row]:
+    rows = []
+    chosen = [(f"best_{name}", front.best(name)) for name in front.objectives] + [("knee", front.knee())]
+    for label, index in chosen:
+        springs, dampers = front.design(index)
+        note = "; ".join(f"{a}: {springs[a]:.4g}, {dampers[a]:.3g}" for a in front.axes)
+        for k, (name, value) in enumerate(zip(front.objectives, front.values[index], strict=True)):
+            unit = objective_label(name).rpartition("[")[2].rstrip("]")
+            text = f"stiffness, damping of {note}" if k == 0 else ""
+            rows.append(Row(f"design.{label}.{name}", float(value), unit, note=text))
+    return rows
+
+
+def _front_figure(front: Front) -> Figure:
+    x = front.objectives[-1]
+    y = front.objectives[-2] if len(front.objectives) > 1 else x
+    colour = front.objectives[0] if len(front.objectives) > 2 else ""
+    return Figure("front", front_figure({"designs": front}, {}, x, y, colour), f"Trade-off from {front.runs} runs.")
+
+
+def _settings(file: CaptureFile, outcome: Outcome, settling: Settling, front: Front | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "robot": file.robot,
+        "duration [s]": file.duration,
+        "settling": str(settling),
+        "steps": outcome.steps,
+        "stretches": len(outcome.stretches),
+    }
+    if front is not None:
+        settings["design"] = {
+            "runs": front.runs,
+            "front": len(front.values),
+            "law": front.law,
+            "step": front.judge.step,
+        }
+    return settings

@@ -168,7 +168,7 @@ def best_attitude(
         )
         return np.where(constraints.allowed(runs), goal.score(rig, runs), -np.inf), runs
 
-    score, runs = run(points, progress)
+    score = run(points, progress)[0]
     allowed = float(np.isfinite(score).mean())
     if allowed == 0.0:
         raise InputError(
@@ -235,7 +235,7 @@ def attitude_map(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> xr.Dataset:
-    """Velocity, tumbling, equivalent mass and what is allowed over the ranges of two joints; the others as in ``at``."""
+    """Velocity, tumbling, equivalent mass and what is allowed over two joints' ranges; the others as in ``at``."""
     import xarray as xr
 
     constraints = constraints or Constraints()

@@ -1,9 +1,9 @@
 """Joint damping from ejection tests: the paper's grid search (Eqs. 43, 44) and a least squares with uncertainty.
 
-The paper varies one damping B for all joints in steps of 0.2 N m s/rad, compares the computed ejection velocity with the
-mean of the tests, and takes the best step: no uncertainty, no other measurement. The least squares here uses velocities
-and joint variations of every test on the full stick-slip run, each weighed by its noise, and tells how sure B is;
-Coulomb friction can be estimated with it.
+The paper varies one damping B for all joints in steps of 0.2 N m s/rad, compares the computed ejection velocity with
+the mean of the tests, and takes the best step: no uncertainty, no other measurement. The least squares here uses
+velocities and joint variations of every test on the full stick-slip run, each weighed by its noise, and tells how sure
+B is; Coulomb friction can be estimated with it.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ def grid_search(
     """
     if steps < 1 or increment <= 0.0:
         raise InputError(f"{steps} steps of {increment}", place="grid search", hint="expected both above zero")
-    grid = first + increment * np.arange(1, steps + 1)
+    grid = np.asarray(first + increment * np.arange(1, steps + 1), dtype=np.float64)
     if model == "segmented":
         velocity = np.array([[segmented(rig, q, damping=b).velocity for q in tests.joints] for b in grid])
     else:
         velocity = predict(rig, tests.joints, grid)[0]
     cost = ((velocity - tests.velocity.mean(axis=1)) ** 2).sum(axis=1)
-    return GridFit(float(grid[cost.argmin()]), grid, cost)
+    return GridFit(float(grid[cost.argmin()]), grid, np.asarray(cost, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ def fit_damping(
         return np.concatenate(parts, axis=1)
 
     def residual(x: Array) -> Array:
-        return model(x[None])[0]
+        return np.asarray(model(x[None])[0])
 
     def jacobian(x: Array) -> Array:
         # Stick-slip runs are smooth in B apart from changes of the slip sequence; runs are accurate to 1e-8.

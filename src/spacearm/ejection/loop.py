@@ -91,7 +91,7 @@ def _separate(rail: Array, n: int, direction: Array, arm: Array) -> None:
 
 @compiled
 def _read(stage: Stage, first: int, shift: int, offset: float, found: Found, sample: int) -> None:
-    """Stops and limits from the log. The arm's joints start at contact ``first`` and at joint ``shift`` of the stage."""
+    """Stops and limits from the log. The arm's joints start at contact ``first``, joint ``shift`` of the stage."""
     rows = min(stage.record.counts[1], stage.record.log.shape[0])
     for row in range(rows):
         kind = int(stage.record.log[row, 1])

@@ -147,7 +147,7 @@ class Rig:
         satellite = np.concatenate([position, quaternion, velocity[..., :6]], axis=-1)
         return arm, satellite
 
-    def with_joints(self, *, damping: float | None = None, friction: Friction | None | Literal["keep"] = "keep") -> Rig:
+    def with_joints(self, *, damping: float | None = None, friction: Friction | Literal["keep"] | None = "keep") -> Rig:
         """The rig with this damping (N m s/rad) and dry friction in every joint of the arm; ``None``: no friction."""
         joints = tuple(
             replace(

@@ -191,7 +191,7 @@ class Ejection:
                 self._momentum_drift(),
                 MOMENTUM_TOLERANCE,
                 "",
-                "drift of momentum, and of angular momentum about the mass centre, in free flight, relative to the bodies' shares",
+                "drift of momentum, linear and about the mass centre, in free flight, relative to the bodies' shares",
             ),
         }
         for name, run in (("rail", self.rail), ("flight", self.flight), ("satellite", self.satellite)):
@@ -370,4 +370,6 @@ def curves(ejection: Ejection) -> xr.Dataset:
         name: (dims, np.ascontiguousarray(values), {"units": units, "long_name": text})
         for name, (dims, values, units, text) in variables.items()
     }
-    return xr.Dataset(data, coords=coords, attrs={"separation_time": ejection.time, "stable_time": ejection.stable_time})
+    return xr.Dataset(
+        data, coords=coords, attrs={"separation_time": ejection.time, "stable_time": ejection.stable_time}
+    )

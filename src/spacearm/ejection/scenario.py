@@ -179,7 +179,9 @@ class _Scenario:
             rows += self._best_rows(best)
         if spread is not None:
             rows += self._spread_rows(spread)
-            drawn.append(Figure("monte-carlo", figures.histograms(spread), "Uncertain friction, damping, springs, masses."))
+            drawn.append(
+                Figure("monte-carlo", figures.histograms(spread), "Uncertain friction, damping, springs, masses.")
+            )
         tell(0.95, "writing")
         return Result(
             "ejection",
@@ -209,13 +211,20 @@ class _Scenario:
             Row(f"{name}.time", done.time, "s"),
             Row(f"{name}.velocity", done.velocity, "m/s", note="against the satellite, as it leaves the rail"),
             Row(f"{name}.stable_time", done.stable_time, "s", note="the last joint stops" if done.stable else "never"),
-            Row(f"{name}.angular_velocity", float(np.linalg.norm(done.angular_velocity)), "rad/s", note="at the end, size"),
+            Row(
+                f"{name}.angular_velocity",
+                float(np.linalg.norm(done.angular_velocity)),
+                "rad/s",
+                note="at the end, size",
+            ),
         ]
         for axis, value in zip("xyz", done.angular_velocity, strict=True):
             rows.append(Row(f"{name}.angular_velocity.{axis}", float(value), "rad/s"))
         stops = done.stop_times
         for i, joint in enumerate(rig.arm.joints):
-            rows.append(Row(f"{name}.variation.{joint.name}", float(done.variation[i]), joint.unit, note="at separation"))
+            rows.append(
+                Row(f"{name}.variation.{joint.name}", float(done.variation[i]), joint.unit, note="at separation")
+            )
             rows.append(Row(f"{name}.final.{joint.name}", float(done.final_variation[i]), joint.unit))
             note = "never moved" if stops[joint.name] == 0.0 else ""
             rows.append(Row(f"{name}.stop.{joint.name}", stops[joint.name], "s", note=note))
@@ -321,9 +330,7 @@ class _Scenario:
         axes = [self.rig.arm.joint_index(str(name)) for name in chart["velocity"].dims]
         points = dict(self.attitudes) | ({} if best is None else {"best": best.joints})
         scale = [DEGREE if self.rig.arm.joints[i].kind == "revolute" else 1e3 for i in axes]
-        marks = {
-            name: (float(q[axes[0]]) * scale[0], float(q[axes[1]]) * scale[1]) for name, q in points.items()
-        }
+        marks = {name: (float(q[axes[0]]) * scale[0], float(q[axes[1]]) * scale[1]) for name, q in points.items()}
         return figures.map_panels(chart, marks)
 
     def _best_rows(self, best: BestAttitude) -> list[Row]:

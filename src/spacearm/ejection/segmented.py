@@ -1,8 +1,8 @@
 """The paper's own segmented algorithm (Cai et al. 2023, Eqs. 20 to 42), corrected, for comparison with the full run.
 
-It treats the ejection as a quarter of a harmonic oscillation whose mass changes from segment to segment: in each one the
-inertias are constant, velocity-dependent terms are left out, and the spring force is a cosine of time. Corrections
-(the numbers are the paper's):
+It treats the ejection as a quarter of a harmonic oscillation whose mass changes from segment to segment: in each one
+the inertias are constant, velocity-dependent terms are left out, and the spring force is a cosine of time.
+Corrections (the numbers are the paper's):
 
 - 11, 15, 35: ``H_br`` is a row and has no inverse; ``m_eq = M - h^T H_r^-1 h`` and
   ``m_eq a = F + h^T H_r^-1 (tau_c sgn + B qd)``.
@@ -310,9 +310,7 @@ def _first_stop(response: _Response, slip: Array, start: float, end: float) -> t
     return best, which
 
 
-def _gained(
-    total: float, h: Array, inertia: Array, moving: npt.NDArray[np.intp], impulse: float, drag: Array
-) -> float:
+def _gained(total: float, h: Array, inertia: Array, moving: npt.NDArray[np.intp], impulse: float, drag: Array) -> float:
     """Velocity gained in a segment, Eq. 37 corrected."""
     if not moving.size:
         return impulse / total
@@ -320,9 +318,7 @@ def _gained(
     return float((impulse + lever @ drag[moving]) / (total - h[moving] @ lever))
 
 
-def _lost(
-    arm: _Arm, response: _Response, moving: npt.NDArray[np.intp], slip: Array, start: float, end: float
-) -> float:
+def _lost(arm: _Arm, response: _Response, moving: npt.NDArray[np.intp], slip: Array, start: float, end: float) -> float:
     """Energy that friction and damping take in a segment, J: the integral of Eq. 40 by Gauss's rule."""
     if not moving.size or end <= start:
         return 0.0
@@ -380,7 +376,9 @@ def _flight(
             rate[joint] = slip[joint] = 0.0
             stops[joint] = end
         t = end
-    spin, moment = _spin(rig.arm, arm.mechanics, joints, np.concatenate([velocity * arm.direction, np.zeros(3), rates]), q)
+    spin, moment = _spin(
+        rig.arm, arm.mechanics, joints, np.concatenate([velocity * arm.direction, np.zeros(3), rates]), q
+    )
     kept = 2.0 * rig.device.energy - float(spin @ moment @ spin) - 2.0 * loss
     return Segmented(
         rig,
@@ -420,5 +418,4 @@ def _spin(robot: Robot, mechanics: Mechanics, joints: Array, velocity: Array, en
     matrix = mechanics.mass_matrix(where)
     centre = mechanics.centre_of_mass(where)
     inertia = matrix[3:6, 3:6] + robot.mass * skew(centre) @ skew(centre)
-    return np.linalg.solve(inertia, momentum), inertia
-
+    return np.asarray(np.linalg.solve(inertia, momentum), dtype=np.float64), inertia

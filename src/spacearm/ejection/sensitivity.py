@@ -39,7 +39,9 @@ class Uncertainty:
         for name in ("friction", "damping", "spring", "mass"):
             value = getattr(self, name)
             if not 0.0 <= value < 3.0:
-                raise InputError(f"{name} is {value}", place="uncertainty", hint="expected a relative deviation, 0 to 3")
+                raise InputError(
+                    f"{name} is {value}", place="uncertainty", hint="expected a relative deviation, 0 to 3"
+                )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,10 @@
 """The same ejection once more with MuJoCo's dynamics, as the paper had ADAMS beside its own program.
 
-Without dry friction both engines get the same problem. With it, MuJoCo has only a friction that creeps; but between two
-events every joint either rests or slips under a constant torque, and both can be told to MuJoCo exactly. So the recorded
-sequence of events is replayed: stuck joints locked, slipping ones under their Coulomb torque. What is compared is then
-the whole motion; that the sequence is the right one, friction's own laws must show (:func:`friction_laws`).
+Without dry friction both engines get the same problem. With it, MuJoCo has only a friction that creeps; but between
+two events every joint either rests or slips under a constant torque, and both can be told to MuJoCo exactly. So the
+recorded sequence of events is replayed: stuck joints locked, slipping ones under their Coulomb torque. What is
+compared is then the whole motion; that the sequence is the right one, friction's own laws must show
+(:func:`friction_laws`).
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def _replay(run: Run, locked: tuple[str, ...], friction: bool) -> CrossCheck:
     return cross_check(same, State.from_vector(run.states[0]), phases)
 
 
-def check_in_mujoco(ejection: Ejection, *, friction: bool = True, locked: tuple[str, ...] = ()) -> dict[str, CrossCheck]:
+def check_in_mujoco(
+    ejection: Ejection, *, friction: bool = True, locked: tuple[str, ...] = ()
+) -> dict[str, CrossCheck]:
     """Differences on the rail and in flight; ``friction`` as in the run that is checked."""
     rig = ejection.rig
     return {
@@ -97,7 +100,9 @@ def friction_laws(ejection: Ejection) -> float:
             held = data["reaction"].sel(dof=joint.name).values
             drag = data["friction"].sel(dof=joint.name).values
             still = data["mode"].sel(dof=joint.name).values == 1
-            over = np.where(still, np.abs(held) - joint.friction.static, np.abs(drag + np.sign(rate) * joint.friction.coulomb))
+            over = np.where(
+                still, np.abs(held) - joint.friction.static, np.abs(drag + np.sign(rate) * joint.friction.coulomb)
+            )
             # The first instant of slip has no direction yet.
             over = np.where(~still & (rate == 0.0), 0.0, over)
             worst = max(worst, float(over.max(initial=0.0)) / joint.friction.static)
@@ -107,5 +112,3 @@ def friction_laws(ejection: Ejection) -> float:
 def frictionless(rig: Rig) -> Rig:
     """The rig without dry friction, damping kept: what MuJoCo can express on its own."""
     return rig.with_joints(friction=None)
-
-

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, new_figure, template
+from spacearm.ejection.figures import energy_areas, histograms, panels, table
+from spacearm.figures import COLOURS, new_figure
 from spacearm.papers.cai2023_data import ATTITUDES, DAMPING, TABLE
 from spacearm.result import Figure
 
@@ -19,37 +20,90 @@ if TYPE_CHECKING:
 DEGREE = 180.0 / np.pi
 
 
+CAPTIONS = {
+    "methods": "The segmented algorithm and the full run as columns, beside the paper's theory and ADAMS columns of "
+    "Table III (the angular velocity has one column only).",
+    "masses": "Equivalent masses: Table III, the surrogate fitted to it, and the least that Tables I and II allow when "
+    "joint 4 is free. Three of the five printed values lie below the dashed line.",
+    "fig08-velocity": "As the paper's Fig. 8: velocity of the movable base until the springs are spent. Solid (S): "
+    "full run. Dashed (T): segmented algorithm.",
+    "fig09-angular-velocity": "As Fig. 9: angular velocity of the movable base, paper's sign. Dots: the last joint "
+    "stops. Crosses at the right: Table III.",
+    "fig10-joints": "As Fig. 10: variations of joints 2 and 4 (paper's signs). Solid: full run; dashed: segmented "
+    "algorithm; dots: separation.",
+    "fig11-damping-velocity": "As Fig. 11: velocity of attitudes 3 and 4 with joint damping 5.4 N m s/rad, five and "
+    "ten times that.",
+    "fig12-damping-joints": "As Fig. 12: joint variations of attitude 3 on the rail under the same dampings (paper's "
+    "signs).",
+    "energy": "Where the springs' 6.0 J go in attitude 2: kinetic energy, dry friction, damping.",
+    "damping-identification": "Damping from synthetic tests with 5.4 N m s/rad: the cost of Eq. 43 with the segmented "
+    "algorithm and with the full run, and the least-squares estimate with its 95 % interval. The segmented algorithm's "
+    "own error moves its minimum.",
+    "attitude-map": "Ejection velocity and size of the angular velocity over joints 2 and 4 (paper's signs), joint 6 "
+    "straight; grey: touches the deck or a joint limit. Numbers: the paper's attitudes; star: fastest, diamond: "
+    "balanced, cross: calmest.",
+    "monte-carlo": "The fastest attitude under uncertain friction, damping, springs and masses: 2000 runs with 5, 50 "
+    "and 95 % marks.",
+}
+
+
 def figures(study: Study) -> list[Figure]:
     """In the order of the paper, then what goes beyond it."""
-    return [
-        Figure("masses", masses(study), "Equivalent masses: Table III, the surrogate fitted to it, and the least that "
-               "Tables I and II allow when joint 4 is free. The dashed line lies above four of the five printed values."),
-        Figure("fig08-velocity", velocity(study), "As the paper's Fig. 8: velocity of the movable base until the springs "
-               "are spent. Solid (S): full run. Dashed (T): segmented algorithm."),
-        Figure("fig09-angular-velocity", spin(study), "As Fig. 9: angular velocity of the movable base, paper's sign. Dots: "
-               "the last joint stops. Crosses at the right: Table III."),
-        Figure("fig10-joints", variation(study), "As Fig. 10: variations of joints 2 and 4 (paper's signs). Solid: full "
-               "run; dashed: segmented algorithm; dots: separation."),
-        Figure("fig11-damping-velocity", damping_velocity(study), "As Fig. 11: velocity of attitudes 3 and 4 with joint "
-               "damping 5.4 N m s/rad, five and ten times that."),
-        Figure("fig12-damping-joints", damping_joints(study), "As Fig. 12: joint variations of attitude 3 on the rail under "
-               "the same dampings (paper's signs)."),
-        Figure("energy", energy(study), "Where the springs' 6.0 J go in attitude 2: kinetic energy, dry friction, damping."),
-        Figure("damping-identification", identification(study), "Damping from synthetic tests with 5.4 N m s/rad: the cost "
-               "of Eq. 43 with the segmented algorithm and with the full run, and the least-squares estimate with its "
-               "95 % interval. The segmented algorithm's own error moves its minimum."),
-        Figure("attitude-map", maps(study), "Ejection velocity and size of the angular velocity over joints 2 and 4 (paper's "
-               "signs), joint 6 straight; grey: touches the deck or a joint limit. Numbers: the paper's attitudes; star: "
-               "fastest, diamond: balanced, cross: calmest."),
-        Figure("monte-carlo", spread(study), "The fastest attitude under uncertain friction, damping, springs and masses: "
-               "2000 runs with 5, 50 and 95 % marks."),
-    ]  # fmt: skip
+    plots = {
+        "methods": methods(study),
+        "masses": masses(study),
+        "fig08-velocity": velocity(study),
+        "fig09-angular-velocity": spin(study),
+        "fig10-joints": variation(study),
+        "fig11-damping-velocity": damping_velocity(study),
+        "fig12-damping-joints": damping_joints(study),
+        "energy": energy_areas(study.full[2], 2.5),
+        "damping-identification": identification(study),
+        "attitude-map": maps(study),
+        "monte-carlo": histograms(study.spread),
+    }
+    return [Figure(name, plot, CAPTIONS[name]) for name, plot in plots.items()]
 
 
 def _scatter(**options: Any) -> go.Scatter:
     import plotly.graph_objects as go
 
     return go.Scatter(**options)
+
+
+def methods(study: Study) -> go.Figure:
+    from spacearm.papers.cai2023 import UNITS, in_paper_signs
+
+    columns: list[list[str]] = [[] for _ in range(8)]
+    for number in ATTITUDES:
+        full, parts = in_paper_signs(study.full[number]), in_paper_signs(study.segmented[number])
+        for key, unit in UNITS.items():
+            printed = getattr(TABLE[number], key)
+            theory, simulation = printed if isinstance(printed, tuple) else (None, printed)
+            cost = (parts[key] - full[key]) / abs(full[key]) if full[key] else None
+            cells = (
+                str(number),
+                key.replace("_", " "),
+                unit,
+                f"{parts[key]:.4g}",
+                "" if theory is None else f"{theory:g}",
+                f"{full[key]:.4g}",
+                f"{simulation:g}",
+                "" if cost is None else f"{100.0 * cost:+.1f} %",
+            )
+            for column, cell in zip(columns, cells, strict=True):
+                column.append(cell)
+    header = (
+        "attitude",
+        "quantity",
+        "unit",
+        "segmented",
+        "paper: theory",
+        "full run",
+        "paper: ADAMS",
+        "segmented - full",
+    )
+    return table(header, columns, height=80 + 25 * len(columns[0]))
 
 
 def masses(study: Study) -> go.Figure:
@@ -149,17 +203,8 @@ def spin(study: Study) -> go.Figure:
     return figure
 
 
-def _panels(titles: tuple[str, str], height: int = 460, **options: Any) -> go.Figure:
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(rows=1, cols=2, subplot_titles=titles, horizontal_spacing=0.11, **options)
-    figure.update_layout(template=template(), height=height, margin={"t": 90})
-    figure.update_layout(legend={"y": 1.1})
-    return figure
-
-
 def variation(study: Study) -> go.Figure:
-    figure = _panels(("joint 2", "joint 4"))
+    figure = panels(("joint 2", "joint 4"))
     for k, number in enumerate(ATTITUDES):
         run, parts = study.full[number], study.segmented[number]
         for column, (joint, sign) in enumerate((("joint2", -1.0), ("joint4", 1.0)), start=1):
@@ -171,7 +216,13 @@ def variation(study: Study) -> go.Figure:
             name = f"attitude {number}"
             figure.add_trace(
                 _scatter(
-                    x=data["time"].values, y=full, mode="lines", name=name, legendgroup=name, showlegend=column == 1, line=line
+                    x=data["time"].values,
+                    y=full,
+                    mode="lines",
+                    name=name,
+                    legendgroup=name,
+                    showlegend=column == 1,
+                    line=line,
                 ),
                 **place,
             )
@@ -224,7 +275,7 @@ def damping_velocity(study: Study) -> go.Figure:
 
 
 def damping_joints(study: Study) -> go.Figure:
-    figure = _panels(("joint 2", "joint 4"))
+    figure = panels(("joint 2", "joint 4"))
     dampings = sorted({value for _, value in study.damped})
     for k, value in enumerate(dampings):
         run = study.damped[3, value]
@@ -248,28 +299,6 @@ def damping_joints(study: Study) -> go.Figure:
     return figure
 
 
-def energy(study: Study) -> go.Figure:
-    figure = new_figure(x="time", x_unit="s", y="energy", y_unit="J")
-    run = study.full[2]
-    data = run.data.sel(time=slice(0.0, 2.5))
-    for k, (key, name) in enumerate(
-        (("kinetic", "kinetic"), ("elastic", "springs"), ("damping", "damping"), ("friction", "dry friction"))
-    ):
-        figure.add_trace(
-            _scatter(
-                x=data["time"].values,
-                y=data[f"energy_{key}"].values,
-                mode="lines",
-                name=name,
-                stackgroup="energy",
-                line={"color": COLOURS[k], "width": 1},
-            )
-        )
-    figure.add_vline(x=run.time, line_dash="dot", line_color=COLOURS[7], annotation_text="separation")
-    figure.add_vline(x=run.stable_time, line_dash="dot", line_color=COLOURS[7], annotation_text="stable")
-    return figure
-
-
 def identification(study: Study) -> go.Figure:
     figure = new_figure(x="joint damping B", x_unit="N m s/rad", y="root mean square velocity error", y_unit="mm/s")
     for k, (model, name) in enumerate((("segmented", "Eq. 43, segmented algorithm"), ("full", "Eq. 43, full run"))):
@@ -280,7 +309,9 @@ def identification(study: Study) -> go.Figure:
     figure.add_vrect(x0=low, x1=high, fillcolor=COLOURS[2], opacity=0.2, line_width=0)
     value = float(study.fit.values[0])
     figure.add_vline(x=value, line_color=COLOURS[2], annotation_text=f"least squares {value:.2f}")
-    figure.add_vline(x=DAMPING, line_dash="dot", line_color=COLOURS[7], annotation_text="truth", annotation_position="bottom")
+    figure.add_vline(
+        x=DAMPING, line_dash="dot", line_color=COLOURS[7], annotation_text="truth", annotation_position="bottom"
+    )
     return figure
 
 
@@ -288,7 +319,7 @@ def maps(study: Study) -> go.Figure:
     import plotly.graph_objects as go
 
     chart = study.map
-    figure = _panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
+    figure = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
     x, y = -chart["joint2"].values[::-1] * DEGREE, chart["joint4"].values * DEGREE
     allowed = chart["allowed"].values[::-1].T == 1
     scales = ((chart["velocity"], 1e3, "Cividis", 0.43, 1), (chart["tumbling"], DEGREE, "Viridis", 1.0, 2))
@@ -337,33 +368,10 @@ def maps(study: Study) -> go.Figure:
                 row=1,
                 col=column,
             )
-        figure.update_layout({f"plot_bgcolor": "rgba(127, 127, 127, 0.35)"})
+    figure.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
     figure.update_xaxes(title_text="q2 [deg]", showgrid=False)
     figure.update_yaxes(title_text="q4 [deg]", showgrid=False, row=1, col=1)
     figure.update_yaxes(showgrid=False, row=1, col=2)
-    return figure
-
-
-def spread(study: Study) -> go.Figure:
-    import plotly.graph_objects as go
-
-    figure = _panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"))
-    runs = study.spread.runs
-    for column, (key, factor) in enumerate((("velocity", 1e3), ("tumbling", DEGREE)), start=1):
-        values = factor * getattr(runs, key)
-        figure.add_trace(
-            go.Histogram(
-                x=values[np.isfinite(values)], nbinsx=60, marker={"color": COLOURS[0]}, name=key, showlegend=False
-            ),
-            row=1,
-            col=column,
-        )
-        for level in (5.0, 50.0, 95.0):
-            at = factor * study.spread.percentiles[key][level]
-            figure.add_vline(
-                x=at, line_dash="dot", line_color=COLOURS[3], annotation_text=f"{level:g} %", row=1, col=column
-            )
-    figure.update_yaxes(title_text="runs", row=1, col=1)
     return figure
 
 
@@ -388,7 +396,9 @@ def dataset(study: Study) -> xr.Dataset:
         "joint2": (lambda run: -DEGREE * run["variation"].sel(joint="joint2").values, "deg", "variation of joint 2"),
         "joint4": (lambda run: DEGREE * run["variation"].sel(joint="joint4").values, "deg", "variation of joint 4"),
     }
-    data = {name: (dims, on_grid(get), {"units": unit, "long_name": text}) for name, (get, unit, text) in curves.items()}
+    data = {
+        name: (dims, on_grid(get), {"units": unit, "long_name": text}) for name, (get, unit, text) in curves.items()
+    }
     chart = study.map.rename({"joint2": "map_joint2", "joint4": "map_joint4"})
     chart = chart.rename({name: f"map_{name}" for name in chart.data_vars})
     base = xr.Dataset(

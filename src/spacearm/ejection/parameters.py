@@ -1,0 +1,129 @@
+"""Numbers that each sample of a batch may have of its own, in the order of the loop's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.ejection.loop import Table
+from spacearm.ejection.mass import mounted_inertia
+from spacearm.ejection.rig import Rig
+from spacearm.errors import InputError, did_you_mean
+from spacearm.model.parts import Array
+from spacearm.simulate.motion import Motion, motion
+
+
+def shapes(rig: Rig) -> dict[str, tuple[int, ...]]:
+    """What may be overridden, with the shape of one sample's value."""
+    n = rig.arm.n
+    joints = dict.fromkeys(("static", "coulomb", "damping"), (n,))
+    return {**joints, "inertia": (n + 1, 10), "stiffness": (), "compression": ()}
+
+
+def count_samples(rig: Rig, attitudes: Array, given: Mapping[str, Array]) -> int:
+    """How many samples attitudes (B, n) and overrides make together; a length of one serves all."""
+    if attitudes.ndim != 2:
+        raise InputError(f"attitudes have shape {attitudes.shape}", place="batch", hint=f"expected (B, {rig.arm.n})")
+    known = shapes(rig)
+    sizes = {"attitudes": len(attitudes)}
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, known))
+        shape = known[name]
+        if value.ndim not in (len(shape), len(shape) + 1) or value.shape[value.ndim - len(shape) :] != shape:
+            expected = ", ".join(str(size) for size in shape)
+            raise InputError(f"{name!r} has shape {value.shape}", place="overrides", hint=f"expected (B, {expected})")
+        if not np.all(np.isfinite(value)):
+            raise InputError(f"{name!r} holds numbers that are not finite", place="overrides")
+        if value.ndim > len(shape):
+            sizes[name] = len(value)
+    count = 0 if 0 in sizes.values() else max(sizes.values())
+    for name, size in sizes.items():
+        if size not in (1, count):
+            raise InputError(f"{name!r} has {size} samples, others have {count}", place="batch")
+    return count
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """Rows for the loop: one for each sample, or one for all."""
+
+    rail: Array  # kernel input from the inertias on, mounted arm
+    flight: Array  # the same of the arm alone
+    static: Array  # (B or 1, n) friction of the arm's joints
+    coulomb: Array
+    rail_friction: tuple[float, float]  # static and Coulomb friction of the rail, N
+
+    @classmethod
+    def of(cls, rig: Rig, given: Mapping[str, Array]) -> Parameters:
+        """From overrides that :func:`count_samples` has accepted."""
+        mounted, arm = motion(rig.mounted, (), False), motion(rig.arm, (), False)
+        own, alone = mounted.parameters(), arm.parameters()
+        rail: dict[str, Array] = {}
+        free: dict[str, Array] = {}
+        if "inertia" in given:
+            rows = given["inertia"].reshape(-1, 10 * len(rig.arm.bodies))
+            free["inertia"], rail["inertia"] = rows, mounted_inertia(rig, rows)
+        if "damping" in given:
+            rows = np.atleast_2d(given["damping"])
+            if np.any(rows < 0.0):
+                raise InputError("damping is negative", place="overrides", hint="expected 0 or more")
+            base, slide = np.zeros((len(rows), 6)), np.full((len(rows), 1), rig.device.damping)
+            free["damping"] = np.concatenate([base, rows], axis=1)
+            rail["damping"] = np.concatenate([base, slide, rows], axis=1)
+        for name, key, least in (("stiffness", "stiffness", 0.0), ("compression", "rest", rig.device.stroke)):
+            if name in given:
+                values = np.atleast_1d(given[name])
+                if np.any(values <= 0.0) or np.any(values < least):
+                    raise InputError(
+                        f"{name} is {values.min():g}",
+                        place="overrides",
+                        hint=f"expected above zero, at least {least:g}",
+                    )
+                rail[key] = np.repeat(own[key][None], len(values), axis=0)
+                rail[key][:, 0] = values
+        static = np.atleast_2d(given.get("static", alone["static_friction"][6:]))
+        coulomb = np.atleast_2d(given.get("coulomb", alone["coulomb_friction"][6:]))
+        if np.any(coulomb < 0.0) or np.any(static < coulomb):
+            raise InputError(
+                "static friction is below Coulomb friction, or one is negative",
+                place="overrides",
+                hint="expected static >= coulomb >= 0",
+            )
+        grip = rig.device.friction
+        pair = (0.0, 0.0) if grip is None else (grip.static, grip.coulomb)
+        return cls(_tail(mounted, own, rail), _tail(arm, alone, free), static, coulomb, pair)
+
+    def rows(self, first: int, last: int, joints: list[int]) -> Table:
+        """Samples ``first`` to ``last``; friction of these joints only, the rail's in front where it has any."""
+
+        def part(values: Array) -> Array:
+            return values if len(values) == 1 else values[first:last]
+
+        static, coulomb = part(self.static)[:, joints], part(self.coulomb)[:, joints]
+        front = 1 if self.rail_friction[0] > 0.0 else 0
+        before = [
+            np.full((len(a), front), level) for a, level in zip((static, coulomb), self.rail_friction, strict=True)
+        ]
+        arrays = (
+            part(self.rail),
+            part(self.flight),
+            np.concatenate([before[0], static], axis=1),
+            np.concatenate([before[1], coulomb], axis=1),
+            static,
+            coulomb,
+        )
+        return Table(*(np.ascontiguousarray(array) for array in arrays))
+
+
+def _tail(model: Motion, own: Mapping[str, Array], changes: Mapping[str, Array]) -> Array:
+    """The kernel's input from the inertias on: one row, or one for each sample."""
+    first = model.plant.record
+    count = max((len(value) for value in changes.values()), default=1)
+    tail = np.zeros((count, model.kernel.n_in - first))
+    for name, place in model.kernel.inputs.items():
+        if place.start >= first and place.stop > place.start:
+            tail[:, place.start - first : place.stop - first] = changes.get(name, own[name])
+    return tail

@@ -1,9 +1,9 @@
 """Design of the experiment: joint motions and firings that leave the least uncertainty within limits.
 
-A candidate is simulated on the nominal robot, its information about the base parameters computed with the sensors' noise,
-and its uncertainty measured: D-optimal, the mean log deviation in typical sizes, or A-optimal, the root mean square
-deviation. Joint paths are splines whose inner nodes are free; candidates that break a limit are penalised. A seeded random
-search keeps the best, then changes it step by step.
+A candidate is simulated on the nominal robot, its information about the base parameters computed with the sensors'
+noise, and its uncertainty measured: D-optimal, the mean log deviation in typical sizes, or A-optimal, the root mean
+square deviation. Joint paths are splines whose inner nodes are free, thrusters fire in pulses; candidates that break a
+limit are penalised. A seeded random search keeps the best, then changes it step by step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.identify.inertia.experiment import Experiment, Nodes, measure
+from spacearm.errors import InputError
+from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.information import Information
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
@@ -97,7 +98,7 @@ def _excess(used: Mapping[str, float], limits: Limits) -> float:
 
 def evaluate(robot: Robot, experiments: Sequence[Experiment], sensors: Sensors, criterion: Criterion = "D") -> Plan:
     """Uncertainty of given experiments: what a design is compared with."""
-    records = [measure(robot, experiment, sensors, method=QUICK) for experiment in experiments]
+    records = [measure(robot, experiment, sensors, method=QUICK, ledger=False) for experiment in experiments]
     information = information_of(robot, records)
     return Plan(
         tuple(experiments),
@@ -108,9 +109,16 @@ def evaluate(robot: Robot, experiments: Sequence[Experiment], sensors: Sensors, 
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Genes:
+    """A candidate: spline nodes (motions, joints, inner) and pulses (motions, pulses, 3): thruster, start, width."""
+
+    nodes: Array
+    pulses: Array
+
+
 def design(
     robot: Robot,
-    fixed: Sequence[Experiment],
     posture: npt.ArrayLike | str,
     sensors: Sensors,
     limits: Limits,
@@ -118,70 +126,105 @@ def design(
     motions: int = 2,
     duration: float = 60.0,
     inner_nodes: int = 7,
+    pulses: int = 6,
     criterion: Criterion = "D",
     candidates: int = 12,
     refinements: int = 40,
     seed: int = 0,
     progress: Callable[[float, str], None] | None = None,
 ) -> Plan:
-    """Choose motions of all joints at once to go with ``fixed`` experiments (firings).
+    """Choose motions of all joints and thruster pulses within limits.
 
     Args:
-        motions: number of motions.
-        duration: of each, s.
-        inner_nodes: free spline nodes of each joint; the path starts and ends at rest in the posture.
+        motions: number of experiments; in each all joints move at once.
+        duration: of each, s; motions * duration must not exceed the limit of time.
+        inner_nodes: free spline nodes of each joint; a path starts and ends at rest in the posture.
+        pulses: thruster pulses in the first experiment, which gives the scale; the others float freely.
         candidates: random starts.
         refinements: changes tried on the best.
     """
+    if motions * duration > limits.time * (1 + 1e-9):
+        raise InputError(
+            f"{motions} motions of {duration:g} s take longer than {limits.time:g} s", place="design of experiments"
+        )
     rng = np.random.default_rng(seed)
-    done = [measure(robot, experiment, sensors, method=QUICK) for experiment in fixed]
     times = np.linspace(0.0, duration, inner_nodes + 2)
-    count, joints = motions, robot.n
+    pushed = pulses if robot.thrusters else 0
+    grid = sensors.interval
 
-    def build(nodes: Array) -> list[Experiment]:
-        experiments = []
-        for k in range(count):
-            paths = {
-                name: Nodes(times, np.concatenate([[0.0], nodes[k, j], [0.0]]))
-                for j, name in enumerate(robot.joint_names)
-            }
-            experiments.append(Experiment(f"motion{k + 1}", duration, posture, paths))
-        return experiments
+    def draw() -> _Genes:
+        nodes = _fitted(rng.normal(size=(motions, robot.n, inner_nodes)) * limits.angle, times, limits)
+        raw = np.column_stack(
+            [
+                rng.integers(0, max(len(robot.thrusters), 1), pushed),
+                rng.uniform(0.0, 0.9 * duration, pushed),
+                rng.uniform(0.03, 0.1, pushed) * duration,
+            ]
+        )
+        return _Genes(nodes, raw)
 
-    def judge(nodes: Array) -> tuple[float, Plan]:
-        experiments = build(nodes)
-        records = [*done, *(measure(robot, experiment, sensors, method=QUICK) for experiment in experiments)]
-        every = [*fixed, *experiments]
-        used = usage(robot, every, records)
+    def vary(genes: _Genes, size: float) -> _Genes:
+        change = rng.normal(size=genes.nodes.shape) * (rng.random(genes.nodes.shape) < 0.3)
+        nodes = _fitted(genes.nodes + size * limits.angle * change, times, limits)
+        raw = genes.pulses.copy()
+        for row in raw:
+            if rng.random() < 0.3:
+                row[0] = rng.integers(0, len(robot.thrusters))
+            if rng.random() < 0.3:
+                row[1:] += rng.normal(size=2) * size * np.array([0.2, 0.05]) * duration
+        return _Genes(nodes, raw)
+
+    def judge(genes: _Genes) -> tuple[float, Plan]:
+        experiments = _experiments(robot, genes, posture, times, grid, limits)
+        records = [measure(robot, experiment, sensors, method=QUICK, ledger=False) for experiment in experiments]
+        used = usage(robot, experiments, records)
         information = information_of(robot, records)
         value = score(information, criterion)
-        plan = Plan(tuple(every), value, information.std / information.sizes, used)
+        plan = Plan(tuple(experiments), value, information.std / information.sizes, used)
         return value + 10.0 * _excess(used, limits), plan
 
-    def shrink(nodes: Array) -> Array:
-        """Fit angle and rate limits: a clamped spline's rate is at most about 2.3 times its steepest chord."""
-        padded = np.pad(nodes, ((0, 0), (0, 0), (1, 1)))
-        steep = np.abs(np.diff(padded, axis=-1)).max(axis=-1, keepdims=True) / (times[1] - times[0])
-        peak = np.abs(nodes).max(axis=-1, keepdims=True)
-        factor = np.minimum(0.8 * limits.angle / np.maximum(peak, 1e-12), 0.5 * limits.rate / np.maximum(steep, 1e-12))
-        return np.asarray(nodes * np.minimum(factor, 1.0))
-
-    best_nodes = np.zeros((count, joints, inner_nodes))
-    best_cost, best, history, evaluations = np.inf, None, [], 0
-    total = candidates + refinements
+    best_cost, best, best_genes = np.inf, None, draw()
+    history, total = [], candidates + refinements
     for step in range(total):
-        if step < candidates:
-            nodes = shrink(rng.normal(size=best_nodes.shape) * limits.angle)
-        else:
-            share = (step - candidates) / max(refinements - 1, 1)
-            change = rng.normal(size=best_nodes.shape) * (rng.random(best_nodes.shape) < 0.3)
-            nodes = shrink(best_nodes + (0.4 - 0.3 * share) * limits.angle * change)
-        cost, plan = judge(nodes)
-        evaluations += 1
+        share = (step - candidates) / max(refinements, 1)
+        genes = draw() if step < candidates else vary(best_genes, 0.5 - 0.4 * share)
+        cost, plan = judge(genes)
         if cost < best_cost:
-            best_cost, best, best_nodes = cost, plan, nodes
+            best_cost, best, best_genes = cost, plan, genes
         history.append(best_cost)
         if progress is not None:
             progress((step + 1) / total, "designing the experiment")
     assert best is not None
-    return replace(best, history=np.array(history), evaluations=evaluations)
+    return replace(best, history=np.array(history), evaluations=total)
+
+
+def _fitted(nodes: Array, times: Array, limits: Limits) -> Array:
+    """Nodes that keep to the limits of angle and rate: a clamped spline overshoots its chords, by less than this."""
+    padded = np.pad(nodes, ((0, 0), (0, 0), (1, 1)))
+    steep = np.abs(np.diff(padded, axis=-1)).max(axis=-1, keepdims=True) / (times[1] - times[0])
+    peak = np.abs(nodes).max(axis=-1, keepdims=True)
+    factor = np.minimum(0.8 * limits.angle / np.maximum(peak, 1e-12), 0.5 * limits.rate / np.maximum(steep, 1e-12))
+    return np.asarray(nodes * np.minimum(factor, 1.0))
+
+
+def _experiments(
+    robot: Robot, genes: _Genes, posture: npt.ArrayLike | str, times: Array, grid: float, limits: Limits
+) -> list[Experiment]:
+    """The candidate's experiments; pulses snap to the sampling grid and are shortened to the fuel that is left."""
+    duration, left = float(times[-1]), limits.impulse
+    experiments = []
+    for k, part in enumerate(genes.nodes):
+        paths = {
+            name: Nodes(times, np.concatenate([[0.0], part[j], [0.0]])) for j, name in enumerate(robot.joint_names)
+        }
+        firings = []
+        for index, start, width in genes.pulses if k == 0 else ():
+            thruster = robot.thrusters[int(index)]
+            begin = float(np.clip(np.round(start / grid), 0, np.floor(0.9 * duration / grid)) * grid)
+            most = min(duration - begin, left / thruster.force)
+            long = float(np.floor(np.clip(width, 4 * grid, most) / grid) * grid)
+            if long >= 4 * grid:
+                firings.append(Firing(thruster.name, begin, begin + long))
+                left -= long * thruster.force
+        experiments.append(Experiment(f"motion{k + 1}", duration, posture, paths, firings))
+    return experiments

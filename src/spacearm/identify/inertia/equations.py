@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
@@ -50,7 +50,7 @@ class Equations:
             raise InputError(f"equations are {kinds!r}", hint="expected 'momentum', 'dynamics' or both")
         self.robot = robot
         self.kinds = tuple(dict.fromkeys(kinds))
-        self.mechanics = Mechanics(robot)
+        self.mechanics = mechanics_of(robot)
 
     def linear(self, record: Record) -> Linear:
         """Matrix and known side at the record's readings."""

@@ -21,6 +21,7 @@ from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.parameters import placements, transport
 from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.small import inverse_factor
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.model import Robot
@@ -134,7 +135,7 @@ def _weighted(task: Task) -> tuple[Array, Array]:
     covariance = slopes @ np.swapaxes(slopes, -1, -2)
     m = range(covariance.shape[-1])
     covariance[..., m, m] = covariance[..., m, m] * (1 + 1e-12) + 1e-30
-    inverse = np.linalg.inv(np.linalg.cholesky(covariance))
+    inverse = inverse_factor(covariance)
     matrix = (inverse @ (linear.matrix @ task.theory.lift)).reshape(-1, task.theory.rank)
     known = (inverse @ linear.known[..., None]).reshape(-1)
     if task.unknown_momenta:

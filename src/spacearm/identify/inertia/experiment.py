@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import Mechanics
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
+from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spline
@@ -129,7 +129,7 @@ class Experiment:
     def start(self, robot: Robot) -> State:
         """State at time zero; the world's origin is the robot's mass centre."""
         joints = self.start_joints(robot)
-        centre = Mechanics(robot).centre_of_mass(joints)
+        centre = mechanics_of(robot).centre_of_mass(joints)
         rates = np.zeros(robot.n)
         return State.moving(
             robot,
@@ -163,10 +163,12 @@ def one_joint(robot: Robot, joint: str, posture: npt.ArrayLike | str, nodes: Nod
     return Experiment(joint, float(nodes.times[-1]), posture, {joint: nodes}, **options)
 
 
-def measure(robot: Robot, experiment: Experiment, sensors: Sensors, *, method: Adaptive = EXACT) -> Record:
+def measure(
+    robot: Robot, experiment: Experiment, sensors: Sensors, *, method: Adaptive = EXACT, ledger: bool = True
+) -> Record:
     """Simulate the experiment on this robot and read the sensors, without noise or bias (see :meth:`Record.noisy`)."""
     times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)
-    run = experiment.run(robot, times, method=method)
+    run = experiment.run(robot, times, method=method, ledger=ledger)
     rows = np.searchsorted(run.times, times - 1e-9)
     states = run.states[rows]
     n = robot.n
@@ -212,7 +214,7 @@ def _momentum(robot: Robot, experiment: Experiment) -> Array:
     if experiment.at_rest():
         return np.zeros(6)
     base = np.concatenate([start.position, start.quaternion])
-    return Mechanics(robot).momentum(start.joints, start.velocity, base=base)
+    return mechanics_of(robot).momentum(start.joints, start.velocity, base=base)
 
 
 def _resolved(robot: Robot, experiment: Experiment, times: Array, states: Array, wrench: Array) -> tuple[Array, Array]:
@@ -231,7 +233,7 @@ def _resolved(robot: Robot, experiment: Experiment, times: Array, states: Array,
     force = np.zeros((times.size, 6 + n))
     force[:, :6] = wrench
     joints, velocity = states[:, 7 : 7 + n], states[:, 7 + n :]
-    acceleration, reaction = Mechanics(robot).hybrid_dynamics(
+    acceleration, reaction = mechanics_of(robot).hybrid_dynamics(
         joints, velocity, force, drive, np.broadcast_to(mode, force.shape)
     )
     return acceleration, reaction[:, 6:]

@@ -15,6 +15,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.parameters import LINEAR, LINEAR_UNITS, typical_sizes
 from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.small import inverse_factor
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
@@ -77,7 +78,7 @@ class TargetFilter:
         covariance = spread @ np.swapaxes(spread, -1, -2)
         m = range(6)
         covariance[..., m, m] = covariance[..., m, m] * (1 + 1e-12) + 1e-30
-        white = np.linalg.inv(np.linalg.cholesky(covariance))
+        white = inverse_factor(covariance)
         others = self.robot.inertia_parameters.ravel().copy()
         others[self._columns] = self._guess
         gap = linear.known - linear.matrix @ others

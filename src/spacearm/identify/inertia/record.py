@@ -225,13 +225,15 @@ class Record:
             inside = np.flatnonzero((self.times >= low - 1e-9) & (self.times < high - 1e-9))
             if inside.size == 0 or not np.any(self.wrench[inside[0]]):
                 continue
-            # the first sample of the next stretch still shows where this one ended
+            # a sample at the very end belongs to the next stretch, but shows where this one ended
             last = inside[-1] + 1
-            span = np.append(inside, last) if last < self.times.size else inside
+            meets = last < self.times.size and abs(self.times[last] - high) < 1e-9
+            span = np.append(inside, last) if meets else inside
             begin = max(low, float(self.times[0]))
             until = np.clip(self.times, begin, high)
             if span.size > 1:
-                degree = min(7, span.size - 1)
+                # beyond the last sample the curve is continued: a high degree would magnify noise there
+                degree = min(7 if meets or last >= self.times.size else 3, span.size - 1)
                 degree = max(degree - 1 + degree % 2, 1)
                 curve = make_interp_spline(self.times[span], np.eye(span.size), k=degree).antiderivative()
                 weights = curve(until) - curve(begin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
 from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+
+
+@lru_cache(maxsize=64)
+def _theory_of(robot: Robot) -> Theory:
+    return theory(robot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +52,7 @@ class Task:
 
     @cached_property
     def theory(self) -> Theory:
-        return theory(self.robot)
+        return _theory_of(self.robot)
 
     @cached_property
     def equations(self) -> Equations:

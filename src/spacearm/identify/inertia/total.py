@@ -17,6 +17,7 @@ import numpy as np
 from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.information import Information, eliminate, solve_scaled
 from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.small import inverse_factor
 from spacearm.identify.inertia.task import Task
 from spacearm.model.parts import Array
 
@@ -46,18 +47,19 @@ class _Weights:
     def __init__(self, task: Task, adjusted: Record, slopes: Array, sigma: Array) -> None:
         self.slopes, self.sigma = slopes, sigma
         self.batch, self.count, self.rows = slopes.shape[:-3], slopes.shape[-3], slopes.shape[-2]
-        self.impulse: tuple[Array, Array] | None = None
-        spread = slopes * sigma
+        self.by_reading: Array | None = None
         if "momentum" in task.equations.kinds and np.any(adjusted.wrench):
-            by_reading, parts = task.equations.impulse_slopes(adjusted)
-            span = np.concatenate([index for index, _ in parts])
-            weights = np.concatenate([weight for _, weight in parts], axis=1)
-            self.span, self.by_reading, self.weights = span, by_reading, weights
-            self.factor = np.linalg.cholesky(self._regular(self._dense(spread)))
+            self.by_reading, parts = task.equations.impulse_slopes(adjusted)
+            self.span = np.concatenate([index for index, _ in parts])
+            self.weights = np.concatenate([weight for _, weight in parts], axis=1)
+            # repetitions differ by noise only, and so do their covariances: one serves all
+            first = (0,) * len(self.batch)
+            dense = self._dense(slopes[first] * sigma, self.by_reading[first] * sigma)
+            self.factor: Array = np.linalg.cholesky(self._regular(dense)).astype(np.float64)
             return
-        self.by_reading = None
+        spread = slopes * sigma
         covariance = self._regular(spread @ np.swapaxes(spread, -1, -2))
-        self.factor = np.linalg.inv(np.linalg.cholesky(covariance))
+        self.factor = inverse_factor(covariance)
 
     @staticmethod
     def _regular(covariance: Array) -> Array:
@@ -67,26 +69,22 @@ class _Weights:
         covariance[..., m, m] += 1e-30
         return covariance
 
-    def _dense(self, spread: Array) -> Array:
-        """Covariance (..., T m, T m): own errors, impulse errors, and what they share."""
-        count, rows = self.count, self.rows
-        full = np.zeros((*self.batch, count, rows, count, rows))
+    def _dense(self, spread: Array, carried: Array) -> Array:
+        """Covariance (T m, T m) of one repetition: own errors, impulse errors, and what they share."""
+        count, rows, weights = self.count, self.rows, self.weights
+        full = np.zeros((count, rows, count, rows))
         own = np.arange(count)
-        diagonal = spread @ np.swapaxes(spread, -1, -2)
-        full[..., own, :, own, :] = np.moveaxis(diagonal, -3, 0)
-        carried = self.by_reading * self.sigma  # (..., s, 6, ny)
-        weights = self.weights  # (T, s)
-        # samples at a switch belong to two stretches: their errors are the same errors, so sum over readings
-        crossed = spread[..., self.span, :, :] @ np.swapaxes(carried, -1, -2)  # (..., s, m, 6)
-        shared = np.einsum("ts,...smk->...stmk", weights, crossed)
+        full[own, :, own, :] = spread @ np.swapaxes(spread, -1, -2)
+        crossed = spread[self.span] @ np.swapaxes(carried, -1, -2)  # (s, m, 6)
         for s, k in enumerate(self.span):
-            block = np.moveaxis(shared[..., s, :, :, :], -3, -2)  # (..., m, T, 6)
-            full[..., k, :, :, :6] -= block
-            full[..., :, :6, k, :] -= np.moveaxis(np.moveaxis(block, -3, -1), -3, -3)
+            block = np.einsum("t,mj->mtj", weights[:, s], crossed[s])  # (m, T, 6)
+            full[k, :, :, :6] -= block
+            full[:, :6, k, :] -= block.transpose(1, 2, 0)
+        # a sample at a switch serves two stretches: the same errors
         same = self.span[:, None] == self.span
-        pair = np.einsum("...smy,...rky->...smrk", carried, carried) * same[:, None, :, None]
-        full[..., :, :6, :, :6] += np.einsum("ts,...smrk,ur->...tmuk", weights, pair, weights, optimize=True)
-        return full.reshape(*self.batch, count * rows, count * rows)
+        pair = np.einsum("smy,rky->smrk", carried, carried) * same[:, None, :, None]
+        full[:, :6, :, :6] += np.einsum("ts,smrk,ur->tmuk", weights, pair, weights, optimize=True)
+        return full.reshape(count * rows, count * rows)
 
     def whiten(self, columns: Array) -> Array:
         """(..., T, m, c) to (..., T m, c)."""
@@ -100,7 +98,7 @@ class _Weights:
         if self.by_reading is None:
             parts = white.reshape(*self.batch, self.count, self.rows)
             pulled = np.einsum("...km,...k->...m", self.factor, parts)
-            return self.sigma**2 * np.einsum("...my,...m->...y", self.slopes, pulled)
+            return np.asarray(self.sigma**2 * np.einsum("...my,...m->...y", self.slopes, pulled))
         flat = _lower_solve(self.factor, white[..., None], turned=True)[..., 0]
         pulled = flat.reshape(*self.batch, self.count, self.rows)
         result = np.einsum("...my,...m->...y", self.slopes, pulled)
@@ -108,7 +106,7 @@ class _Weights:
         back = np.einsum("...smy,...sm->...sy", self.by_reading, summed)
         for s, k in enumerate(self.span):
             result[..., k, :] -= back[..., s, :]
-        return self.sigma**2 * result
+        return np.asarray(self.sigma**2 * result)
 
     def applied(self, errors: Array) -> Array:
         """What reading errors (..., T, ny) do to the equations, (..., T, m)."""
@@ -116,15 +114,17 @@ class _Weights:
         if self.by_reading is not None:
             carried = np.einsum("...smy,...sy->...sm", self.by_reading, errors[..., self.span, :])
             result[..., :6] -= np.einsum("ts,...sm->...tm", self.weights, carried)
-        return result
+        return np.asarray(result)
 
 
 def _lower_solve(factor: Array, right: Array, turned: bool = False) -> Array:
+    """``factor`` (or its transpose) solved for (..., rows, columns), all columns in one call."""
     from scipy.linalg import solve_triangular
 
-    if factor.ndim == 2:
-        return np.asarray(solve_triangular(factor, right, lower=True, trans=1 if turned else 0, check_finite=False))
-    return np.stack([_lower_solve(f, r, turned) for f, r in zip(factor, right, strict=True)])
+    rows, columns = right.shape[-2:]
+    side = np.moveaxis(right, -2, 0).reshape(rows, -1)
+    solved = solve_triangular(factor, side, lower=True, trans=1 if turned else 0, check_finite=False)
+    return np.moveaxis(np.asarray(solved).reshape(rows, *right.shape[:-2], columns), 0, -2)
 
 
 def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, tolerance: float = 1e-6) -> TotalFit:
@@ -149,7 +149,8 @@ def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, to
     prior[size - len(biases) :] = [1.0 / s**2 for _, _, s in biases]
     history: list[float] = []
     converged, done, normal, cost = False, 0, np.zeros((*batch, size, size)), np.zeros(batch)
-    for done in range(1, iterations + 1):
+    for _ in range(iterations):
+        done += 1
         inertia = x[..., :rank] @ theory.lift.T
         normal = np.zeros((*batch, size, size))
         normal[..., range(size), range(size)] = prior

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.experiment import EXACT, Experiment
 from spacearm.identify.inertia.sensors import Sensors
+from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.identify.inertia.theory import theory
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -26,6 +28,10 @@ class Torque:
     amplitude: float
     frequency: float  # rad/s
     phase: float = 0.0
+
+
+def _sine(torque: Torque, t: Array) -> Array:
+    return np.asarray(torque.amplitude * np.sin(torque.frequency * t + torque.phase))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +78,7 @@ def motion_under(
     forces = {}
     for torque in torques:
         robot.joint(torque.joint)
-        forces[torque.joint] = approximate(
-            lambda t, k=torque: k.amplitude * np.sin(k.frequency * t + k.phase), 0.0, duration, tolerance=1e-12
-        )
+        forces[torque.joint] = approximate(partial(_sine, torque), 0.0, duration, tolerance=1e-12)
     start = State.at_rest(robot, posture, position=position)
     phase = Phase(duration, forces=forces, limits="ignore")
     overrides = None if inertia is None else {"inertia": np.asarray(inertia).ravel()}
@@ -93,11 +97,9 @@ def compare_models(
     method: Adaptive = EXACT,
 ) -> Comparison:
     """Real and identified inertias (10(n + 1)) under the same torques from rest."""
-    from spacearm.engine import Mechanics
-
     times = np.linspace(0.0, duration, samples)
     joints = robot.posture(posture) if isinstance(posture, str) else np.asarray(posture)
-    place = -Mechanics(robot).centre_of_mass(joints)
+    place = -mechanics_of(robot).centre_of_mass(joints)
     real = motion_under(robot, torques, duration, posture, times, position=place, method=method)
     other = motion_under(robot, torques, duration, posture, times, position=place, inertia=identified, method=method)
     n = robot.n
@@ -143,23 +145,24 @@ def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: S
 def null_twin(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:
     """Inertias (10(n + 1)) of another robot that moves exactly alike: only null directions differ.
 
-    The change is drawn at random and made as large as ``fraction`` of the step at which a body would stop being
+    One null direction after the other is followed, up to ``fraction`` of the step at which a body would stop being
     possible, so both robots can exist.
     """
     whole = theory(robot)
     if not whole.null.shape[1]:
         raise InputError("a robot without joints has no null directions", place="null twin")
     rng = np.random.default_rng(seed)
-    true = robot.inertia_parameters.ravel()
-    scale = np.linalg.norm(whole.null, axis=0)
-    change = whole.null @ (rng.normal(size=whole.null.shape[1]) / scale)
-    low, high = 0.0, 1.0
-    while _all_possible(true + high * change) and high < 1e6:
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _all_possible(true + middle * change) else (low, middle)
-    return np.asarray(true + fraction * low * change)
+    inertia = robot.inertia_parameters.ravel().copy()
+    for k in rng.permutation(whole.null.shape[1]):
+        change = whole.null[:, k] * rng.choice([-1.0, 1.0])
+        low, high = 0.0, 1e-6
+        while _all_possible(inertia + high * change) and high < 1e6:
+            low, high = high, 2.0 * high
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if _all_possible(inertia + middle * change) else (low, middle)
+        inertia = inertia + fraction * low * change
+    return inertia
 
 
 def _all_possible(inertia: Array) -> bool:

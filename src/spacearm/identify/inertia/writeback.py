@@ -24,8 +24,8 @@ def provenance(known: Knowledge, records: Sequence[str] = (), method: str = "") 
         else "Inertias identified.",
         *([f"Method: {method}."] if method else []),
         f"Prior: {known.prior.source}." if known.prior is not None else "Prior: none.",
-        f"Of {len(known.numbers)} numbers {counts['data']} are determined by the data, {counts['prior']} supplied by the "
-        f"prior, {counts['undetermined']} undetermined.",
+        f"Of {len(known.numbers)} numbers {counts['data']} are determined by the data, {counts['prior']} supplied by "
+        f"the prior, {counts['undetermined']} undetermined.",
         "Undetermined numbers are not measured: only combinations with other bodies are. They are kept as in the robot "
         "that the search started from, changed so that the determined combinations hold.",
         *theory(known.robot).passes,

@@ -1,1 +1,73 @@
-"""Flexible joints: stiffness, damping, motor inertia and start offset from measured motion, with their uncertainty."""
+"""Flexible joints: stiffness, damping, motor inertia and start offset from measured motion, with their uncertainty.
+
+The way of the data: sensors (:class:`Chain`, Eq. 21 of Wojtunik 2023) or a twin experiment (:func:`twin`,
+:func:`observe`) give a :class:`JointTest`; :func:`identify_joints` makes a :class:`JointFit` of one or several tests;
+:func:`profile_likelihood`, :func:`sample_posterior`, :func:`select_law`, :func:`frequency_response` and
+:func:`hold_out` say what it is worth. ``fit.robot()`` is the robot with the identified joint.
+"""
+
+from spacearm.identify.joint.chain import Chain, Reconstruction, SensorNoise, planar_pose
+from spacearm.identify.joint.diagnose import Whiteness, whiteness
+from spacearm.identify.joint.forward import Accuracy, Forward, Response
+from spacearm.identify.joint.identify import (
+    DataWarning,
+    IdentifiabilityWarning,
+    JointFit,
+    identify_joints,
+)
+from spacearm.identify.joint.laws import Law
+from spacearm.identify.joint.linear import Linear, linearise
+from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements, joint_test_from_vision
+from spacearm.identify.joint.paths import smooth_path
+from spacearm.identify.joint.problem import Model, early
+from spacearm.identify.joint.program import Setup
+from spacearm.identify.joint.response import FrequencyResponse, HoldOut, frequency_response, hold_out
+from spacearm.identify.joint.robots import FlexibleJoint, flexible_joints, with_gear, with_values
+from spacearm.identify.joint.select import CANDIDATES, Candidate, Selection, select_law
+from spacearm.identify.joint.twin import Truth, observe, twin
+from spacearm.identify.joint.uncertainty import Posterior, Profile, profile_likelihood, sample_posterior
+
+__all__ = [
+    "CANDIDATES",
+    "Accuracy",
+    "Candidate",
+    "Chain",
+    "DataWarning",
+    "FlexibleJoint",
+    "Forward",
+    "FrequencyResponse",
+    "HoldOut",
+    "IdentifiabilityWarning",
+    "JointFit",
+    "JointTest",
+    "Law",
+    "Linear",
+    "Model",
+    "Posterior",
+    "Profile",
+    "Reconstruction",
+    "Response",
+    "Selection",
+    "SensorNoise",
+    "Setup",
+    "Truth",
+    "Whiteness",
+    "early",
+    "flexible_joints",
+    "frequency_response",
+    "hold_out",
+    "identify_joints",
+    "joint_test_from_measurements",
+    "joint_test_from_vision",
+    "linearise",
+    "observe",
+    "planar_pose",
+    "profile_likelihood",
+    "sample_posterior",
+    "select_law",
+    "smooth_path",
+    "twin",
+    "whiteness",
+    "with_gear",
+    "with_values",
+]

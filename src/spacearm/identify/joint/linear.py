@@ -41,7 +41,7 @@ class Linear:
             mass, stiffness = self.mass, self.stiffness
         squares = np.linalg.eigvals(np.linalg.solve(mass, stiffness)).real
         found: Array = np.sqrt(np.sort(np.maximum(squares, 0.0)))
-        return found[found > 1e-9] if not motors_held else found
+        return found if motors_held else found[found > 1e-5 * found[-1]]  # turning as a whole takes no spring
 
     def motor_to_link(self, frequency: npt.ArrayLike) -> Array:
         """Complex response (W, links, motors): link angle for a sinus of the motor angle; ``frequency`` in rad/s."""

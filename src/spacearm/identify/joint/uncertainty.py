@@ -79,7 +79,7 @@ def _conditional(problem: Problem, index: int, others: list[int], value: float, 
     ]
     inner = Problem(kept, lambda r: problem.residual(whole(r)), lambda r: jacobian(whole(r))[:, others],
                     sigma=problem.sigma)  # fmt: skip
-    found = LeastSquares(tolerance=1e-10, uncertainty=False).solve(inner)
+    found = LeastSquares(tolerance=1e-6, uncertainty=False).solve(inner)
     return found.values, _deviance(problem, whole(found.values))
 
 

@@ -1,0 +1,315 @@
+"""The runs of the reproduction: twin tests, fits, set-ups compared, searches that stall, offsets, selection, use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spacearm.engine import Mechanics
+from spacearm.identify import LeastSquares, NelderMead
+from spacearm.identify.estimate import covariance_at
+from spacearm.identify.joint import (
+    Chain,
+    FrequencyResponse,
+    HoldOut,
+    JointFit,
+    JointTest,
+    Law,
+    Posterior,
+    Profile,
+    Selection,
+    Truth,
+    frequency_response,
+    hold_out,
+    identify_joints,
+    observe,
+    profile_likelihood,
+    sample_posterior,
+    select_law,
+    twin,
+    with_gear,
+)
+from spacearm.identify.joint.forward import Accuracy, Forward
+from spacearm.identify.joint.problem import Model
+from spacearm.identify.joint.program import Setup
+from spacearm.model import Robot, catalogue
+from spacearm.model.edit import flexible
+from spacearm.model.parts import Array, Rotor
+from spacearm.papers.wojtunik2023_data import (
+    AVERAGE,
+    DEGREE,
+    NEUTRAL,
+    NOISE,
+    OFFSETS,
+    SEED,
+    TABLE2,
+    motor_matrix,
+    paths,
+    times,
+)
+from spacearm.simulate import Signal
+
+FRAME = "hand"
+REPETITIONS = 200
+
+
+@dataclass
+class Campaign:
+    """Five twin tests, their truths and their fits."""
+
+    robot: Robot
+    truths: list[Truth]
+    tests: list[JointTest]
+    fits: list[JointFit] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def truth_of(robot: Robot, values: dict[str, float], offset_deg: float, law: Law | None = None) -> Truth:
+    return twin(robot, FRAME, {"joint1": {**values, "offset": offset_deg * DEGREE}}, paths(), times(), law=law)
+
+
+def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> Campaign:
+    """Twin tests with these joint values, one after the other, and one fit for each."""
+    chain = Chain(robot, FRAME, NOISE)
+    truths = [truth_of(robot, row, offset) for row, offset in zip(rows, OFFSETS, strict=True)]
+    tests = [
+        observe(truth, FRAME, NOISE, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
+        for k, truth in enumerate(truths)
+    ]
+    done = Campaign(robot, truths, tests)
+    began = time.perf_counter()
+    done.fits = [identify_joints(robot, [test], warn=False) for test in tests]
+    done.seconds = time.perf_counter() - began
+    return done
+
+
+@dataclass(frozen=True)
+class Setups:
+    """One twin test fitted with three ways to move the model's motor; ``angle_only`` as the paper, Eq. 24's data."""
+
+    truth: dict[str, float]
+    fits: dict[str, JointFit]
+
+
+def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
+    """Test 2 with the torque known, with the motor's angle prescribed, with the torque of a rigid robot."""
+    angle = test.channels(("joint1",))
+    fits = {
+        "motor_angle": identify_joints(robot, [angle], warn=False),
+        "motor_angle_and_attitude": identify_joints(robot, [test], warn=False),
+        "rigid_torque": identify_joints(robot, [angle], drive="rigid_torque", warn=False),
+        "rigid_torque_and_attitude": identify_joints(robot, [test], drive="rigid_torque", warn=False),
+    }
+    known = JointTest(
+        test.name, test.time, test.encoders, {"joint1": test.measured["joint1"],
+        "joint1.motor": test.encoders["joint1.motor"]},
+        np.stack([np.diag([v, NOISE.encoder**2]) for v in np.asarray(test.noise)[:, 0, 0]]),
+        torques={"joint1": _torque(truth)}, encoder_sigma=test.encoder_sigma,
+    )  # fmt: skip
+    fits["torque"] = identify_joints(robot, [known], drive="torque", warn=False)
+    return Setups(dict(TABLE2[1]), fits)
+
+
+def _torque(truth: Truth) -> Signal:
+    """The torque that held the motor on its path, as a smooth signal."""
+    from spacearm.identify.joint.paths import smooth_path
+
+    return smooth_path(truth.time, truth.torque[:, 0], pieces=128)
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Nelder-Mead and Levenberg-Marquardt on Eq. 24 with the same start; and from many starts, on test 5."""
+
+    nelder_mead: list[JointFit]
+    marquardt: list[JointFit]
+    starts: list[dict[str, float]]
+    stalled: list[JointFit]  # Nelder-Mead from every start
+    restarted: list[JointFit]  # the same, simplex opened again at its end
+    cured: list[JointFit]  # Nelder-Mead with the stiffness that the oscillation's period gives
+
+
+SIMPLEX = NelderMead(tolerance=1e-7, spread=0.3, uncertainty=False)
+
+
+def searches(campaign: Campaign) -> Searches:
+    """Show where the simplex stalls at zero damping, and what cures it."""
+    robot = campaign.robot
+    angles = [test.channels(("joint1",)) for test in campaign.tests]
+    simplex = NelderMead(tolerance=1e-7, spread=1.0, uncertainty=False)
+    options: dict[str, Any] = {"warn": False, "guess": NEUTRAL}
+    nelder = [identify_joints(robot, [t], method=simplex, cost="paper", **options) for t in angles]
+    marquardt = [identify_joints(robot, [t], method=LeastSquares(), **options) for t in angles]
+    rng = np.random.default_rng(SEED)
+    starts = [
+        {"motor_inertia": float(rng.uniform(1, 15)), "stiffness": float(rng.uniform(5, 30)),
+         "damping": float(rng.uniform(0, 0.5))}
+        for _ in range(10)
+    ]  # fmt: skip
+    fifth = angles[4]
+    stalled = [identify_joints(robot, [fifth], method=SIMPLEX, cost="paper", guess=s, warn=False) for s in starts]
+    again = NelderMead(tolerance=1e-7, spread=0.3, restarts=1, uncertainty=False)
+    restarted = [identify_joints(robot, [fifth], method=again, cost="paper", guess=s, warn=False) for s in starts]
+    cured = [
+        identify_joints(
+            robot, [fifth], method=SIMPLEX, cost="paper", warn=False,
+            guess={k: v for k, v in s.items() if k != "stiffness"},
+        )  # fmt: skip
+        for s in starts
+    ]
+    return Searches(nelder, marquardt, starts, stalled, restarted, cured)
+
+
+def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
+    """Standard deviations, as shares of the values, over the start offset; from the angle alone and with attitude."""
+    chain = Chain(robot, FRAME, NOISE)
+    result: dict[str, list[float]] = {}
+    for offset in degrees:
+        test = observe(truth_of(robot, AVERAGE, float(offset)), FRAME, NOISE, None, chain=chain)
+        for label, chosen in (("angle", test.channels(("joint1",))), ("both", test)):
+            model = Model(robot, [chosen], guess={**AVERAGE, "offset": float(offset) * DEGREE})
+            x = np.array([*AVERAGE.values(), float(offset) * DEGREE])
+            sd = np.sqrt(np.diag(covariance_at(model.problem(), x)))
+            for name, value, one in zip(AVERAGE, x, sd, strict=False):
+                result.setdefault(f"{label}.{name}", []).append(float(one / value))
+    return {name: np.array(values) for name, values in result.items()}
+
+
+def coverage(robot: Robot, repetitions: int = REPETITIONS) -> tuple[Array, Array]:
+    """Errors in standard deviations (repetitions, 4) of test 2 with fresh noise; and the share within 95 %."""
+    chain = Chain(robot, FRAME, NOISE)
+    truth = truth_of(robot, TABLE2[1], OFFSETS[1])
+    right = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
+    errors = []
+    for k in range(repetitions):
+        test = observe(truth, FRAME, NOISE, np.random.default_rng([SEED, k]), chain=chain)
+        fit = identify_joints(robot, [test], warn=False)
+        errors.append((fit.estimate.values - right) / fit.estimate.std)
+    z = np.array(errors)
+    return z, np.mean(np.abs(z) < 1.959964, axis=0)
+
+
+def noise_free(robot: Robot) -> float:
+    """Largest relative error of the four values without noise, tests 1, 2, 3 and 5, start values at the neutral ones."""
+    worst = 0.0
+    chain = Chain(robot, FRAME, NOISE)
+    for k in (0, 1, 2, 4):
+        test = observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, NOISE, None, chain=chain)
+        fit = identify_joints(robot, [test], warn=False, accuracy=Accuracy(1e-10, 1e-12))
+        right = np.array([*TABLE2[k].values(), OFFSETS[k] * DEGREE])
+        worst = max(worst, float(np.max(np.abs(fit.estimate.values / right - 1.0))))
+    return worst
+
+
+def energy_drift(robot: Robot) -> float:
+    """Relative drift of kinetic and elastic energy, joints held, b = 0, offset of test 2, over the test."""
+    held = paths(dict.fromkeys(paths(), 0.0))
+    values = {"joint1": {**TABLE2[1], "damping": 0.0, "offset": OFFSETS[1] * DEGREE}}
+    truth = twin(robot, FRAME, values, held, times(), accuracy=Accuracy(1e-8, 1e-10))
+    return float(np.ptp(truth.energy) / truth.energy[0])
+
+
+def hessian(robot: Robot) -> float:
+    """Largest difference between Eq. 17 and the Hessian of the motors' energy of a robot with three flexible joints."""
+    inertias = np.array([3.3, 1.7, 0.9])
+    for joint, inertia in (("joint2", inertias[1]), ("joint3", inertias[2])):
+        robot = flexible(robot, joint, 5.0, 0.1, Rotor(float(inertia), 1.0))
+    mechanics = Mechanics(robot)
+    kernel = mechanics.kernel("mass_matrix")
+    joints = np.random.default_rng(SEED).uniform(-2.0, 2.0, (20, robot.n))
+    order = [5] + [6 + robot.joint_index(f"joint{i}{tail}") for tail in ("", ".motor") for i in (1, 2, 3)]
+    full = mechanics.evaluate(kernel, joints=joints, rotor=inertias)["mass_matrix"]
+    bare = mechanics.evaluate(kernel, joints=joints, rotor=np.zeros(3))["mass_matrix"]
+    part = (full - bare)[:, order][:, :, order]
+    return float(np.max(np.abs(part - motor_matrix(inertias))))
+
+
+def cost_seconds(robot: Robot) -> float:
+    """One cost evaluation: 10 s at 50 Hz, adaptive, 1e-8."""
+    forward = Forward(Setup(robot), paths(), times(), accuracy=Accuracy(1e-8, 1e-10))
+    values, offset = np.array([*TABLE2[1].values()]), np.array([OFFSETS[1] * DEGREE])
+    forward(values, offset)
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for _ in range(20):
+            forward(values, offset)
+        took.append((time.perf_counter() - began) / 20)
+    return min(took)
+
+
+@dataclass(frozen=True)
+class Common:
+    """Five tests of one joint fitted at once, with everything that says how sure the values are."""
+
+    fit: JointFit
+    profiles: list[Profile]
+    posterior: Posterior
+    seconds: float
+
+
+def common(robot: Robot) -> Common:
+    """Table 2's averages as the truth of all five tests."""
+    chain = Chain(robot, FRAME, NOISE)
+    tests = [
+        observe(truth_of(robot, AVERAGE, offset), FRAME, NOISE, np.random.default_rng([SEED, 5, k]), f"test{k + 1}",
+                chain=chain)
+        for k, offset in enumerate(OFFSETS)
+    ]  # fmt: skip
+    began = time.perf_counter()
+    fit = identify_joints(robot, tests, warn=False)
+    profiles = [profile_likelihood(fit, f"joint1.{name}", points=7) for name in AVERAGE]
+    seconds = time.perf_counter() - began
+    single = identify_joints(robot, [tests[1]], warn=False)
+    return Common(fit, profiles, sample_posterior(single, steps=300, burn=50, seed=SEED), seconds)
+
+
+FRICTION = {"spring_coulomb": 0.02, "spring_static": 0.05}
+
+
+def selections(robot: Robot) -> dict[str, Selection]:
+    """Which law the data support when the truth is linear, and when it has Stribeck friction in the spring."""
+    chain = Chain(robot, FRAME, NOISE)
+    laws = {"linear": Law(), "cubic": Law(cubic=True), "coulomb": Law(spring="coulomb"),
+            "stribeck": Law(spring="stribeck")}  # fmt: skip
+    found = {}
+    for name, law, extra in (("linear", Law(), {}), ("stribeck", Law(spring="stribeck"), FRICTION)):
+        truth = truth_of(robot, {**TABLE2[1], **extra}, OFFSETS[1], law)
+        test = observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 7]), chain=chain)
+        found[name] = select_law(robot, [test], laws)
+    return found
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the identified joint of test 2 predicts."""
+
+    response: FrequencyResponse
+    hold_out: HoldOut
+    test: JointTest
+
+
+def use(robot: Robot, fit: JointFit) -> Use:
+    """Frequency response of test 2's joint, and another motion: faster, other directions, another offset."""
+    response = frequency_response(fit, np.geomspace(0.2, 20.0, 240), draws=100)[0]
+    chain = Chain(robot, FRAME, NOISE)
+    other = paths({"joint1.motor": -1.0, "joint2": 0.8, "joint3": 0.4})
+    truth = twin(robot, FRAME, {"joint1": {**TABLE2[1], "offset": -1.5 * DEGREE}}, other, times())
+    test = observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 9]), "hold-out", chain=chain)
+    return Use(response, hold_out(fit, [test])[0], test)
+
+
+def base_attitudes() -> dict[str, float]:
+    """Base attitude at the end of test 2, deg: printed slow motor, and the same motor behind its gear."""
+    printed = catalogue.load("wojtunik2023_printed")
+    found = {}
+    for name, robot in (("printed", printed), ("geared", with_gear(printed, 100.0))):
+        truth = truth_of(robot, TABLE2[1], OFFSETS[1])
+        found[name] = float(np.degrees(2.0 * np.arctan2(truth.base[-1, 6], truth.base[-1, 3])))
+    return found
+
+

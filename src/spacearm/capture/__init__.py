@@ -2,8 +2,10 @@
 
 from spacearm.capture.clutch import At, Felt, Mode, Settled
 from spacearm.capture.cushion import cushion
+from spacearm.capture.design import Front, design
 from spacearm.capture.hit import Hit
 from spacearm.capture.impulse import Impact, close_clutch
+from spacearm.capture.judge import Case, Judge, Verdicts
 from spacearm.capture.modes import Modes, modes
 from spacearm.capture.output import Exceeded, Outcome, Settling
 from spacearm.capture.semiactive import OnOff
@@ -13,11 +15,14 @@ from spacearm.capture.target import Caught, Target, catch, catch_softly
 
 __all__ = [
     "At",
+    "Case",
     "Caught",
     "Exceeded",
     "Felt",
+    "Front",
     "Hit",
     "Impact",
+    "Judge",
     "Mode",
     "Modes",
     "OnOff",
@@ -28,10 +33,12 @@ __all__ = [
     "SoftAxis",
     "SoftJoint",
     "Target",
+    "Verdicts",
     "catch",
     "catch_softly",
     "close_clutch",
     "cushion",
+    "design",
     "modes",
     "momentum_shares",
     "relaxed",

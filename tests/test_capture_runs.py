@@ -1,0 +1,341 @@
+"""Soft motions: clutch, catches, loads through joints, energies, momentum, on-off dampers, MuJoCo."""
+
+import numpy as np
+import pytest
+
+from spacearm.capture import (
+    At,
+    Felt,
+    Hit,
+    Mode,
+    OnOff,
+    Settled,
+    Settling,
+    SoftAxis,
+    SoftJoint,
+    Target,
+    catch,
+    catch_softly,
+    close_clutch,
+    cushion,
+    modes,
+    soft_axes,
+    soften,
+)
+from spacearm.capture.output import last_above
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.model import Inertia, Pose, catalogue
+from spacearm.model.rotations import rotation_from_rpy
+from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.simulate import State, rollout
+
+ARM = catalogue.load("zhang2020")
+REST = State.at_rest(ARM)
+TARGET = Target(
+    Inertia(50.0, np.array([0.1, -0.05, 0.3]), np.diag([5.0, 6.0, 7.0])),
+    (0.02, -0.01, -0.1),
+    (0.02, 0.05, -0.1),
+    Pose(rotation_from_rpy([0.3, -0.2, 0.5]), np.array([0.05, 0.0, 0.1])),
+)
+
+
+@pytest.fixture(scope="module")
+def struck():
+    return {d: cushion(ARM, REST, [six_hit()], duration=20.0, damping=d, sample=0.01) for d in (0.0, 1.0, 5.0)}
+
+
+def test_runs_keep_momentum_and_energy(struck):
+    for outcome in struck.values():
+        assert outcome.certificate["linear_momentum"].value < 1e-10
+        assert outcome.certificate["angular_momentum"].value < 1e-10
+        assert outcome.certificate["energy"].value < 1e-8
+        assert outcome.sound
+
+
+@pytest.mark.parametrize("damping", [0.0, 5.0])
+def test_mujoco_agrees_over_20_s(struck, damping):
+    check = struck[damping].cross_check()
+    assert check.expressed
+    assert check.largest < 1e-6
+
+
+def test_load_on_the_base_is_what_moves_it(struck):
+    """Newton and Euler of the base alone, from differences of its velocity."""
+    outcome = struck[1.0]
+    after = outcome.times > 0.05
+    t, v, w = outcome.times[after], outcome.base_velocity[after], outcome.base_rate[after]
+    rate = (v[2:] - v[:-2]) / (t[2:] - t[:-2])[:, None]
+    angles = outcome.base_angles[after][1:-1]
+    force = 200.0 * rate
+    loads = outcome.to_base[after][1:-1]
+    # The base turns by under half a degree in this time: rotate its axes to the world's to first order and beyond.
+    from spacearm.model.rotations import rotation_from_quaternion
+
+    turns = np.stack([rotation_from_quaternion(q) for q in outcome.states[after][1:-1, 3:7]])
+    world = np.einsum("tij,tj->ti", turns, loads[:, :3])
+    np.testing.assert_allclose(world, force, atol=2e-3 * np.abs(force).max())
+    spin = np.einsum("tij,tj->ti", turns.transpose(0, 2, 1), w[1:-1])
+    about = np.array([53.3, 53.3, 66.7])
+    inside = np.einsum("tij,tj->ti", turns.transpose(0, 2, 1), (w[2:] - w[:-2]) / (t[2:] - t[:-2])[:, None])
+    moment = about * inside + np.cross(spin, about * spin)
+    at_centre = loads[:, 3:] + np.cross([0.0, 0.0, 0.55], loads[:, :3])
+    np.testing.assert_allclose(at_centre, moment, atol=2e-3 * np.abs(moment).max())
+    assert np.abs(angles).max() < 1.0
+
+
+def test_soft_axes_carry_spring_and_damper(struck):
+    """Along a compliant axis, what the joint passes on is its spring and damper."""
+    outcome = struck[5.0]
+    n = ARM.n
+    for name, entry in (("joint1.slide_z", 2), ("joint2.slide_z", 2)):
+        i = ARM.joint_index(name)
+        own = 40.0 * outcome.states[:, 7 + i] + 5.0 * outcome.states[:, 13 + n + i]
+        np.testing.assert_allclose(outcome.carried[:, i, entry], own, atol=1e-10)
+    i = ARM.joint_index("joint1.turn_x")
+    own = 40.0 * outcome.states[:, 7 + i] + 5.0 * outcome.states[:, 13 + n + i]
+    np.testing.assert_allclose(outcome.carried[:, i, 3], own, atol=1e-10)
+
+
+def test_dampers_absorb_what_is_lost(struck):
+    outcome = struck[5.0]
+    absorbed = sum(outcome.absorbed().values())
+    left = outcome.energies["kinetic"][-1] + outcome.energies["elastic"][-1]
+    assert absorbed + left == pytest.approx(outcome.energies["load"][-1], rel=1e-9)
+    # And each damper by itself: d times the square of its rate, by trapezoids.
+    i = ARM.joint_index("joint2.turn_x")
+    power = 5.0 * outcome.states[:, 13 + ARM.n + i] ** 2
+    each = np.concatenate([[0.0], np.cumsum(0.5 * (power[1:] + power[:-1]) * np.diff(outcome.times))])
+    np.testing.assert_allclose(outcome.damper_energy[:, i], each, atol=2e-2 * each[-1])
+
+
+def test_shake_vanishes_when_locked_and_adds_to_the_united_body(struck):
+    rigid = cushion(ARM, REST, [six_hit()], duration=1.0, modes=Mode("rigid"))
+    assert np.abs(rigid.shake).max() < 1e-15
+    outcome = struck[1.0]
+    row = 700
+    state = State.from_vector(outcome.states[row])
+    base, coupling, _ = Mechanics(ARM).mass_blocks(state.joints)
+    united = np.linalg.solve(base, base @ state.velocity[:6] + coupling @ state.velocity[6:])
+    np.testing.assert_allclose(outcome.shake[row], state.velocity[:6] - united, atol=1e-14)
+
+
+def test_rigid_mode_passes_on_the_base_s_share():
+    outcome = cushion(ARM, REST, [single_hit("fz")], duration=0.02, modes=Mode("rigid"), sample=0.001)
+    assert outcome.to_base[3, 2] == pytest.approx(50.0 * 200.0 / 216.0, rel=1e-12)
+    assert np.abs(outcome.states[:, 7:15]).max() == 0.0
+
+
+def test_clutch_switches_in_time():
+    switches = [Mode("rigid", At(0.5)), Mode("soft", At(3.0)), Mode("rigid")]
+    outcome = cushion(ARM, REST, [single_hit("mx")], duration=5.0, modes=switches, sample=0.01)
+    assert outcome.switches == ((0.0, "rigid"), (0.5, "soft"), (pytest.approx(3.0), "rigid"))
+    early, late = outcome.times < 0.5, outcome.times > 3.0 + 1e-9
+    assert np.abs(outcome.states[early, 7:15]).max() == 0.0
+    assert np.abs(outcome.states[late, 15 + 6 :]).max() == 0.0
+    assert np.ptp(outcome.states[late, 7:15], axis=0).max() == 0.0
+    assert outcome.impacts[0].lost > 0.0
+    assert outcome.sound  # the energy ledger counts what the clutch took
+
+
+def test_contact_is_felt_to_the_instant():
+    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.3, profile="half-sine")
+    outcome = cushion(ARM, REST, [hit], duration=2.0, modes=[Mode("rigid", Felt(force=10.0)), Mode("soft")])
+    # Locked, joint 2 carries the share of what lies inside it: 208/216 of the force, joint 1 200/216.
+    wanted = 0.3 + 0.2 / np.pi * np.arcsin(10.0 / (50.0 * 208.0 / 216.0))
+    assert outcome.switches[1][0] == pytest.approx(wanted, abs=1e-9)
+    late = cushion(ARM, REST, [hit], duration=2.0, modes=[Mode("rigid", Felt(force=10.0, delay=0.05)), Mode("soft")])
+    assert late.switches[1][0] == pytest.approx(wanted + 0.05, abs=1e-9)
+
+
+def test_contact_by_a_jump_is_felt_at_the_jump():
+    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.37)
+    outcome = cushion(ARM, REST, [hit], duration=1.0, modes=[Mode("rigid", Felt(force=10.0)), Mode("soft")])
+    assert outcome.switches[1][0] == pytest.approx(0.37, abs=1e-10)
+    never = cushion(ARM, REST, [hit], duration=1.0, modes=[Mode("rigid", Felt(moment=10.0)), Mode("soft")])
+    assert never.switches == ((0.0, "rigid"),)
+
+
+def test_clutch_closes_when_settled():
+    limits = Settled(2e-3, 2e-3)
+    outcome = cushion(
+        ARM, REST, [six_hit()], duration=60.0, damping=5.0, modes=[Mode("soft", limits), Mode("rigid")], sample=0.01
+    )
+    time = outcome.switches[1][0]
+    assert 5.0 < time < 40.0
+    n = ARM.n
+    just = (outcome.times > time - 1.0) & (outcome.times <= time)
+    rates = np.abs(outcome.states[just, 13 + n :]).max()
+    assert rates < 2e-3
+    before = (outcome.times > time - 5.0) & (outcome.times < time - 2.0)
+    assert np.abs(outcome.states[before, 13 + n :]).max() > 5e-4
+    assert 0.0 < outcome.impacts[0].lost < 1e-3
+    assert outcome.sound
+
+
+def test_closing_a_clutch_keeps_momentum():
+    rng = np.random.default_rng(5)
+    state = State(np.zeros(3), np.array([1.0, 0, 0, 0]), rng.normal(size=8) * 0.2, rng.normal(size=14))
+    held = soft_axes(ARM, ["joint1"])
+    impact = close_clutch(ARM, state, held)
+    mech = Mechanics(ARM)
+    np.testing.assert_allclose(
+        mech.momentum(state.joints, impact.state.velocity), mech.momentum(state.joints, state.velocity), atol=1e-10
+    )
+    assert impact.lost > 0.0
+    for name in held:
+        assert impact.state.rates[ARM.joint_index(name)] == 0.0
+
+
+@pytest.mark.parametrize("held", [(), soft_axes(ARM), soft_axes(ARM, ["joint2"])])
+def test_plastic_capture_keeps_momentum_and_joins_velocities(held):
+    rng = np.random.default_rng(8)
+    rates = np.array([0.0 if name in held else 0.1 * rng.normal() for name in ARM.joint_names])
+    q = rng.normal(size=8) * 0.1
+    start = State.moving(ARM, q, rates, base_velocity=(0.01, 0.0, 0.02), base_angular_velocity=(0.0, 0.03, -0.01))
+    caught = catch(ARM, start, TARGET, held=held)
+    mech, joined = Mechanics(ARM), Mechanics(caught.robot)
+    pose = np.concatenate([start.position, start.quaternion])
+    origin, rotation = mech.frame_pose("hand", q, base=pose)
+    # Momentum of the target as a point set: its own velocity field at its mass centre, and spin about that.
+    turned = rotation @ TARGET.placement.rotation
+    arm = rotation @ (TARGET.placement.translation + TARGET.placement.rotation @ TARGET.inertia.com)
+    centre_velocity = np.array(TARGET.velocity) + np.cross(TARGET.spin, arm)
+    linear = TARGET.inertia.mass * centre_velocity
+    angular = turned @ TARGET.inertia.tensor @ turned.T @ np.array(TARGET.spin) + np.cross(origin + arm, linear)
+    before = mech.momentum(q, start.velocity, base=pose) + np.concatenate([linear, angular])
+    after = joined.momentum(q, caught.state.velocity, base=pose)
+    np.testing.assert_allclose(after, before, atol=1e-12)
+    assert caught.impact.lost > 0.0
+    for name in held:
+        assert caught.state.rates[ARM.joint_index(name)] == 0.0
+    # What the target lost is what the hand got: the arm's own momentum changed by it.
+    gained = mech.momentum(q, caught.state.velocity, base=pose, about=origin)
+    gained = gained - mech.momentum(q, start.velocity, base=pose, about=origin)
+    np.testing.assert_allclose(caught.hand_impulse, gained, atol=1e-12)
+
+
+def test_shares_of_a_capture_add_up():
+    caught = catch(ARM, REST, TARGET)
+    outcome = cushion(caught.robot, caught.state, duration=20.0, damping=5.0)
+    assert outcome.sound
+    shares = outcome.shares(caught)
+    assert set(shares.linear) == {"base", "arm", "target"}
+    linear, angular = shares.total
+    np.testing.assert_allclose(linear, np.tile(linear[0], (len(linear), 1)), atol=1e-10)
+    np.testing.assert_allclose(angular, np.tile(angular[0], (len(angular), 1)), atol=1e-9)
+    mass = 216.0 + 50.0
+    whole = Mechanics(caught.robot)
+    pose = np.concatenate([caught.state.position, caught.state.quaternion])
+    total = whole.momentum(caught.state.joints, caught.state.velocity, base=pose, about="com")
+    np.testing.assert_allclose(np.concatenate([linear[0], angular[0]]), total, atol=1e-10)
+    assert caught.robot.mass == pytest.approx(mass)
+    # At the start the target still has most of what it brought, at the end the base has its share.
+    assert np.linalg.norm(shares.linear["base"][0]) < 0.1 * np.linalg.norm(shares.linear["target"][0])
+    assert np.linalg.norm(shares.linear["base"], axis=1).max() > 5.0 * np.linalg.norm(shares.linear["base"][0])
+
+
+def test_stiff_contact_tends_to_the_plastic_law():
+    """With a stiffer and stiffer grip the motion after contact tends to that of the plastic impact."""
+    plastic = catch(ARM, REST, TARGET)
+    reference = cushion(plastic.robot, plastic.state, duration=3.0, damping=5.0, sample=0.5)
+    gaps = []
+    for stiffness in (2e3, 8e3, 32e3):
+        grip = SoftAxis(stiffness, 0.02 * stiffness)
+        soft = catch_softly(ARM, REST, TARGET, grip)
+        assert soft.impact is None
+        outcome = cushion(soft.robot, soft.state, duration=3.0, damping=dict.fromkeys(soft_axes(ARM), 5.0), sample=0.5)
+        assert outcome.sound
+        rate = np.interp(3.0, outcome.times, np.linalg.norm(outcome.base_rate, axis=1))
+        gaps.append(abs(rate - np.linalg.norm(reference.base_rate[-1])))
+        linear, _ = outcome.shares(soft).total
+        np.testing.assert_allclose(linear[0], np.array(linear[-1]), atol=1e-10)
+    assert gaps[2] < 0.5 * gaps[0]
+    assert gaps[2] < 0.02 * np.linalg.norm(reference.base_rate[-1])
+
+
+def test_soft_contact_needs_all_axes_and_rigid_hands_rest():
+    with pytest.raises(InputError, match="slide_x"):
+        catch_softly(ARM, REST, TARGET, SoftJoint(slide_z=SoftAxis(100.0)))
+    with pytest.raises(InputError, match="hand"):
+        catch(ARM, REST, TARGET, "paw")
+    moving = State.moving(ARM, None, np.full(8, 0.1))
+    with pytest.raises(InputError, match="held while it moves"):
+        catch(ARM, moving, TARGET, held=["joint1.turn_x"])
+
+
+def test_drives_are_held_unless_freed():
+    robot = soften(catalogue.load("xu2017"), "joint2", SoftJoint(turn_z=SoftAxis(500.0, 20.0)))
+    start = State.at_rest(robot)
+    hit = Hit(robot.bodies[-1].name, (5.0, 3.0, -4.0), duration=0.1)
+    names = [name for name in robot.joint_names if name != "joint2.turn_z"]
+    held = cushion(robot, start, [hit], duration=1.0)
+    assert np.abs(np.stack([held.joint(name) for name in names])).max() == 0.0
+    freed = cushion(robot, start, [hit], duration=1.0, free=[names[-1]])
+    assert np.abs(freed.joint(names[-1])).max() > 1e-4
+
+
+def test_on_off_dampers_work_only_on_the_way_back():
+    outcome = cushion(ARM, REST, [six_hit()], duration=6.0, damping=OnOff(5.0, 0.0), sample=0.01)
+    assert outcome.sound
+    n = ARM.n
+    for name in ("joint1.turn_x", "joint2.turn_y", "joint1.slide_z"):
+        i = ARM.joint_index(name)
+        work = np.diff(outcome.damper_energy[:, i])
+        out = outcome.states[:, 7 + i] * outcome.states[:, 13 + n + i]
+        going_out = (out[:-1] > 1e-9) & (out[1:] > 1e-9)
+        assert np.abs(work[going_out]).max() == 0.0
+        going_back = (out[:-1] < -1e-6) & (out[1:] < -1e-6) & (np.diff(outcome.times) > 1e-6)
+        assert work[going_back].min() > 0.0
+    full = cushion(ARM, REST, [six_hit()], duration=6.0, damping=OnOff(3.0, 3.0), sample=0.01)
+    plain = cushion(ARM, REST, [six_hit()], duration=6.0, damping=3.0, sample=0.01)
+    same = np.isin(np.round(full.times, 9), np.round(plain.times, 9))
+    picked = full.states[same]
+    times, first = np.unique(np.round(full.times[same], 9), return_index=True)
+    assert len(times) == len(plain.times)
+    np.testing.assert_allclose(picked[first], plain.states, atol=1e-8)
+
+
+def test_on_off_hit_that_comes_later_is_not_missed():
+    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.01, start=0.55)
+    outcome = cushion(ARM, REST, [hit], duration=3.0, damping=OnOff(5.0, 0.0))
+    assert sum(outcome.absorbed().values()) > 1e-3
+    assert outcome.sound
+
+
+def test_settling_of_a_known_decay():
+    times = np.linspace(0.0, 10.0, 20001)
+    size = np.exp(-0.5 * times)
+    assert last_above(times, size, 0.05) == pytest.approx(np.log(20.0) / 0.5, abs=1e-6)
+    shake = np.zeros((times.size, 6))
+    shake[:, 2] = size
+    assert Settling(0.05).time(times, shake) == pytest.approx(np.log(20.0) / 0.5, abs=1e-6)
+    assert Settling(1e-4).time(times, shake) == np.inf
+    assert Settling(0.0, velocity=0.5).time(times, shake) == pytest.approx(np.log(2.0) / 0.5, abs=1e-6)
+
+
+def test_modes_are_those_of_small_motions():
+    """A mode's shape, let go, comes back after its period (linear: small amplitude)."""
+    found = modes(ARM)
+    for number in (0, 3, 7):
+        start = State.at_rest(ARM, 1e-6 * found.shape[number])
+        period = 2.0 * np.pi / found.frequency[number]
+        end = rollout(ARM, start.vector, period / 400, 400, overrides={"damping": np.zeros(8)})[-1]
+        np.testing.assert_allclose(end[7:15], start.joints, atol=1e-10)
+
+
+def test_mode_errors():
+    for wrong in (
+        lambda: Mode("half"),
+        lambda: Mode("soft", Felt(1.0)),
+        lambda: Mode("rigid", Settled()),
+        lambda: At(-1.0),
+        Felt,
+        lambda: Settled(0.0),
+        lambda: cushion(ARM, REST, modes=[Mode("rigid"), Mode("soft")]),
+        lambda: cushion(ARM, REST, modes=[Mode("rigid", At(1.0))]),
+        lambda: cushion(ARM, REST, duration=0.0),
+        lambda: cushion(ARM, REST, travel="maybe"),
+    ):
+        with pytest.raises(InputError):
+            wrong()

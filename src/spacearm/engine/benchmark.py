@@ -121,7 +121,8 @@ class Sensitivities:
     @cached_property
     def rollout(self) -> TangentRollout:
         last = 10 * self.robot.n
-        return TangentRollout(self.robot, {"inertia": range(last, last + 10)})
+        absent = ("drive", "mode", "friction", "stiffness", "rest", "damping")  # the robot has none of them
+        return TangentRollout(self.robot, {"inertia": range(last, last + 10)}, zero=absent)
 
     def run(self, start: Array, count: int, step: float = STEP) -> Array:
         """Derivatives (nx, 10) of the last state."""

@@ -6,7 +6,7 @@ takes a lane. This is forward differentiation of the RK4 steps: exact derivative
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,15 +35,24 @@ class TangentRollout:
     Args:
         wrt: names of inputs (``inertia``, ``damping``, ...) and which of their entries vary (None: all). The start
             state may vary too, through ``start_tangent`` of a call.
+        zero: inputs that are zero in every call, for example ``mode`` and ``drive`` where all is free: shorter code.
     """
 
     def __init__(
-        self, robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads: tuple[LoadFrame, ...] = ()
+        self,
+        robot: Robot,
+        wrt: Mapping[str, Sequence[int] | None],
+        loads: tuple[LoadFrame, ...] = (),
+        zero: Collection[str] = (),
     ) -> None:
         if "state" in wrt:
             raise InputError("the state is no parameter", hint="give start_tangent in place of it")
+        both = [name for name in zero if name in wrt]
+        if both:
+            raise InputError(f"{both[0]!r} cannot both vary and be zero")
+        self.zero = frozenset(zero)
         self.kernel = Kernel(
-            motion_tangent(robot, {"state": None, **wrt}, loads),
+            motion_tangent(robot, {"state": None, **wrt}, loads).with_zeros(zero),
             uniform=tuple(motion_program(robot, loads, ledger=False).inputs),
         )
         self.seeds = [name for name in self.kernel.inputs if name.startswith("d_") and name != "d_state"]
@@ -77,6 +86,8 @@ class TangentRollout:
         for name, value in inputs.items():
             if name not in self.kernel.inputs:
                 raise InputError(f"the motion program has no input {name!r}")
+            if name in self.zero and np.any(np.asarray(value)):
+                raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
             flat[self.kernel.inputs[name]] = np.asarray(value, dtype=np.float64).ravel()
         lanes = host().lanes
         width = lanes if many <= lanes else 2 * lanes
@@ -122,21 +133,31 @@ def _roll(
         y[i] = flat[i]
         for lane in range(many):
             dy[i * width + lane] = moved[lane, i]
-    shift = at_moved * width
-    rates = nx * width  # the derivatives' rates stand behind the rates in the output
+    rates = nx * width
+    d_in = inp[at_moved * width : at_moved * width + rates]
+    d_out = out[rates : 2 * rates]  # the derivatives' rates stand behind the rates in the output
     for n in range(count):
-        for stage in range(4):
-            part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
-            weight = 1.0 if stage in (0, 3) else 2.0
+        for i in range(nx):
+            inp[i * width] = y[i]
+        for j in range(rates):
+            d_in[j] = dy[j]
+        call_kernel(address, inp, out)
+        for i in range(nx):
+            total[i] = out[i * width]
+        for j in range(rates):
+            d_total[j] = d_out[j]
+        for stage in range(1, 4):
+            part = step if stage == 3 else 0.5 * step
+            weight = 1.0 if stage == 3 else 2.0
             for i in range(nx):
-                inp[i * width] = y[i] if stage == 0 else y[i] + part * out[i * width]
-            for j in range(nx * width):
-                inp[shift + j] = dy[j] if stage == 0 else dy[j] + part * out[rates + j]
+                inp[i * width] = y[i] + part * out[i * width]
+            for j in range(rates):
+                d_in[j] = dy[j] + part * d_out[j]
             call_kernel(address, inp, out)
             for i in range(nx):
-                total[i] = out[i * width] if stage == 0 else total[i] + weight * out[i * width]
-            for j in range(nx * width):
-                d_total[j] = out[rates + j] if stage == 0 else d_total[j] + weight * out[rates + j]
+                total[i] += weight * out[i * width]
+            for j in range(rates):
+                d_total[j] += weight * d_out[j]
         for i in range(nx):
             y[i] += step / 6.0 * total[i]
         for j in range(nx * width):

@@ -303,7 +303,7 @@ def _chain(terms: list[_Term], emit: Callable[..., int]) -> int:
 def _pruned(instructions: list[Instruction], outputs: tuple[int, ...], n_in: int) -> Trace:
     """Only what an output depends on, renumbered; inputs and constants just before their first use.
 
-    Loaded earlier they would only hold registers: some kernels were 10% slower so, none faster.
+    Loaded earlier they would only hold registers.
     """
     uses = _uses(instructions, outputs)
     number: dict[int, int] = {}

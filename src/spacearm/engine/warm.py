@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine import record, rk4, run
+from spacearm.engine import batch, record, rk4, run, sensitivity
 from spacearm.engine.friction import begin, make_contact
 from spacearm.engine.phase import make_audit, make_events, make_record
 from spacearm.engine.plant import Plant, make_work
@@ -36,7 +36,7 @@ def warm_up(announce: Callable[[str], None] | None = say) -> float:
     global _ready  # noqa: PLW0603
     from numba.core import event
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         told = False
 
         def on_start(self, event: Any) -> None:
@@ -76,9 +76,13 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     phase = (plant, signals, contact, events, options, np.zeros(1), work, samples, make_audit(plant), True, flag)
     sizes = np.zeros(5, dtype=np.int64)
     two, three = np.zeros((1, 1)), np.zeros((1, 1, 1))
+    table = np.zeros((1, 4), dtype=np.int64)
+    slanted = np.zeros((1, 1, 2))[:, :, :1]  # some directions of all: not contiguous
     return [
         (begin, (plant, contact, np.zeros(1))),
         (run.run_phase, phase),
         (record.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, samples)),
+        (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
+        (sensitivity._roll, (1, 8, np.zeros(1), 0, 0, two, two, 0.1, 1, 1, two, slanted)),
         (rk4.rollout_lanes, (1, 8, sizes, two, three, two, 0.1, 1, 1, 0, 1, three)),
     ]

@@ -17,8 +17,8 @@ from spacearm.mechanics.spatial import SX
 class Program:
     """Named inputs and outputs on CasADi scalars.
 
-    Inputs and outputs are dense matrices; a single column stands for a vector unless ``matrices`` names it. Flat order is
-    the order of the mappings, each entry row-major.
+    Inputs and outputs are dense matrices; a single column stands for a vector unless ``matrices`` names it. Flat order
+    is the order of the mappings, each entry row-major.
     """
 
     name: str
@@ -44,6 +44,22 @@ class Program:
 
     def output_shape(self, name: str) -> tuple[int, ...]:
         return self._shape(name, self.outputs[name])
+
+    def with_zeros(self, entries: Iterable[str] | Mapping[str, Sequence[int] | None]) -> Program:
+        """The same with these inputs (or these entries of them) written as zero, which shortens it.
+
+        The inputs stay in their places, so that offsets do not change; what they hold is no longer read.
+        """
+        chosen = dict(entries) if isinstance(entries, Mapping) else dict.fromkeys(entries)
+        symbols = ca.vertcat(*(
+            ca.vec(self._input(name).T) if which is None else ca.vec(self._input(name).T)[list(which)]
+            for name, which in chosen.items()
+        ))  # fmt: skip
+        if symbols.numel() == 0:
+            return self
+        values = ca.substitute(list(self.outputs.values()), [symbols], [ca.SX.zeros(symbols.shape)])
+        outputs = {name: ca.densify(value) for name, value in zip(self.outputs, values, strict=True)}
+        return Program(self.name, self.inputs, outputs, self.matrices)
 
     def jacobian(self, output: str, *inputs: str) -> Program:
         """First derivatives d output / d input, one matrix (flat output rows, input columns) for each input."""

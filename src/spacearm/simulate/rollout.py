@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
@@ -15,7 +15,7 @@ from spacearm.engine.machine import host
 from spacearm.engine.rk4 import rollout_lanes
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
-from spacearm.mechanics import Program, motion_program
+from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.simulate.motion import robot_parameters
@@ -39,16 +39,9 @@ def _kernel(robot: Robot, varied: frozenset[str], each: frozenset[str]) -> Kerne
     """
     program = motion_program(robot, (), ledger=False)
     own = robot_parameters(robot)
-    absent = [program.inputs[name] for name in ("drive", "mode", "friction")]
-    absent += [
-        program.inputs[name][index]
-        for name in _PASSIVE
-        if name not in varied
-        for index in np.flatnonzero(own[name] == 0.0).tolist()
-    ]
-    symbols = ca.vertcat(*absent)
-    rate = ca.substitute(program.outputs["rate"], symbols, ca.SX.zeros(symbols.shape))
-    free = Program("rollout", program.inputs, {"rate": ca.densify(rate)})
+    absent: dict[str, Sequence[int] | None] = dict.fromkeys(("drive", "mode", "friction"))
+    absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}
+    free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
     return Kernel(free, uniform=tuple(name for name in _SHARED if name not in each))
 
 

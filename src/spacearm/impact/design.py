@@ -1,13 +1,14 @@
 """Postures that take a hit best: least or greatest virtual mass, or least motion of the base.
 
 The quantity and its exact gradient are one compiled kernel. Postures spread over the joint ranges are screened in one
-batch; from the best, and some others, bounded quasi-Newton searches (L-BFGS-B) run to local optima; the best one wins.
+batch; from the best, and some others, bounded quasi-Newton searches run side by side to local optima; the best wins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import casadi as ca
@@ -18,6 +19,7 @@ from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError
 from spacearm.impact.joints import JointModes, Locked, Resistance, unit
 from spacearm.impact.programs import Symbols, struck
+from spacearm.impact.search import minimise_boxed
 from spacearm.mechanics import Program
 from spacearm.mechanics.kinematics import base_pose, frame_pose
 from spacearm.mechanics.spatial import SX
@@ -76,7 +78,7 @@ class Optimum:
         starts: values that each search started from, in the order of ``found``.
         found: values where each search ended, best first.
         screened: least and greatest value of all screened postures.
-        evaluations: of value and gradient.
+        rounds: of evaluations of value and gradient, each of all searches at once.
     """
 
     joints: Array
@@ -87,7 +89,7 @@ class Optimum:
     starts: Array
     found: Array
     screened: tuple[float, float]
-    evaluations: int
+    rounds: int
 
 
 class PostureObjective:
@@ -113,11 +115,9 @@ class PostureObjective:
         self._modes = JointModes.of(robot, locked, resistance)
         self._base = np.concatenate([np.zeros(3), np.asarray(quaternion, dtype=np.float64)])
         self._mechanics = Mechanics(robot)
-        program = _program(robot, frame, hit, quantity)
-        slope = program.jacobian("merit", "joints").outputs["d_merit_d_joints"]
-        self._value = Kernel(program)
-        both = {"merit": program.outputs["merit"], "gradient": slope.T}
-        self._gradient = Kernel(Program(f"{program.name}_gradient", program.inputs, both))
+        self._value, self._gradient = _kernels(robot, frame, quantity, hit.axes)
+        strength = [(1.0 + hit.restitution) * hit.speed, 1.0 / hit.mass]
+        self._hit = {"direction": np.array(hit.direction), "strength": np.array(strength)}
 
     @property
     def unit(self) -> str:
@@ -149,17 +149,20 @@ class PostureObjective:
     def _evaluate(self, kernel: Kernel, joints: npt.ArrayLike) -> dict[str, Array]:
         modes = self._modes
         return self._mechanics.evaluate(
-            kernel, self._base, joints=joints, locked=modes.locked, resistance=modes.resistance
+            kernel, self._base, joints=joints, locked=modes.locked, resistance=modes.resistance, **self._hit
         )
 
 
-def _program(robot: Robot, frame: str, hit: Hit, quantity: str) -> Program:
+@lru_cache(maxsize=64)
+def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel, Kernel]:
+    """The merit, and the merit with its gradient over the joints; the hit itself is an input."""
     tree = Tree(robot)
     x = Symbols(tree)
-    n: SX = ca.SX(ca.DM(list(hit.direction)))
-    if hit.axes == "frame":
+    direction, strength = ca.SX.sym("direction", 3), ca.SX.sym("strength", 2)
+    n: SX = direction
+    if axes == "frame":
         base = base_pose(ca.SX.zeros(3), x.quaternion)
-        n = frame_pose(tree, tree.placements(x.joints), base, robot.frame(frame)).rotation @ n
+        n = frame_pose(tree, tree.placements(x.joints), base, robot.frame(frame)).rotation @ direction
     blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
     response = blocks.response(ca.vertcat(n, ca.SX.zeros(3)), x.locked, x.resistance)
     acceleration = response.twist[:3]
@@ -169,18 +172,29 @@ def _program(robot: Robot, frame: str, hit: Hit, quantity: str) -> Program:
         merit = 1 / ca.sqrt(ca.sumsqr(acceleration))
     else:
         # Along a normal: p = (1 + e) v / (n.G n + 1 / m), as in collision.py.
-        impulse = (1 + hit.restitution) * hit.speed / (ca.dot(n, acceleration) + 1 / hit.mass)
+        impulse = strength[0] / (ca.dot(n, acceleration) + strength[1])
         merit = ca.sumsqr(response.base[3:] * impulse)
-    return Program(f"impact_{quantity}", x.named(), {"merit": ca.densify(merit)})
+    inputs = x.named(direction=direction, strength=strength)
+    value = Program(f"impact_{quantity}", inputs, {"merit": ca.densify(merit)})
+    slope = value.jacobian("merit", "joints").outputs["d_merit_d_joints"]
+    both = Program(f"impact_{quantity}_gradient", inputs, {**value.outputs, "gradient": slope.T})
+    return Kernel(value), Kernel(both)
 
 
-def posture_bounds(robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None) -> tuple[Array, Array]:
-    """Joint ranges (n), (n): the limits, a full turn where a revolute joint has none; ``bounds`` narrows them."""
+@dataclass(frozen=True, eq=False)
+class PostureBounds:
+    """Ranges of the joints (n): ``lower`` and ``upper`` of what is searched, infinite where a joint turns freely;
+    ``first`` and ``last`` of what is screened, a full turn there."""
+
+    lower: Array
+    upper: Array
+    first: Array
+    last: Array
+
+
+def posture_bounds(robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None) -> PostureBounds:
+    """The joint limits, narrowed by ``bounds``. A slide needs both ends, a revolute joint may turn without end."""
     lower, upper = robot.lower_limits.copy(), robot.upper_limits.copy()
-    for i, joint in enumerate(robot.joints):
-        if joint.kind == "revolute":
-            lower[i] = max(lower[i], -np.pi) if not np.isfinite(lower[i]) else lower[i]
-            upper[i] = min(upper[i], np.pi) if not np.isfinite(upper[i]) else upper[i]
     for name, (low, high) in (bounds or {}).items():
         i = robot.joint_index(name)
         if not low <= high:
@@ -188,10 +202,16 @@ def posture_bounds(robot: Robot, bounds: Mapping[str, tuple[float, float]] | Non
         if low < robot.lower_limits[i] or high > robot.upper_limits[i]:
             raise InputError(f"of joint {name!r} go beyond its limits", place="bounds")
         lower[i], upper[i] = low, high
+    first, last = lower.copy(), upper.copy()
     for i, joint in enumerate(robot.joints):
-        if not (np.isfinite(lower[i]) and np.isfinite(upper[i])):
+        below, above = np.isfinite(lower[i]), np.isfinite(upper[i])
+        if below and above:
+            continue
+        if joint.kind == "prismatic":
             raise InputError(f"slide {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
-    return lower, upper
+        first[i] = lower[i] if below else (upper[i] - 2.0 * np.pi if above else -np.pi)
+        last[i] = first[i] + 2.0 * np.pi
+    return PostureBounds(lower, upper, first, last)
 
 
 def optimise_posture(
@@ -207,7 +227,7 @@ def optimise_posture(
     quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
     locked: Locked = "none",
     resistance: Resistance = 0.0,
-    restarts: int = 16,
+    restarts: int = 64,
     samples: int = 4096,
     seed: int = 0,
 ) -> Optimum:
@@ -225,7 +245,6 @@ def optimise_posture(
         samples: postures screened beforehand.
         seed: of the screened postures; the same seed gives the same result.
     """
-    from scipy.optimize import minimize
     from scipy.stats import qmc
 
     if restarts < 1 or samples < restarts:
@@ -235,7 +254,7 @@ def optimise_posture(
     objective = PostureObjective(
         robot, frame, hit, quantity, quaternion=quaternion, locked=locked, resistance=resistance
     )
-    lower, upper = posture_bounds(robot, bounds)
+    ranges = posture_bounds(robot, bounds)
     given = (
         robot.posture(start or "zero") if start is None or isinstance(start, str) else np.asarray(start, dtype=float)
     )
@@ -251,42 +270,39 @@ def optimise_posture(
         joints[..., free] = part
         return joints
 
-    low, high = lower[free], upper[free]
+    low, high, first, last = (x[free] for x in (ranges.lower, ranges.upper, ranges.first, ranges.last))
     spread = qmc.Sobol(free.size, seed=np.random.default_rng(seed)).random_base2(int(np.ceil(np.log2(samples))))
-    places = np.concatenate([low + (high - low) * spread, np.clip(given[free], low, high)[None]])
+    places = np.concatenate([first + (last - first) * spread, np.clip(given[free], low, high)[None]])
     values = objective.value(full(places))
     order = np.argsort(sign * values, kind="stable")
     # Most from the best, some from all over: the deepest valley need not be the one that a sample fell deepest into.
     best = max(1, (2 * restarts) // 3)
-    chosen = [*order[:best], *order[best :: max(1, len(order) // max(1, restarts - best))][: restarts - best]]
+    rest = order[best :: max(1, (len(order) - best) // max(1, restarts - best))][: restarts - best]
+    chosen = np.concatenate([order[:best], rest])
     scale = max(float(np.abs(values).max()), 1e-300) ** (2 if objective.squared else 1)
-    evaluations = 0
 
-    def aim(part: Array) -> tuple[float, Array]:
-        nonlocal evaluations
-        evaluations += 1
+    def aim(part: Array) -> tuple[Array, Array]:
         merit, gradient = objective.merit_and_gradient(full(part))
-        return sign * float(merit) / scale, sign * gradient[free] / scale
+        return sign * merit / scale, sign * gradient[..., free] / scale
 
-    ends = []
-    for index in chosen:
-        done = minimize(
-            aim, places[index], jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
-            options={"maxiter": 500, "ftol": 1e-15, "gtol": 1e-10},
-        )  # fmt: skip
-        ends.append((float(objective.value(full(done.x))), values[index], done.x))
-    ends.sort(key=lambda end: sign * end[0])
-    winner = full(np.clip(ends[0][2], low, high))
+    done = minimise_boxed(aim, places[chosen], low, high)
+    ends = objective.value(full(done.points))
+    ranking = np.argsort(sign * ends, kind="stable")
+    winner = full(done.points[ranking[0]])
+    # A joint without limits may have gone round: the same posture within half a turn.
+    endless = np.isinf(ranges.lower) & np.isinf(ranges.upper)
+    endless[np.setdiff1d(np.arange(robot.n), free)] = False
+    winner[endless] = np.remainder(winner[endless] + np.pi, 2.0 * np.pi) - np.pi
     value, gradient = objective.value_and_gradient(winner)
-    at_limit = (winner <= lower + 1e-9) | (winner >= upper - 1e-9)
+    at_limit = (winner <= ranges.lower + 1e-9) | (winner >= ranges.upper - 1e-9)
     return Optimum(
         winner,
         float(value),
         objective.unit,
         gradient[free],
         at_limit,
-        np.array([end[1] for end in ends]),
-        np.array([end[0] for end in ends]),
+        values[chosen][ranking],
+        ends[ranking],
         (float(values.min()), float(values.max())),
-        evaluations,
+        done.rounds,
     )

@@ -91,7 +91,7 @@ class OptimiseTable(Table):
     vary: list[Name] | None = None
     bounds: dict[str, list[Number]] = Field(default_factory=dict)
     bounds_deg: dict[str, list[Number]] = Field(default_factory=dict)
-    restarts: int = 16
+    restarts: int = 64
     samples: int = 4096
     seed: int = 0
 

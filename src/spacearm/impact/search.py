@@ -1,0 +1,126 @@
+"""Bounded quasi-Newton searches from many starts at once.
+
+Projected BFGS after Bertsekas, Projected Newton methods for optimization problems with simple constraints (SIAM J.
+Control and Optimization 20(2), 1982): variables at a bound that the gradient pushes against are held, the others take a
+quasi-Newton step, and the step is shortened along the path that is clipped to the bounds. Every search has its own
+matrix and its own active set; values and gradients of all come from one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.model.parts import Array
+
+Mask = npt.NDArray[np.bool_]
+#: Sufficient decrease (Armijo), number of halvings of a step, and what counts as rounding of the value.
+DECREASE, HALVINGS, ROUNDING = 1e-4, 40, 1e-15
+#: A search ends when it gains less than this, relative to its value, so many times in a row.
+STAGNATION, PATIENCE = 1e-13, 3
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """Where the searches ended: points (starts, n), values and projected gradients there, rounds of evaluation."""
+
+    points: Array
+    values: Array
+    slopes: Array
+    rounds: int
+
+
+def minimise_boxed(
+    function: Callable[[Array], tuple[Array, Array]],
+    starts: Array,
+    lower: Array,
+    upper: Array,
+    *,
+    iterations: int = 400,
+    tolerance: float = 1e-10,
+    longest: float = 0.5,
+) -> Searches:
+    """Local minima within bounds.
+
+    Args:
+        function: points (starts, n) to values (starts) and gradients (starts, n); values of about one.
+        starts: (starts, n).
+        lower, upper: (n).
+        tolerance: largest entry of the projected gradient at which a search ends.
+        longest: largest change of any variable in one step.
+    """
+    x = np.clip(starts, lower, upper)
+    value, gradient = function(x)
+    count, n = x.shape
+    eye = np.eye(n)
+    matrix = eye * np.maximum(np.abs(gradient).max(axis=-1), 1e-300)[:, None, None] / longest
+    fresh, done = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
+    idle, rounds = np.zeros(count, dtype=np.int64), 1
+    for _ in range(iterations):
+        free = ~_held(x, gradient, lower, upper)
+        done |= np.abs(gradient * free).max(axis=-1) <= tolerance
+        if done.all():
+            break
+        step = _step(matrix, gradient, free)
+        uphill = np.einsum("ri,ri->r", step, gradient) >= 0.0
+        if uphill.any():
+            matrix[uphill] = eye * (np.abs(gradient[uphill]).max(axis=-1)[:, None, None] + 1e-300) / longest
+            step[uphill] = _step(matrix[uphill], gradient[uphill], free[uphill])
+        step *= np.minimum(1.0, longest / np.maximum(np.abs(step).max(axis=-1), 1e-300))[:, None]
+        moved, better, slope = x.copy(), value.copy(), gradient.copy()
+        waiting, size = np.flatnonzero(~done), 1.0
+        for _ in range(HALVINGS):
+            trial = np.clip(x[waiting] + size * step[waiting], lower, upper)
+            new, new_slope = function(trial)
+            rounds += 1
+            drop = np.einsum("ri,ri->r", gradient[waiting], trial - x[waiting])
+            accepted = new <= value[waiting] + DECREASE * drop + ROUNDING * np.abs(value[waiting])
+            who = waiting[accepted]
+            moved[who], better[who], slope[who] = trial[accepted], new[accepted], new_slope[accepted]
+            waiting, size = waiting[~accepted], 0.5 * size
+            if waiting.size == 0:
+                break
+        done[waiting] = True  # no decrease to be had: at the rounding of the value
+        idle = np.where(value - better <= STAGNATION * np.abs(value), idle + 1, 0)
+        done |= idle >= PATIENCE
+        s, y = moved - x, slope - gradient
+        _update(matrix, s, y, fresh, ~done & (np.abs(s).max(axis=-1) > 0.0))
+        x, value, gradient = moved, better, slope
+    return Searches(x, value, gradient * ~_held(x, gradient, lower, upper), rounds)
+
+
+def _held(x: Array, gradient: Array, lower: Array, upper: Array) -> Mask:
+    return ((x <= lower) & (gradient > 0.0)) | ((x >= upper) & (gradient < 0.0))
+
+
+def _step(matrix: Array, gradient: Array, free: Mask) -> Array:
+    mask = free.astype(np.float64)
+    inner = matrix * (mask[:, :, None] * mask[:, None, :])
+    rows = np.arange(matrix.shape[-1])
+    inner[:, rows, rows] += (1.0 - mask) * np.maximum(np.abs(matrix).max(axis=(-1, -2)), 1e-300)[:, None]
+    return np.asarray(-np.linalg.solve(inner, (gradient * mask)[..., None])[..., 0] * mask)
+
+
+def _update(matrix: Array, s: Array, y: Array, fresh: Mask, which: Mask) -> None:
+    """BFGS in place, damped after Powell so that the matrices stay positive definite."""
+    first = which & fresh & (np.einsum("ri,ri->r", s, y) > 0.0)
+    if first.any():
+        # The first curvature met sets the scale.
+        scale = np.einsum("ri,ri->r", y[first], y[first]) / np.einsum("ri,ri->r", s[first], y[first])
+        matrix[first] = np.eye(s.shape[-1]) * scale[:, None, None]
+        fresh[first] = False
+    rows = np.flatnonzero(which)
+    if rows.size == 0:
+        return
+    b, d, g = matrix[rows], s[rows], y[rows]
+    bd = np.einsum("rij,rj->ri", b, d)
+    dbd, dg = np.einsum("ri,ri->r", d, bd), np.einsum("ri,ri->r", d, g)
+    theta = np.where(dg >= 0.2 * dbd, 1.0, 0.8 * dbd / np.where(dbd == dg, 1.0, dbd - dg))
+    g = theta[:, None] * g + (1.0 - theta)[:, None] * bd
+    dg = np.einsum("ri,ri->r", d, g)
+    good = (dbd > 0.0) & (dg > 0.0)
+    b = b[good] - bd[good][:, :, None] * bd[good][:, None, :] / dbd[good][:, None, None]
+    matrix[rows[good]] = b + g[good][:, :, None] * g[good][:, None, :] / dg[good][:, None, None]

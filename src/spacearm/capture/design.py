@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.capture.cushion import cushion
 from spacearm.capture.judge import Case, Judge, Law, Verdicts
@@ -29,6 +30,7 @@ Ranges = Range | Mapping[str, Range]
 #: Largest product of step and highest frequency (at the stiffest): RK4 then loses under 1 % of that mode in a second.
 STEP_TIMES_FREQUENCY = 0.6
 FRONT_SIZE = 400
+FEWEST_PARENTS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +184,8 @@ def design(
         sampled.append(values[feasible])
         kept_unit = np.concatenate([kept_unit, unit[feasible]])
         kept_values = np.concatenate([kept_values, values[feasible]])
-        front = not_dominated(kept_values)
-        kept_unit, kept_values = kept_unit[front], kept_values[front]
-        if len(kept_values) > FRONT_SIZE:
-            order = np.argsort(-crowding(kept_values), kind="stable")[:FRONT_SIZE]
-            kept_unit, kept_values = kept_unit[order], kept_values[order]
+        pool = _best(kept_values)
+        kept_unit, kept_values = kept_unit[pool], kept_values[pool]
         if progress is not None:
             progress(tried / wanted)
         unit = _offspring(kept_unit, kept_values, batch, 2 * count, rng)
@@ -196,7 +195,8 @@ def design(
             place="design",
             hint="wider ranges, more travel, a longer duration or a weaker settling criterion",
         )
-    order = np.argsort(kept_values[:, 0], kind="stable")
+    front = not_dominated(kept_values)
+    order = front[np.argsort(kept_values[front, 0], kind="stable")]
     springs, dampers = decode(kept_unit[order])
     return Front(
         axes, names, springs, dampers, kept_values[order], np.concatenate(sampled), tried * len(cases), law, judge
@@ -244,7 +244,7 @@ def _tied(axes: Sequence[str], ties: Sequence[Sequence[str]]) -> list[int]:
     return [heads.index(group.get(name, name)) for name in axes]
 
 
-def not_dominated(values: Array) -> Array:
+def not_dominated(values: Array) -> npt.NDArray[np.int64]:
     """Indices of rows that no other row matches or beats in every column and beats in one; of equals, the first."""
     order = np.lexsort(values.T[::-1])
     kept: list[int] = []
@@ -255,6 +255,20 @@ def not_dominated(values: Array) -> Array:
             kept.append(int(index))
             front = np.concatenate([front, row[None]])
     return np.array(sorted(kept), dtype=np.int64)
+
+
+def _best(values: Array) -> npt.NDArray[np.int64]:
+    """Rows to go on with: the front, the least crowded of it where it is long, those behind it where it is short."""
+    left = np.arange(len(values))
+    chosen: list[int] = []
+    while left.size and len(chosen) < FEWEST_PARENTS:
+        front = left[not_dominated(values[left])]
+        chosen += front.tolist()
+        left = np.setdiff1d(left, front)
+    if len(chosen) > FRONT_SIZE:
+        order = np.argsort(-crowding(values[chosen]), kind="stable")[:FRONT_SIZE]
+        chosen = [chosen[i] for i in order]
+    return np.array(chosen, dtype=np.int64)
 
 
 def crowding(values: Array) -> Array:

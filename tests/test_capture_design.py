@@ -1,0 +1,185 @@
+"""Designs in lanes against adaptive runs; Pareto fronts; the search repeats itself and finds what is known."""
+
+import numpy as np
+import pytest
+
+from spacearm.capture import Case, Hit, Judge, Settling, Target, catch, cushion, design, soft_axes
+from spacearm.capture.design import crowding, not_dominated
+from spacearm.errors import InputError
+from spacearm.model import Inertia, catalogue
+from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.simulate import State
+
+ARM = catalogue.load("zhang2020")
+REST = State.at_rest(ARM)
+
+
+def test_lanes_agree_with_adaptive_runs():
+    """Every watched number, for random designs, hits of several profiles at once, and a capture."""
+    rng = np.random.default_rng(2)
+    late = Hit("hand", (5.0, -3.0, 8.0), (1.0, 2.0, -1.0), 0.3, 0.4, "half-sine", axes="world")
+    cases = [Case((six_hit(),)), Case((late, single_hit("mz")))]
+    judge = Judge(ARM, cases, duration=30.0, step=0.01, settling=Settling(0.1))
+    stiffness, damping = rng.uniform(10.0, 80.0, (3, 8)), rng.uniform(0.5, 5.0, (3, 8))
+    verdicts = judge(stiffness, damping)
+    axes = soft_axes(ARM)
+    for b in range(3):
+        for c, case in enumerate(cases):
+            exact = cushion(
+                ARM, REST, case.hits, duration=30.0, sample=0.01, travel="report",
+                stiffness=dict(zip(axes, stiffness[b], strict=True)), damping=dict(zip(axes, damping[b], strict=True)),
+            )  # fmt: skip
+            peaks = verdicts.peaks[b, c]
+            assert peaks[0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
+            assert peaks[1] == pytest.approx(np.linalg.norm(exact.to_base[:, :3], axis=1).max(), rel=2e-3)
+            assert peaks[2] == pytest.approx(np.linalg.norm(exact.to_base[:, 3:], axis=1).max(), rel=1e-3)
+            np.testing.assert_allclose(peaks[3:], np.abs(exact.to_base).max(axis=0), rtol=5e-3)
+            joints = exact.states[:, 7:15]
+            np.testing.assert_allclose(verdicts.travel[b, c, 0], joints.min(axis=0), atol=2e-5)
+            np.testing.assert_allclose(verdicts.travel[b, c, 1], joints.max(axis=0), atol=2e-5)
+            assert verdicts.settling[b, c] == pytest.approx(exact.settling_time(Settling(0.1)), abs=0.02)
+
+
+def test_lanes_of_a_capture():
+    target = Target(Inertia(20.0, np.array([0.0, 0.0, 0.2]), np.diag([1.0, 1.2, 0.8])), (0.0, 0.01, -0.05), (0.1, 0, 0))
+    caught = catch(ARM, REST, target)
+    judge = Judge(caught.robot, [Case((), caught.state)], duration=10.0, step=0.02)
+    verdicts = judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+    exact = cushion(caught.robot, caught.state, duration=10.0, damping=5.0, sample=0.01)
+    assert verdicts.of("base_rate")[0, 0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
+    assert verdicts.of("fz")[0, 0] == pytest.approx(np.abs(exact.to_base[:, 2]).max(), rel=1e-3)
+
+
+def test_lanes_do_not_depend_on_threads_or_neighbours():
+    judge = Judge(ARM, [Case((six_hit(),))], duration=2.0, step=0.05)
+    rng = np.random.default_rng(0)
+    stiffness, damping = rng.uniform(5.0, 100.0, (600, 8)), rng.uniform(0.0, 5.0, (600, 8))
+    all_of_them = judge(stiffness, damping, threads=2)
+    one = judge(stiffness, damping, threads=1)
+    np.testing.assert_array_equal(all_of_them.peaks, one.peaks)
+    few = judge(stiffness[301:306], damping[301:306])
+    np.testing.assert_array_equal(few.peaks, all_of_them.peaks[301:306])
+    np.testing.assert_array_equal(few.travel, all_of_them.travel[301:306])
+
+
+def test_on_off_in_lanes_tends_to_the_event_driven_run():
+    from spacearm.capture import OnOff
+
+    exact = cushion(ARM, REST, [six_hit()], duration=6.0, damping=OnOff(5.0, 0.0), sample=0.01)
+    want = np.abs(exact.to_base[:, 3:]).max(axis=0)
+    gaps = []
+    for step in (0.02, 0.005):
+        judge = Judge(ARM, [Case((six_hit(),))], duration=6.0, step=step, law="balance")
+        verdict = judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+        gaps.append(np.abs(verdict.peaks[0, 0, 6:] - want).max())
+    assert gaps[1] < 0.5 * gaps[0] + 1e-4
+    assert gaps[1] < 2e-3 * want.max()
+
+
+def test_skyhook_dampers_take_energy_from_the_base():
+    """Compared with none, the base is calmer; with on equal to off, the law does not matter."""
+    cases = [Case((six_hit(),))]
+    soft, hard = np.full((1, 8), 40.0), np.full((1, 8), 5.0)
+    none = Judge(ARM, cases, duration=20.0, step=0.02)(soft, 0.0 * hard)
+    sky = Judge(ARM, cases, duration=20.0, step=0.02, law="skyhook")(soft, hard)
+    assert sky.of("moment")[0, 0] < none.of("moment")[0, 0]
+    plain = Judge(ARM, cases, duration=5.0, step=0.02)(soft, hard)
+    same = Judge(ARM, cases, duration=5.0, step=0.02, law="skyhook", off=5.0)(soft, hard)
+    np.testing.assert_allclose(same.peaks, plain.peaks, rtol=1e-12)
+
+
+def test_not_dominated_by_brute_force():
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, 6, (200, 3)).astype(float)
+    kept = set(not_dominated(values).tolist())
+    for i, row in enumerate(values):
+        beaten = np.any(np.all(values <= row, axis=1) & np.any(values < row, axis=1))
+        twin = np.any(np.all(values[:i] == row, axis=1))
+        # Of equals just one is kept.
+        assert (i in kept) <= (not beaten)
+        if not beaten and not twin and np.sum(np.all(values == row, axis=1)) == 1:
+            assert i in kept
+    spread = crowding(values[sorted(kept)])
+    assert np.isinf(spread).sum() >= 2
+
+
+@pytest.fixture(scope="module")
+def front():
+    cases = [Case((six_hit(),), probability=0.7), Case((single_hit("mx"),), probability=0.3)]
+    return design(ARM, cases, stiffness=(10.0, 120.0), runs=2048, duration=40.0, settling=Settling(0.1), seed=3)
+
+
+def test_front_is_a_front_within_its_ranges(front):
+    assert front.runs >= 2048
+    assert len(front.values) > 20
+    assert len(not_dominated(front.values)) == len(front.values)
+    assert front.stiffness.min() >= 10.0
+    assert front.stiffness.max() <= 120.0 + 1e-9
+    assert front.damping.min() >= 0.0
+    assert front.damping.max() <= 5.0
+    # No sampled design beats one on the front.
+    for row in front.values[:: max(1, len(front.values) // 20)]:
+        assert not np.any(np.all(front.sampled <= row, axis=1) & np.any(front.sampled < row, axis=1))
+
+
+def test_front_agrees_with_adaptive_runs(front):
+    assert front.verify([front.knee(), front.best("settling")]) < 0.01
+
+
+def test_front_is_better_than_the_paper_s_dampers(front):
+    judged = front.judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+    paper = [float(judged.of(name)[0] @ np.array([0.7, 0.3])) for name in front.objectives]
+    assert np.any(np.all(front.values < paper, axis=1))
+
+
+def test_search_repeats_itself():
+    def small(seed):
+        return design(
+            ARM, [Case((single_hit("mz"),))], stiffness=(20.0, 60.0), runs=128, duration=20.0, seed=seed,
+            objectives=("mz", "settling"),
+        )  # fmt: skip
+
+    first, again, other = small(1), small(1), small(2)
+    np.testing.assert_array_equal(first.values, again.values)
+    assert not np.array_equal(first.values[:3], other.values[:3])
+
+
+def test_single_axis_design_finds_the_known_best():
+    """A z-line hit: transmitted force falls with stiffness, so its best design is at the soft end."""
+    found = design(
+        ARM, [Case((single_hit("fz"),))], stiffness=(20.0, 60.0), damping=(5.0, 5.0), runs=512, duration=60.0,
+        objectives=("fz",), settling=Settling(0.2),
+        ties=[[f"joint{k}.{axis}" for k in (1, 2) for axis in ("slide_z", "turn_x", "turn_y", "turn_z")]],
+    )  # fmt: skip
+    assert len(found.values) == 1
+    np.testing.assert_allclose(found.stiffness, 20.0, rtol=1e-3)
+
+
+def test_travel_limits_the_designs():
+    from spacearm.model import Limits
+
+    joints = [
+        type(j)(**{**{f: getattr(j, f) for f in j.__dataclass_fields__}, "limits": Limits(-0.02, 0.02)})
+        if j.name.endswith("slide_z") else j
+        for j in ARM.joints
+    ]  # fmt: skip
+    tight = ARM.replace(joints=tuple(joints))
+    found = design(
+        tight, [Case((single_hit("fz"),))], stiffness=(10.0, 100.0), runs=256, duration=60.0, objectives=("fz",),
+        settling=Settling(0.2),
+    )  # fmt: skip
+    verdict = found.judge(found.stiffness, found.damping)
+    assert np.abs(verdict.travel[..., [0, 4]]).max() <= 0.02
+    with pytest.raises(InputError, match="no design settles"):
+        design(tight, [Case((single_hit("fz"),))], stiffness=(1.0, 2.0), runs=64, duration=20.0, objectives=("fz",))
+
+
+def test_objective_and_law_errors():
+    with pytest.raises(InputError, match="did you mean 'moment'"):
+        design(ARM, [Case((six_hit(),))], stiffness=(10.0, 20.0), objectives=("momnt",), runs=64, duration=1.0)
+    with pytest.raises(InputError, match="law"):
+        Judge(ARM, [Case((six_hit(),))], law="magic")
+    with pytest.raises(InputError, match="ties"):
+        design(ARM, [Case((six_hit(),))], stiffness=(10.0, 20.0), ties=[["nothing"]], runs=64)
+    with pytest.raises(InputError, match="no soft axis"):
+        design(ARM, [Case((six_hit(),))], stiffness={"nothing": (1.0, 2.0)}, runs=64)

@@ -1,0 +1,102 @@
+"""The reproduction of Zhang et al. (2020): rows, facts that no length enters, verdicts, figures."""
+
+import numpy as np
+import pytest
+
+from spacearm.capture import cushion, modes
+from spacearm.model import catalogue
+from spacearm.papers import PAPERS, zhang2020, zhang2020_design
+from spacearm.result import Verdict
+from spacearm.simulate import State
+
+ARM = catalogue.load("zhang2020")
+REST = State.at_rest(ARM)
+
+
+@pytest.fixture(scope="module")
+def result():
+    runs, zhang2020_design.RUNS = zhang2020_design.RUNS, 1024  # the front itself is tested elsewhere
+    try:
+        return PAPERS["zhang2020"].reproduce()
+    finally:
+        zhang2020_design.RUNS = runs
+
+
+def test_all_rows_are_there(result):
+    names = {row.quantity for row in result.rows}
+    wanted = {f"modes.{kind}.{k}" for kind in ("z_line", "z_angle") for k in (1, 2)}
+    wanted |= {"final.base_velocity_z", "final.base_rate_z", "settling.damping1", "settling.damping5"}
+    wanted |= {f"decoupling.{hit}" for hit in ("fx", "my", "fy", "mx", "fz", "mz")}
+    wanted |= {f"transmitted.{hit}.{d}" for hit in ("fz", "mz") for d in ("undamped", "damping1", "damping5")}
+    wanted |= {"rigid.base_share.fz", "rigid.base_share.mz"}
+    assert wanted <= names
+    assert result.sound
+
+
+def test_rows_have_their_values(result):
+    rows = {row.quantity: row for row in result.rows}
+
+    def value(name):
+        return rows[name].value
+
+    # Three masses (inertias) in a row, worked out by hand: roots of w^4 - (a + 3 b) w^2 + b (2 a + b), a = k / base.
+    for kind, base, segment in (("z_line", 200.0, 8.0), ("z_angle", 66.7, 2.5)):
+        squares = np.sort(np.roots([1.0, -(40 / base + 120 / segment), 40 / segment * (80 / base + 40 / segment)]))
+        for number in (1, 2):
+            assert value(f"modes.{kind}.{number}") == pytest.approx(np.sqrt(squares[number - 1]), rel=1e-10)
+    assert value("final.base_velocity_z") == pytest.approx(0.5 / 216.0, rel=1e-8)
+    assert value("final.base_rate_z") == pytest.approx(0.5 / 71.7, rel=1e-8)
+    assert value("rigid.base_share.fz") == pytest.approx(50.0 * 200.0 / 216.0, rel=1e-10)
+    assert value("rigid.base_share.mz") == pytest.approx(50.0 * 66.7 / 71.7, rel=1e-10)
+    for hit in ("fz", "mz"):
+        loads = [value(f"transmitted.{hit}.{d}") for d in ("undamped", "damping1", "damping5")]
+        assert loads == sorted(loads, reverse=True)
+        assert value(f"decoupling.{hit}") == 0.0
+    assert value("settling.damping1") > 50.0
+    assert 20.0 < value("settling.damping5") < 25.0
+    assert rows["settling.damping1"].verdict is Verdict.AGREES
+    assert rows["settling.damping5"].verdict is Verdict.DIFFERS
+    assert rows["rigid.base_share.fz"].verdict is Verdict.DIFFERS
+    assert all(rows[f"decoupling.{hit}"].verdict is Verdict.AGREES for hit in zhang2020.SINGLE)
+
+
+def test_figures_are_the_paper_s(result):
+    names = [figure.name for figure in result.figures]
+    assert {"fig10", "fig12", "fig13", "fig14", "fig15", "front", "on-off"} <= set(names)
+    counts = {figure.name: len(figure.plot.data) for figure in result.figures}
+    assert counts["fig10"] == 6 * 8
+    assert counts["fig12"] == 6 * 4
+    assert counts["fig13"] == counts["fig14"] == counts["fig15"] == 4 * 3
+
+
+def test_axial_facts_depend_on_no_length():
+    """Modes and transmitted axial loads are those of any lengths; bending modes are not."""
+    other = zhang2020.robot(0.8, 1.1, 0.3)
+    for axis in ("slide_z", "turn_z"):
+        np.testing.assert_allclose(modes(other).of(axis), modes(ARM).of(axis), rtol=1e-12)
+    assert abs(modes(other).frequency[1] - modes(ARM).frequency[1]) > 0.02
+    hit = [zhang2020.single_hit("mz")]
+    mine, theirs = (cushion(arm, State.at_rest(arm), hit, duration=5.0) for arm in (ARM, other))
+    np.testing.assert_allclose(mine.to_base[:, 5], theirs.to_base[:, 5], atol=1e-10)
+
+
+@pytest.mark.parametrize("hit", ["fx", "my", "fy", "mx"])
+def test_bending_stretches_the_slide_to_second_order_only(hit):
+    """Half the hit, a quarter of the stretch; cross angles are exactly zero."""
+    from dataclasses import replace
+
+    whole = zhang2020.single_hit(hit)
+    half = replace(whole, force=tuple(0.5 * f for f in whole.force), moment=tuple(0.5 * m for m in whole.moment))
+    slides = []
+    for blow in (whole, half):
+        cross = zhang2020.forbidden(cushion(ARM, REST, [blow], duration=10.0), zhang2020.SINGLE[hit][0])
+        slides.append(cross.pop("slide_z"))
+        assert max(cross.values()) == 0.0
+    assert slides[0] > 1e-5
+    assert slides[1] == pytest.approx(slides[0] / 4.0, rel=0.02)
+
+
+def test_cross_checks_hold():
+    checks = zhang2020.cross_checks(ARM, duration=2.0)
+    assert set(checks) == {"mujoco.undamped", "mujoco.damping1", "mujoco.damping5"}
+    assert all(check.holds and check.value > 0.0 for check in checks.values())

@@ -107,11 +107,17 @@ def offsets(degrees: Array, curve: dict[str, Array]) -> go.Figure:
     for k, name in enumerate(LABELS):
         figure.add_trace(_line(degrees, curve[f"both.{name}"], f"{LABELS[name]}", k))
         figure.add_trace(_line(degrees, curve[f"angle.{name}"], f"{LABELS[name]}, angle only", k, line={"dash": "dash"}))
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(type="log", exponentformat="power")
-    figure.add_vline(x=0.2, line={"dash": "dot", "color": COLOURS[7]}, annotation_text="test 3")
-    figure.add_vline(x=2.8, line={"dash": "dot", "color": COLOURS[7]}, annotation_text="test 2")
+    figure.update_xaxes(type="log", range=[np.log10(degrees[0]), np.log10(degrees[-1])], dtick="D2")
+    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
+    for at, text in ((0.2, "test 3"), (2.8, "test 2")):
+        _mark(figure, at, text)
     return figure
+
+
+def _mark(figure: go.Figure, at: float, text: str) -> None:
+    """A labelled vertical line on a logarithmic axis, whose annotations Plotly counts in powers of ten."""
+    figure.add_vline(x=at, line={"dash": "dot", "color": COLOURS[7]})
+    figure.add_annotation(x=np.log10(at), y=0.98, yref="paper", text=text, showarrow=False, xanchor="left")
 
 
 def stalls(found: Searches, truth: dict[str, float]) -> go.Figure:
@@ -198,9 +204,9 @@ def response(found: Use) -> go.Figure:
         _line(both, np.concatenate([one.high, one.low[::-1]]), "95 %", 0, fill="toself", line={"width": 0}, opacity=0.3)
     )
     figure.add_trace(_line(one.frequency, one.magnitude, "identified", 0))
-    figure.add_vline(x=one.resonance, line={"dash": "dot", "color": COLOURS[7]}, annotation_text="undamped resonance")
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(type="log")
+    figure.update_xaxes(type="log", range=[np.log10(one.frequency[0]), np.log10(one.frequency[-1])], dtick="D2")
+    figure.update_yaxes(type="log", dtick="D2")
+    _mark(figure, one.resonance, "undamped resonance")
     return figure
 
 

@@ -113,17 +113,12 @@ def judge_lanes(
                     else:
                         for i in range(size):
                             inp[i] = y[i] + 0.5 * step * out[i]
-                    call_kernel(motion, inp, out)
                     if stage == 0:
-                        # The verdict at the step's start; with it the dampers' choice, which may change the rate.
                         for i in range(size):
                             seen[i] = y[i]
-                        for i in range(nv * lanes):
-                            seen[size + i] = out[(nx - nv) * lanes + i]
-                        for i in range(n_wrench * lanes):
-                            seen[size + nv * lanes + i] = inp[at_wrench * lanes + i]
-                        call_kernel(watch, seen, told)
                         if law != 0:
+                            if law == 2:
+                                call_kernel(watch, seen, told)  # what it follows depends on the state alone
                             for k in range(axes.size):
                                 j = axes[k]
                                 for lane in range(lanes):
@@ -136,10 +131,13 @@ def judge_lanes(
                                     inp[(at_damping + j) * lanes + lane] = (
                                         inputs[sample, at_damping + j] if lead * rate < 0.0 else off[sample, j]
                                     )
-                            call_kernel(motion, inp, out)
-                            for i in range(nv * lanes):
-                                seen[size + i] = out[(nx - nv) * lanes + i]
-                            call_kernel(watch, seen, told)
+                    call_kernel(motion, inp, out)
+                    if stage == 0:
+                        for i in range(nv * lanes):
+                            seen[size + i] = out[(nx - nv) * lanes + i]
+                        for i in range(n_wrench * lanes):
+                            seen[size + nv * lanes + i] = inp[at_wrench * lanes + i]
+                        call_kernel(watch, seen, told)
                         now = breaks[piece] + t
                         for lane in range(min(lanes, last - group)):
                             sample = group + lane

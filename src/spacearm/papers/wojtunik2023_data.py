@@ -49,9 +49,7 @@ def paths(acceleration: dict[str, float] | None = None) -> dict[str, Signal]:
     """Joint to path: constant acceleration from rest."""
     given = ACCELERATION if acceleration is None else acceleration
     return {
-        joint: Signal(
-            np.array([0.0, DURATION]), np.array([[START[joint]], [0.0], [0.5 * given[joint]]]) * DEGREE
-        )
+        joint: Signal(np.array([0.0, DURATION]), np.array([[START[joint]], [0.0], [0.5 * given[joint]]]) * DEGREE)
         for joint in START
     }
 

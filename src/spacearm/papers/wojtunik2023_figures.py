@@ -40,10 +40,11 @@ def angle_figures(campaign: Campaign) -> list[Figure]:
         figure.add_trace(_line(t, fit.outputs(0)["joint1"] / DEGREE, "identified", 0))
         found.append(
             Figure(
-                f"fig{k + 4:02d}-test{k + 1}", figure,
-                f"As the paper's Fig. {k + 4}: angle of the flexible joint in test {k + 1}. The experiment is a twin with "
-                f"the joint of Table 2 and sensors with noise; start offset {fit['offset'] / DEGREE:.2f} deg.",
-            )  # fmt: skip
+                f"fig{k + 4:02d}-test{k + 1}",
+                figure,
+                f"As the paper's Fig. {k + 4}: angle of the flexible joint in test {k + 1}. The experiment is a twin "
+                f"with the joint of Table 2 and sensors with noise; start offset {fit['offset'] / DEGREE:.2f} deg.",
+            )
         )
     return found
 
@@ -78,7 +79,7 @@ def table(campaign: Campaign) -> go.Figure:
 
     names = list(LABELS)
     figure = make_subplots(rows=1, cols=3, horizontal_spacing=0.09)
-    x = np.arange(1, 6)
+    x = np.arange(1.0, 6.0)
     for column, name in enumerate(names, 1):
         values = np.array([fit[name] for fit in campaign.fits])
         sd = np.array([fit.std(name) for fit in campaign.fits])
@@ -106,7 +107,9 @@ def offsets(degrees: Array, curve: dict[str, Array]) -> go.Figure:
     figure = new_figure(x="start offset", x_unit="deg", y="standard deviation / value")
     for k, name in enumerate(LABELS):
         figure.add_trace(_line(degrees, curve[f"both.{name}"], f"{LABELS[name]}", k))
-        figure.add_trace(_line(degrees, curve[f"angle.{name}"], f"{LABELS[name]}, angle only", k, line={"dash": "dash"}))
+        figure.add_trace(
+            _line(degrees, curve[f"angle.{name}"], f"{LABELS[name]}, angle only", k, line={"dash": "dash"})
+        )
     figure.update_xaxes(type="log", range=[np.log10(degrees[0]), np.log10(degrees[-1])], dtick="D2")
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     for at, text in ((0.2, "test 3"), (2.8, "test 2")):
@@ -124,15 +127,17 @@ def stalls(found: Searches, truth: dict[str, float]) -> go.Figure:
     """Starts and ends of the simplex in the plane of stiffness and damping."""
     figure = new_figure(x="stiffness", x_unit="N m/rad", y="damping", y_unit="N m s/rad", height=460)
     kinds: tuple[tuple[str, Any, int, str], ...] = (
-        ("Nelder-Mead", found.stalled, 3, "x"), ("stiffness started from the period", found.cured, 2, "circle"))
+        ("Nelder-Mead", found.stalled, 3, "x"),
+        ("stiffness started from the period", found.cured, 2, "circle"),
+    )
     for start, end in zip(found.starts, found.stalled, strict=True):
         figure.add_trace(
             _line(np.array([start["stiffness"], end["stiffness"]]), np.array([start["damping"], end["damping"]]), "", 7,
                   showlegend=False, line={"width": 1, "dash": "dot"}, hoverinfo="skip")
         )  # fmt: skip
     figure.add_trace(
-        _line(np.array([s["stiffness"] for s in found.starts]), np.array([s["damping"] for s in found.starts]), "starts",
-              7, mode="markers", marker={"symbol": "circle-open", "size": 8})
+        _line(np.array([s["stiffness"] for s in found.starts]), np.array([s["damping"] for s in found.starts]),
+              "starts", 7, mode="markers", marker={"symbol": "circle-open", "size": 8})
     )  # fmt: skip
     for name, fits, colour, symbol in kinds:
         figure.add_trace(
@@ -188,10 +193,19 @@ def posterior(found: Common) -> go.Figure:
     figure = new_figure(x="motor inertia", x_unit="kg m2", y="stiffness", y_unit="N m/rad")
     figure.add_trace(
         go.Scatter(
-            x=samples[:, 0], y=samples[:, 1], mode="markers", name="samples", showlegend=False,
-            marker={"size": 4, "color": samples[:, 2], "colorscale": "Cividis", "showscale": True,
-                    "colorbar": {"title": {"text": "damping"}}},
-        )  # fmt: skip
+            x=samples[:, 0],
+            y=samples[:, 1],
+            mode="markers",
+            name="samples",
+            showlegend=False,
+            marker={
+                "size": 4,
+                "color": samples[:, 2],
+                "colorscale": "Cividis",
+                "showscale": True,
+                "colorbar": {"title": {"text": "damping"}},
+            },
+        )
     )
     return figure
 
@@ -216,7 +230,14 @@ def held_out(found: Use) -> go.Figure:
     t = model.forwards[0].times
     motor = model.forwards[0].paths["joint1.motor"](t)
     figure.add_trace(
-        _line(t, (found.test.measured["joint1"] - motor) / DEGREE, "hold-out motion", 7, mode="markers", marker={"size": 3})
+        _line(
+            t,
+            (found.test.measured["joint1"] - motor) / DEGREE,
+            "hold-out motion",
+            7,
+            mode="markers",
+            marker={"size": 3},
+        )
     )
     figure.add_trace(_line(t, 0.0 * t, "rigid reference", 1, line={"dash": "dash"}))
     predicted = (found.hold_out.fit.outputs(0)["joint1"] - motor) / DEGREE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -104,12 +104,10 @@ def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
         "rigid_torque": identify_joints(robot, [angle], drive="rigid_torque", warn=False),
         "rigid_torque_and_attitude": identify_joints(robot, [test], drive="rigid_torque", warn=False),
     }
-    known = JointTest(
-        test.name, test.time, test.encoders, {"joint1": test.measured["joint1"],
-        "joint1.motor": test.encoders["joint1.motor"]},
-        np.stack([np.diag([v, NOISE.encoder**2]) for v in np.asarray(test.noise)[:, 0, 0]]),
-        torques={"joint1": _torque(truth)}, encoder_sigma=test.encoder_sigma,
-    )  # fmt: skip
+    known = replace(
+        angle.with_channel("joint1.motor", test.encoders["joint1.motor"], NOISE.encoder),
+        torques={"joint1": _torque(truth)},
+    )
     fits["torque"] = identify_joints(robot, [known], drive="torque", warn=False)
     return Setups(dict(TABLE2[1]), fits)
 
@@ -156,9 +154,13 @@ def searches(campaign: Campaign) -> Searches:
     restarted = [identify_joints(robot, [fifth], method=again, cost="paper", guess=s, warn=False) for s in starts]
     cured = [
         identify_joints(
-            robot, [fifth], method=SIMPLEX, cost="paper", warn=False,
+            robot,
+            [fifth],
+            method=SIMPLEX,
+            cost="paper",
+            warn=False,
             guess={k: v for k, v in s.items() if k != "stiffness"},
-        )  # fmt: skip
+        )
         for s in starts
     ]
     return Searches(nelder, marquardt, starts, stalled, restarted, cured)
@@ -179,7 +181,7 @@ def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
     return {name: np.array(values) for name, values in result.items()}
 
 
-def coverage(robot: Robot, repetitions: int = REPETITIONS) -> tuple[Array, Array]:
+def coverage(robot: Robot, repetitions: int) -> tuple[Array, Array]:
     """Errors in standard deviations (repetitions, 4) of test 2 with fresh noise; and the share within 95 %."""
     chain = Chain(robot, FRAME, NOISE)
     truth = truth_of(robot, TABLE2[1], OFFSETS[1])
@@ -194,7 +196,7 @@ def coverage(robot: Robot, repetitions: int = REPETITIONS) -> tuple[Array, Array
 
 
 def noise_free(robot: Robot) -> float:
-    """Largest relative error of the four values without noise, tests 1, 2, 3 and 5, start values at the neutral ones."""
+    """Largest relative error of the four values without noise, tests 1, 2, 3 and 5 (test 4 has no damping)."""
     worst = 0.0
     chain = Chain(robot, FRAME, NOISE)
     for k in (0, 1, 2, 4):
@@ -311,5 +313,3 @@ def base_attitudes() -> dict[str, float]:
         truth = truth_of(robot, TABLE2[1], OFFSETS[1])
         found[name] = float(np.degrees(2.0 * np.arctan2(truth.base[-1, 6], truth.base[-1, 3])))
     return found
-
-

@@ -1,7 +1,7 @@
 """From sensors to the flexible joint's angle: Eq. 21 of Wojtunik 2023, in closed form and by least squares.
 
-Encoders sit at the motors and at the rigid joints; a vision system sees the poses of the base and of a frame on the hand.
-The angle of a flexible joint is what makes the two fit together. Poses are (..., 7): position (m) and quaternion
+Encoders sit at the motors and at the rigid joints; a vision system sees the poses of the base and of a frame on the
+hand. The angle of a flexible joint is what makes the two fit together. Poses are (..., 7): position (m) and quaternion
 (w, x, y, z), in the world. Errors of attitudes are small rotation vectors in world axes.
 """
 

@@ -212,13 +212,15 @@ def _remarks(model: Model, estimate: Estimate, chi2: float) -> list[str]:
             )
         elif short in ("motor_inertia", "stiffness") and sd > LOOSE * abs(value):
             found.append(
-                f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {model.setup.drive!r}{_advice(model, short)}"
+                f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {model.setup.drive!r}"
+                + _advice(model, short)
             )
     correlation = estimate.correlation
     for i, j in zip(*np.triu_indices(len(estimate.names), 1), strict=True):
         if abs(correlation[i, j]) > TIED:
             found.append(
-                f"{estimate.names[i]} and {estimate.names[j]} cannot be told apart (correlation {correlation[i, j]:.4f})"
+                f"{estimate.names[i]} and {estimate.names[j]} cannot be told apart "
+                f"(correlation {correlation[i, j]:.4f})"
             )
     joints = {f.name: {k: values[f"{f.name}.{k}"] for k in ("motor_inertia", "stiffness", "damping")}
               for f in model.setup.flexible}  # fmt: skip
@@ -254,7 +256,7 @@ def _rigid_torque(model: Model, x: Array) -> str:
             seen = model.forwards[k].paths[model.robot.joint_names[f.motor]](test.time - test.time[0])
             worst = max(worst, float(np.sqrt(np.mean((states[:, count + i] - seen) ** 2))))
     return (
-        "the torque comes from rigid inverse dynamics: where the real motor tracks its trajectory the values are biased, "
-        f"however well they fit. The modelled motor leaves its encoder by {np.degrees(worst):.3g} deg rms; "
+        "the torque comes from rigid inverse dynamics: where the real motor tracks its trajectory the values are "
+        f"biased, however well they fit. The modelled motor leaves its encoder by {np.degrees(worst):.3g} deg rms; "
         "drive='motor_angle' keeps it there"
     )

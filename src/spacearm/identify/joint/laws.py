@@ -1,4 +1,4 @@
-"""What acts inside a flexible joint: a spring and damper as in the paper, and friction, cubic stiffness and play beyond.
+"""What acts inside a flexible joint: spring and damper as in the paper; friction, cubic stiffness and play beyond it.
 
 All laws are smooth, so that one integrator and one set of exact derivatives serve them all: dry friction changes its
 sign over ``slip_speed``, play opens over ``edge``. A deflection is link angle minus motor angle (load side), rad.

@@ -43,23 +43,21 @@ class Linear:
         found: Array = np.sqrt(np.sort(np.maximum(squares, 0.0)))
         return found if motors_held else found[found > 1e-5 * found[-1]]  # turning as a whole takes no spring
 
-    def motor_to_link(self, frequency: npt.ArrayLike) -> Array:
+    def motor_to_link(self, frequency: npt.ArrayLike) -> npt.NDArray[np.complex128]:
         """Complex response (W, links, motors): link angle for a sinus of the motor angle; ``frequency`` in rad/s."""
         w = np.atleast_1d(np.asarray(frequency, dtype=np.float64))[:, None, None]
         n = self.count
         dynamic = -(w**2) * self.mass + 1j * w * self.damping + self.stiffness
-        found: Array = np.linalg.solve(dynamic[:, :n, :n], -dynamic[:, :n, n:])
-        return found
+        return np.asarray(np.linalg.solve(dynamic[:, :n, :n], -dynamic[:, :n, n:]))
 
-    def torque_to(self, frequency: npt.ArrayLike) -> Array:
+    def torque_to(self, frequency: npt.ArrayLike) -> npt.NDArray[np.complex128]:
         """Complex response (W, 2 n, motors) of links and motors to a sinus of the motors' torque, rad/(N m)."""
         w = np.atleast_1d(np.asarray(frequency, dtype=np.float64))[:, None, None]
         n = self.count
         dynamic = -(w**2) * self.mass + 1j * w * self.damping + self.stiffness
         pick = np.zeros((2 * n, n))
         pick[n:] = np.eye(n)
-        found: Array = np.linalg.solve(dynamic, np.broadcast_to(pick, (len(w), 2 * n, n)))
-        return found
+        return np.asarray(np.linalg.solve(dynamic, np.broadcast_to(pick, (len(w), 2 * n, n))))
 
 
 @lru_cache(maxsize=8)
@@ -68,7 +66,7 @@ def _mechanics(robot: Robot) -> Mechanics:
 
 
 def linearise(robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[str, float]] | None = None) -> Linear:
-    """The robot about a posture (n, rad) at rest, with its own joint values or others (``values[joint][parameter]``)."""
+    """The robot about a posture (n, rad) at rest, with its own joint values or with ``values[joint][parameter]``."""
     posture = np.asarray(joints, dtype=np.float64)
     if posture.shape != (robot.n,):
         raise InputError(f"joints have shape {posture.shape}", place="linearise", hint=f"expected {robot.n} angles")

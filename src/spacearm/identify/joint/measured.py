@@ -111,6 +111,19 @@ class JointTest:
         noise = None if self.noise is None else self.noise[:, kept][:, :, kept]
         return replace(self, measured={name: self.measured[name] for name in names}, noise=noise)
 
+    def with_channel(self, name: str, values: npt.ArrayLike, sigma: float | None) -> JointTest:
+        """The same test, compared in one more channel, whose noise is independent of the others."""
+        measured = {**self.measured, name: np.asarray(values, dtype=np.float64)}
+        if self.noise is None:
+            return replace(self, measured=measured)
+        if sigma is None:
+            raise InputError(f"the noise of {name!r} is not given", place=f"test {self.name!r}")
+        size = len(self.measured)
+        noise = np.zeros((self.time.size, size + 1, size + 1))
+        noise[:, :size, :size] = self.noise
+        noise[:, size, size] = sigma**2
+        return replace(self, measured=measured, noise=noise)
+
     def path(self, joint: str) -> Signal:
         """The joint's motion, the clock starting with the first sample."""
         if joint in self.paths:
@@ -211,21 +224,33 @@ def joint_test_from_measurements(
     method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
     **more: object,
 ) -> JointTest:  # fmt: skip
-    """A test from named columns: joint names for encoders, ``base_x``, ``base_y``, ``base_angle``, ``hand_*`` for vision.
+    """A test from named columns: joint names for encoders, ``base_x``, ``base_y``, ``base_angle`` for vision.
 
-    With ``plane=False`` the poses are ``base_x`` ... ``base_z``, ``base_qw`` ... ``base_qz``, and the same for the hand.
+    The hand's are ``hand_x``, ``hand_y``, ``hand_angle``. With ``plane=False`` the poses are ``base_x`` ... ``base_z``,
+    ``base_qw`` ... ``base_qz``, and the same for the hand.
     With ``angle="measured"`` the columns already hold the flexible joints' own angles, and no vision is needed.
+    A column ``<joint>.torque`` is the known torque of that joint's motor.
     """
     robot = chain.robot
     links = {f.name for f in chain.flexible}
     encoders = {joint: data[joint] for joint in robot.joint_names if joint not in links}
+    torques = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data.values}
     if angle == "measured":
         measured = {joint: data[joint] for joint in links}
-        return JointTest(name, data.time, encoders, measured, None, encoder_sigma=None, **more)  # type: ignore[arg-type]
-    poses = []
-    for who in ("base", "hand"):
-        if plane:
-            poses.append(planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"]))
-        else:
-            poses.append(data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")]))
-    return joint_test_from_vision(name, chain, data.time, encoders, *poses, method=method, attitude=attitude, **more)  # type: ignore[arg-type]
+        test = JointTest(name, data.time, encoders, measured, None, torques, **more)  # type: ignore[arg-type]
+    else:
+        poses = []
+        for who in ("base", "hand"):
+            if plane:
+                poses.append(planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"]))
+            else:
+                poses.append(data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")]))
+        base = {"base_pose": poses[0][0], **more}
+        test = joint_test_from_vision(
+            name, chain, data.time, encoders, *poses, method=method, attitude=attitude, torques=torques, **base,
+        )  # fmt: skip
+    if torques:  # a motor under a known torque is free: its encoder is then a measurement
+        for f in chain.flexible:
+            motor = robot.joint_names[f.motor]
+            test = test.with_channel(motor, data[motor], chain.noise.encoder or None)
+    return test

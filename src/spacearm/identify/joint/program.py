@@ -1,13 +1,13 @@
 """The forward model as a program: rates of the free states and, beside them, of their derivatives.
 
 Joints whose motion is measured are inputs, not states; the base and the flexible links are free, and so are the motors
-when their torque is given. The state is (free joints, base velocity 6, rates of the free joints, bristles, base velocity
-of the rigid reference, base position 3 and quaternion 4 when wanted); base velocities are in base axes.
+when their torque is given. The state is (free joints, base velocity 6, rates of the free joints, bristles, base
+velocity of the rigid reference, base position 3 and quaternion 4 when wanted); base velocities are in base axes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -34,16 +34,17 @@ class Setup:
 
     Args:
         drive: ``motor_angle``: the measured motor angle is prescribed (sound whatever moves the motor);
-            ``torque``: a known torque acts on each motor; ``rigid_torque``: the torque that a rigid robot would need for
-            the measured motor angle, as in the paper (biased when the real motor tracks its trajectory).
+            ``torque``: a known torque acts on each motor; ``rigid_torque``: the torque that a rigid robot would need
+            for the measured motor angle, as in the paper (biased when the real motor tracks its trajectory).
         law: what acts inside the flexible joints.
         pose: keep the base's position and attitude.
-        reference_inertia: load-side motor inertia (kg m2) in the rigid robot of ``rigid_torque``; None: the candidate's.
+        reference_inertia: load-side motor inertia (kg m2) in the rigid robot of ``rigid_torque``; None: that of the
+            candidate.
     """
 
     robot: Robot
     drive: Drive = "motor_angle"
-    law: Law = Law()
+    law: Law = field(default_factory=Law)
     pose: bool = False
     reference_inertia: float | None = None
 
@@ -96,7 +97,7 @@ class Setup:
 
     @property
     def size(self) -> int:
-        return self.places["quaternion"].stop
+        return int(self.places["quaternion"].stop)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def frequency_response(
                 high,
                 float(line.frequencies(True)[k]),
                 sd,
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -90,7 +90,7 @@ def frequency_response(
 class HoldOut:
     """How well identified values predict a motion that they were not fitted to.
 
-    ``rms`` and ``rigid_rms`` (rad) of the flexible joints' angle errors, with the identified joint and with a rigid one;
+    ``rms`` and ``rigid_rms`` (rad) of the flexible joints' angle errors, with the identified joint and a rigid one;
     ``chi2`` is the mean squared error in standard deviations (1 for a perfect model); ``fit`` holds the start offset,
     the only number that was fitted to this motion.
     """

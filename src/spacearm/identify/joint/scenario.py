@@ -12,7 +12,7 @@ import numpy as np
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.data import Column, read_measurements
 from spacearm.identify.joint.chain import Chain, SensorNoise
-from spacearm.identify.joint.figures import profile_figure, response_figure, fit_figure
+from spacearm.identify.joint.figures import fit_figure, profile_figure, response_figure
 from spacearm.identify.joint.identify import JointFit, identify_joints
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements
@@ -80,7 +80,9 @@ def run(
         tell(0.5, "profile likelihoods")
         profiles = [profile_likelihood(fit, name) for name in fit.model.setup.parameters if name in fit.estimate.names]
         rows += [Row(f"{p.name}.interval", list(p.interval), note="95 %, profile likelihood") for p in profiles]
-        figures.append(Figure("profiles", profile_figure(fit, profiles), "Profile likelihoods of the common parameters."))
+        figures.append(
+            Figure("profiles", profile_figure(fit, profiles), "Profile likelihoods of the common parameters.")
+        )
     if file.select is not None:
         tell(0.6, "which law")
         rows += _selection(robot, used, file, options)
@@ -88,7 +90,9 @@ def run(
         tell(0.8, "tests held out")
         for found in hold_out(fit, kept):
             rows.append(Row(f"hold_out.{found.test}.rms", found.rms / DEGREE, "deg", note="error of the link's angle"))
-            rows.append(Row(f"hold_out.{found.test}.rigid_rms", found.rigid_rms / DEGREE, "deg", note="with a rigid joint"))
+            rows.append(
+                Row(f"hold_out.{found.test}.rigid_rms", found.rigid_rms / DEGREE, "deg", note="with a rigid joint")
+            )
             rows.append(Row(f"hold_out.{found.test}.chi2", found.chi2, note="1 is a perfect model"))
     tell(0.9, "frequency response")
     responses = frequency_response(fit, np.geomspace(0.1, 100.0, 200))
@@ -102,7 +106,9 @@ def run(
     if np.isfinite(fit.chi2):
         certificate["chi2"] = Check(fit.chi2, 4.0, "", "mean squared residual in standard deviations")
     if cross_check:
-        certificate["cross_check"] = "the forward model has no counterpart in MuJoCo; its tests hold it against plain runs"
+        certificate["cross_check"] = (
+            "the forward model has no counterpart in MuJoCo; its tests hold it against plain runs"
+        )
     summary = "\n\n".join(fit.remarks) or "Every parameter is determined by the data."
     return Result(
         "joint-identification",
@@ -128,13 +134,11 @@ def sensor_noise(table: NoiseTable) -> SensorNoise:
 def joint_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, folder: Path) -> JointTest:
     """One test, from its file or its twin."""
     if (entry.file is None) == (entry.twin is None):
-        raise InputError("needs either a file or a twin", hint="file = \"...\" or [test.twin]")
+        raise InputError("needs either a file or a twin", hint='file = "..." or [test.twin]')
     if entry.twin is not None:
         return _twin_test(robot, chain, file, entry)
     angles = {*robot.joint_names, "base_angle", "hand_angle"}
-    columns = {
-        key: Column(c.column, c.unit, unwrap=key in angles, offset=c.offset) for key, c in entry.columns.items()
-    }
+    columns = {key: Column(c.column, c.unit, unwrap=key in angles, offset=c.offset) for key, c in entry.columns.items()}
     data = read_measurements(
         folder / str(entry.file), columns, time=Column(entry.time.column, entry.time.unit or "s"),
         missing=entry.missing, gaps=entry.gaps,
@@ -166,7 +170,7 @@ def _twin_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable) ->
         for joint, own in table.truth.items()
     }
     paths = {joint: _path(table.motion.get(joint, PathTable()), table.duration) for joint in needed}
-    count = int(round(table.duration * table.rate))
+    count = round(table.duration * table.rate)
     if count < 3:
         raise InputError(f"has {count + 1} samples", place="twin", hint="expected a longer duration or a higher rate")
     seen = twin(robot, file.frame, truth, paths, np.arange(count + 1) / table.rate, law=Law(**law_options(table.law)))
@@ -191,7 +195,9 @@ def _rows(fit: JointFit, truths: dict[str, dict[str, dict[str, float]]]) -> list
         if name.endswith(("offset", "offset_rate")):
             unit, scale = unit.replace("rad", "deg"), 1.0 / DEGREE
         note = "on a bound" if one["name"] in fit.at_bounds else ""
-        known = {own.get(joint, {}).get(name.rsplit(".", 1)[1]) for own in truths.values() for joint in [name.split(".")[0]]}
+        known = {
+            own.get(joint, {}).get(name.rsplit(".", 1)[1]) for own in truths.values() for joint in [name.split(".")[0]]
+        }
         if len(known) == 1 and None not in known and not name.endswith("offset"):
             note = ", ".join(filter(None, [note, f"twin: {known.pop():g}"]))
         rows.append(Row(name, one["value"] * scale, unit, note=note))

@@ -17,7 +17,7 @@ from spacearm.model.parts import Array
 
 Criterion = Literal["aic", "bic", "cross_validation"]
 
-#: A richer model must be better by this much (strong evidence: R. E. Kass, A. E. Raftery, J. Am. Stat. Assoc. 90, 1995).
+#: A richer model must be better by this much: "strong" of R. E. Kass, A. E. Raftery, J. Am. Stat. Assoc. 90, 1995.
 MARGIN = 6.0
 
 #: The models that are tried when none are named, simple ones first.
@@ -78,7 +78,8 @@ def select_law(
     better by more than ``margin`` (criteria), or by more than twice the error of the difference (cross-validation).
 
     Args:
-        folds: for cross-validation, each test is cut into ``4 * folds`` blocks of time, every ``folds``-th left out at once.
+        folds: for cross-validation, each test is cut into ``4 * folds`` blocks of time, every ``folds``-th of them left
+            out at once.
         options: as of :func:`identify_joints`.
     """
     chosen = dict(candidates or CANDIDATES)

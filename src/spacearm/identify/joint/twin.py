@@ -156,17 +156,10 @@ def observe(
         name, chain, truth.time, encoders, *poses, method=method, attitude=attitude,
         paths=truth.paths if exact_paths else {}, base_pose=truth.base[0],
     )  # fmt: skip
-    if torque_sigma is None:
-        return test
-    extra = {f"{f.name}.torque": blur(truth.torque[:, k], torque_sigma) for k, f in enumerate(chain.flexible)}
-    size, more = len(test.measured), len(extra)
-    full = np.zeros((truth.time.size, size + more, size + more))
-    full[:, :size, :size] = test.noise
-    full[:, range(size, size + more), range(size, size + more)] = torque_sigma**2
-    return JointTest(
-        test.name, test.time, test.encoders, {**test.measured, **extra}, full, test.torques, test.encoder_sigma,
-        test.from_rest, test.base_velocity, test.base_pose, test.paths,
-    )  # fmt: skip
+    if torque_sigma is not None:
+        for k, f in enumerate(chain.flexible):
+            test = test.with_channel(f"{f.name}.torque", blur(truth.torque[:, k], torque_sigma), torque_sigma)
+    return test
 
 
 def _planar(truth: Truth) -> bool:

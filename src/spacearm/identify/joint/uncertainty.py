@@ -197,4 +197,4 @@ def _effective(chains: Array) -> float:
         times = 2.0 * np.cumsum(rho / rho[0]) - 1.0
         beyond = np.flatnonzero(np.arange(steps) >= 5.0 * times)
         worst = max(worst, float(times[beyond[0]] if beyond.size else times[-1]))
-    return steps * count / worst
+    return float(steps * count / worst)

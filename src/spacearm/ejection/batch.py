@@ -6,9 +6,11 @@ curves, at a tolerance that suits searches and statistics. Results do not depend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,7 @@ from spacearm.engine.batch import default_threads
 from spacearm.engine.phase import make_audit, make_record
 from spacearm.engine.plant import make_work
 from spacearm.engine.run import Reason
-from spacearm.engine.warm import ensure_loops
+from spacearm.engine.warm import ensure_loops, say
 from spacearm.errors import InputError
 from spacearm.model.parts import Array
 from spacearm.simulate import Adaptive, Crossing, Phase
@@ -141,8 +143,35 @@ def eject_batch(
             near[first:last] = _nearest(rig, own, part, instants, keep_out, bones)
         return done
 
+    # Once on this thread, so that the loop is compiled (and this is announced) before threads want it.
+    with announced_compilation("compiling the ejection loop (once on this machine) ..."):
+        empty = _room(rig, 0, plan, instants.size)
+        rows = parameters.rows(0, 0, plan.contacts)
+        legs = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
+        eject_many(*legs, plan.rubbing, direction, attitudes[:0], rows, 0, 0, empty, stop)
     _spread(work, range(0, count, CHUNK), count, threads or default_threads(), stop, progress)
     return _result(rig, attitudes, found, near, plan)
+
+
+@contextmanager
+def announced_compilation(text: str) -> Iterator[None]:
+    """Says ``text`` on standard error when Numba really compiles something inside."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            del event
+            if not self.told:
+                say(text)
+            self.told = True
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        yield
 
 
 def _spread(

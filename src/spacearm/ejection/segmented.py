@@ -377,7 +377,7 @@ def _flight(
             stops[joint] = end
         t = end
     spin, moment = _spin(
-        rig.arm, arm.mechanics, joints, np.concatenate([velocity * arm.direction, np.zeros(3), rates]), q
+        rig, arm.mechanics, joints, np.concatenate([velocity * arm.direction, np.zeros(3), rates]), q
     )
     kept = 2.0 * rig.device.energy - float(spin @ moment @ spin) - 2.0 * loss
     return Segmented(
@@ -407,15 +407,18 @@ def _coasting(theta: Array, damping: Array, rate: Array, moving: npt.NDArray[np.
     return np.asarray(part @ rate[moving] / damping[moving])
 
 
-def _spin(robot: Robot, mechanics: Mechanics, joints: Array, velocity: Array, end: Array) -> tuple[Array, Array]:
+def _spin(rig: Rig, mechanics: Mechanics, joints: Array, velocity: Array, end: Array) -> tuple[Array, Array]:
     """Angular velocity (Eq. 42, base axes) of the stopped arm and its inertia about its mass centre.
 
     The angular momentum about the mass centre is that at separation, with the bodies' absolute rates; the inertia is
-    that of the stopped configuration.
+    that of the stopped configuration. On an air table only the turn about its normal is free.
     """
     momentum = mechanics.momentum(joints, velocity, about="com")[3:]
     where = np.where(np.isfinite(end), end, joints)
     matrix = mechanics.mass_matrix(where)
     centre = mechanics.centre_of_mass(where)
-    inertia = matrix[3:6, 3:6] + robot.mass * skew(centre) @ skew(centre)
-    return np.asarray(np.linalg.solve(inertia, momentum), dtype=np.float64), inertia
+    inertia = matrix[3:6, 3:6] + rig.arm.mass * skew(centre) @ skew(centre)
+    axes = [i - 3 for i in rig.free_base if i >= 3]
+    spin = np.zeros(3)
+    spin[axes] = np.linalg.solve(inertia[np.ix_(axes, axes)], momentum[axes])
+    return spin, inertia

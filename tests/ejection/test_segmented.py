@@ -1,0 +1,138 @@
+"""The paper's algorithm, corrected: closed forms, and that it converges to the full run where its assumptions hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from spacearm.ejection import Device, Ejection, Rig, eject, segmented
+from spacearm.ejection.compare import compare
+from spacearm.ejection.segmented import _coasting, _Response
+from spacearm.errors import InputError
+from spacearm.model import Friction, Inertia
+
+#: Table III, theory columns: time, velocity, joint 2, joint 4, in the paper's signs.
+THEORY = {
+    1: (0.272, 478.1, -0.75, -4.36),
+    2: (0.225, 573.8, -4.48, -6.75),
+    3: (0.228, 562.5, -2.68, -4.57),
+    4: (0.261, 494.4, 1.48, -1.63),
+    5: (0.359, 377.2, 0.22, 0.28),
+}
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_it_gives_the_papers_theory_columns(rig: Rig, number: int) -> None:
+    found = segmented(rig, f"attitude{number}")
+    time, velocity, joint2, joint4 = THEORY[number]
+    assert found.time == pytest.approx(time, rel=0.025)
+    assert 1e3 * found.velocity == pytest.approx(velocity, rel=0.07)
+    assert -np.degrees(found.variation[0]) == pytest.approx(joint2, abs=0.7)
+    assert np.degrees(found.variation[1]) == pytest.approx(joint4, abs=1.0)
+
+
+@pytest.mark.parametrize("damping", [(0.0, 0.0), (5.0, 0.0), (3.0, 40.0)])
+def test_the_modal_closed_form_solves_its_equation(damping: tuple[float, float]) -> None:
+    """Eqs. 29, 30 mode by mode against a numerical integration of H qdd + B qd = c + z cos(omega t)."""
+    inertia = np.array([[2.0, 0.7], [0.7, 1.1]])
+    force, swing, rate = np.array([0.3, -1.0]), np.array([4.0, 2.0]), np.array([0.2, -0.1])
+    resist, t0, omega = np.array(damping), 0.13, 5.7
+    form = _Response(inertia, resist, force, swing, omega, t0, rate)
+
+    def motion(t: float, y: np.ndarray) -> np.ndarray:
+        push = force + swing * np.cos(omega * t) - resist * y[2:]
+        return np.concatenate([y[2:], np.linalg.solve(inertia, push)])
+
+    start = np.concatenate([np.zeros(2), rate])
+    exact = solve_ivp(motion, (t0, 0.9), start, rtol=1e-11, atol=1e-12, method="DOP853").y[:, -1]
+    np.testing.assert_allclose(form.turn(0.9), exact[:2], atol=2e-8)
+    np.testing.assert_allclose(form.rate(0.9), exact[2:], atol=2e-8)
+
+
+def test_stuck_joints_give_the_exact_quarter_period(rig: Rig) -> None:
+    stiff = rig.with_joints(friction=Friction(1e6, 1e6))
+    found = segmented(stiff, "attitude1", mass="slipping joints")
+    assert found.time == pytest.approx(rig.device.quarter_period(rig.arm.mass), rel=1e-12)
+    assert found.velocity == pytest.approx(0.086 * np.sqrt(rig.device.total_stiffness / rig.arm.mass), rel=1e-9)
+    assert np.all(found.final_variation == 0.0)
+    assert found.stable_velocity == pytest.approx(found.velocity, rel=1e-9)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_it_converges_to_the_full_run_for_a_short_stroke(rig: Rig, number: int) -> None:
+    """Small motions, no friction: constant inertias and no velocity terms are then right, and so must be the result."""
+    free = rig.with_joints(friction=None, damping=0.0)
+    gaps = []
+    for stroke in (0.02, 0.002):
+        short = Rig(free.arm, Device(812.7, stroke, 2), "y")
+        found, run = segmented(short, f"attitude{number}", step=0.002), eject(short, f"attitude{number}", flight=0.01)
+        assert run.time == pytest.approx(found.time, rel=0.05)
+        gaps.append(
+            max(
+                abs(found.velocity / run.velocity - 1.0),
+                np.abs(found.variation - run.variation).max() / np.abs(run.variation).max(),
+            )
+        )
+    assert gaps[1] < 2e-3
+    assert gaps[1] < 0.5 * gaps[0]
+
+
+def test_with_friction_it_converges_too_once_the_mass_counts_what_slips(rig: Rig) -> None:
+    """Friction scaled with the stroke, so that the same joints slip."""
+    small = 0.01
+    soft = rig.with_joints(friction=Friction(4.0 * small, 2.0 * small), damping=0.5)
+    short = Rig(soft.arm, Device(812.7, 0.086 * small, 2), "y")
+    full = eject(short, "attitude2", flight=20.0)
+    found = segmented(short, "attitude2", step=0.001, mass="slipping joints")
+    assert found.stop_times["joint6"] == full.stop_times["joint6"] == 0.0
+    # Dry friction drags on the rail's motion too, which the segment's frequency leaves out: some percent remain.
+    assert found.velocity == pytest.approx(full.velocity, rel=0.08)
+    assert found.time == pytest.approx(full.time, rel=0.05)
+    np.testing.assert_allclose(found.variation, full.variation, rtol=0.12, atol=1e-9)
+
+
+def test_what_the_approximation_costs_is_one_table(rig: Rig, runs: dict[int, Ejection]) -> None:
+    table = compare(rig, ["attitude1", "attitude2"], flight=4.0)
+    text = str(table)
+    assert text.splitlines()[0].split() == ["attitude", "quantity", "full", "segmented", "error", "unit"]
+    velocity = next(line for line in table.lines if (line.attitude, line.quantity) == ("attitude2", "velocity"))
+    assert velocity.full == pytest.approx(1e3 * runs[2].velocity)
+    assert -0.15 < velocity.error < 0.0
+    spin = next(line for line in table.lines if (line.attitude, line.quantity) == ("attitude1", "angular velocity"))
+    assert abs(spin.error) < 0.05
+
+
+def test_angular_velocity_follows_from_momentum_and_the_stopped_configuration(
+    rig: Rig, runs: dict[int, Ejection]
+) -> None:
+    """Eq. 42 with the full run's own numbers gives the full run's angular velocity."""
+    from spacearm.ejection.segmented import _spin
+    from spacearm.engine import Mechanics
+
+    for run in runs.values():
+        start = run.separation
+        spin, _ = _spin(rig, Mechanics(rig.arm), start.joints, start.velocity, run.start + run.final_variation)
+        assert spin[1] == pytest.approx(run.angular_velocity[1], rel=1e-9)
+
+
+def test_what_it_cannot_do_is_refused(rig: Rig) -> None:
+    for device in (
+        Device(812.7, 0.086, 2, satellite=Inertia(100.0, np.zeros(3), np.eye(3))),
+        Device(812.7, 0.086, 2, friction=Friction(1.0, 1.0)),
+        Device(812.7, 0.086, 2, compression=0.1),
+    ):
+        with pytest.raises(InputError, match="assumes"):
+            segmented(Rig(rig.arm, device, "y"), "attitude1")
+    with pytest.raises(InputError, match="step"):
+        segmented(rig, "attitude1", step=0.0)
+    with pytest.raises(InputError, match="outside its limits"):
+        segmented(rig, [0.0, 0.5, 0.0])
+
+
+def test_viscous_joints_coast_to_a_finite_angle(rig: Rig) -> None:
+    found = segmented(rig.with_joints(friction=None), "attitude2")
+    assert found.stop_times["joint4"] == np.inf
+    inertia, damping, rate = np.array([[2.0, 0.7], [0.7, 1.1]]), np.array([3.0, 5.0]), np.array([0.3, -0.2])
+    form = _Response(inertia, damping, np.zeros(2), np.zeros(2), 0.0, 0.0, rate)
+    np.testing.assert_allclose(_coasting(inertia, damping, rate, np.arange(2)), form.turn(200.0), rtol=1e-12)

@@ -1,0 +1,39 @@
+"""The same ejections with MuJoCo's dynamics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spacearm.ejection import Device, Rig, check_in_mujoco, eject, friction_laws
+from spacearm.ejection.verify import stretches
+from spacearm.model import Friction, Inertia
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("case", ["frictionless", "viscous", "replayed"])
+def test_mujoco_agrees(rig: Rig, number: int, case: str) -> None:
+    if case != "replayed":
+        rig = rig.with_joints(friction=None, damping=0.0 if case == "frictionless" else None)
+    run = eject(rig, f"attitude{number}", flight=3.0, sample=0.05)
+    for part, found in check_in_mujoco(run).items():
+        assert found.expressed, found.reason
+        assert found.largest < 1e-6, (part, str(found))
+
+
+def test_mujoco_agrees_in_space_with_a_satellite_and_a_rough_rail(space: Rig) -> None:
+    satellite = Inertia(400.0, np.array([0.1, 0.05, -0.5]), np.diag([60.0, 70.0, 80.0]))
+    device = Device(812.7, 0.086, 2, friction=Friction(5.0, 3.0), damping=2.0, satellite=satellite)
+    run = eject(Rig(space.arm, device), [0.3, 0.8, -0.4, -1.0, 0.5, 0.6, 0.1], flight=2.0, sample=0.05)
+    assert max(found.largest for found in check_in_mujoco(run).values()) < 1e-6
+    assert friction_laws(run) < 1e-9
+    history = stretches(run.rail)
+    assert history[0].start == 0.0
+    assert history[-1].end == pytest.approx(run.time)
+    assert history[0].force["rail"] == -3.0
+
+
+def test_a_wrong_history_is_noticed(rig: Rig) -> None:
+    """The comparison can fail: without friction's torques MuJoCo goes elsewhere."""
+    run = eject(rig, "attitude2", flight=1.0, sample=0.05)
+    assert check_in_mujoco(run, friction=False)["rail"].largest > 1e-3

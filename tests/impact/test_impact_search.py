@@ -32,7 +32,7 @@ def test_bounds_hold_and_the_minimum_is_scipys(lower: tuple[float, float], upper
     assert np.all(found.points >= low)
     assert np.all(found.points <= high)
     other = min(
-        (minimize(rosenbrock, x, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True))) for x in starts),
+        (minimize(rosenbrock, x, jac=True, method="L-BFGS-B", bounds=np.stack([low, high], axis=-1)) for x in starts),
         key=lambda run: run.fun,
     )  # fmt: skip
     assert found.values.min() == pytest.approx(other.fun, rel=1e-8, abs=1e-12)

@@ -2,7 +2,7 @@
 
 At the common contact point the systems exchange one impulse p (force, moment; world axes): the first gets p, the second
 -p, and their contact twists jump by G1* p and -G2* p. Within the directions S that the contact can push in (one normal,
-three translations, all six), the relative twist w = v2 - v1 is reversed and scaled by the restitution e:
+three translations, all six), the relative twist w = v2 - v1 is reversed and scaled by the restitution e::
 
     S w' = -e S w        S (G1* + G2*) S^T p_c = (1 + e) S w        p = S^T p_c
 

@@ -2,7 +2,7 @@
 
 Both systems move by their full nonlinear equations. Between their contact frames acts a wrench p that grows with the
 integral s of their relative twist (world axes, at the first one's contact point). Loading and unloading follow two
-slopes, so that a contact of restitution e gives back e^2 of the energy put in:
+slopes, so that a contact of restitution e gives back e^2 of the energy put in::
 
     loading     p = K s                            until p . ds/dt = 0, where s = s1
     unloading   p = K / e^2 (s - (1 - e^2) s1)     until p . ds/dt = 0 again (e = 0: none, they stay together)

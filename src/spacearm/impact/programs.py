@@ -1,7 +1,7 @@
 """Symbolic programs of a robot that is struck at a frame: what one wrench, or one impulse, does to it.
 
 All are linear in the wrench (force, moment; world axes, at the frame's origin), so the same numbers serve forces with
-accelerations and impulses with velocity jumps. Notation after Yoshida et al. (1992), with H split into base and arm:
+accelerations and impulses with velocity jumps. Notation after Yoshida et al. (1992), with H split into base and arm::
 
     H* = H_m - H_bm^T H_b^-1 H_bm        J* = J_m - J_b H_b^-1 H_bm        G_u = J_b H_b^-1 J_b^T
 

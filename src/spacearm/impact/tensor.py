@@ -1,6 +1,6 @@
 """The extended generalized inertia tensor (Ex-GIT) of a free-floating robot at a frame.
 
-Yoshida, Kurazume, Sashida, Umetani (1992), Eqs. 8 to 16, with the joint resistance where it acts, in joint space:
+Yoshida, Kurazume, Sashida, Umetani (1992), Eqs. 8 to 16, with the joint resistance where it acts, in joint space::
 
     G* = J* H*^-1 (E - mu) J*^T + R_h M^-1 R_h^T
 

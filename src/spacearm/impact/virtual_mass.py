@@ -1,6 +1,6 @@
 """Virtual masses: how heavy a robot feels to a force at a frame, for any direction.
 
-For a unit force along n the frame's origin accelerates with a = G11* n. Yoshida et al. (1992), Eqs. 17 to 19:
+For a unit force along n the frame's origin accelerates with a = G11* n. Yoshida et al. (1992), Eqs. 17 to 19::
 
     projected   m_p = |f| / (a . n) = 1 / (n^T G11* n)
     absolute    m_a = |f| / |a|     = 1 / |G11* n|      (printed as 1 / (k^T G11* k), which is not |f| / |a|)

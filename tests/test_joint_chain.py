@@ -1,0 +1,156 @@
+"""The measurement chain: Eq. 21 in closed form and by least squares, and what the sensors' noise makes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.joint_twins import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
+
+from spacearm.errors import InputError
+from spacearm.identify.joint import Chain, JointTest, SensorNoise, Truth, observe, planar_pose, twin
+from spacearm.identify.joint.twin import _blurred
+
+LENGTH = (0.449, 0.449, 0.310)
+MOUNT = np.array([0.337, -0.001])
+
+
+def spatial_truth() -> Truth:
+    paths = {"joint1.motor": quadratic(10.0, 1.0), "joint2": quadratic(30.0, 0.5), "joint3.motor": quadratic(-20.0, -0.8)}
+    values = {"joint1": {"offset": 0.03}, "joint3": {"offset": -0.02}}
+    return twin(spatial_arm(), FRAME, values, paths, TIMES)
+
+
+def paper_equation(found: Truth) -> np.ndarray:
+    """Right-hand side of Eq. 21 with Eqs. 22 and 23, in the plane."""
+    heading = 2.0 * np.arctan2(found.base[:, 6], found.base[:, 3])
+    joints = found.joints[:, [found.robot.joint_index(f"joint{i}") for i in (1, 2, 3)]]
+
+    def turned(angle: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        c, s = np.cos(angle), np.sin(angle)
+        return np.stack([c * vector[0] - s * vector[1], s * vector[0] + c * vector[1]], axis=1)
+
+    point = found.base[:, :2] + turned(heading, MOUNT)
+    for i in range(3):
+        point = point + turned(heading + joints[:, : i + 1].sum(axis=1), np.array([LENGTH[i], 0.0]))
+    return point
+
+
+def test_the_hand_is_where_equation_21_says() -> None:
+    found = truth(printed())
+    assert np.abs(paper_equation(found) - found.hand[:, :2]).max() < 1e-12
+
+
+@pytest.mark.parametrize("method", ["position", "orientation", "least_squares"])
+def test_the_angle_comes_back_without_noise(method: str) -> None:
+    found = truth(printed())
+    joints = found.joints.copy()
+    joints[:, found.robot.joint_index("joint1")] = 99.0  # must not be looked at
+    result = Chain(found.robot, FRAME).reconstruct(joints, found.base, found.hand, method)  # type: ignore[arg-type]
+    assert np.abs(result.angles[:, 0] - found.joints[:, found.robot.joint_index("joint1")]).max() < 1e-11
+    assert result.misfit.max() < 1e-6
+
+
+def test_two_angles_in_space_come_back_by_least_squares() -> None:
+    found = spatial_truth()
+    result = Chain(found.robot, FRAME).reconstruct(found.joints, found.base, found.hand)
+    links = [found.robot.joint_index(name) for name in ("joint1", "joint3")]
+    assert np.abs(result.angles - found.joints[:, links]).max() < 1e-10
+    with pytest.raises(InputError, match="2 joints are flexible"):
+        Chain(found.robot, FRAME).reconstruct(found.joints, found.base, found.hand, "position")
+
+
+@pytest.mark.parametrize("method", ["position", "orientation", "least_squares"])
+@pytest.mark.parametrize("planar", [True, False])
+def test_the_error_is_what_repeated_readings_show(method: str, planar: bool) -> None:
+    """One instant read 4000 times: spread and correlation with the base's attitude as predicted."""
+    if not planar and method != "least_squares":
+        method = "least_squares"
+    noise = SensorNoise(2e-4, 4e-4, 8e-4, 6e-4, 5e-4)
+    found = truth(printed()) if planar else spatial_truth()
+    chain = Chain(found.robot, FRAME, noise)
+    at = np.full(4000, 300)
+    rng = np.random.default_rng(3)
+
+    def blur(values: np.ndarray, sigma: float) -> np.ndarray:
+        return values + sigma * rng.standard_normal(values.shape)
+
+    joints = blur(found.joints[at], noise.encoder)
+    base = _blurred(found.base[at], blur, noise.base_position, noise.base_attitude, planar)
+    hand = _blurred(found.hand[at], blur, noise.hand_position, noise.hand_attitude, planar)
+    result = chain.reconstruct(joints, base, hand, method)  # type: ignore[arg-type]
+    error = result.angles - found.joints[at][:, chain.links]
+    expected = result.covariance.mean(axis=0)
+    measured = error.T @ error / len(at)
+    assert measured == pytest.approx(expected, rel=0.08, abs=0.05 * expected.max())
+    heading = 2.0 * np.arctan2(base[:, 6], base[:, 3]) - 2.0 * np.arctan2(found.base[300, 6], found.base[300, 3])
+    if planar:
+        together = float(error[:, 0] @ heading) / len(at)
+        assert together == pytest.approx(float(result.with_base[:, 0, 5].mean()), rel=0.15)
+
+
+def test_least_squares_is_the_most_precise() -> None:
+    found = truth(printed())
+    chain = Chain(found.robot, FRAME, NOISE)
+    sd = {m: chain.reconstruct(found.joints, found.base, found.hand, m).std.mean()  # type: ignore[arg-type]
+          for m in ("position", "orientation", "least_squares")}  # fmt: skip
+    assert sd["least_squares"] < min(sd["position"], sd["orientation"])
+
+
+def test_angles_choose_the_turn_nearest_to_the_motor() -> None:
+    """A motor that has made a turn, and readings of it that jump by a full turn."""
+    robot = printed()
+    found = truth(robot)
+    joints = found.joints.copy()
+    motor = robot.joint_index("joint1.motor")
+    joints[:, motor] += 2.0 * np.pi
+    result = Chain(robot, FRAME).reconstruct(joints, found.base, found.hand)
+    assert np.abs(result.angles[:, 0] - found.joints[:, robot.joint_index("joint1")] - 2.0 * np.pi).max() < 1e-10
+
+
+def test_wrapped_readings_are_unwrapped() -> None:
+    times = TIMES[:100]
+    turning = 3.0 + 0.02 * np.arange(100)
+    wrapped = (turning + np.pi) % (2.0 * np.pi) - np.pi
+    test = JointTest("t", times, {"joint2": wrapped}, {"joint1": wrapped})
+    assert np.abs(np.diff(test.encoders["joint2"])).max() < 0.03
+    assert np.abs(np.diff(test.measured["joint1"])).max() < 0.03
+
+
+def test_missing_rows_are_an_error_or_left_out() -> None:
+    found = truth(printed())
+    chain = Chain(found.robot, FRAME)
+    hand = found.hand.copy()
+    hand[7, 0] = np.nan
+    with pytest.raises(InputError, match="row 7 is not finite"):
+        chain.reconstruct(found.joints, found.base, hand)
+    angle = found.joints[:, 0].copy()
+    angle[3] = np.nan
+    encoders = {"joint2": found.joints[:, 2]}
+    with pytest.raises(InputError, match=r"row 3 of 'joint1' is not a finite number \(1 such rows\)"):
+        JointTest("t", TIMES, encoders, {"joint1": angle})
+    kept = JointTest.without_missing("t", TIMES, encoders, {"joint1": angle})
+    assert kept.time.size == TIMES.size - 1
+
+
+def test_shapes_and_frames_are_checked() -> None:
+    robot = printed()
+    found = truth(robot)
+    with pytest.raises(InputError, match="expected"):
+        Chain(robot, FRAME).reconstruct(found.joints[:, :2], found.base, found.hand)
+    with pytest.raises(InputError, match="not behind the flexible joint"):
+        Chain(robot, "satellite")
+    with pytest.raises(InputError, match="method is 'both'"):
+        Chain(robot, FRAME).reconstruct(found.joints, found.base, found.hand, "both")  # type: ignore[arg-type]
+
+
+def test_planar_pose_has_its_heading() -> None:
+    pose = planar_pose(1.0, 2.0, np.array([0.3, -2.0]))
+    assert pose.shape == (2, 7)
+    assert 2.0 * np.arctan2(pose[:, 6], pose[:, 3]) == pytest.approx([0.3, -2.0])
+
+
+def test_observing_without_noise_gives_the_truth() -> None:
+    found = truth(printed())
+    test = observe(found, FRAME, NOISE, None)
+    assert np.abs(test.measured["joint1"] - found.joints[:, 0]).max() < 1e-11
+    assert test.measured["base_rz"][-1] / DEGREE == pytest.approx(-12.82, abs=0.01)

@@ -1,0 +1,366 @@
+"""Identification: the known truth comes back; set-ups, searches, weights, warnings and errors."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.joint_twins import (
+    DEGREE,
+    FRAME,
+    NOISE,
+    TEST2,
+    TIMES,
+    paper_paths,
+    printed,
+    quadratic,
+    seen,
+    spatial_arm,
+    truth,
+)
+
+from spacearm.errors import InputError
+from spacearm.identify import NelderMead, covariance_at
+from spacearm.identify.joint import (
+    DataWarning,
+    IdentifiabilityWarning,
+    JointTest,
+    Model,
+    early,
+    identify_joints,
+    observe,
+    smooth_path,
+    twin,
+)
+from spacearm.model import catalogue
+from spacearm.simulate import spline
+
+RIGHT = np.array([*TEST2.values(), 2.8 * DEGREE])
+FAR = {"motor_inertia": 5.0, "stiffness": 8.0, "damping": 0.1}
+
+
+def known_torque_test(seed: int | None) -> JointTest:
+    """A twin whose motor is moved by a known torque."""
+    robot = printed()
+    torque = spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.1, 0.05, 0.08, 0.02, 0.03])
+    values = {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}
+    found = twin(robot, FRAME, values, paper_paths(), TIMES, drive="torque", torques={"joint1": torque})
+    test = observe(found, FRAME, NOISE, None if seed is None else np.random.default_rng(seed))
+    rng = np.random.default_rng(0 if seed is None else seed)
+    motor = found.joints[:, 1] + (0.0 if seed is None else NOISE.encoder) * rng.standard_normal(TIMES.size)
+    angle = test.channels(("joint1",)).with_channel("joint1.motor", motor, NOISE.encoder)
+    return replace(angle, torques={"joint1": torque}, paths=paper_paths())
+
+
+@pytest.mark.parametrize("name", ["wojtunik2023_printed", "wojtunik2023"])
+def test_all_four_values_come_back_without_noise(name: str) -> None:
+    robot = catalogue.load(name)
+    fit = identify_joints(robot, [seen(robot)], guess=FAR, warn=False)
+    assert fit.estimate.success
+    assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
+
+
+def test_all_four_values_come_back_from_the_angle_alone() -> None:
+    robot = printed()
+    fit = identify_joints(robot, [seen(robot).channels(("joint1",))], guess=FAR, warn=False)
+    assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
+
+
+def test_all_four_values_come_back_with_a_known_torque() -> None:
+    fit = identify_joints(printed(), [known_torque_test(None)], drive="torque", guess=FAR, warn=False)
+    assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
+
+
+def test_with_noise_the_values_lie_within_four_standard_deviations() -> None:
+    robot = printed()
+    for seed in range(8):
+        fit = identify_joints(robot, [seen(robot, seed)], warn=False)
+        assert np.abs((fit.estimate.values - RIGHT) / fit.estimate.std).max() < 4.0
+        assert fit.chi2 == pytest.approx(1.0, abs=0.2)
+        assert all(one.p_value > 1e-4 for one in fit.whiteness["test"].values())
+        known = identify_joints(robot, [known_torque_test(seed)], drive="torque", warn=False)
+        assert np.abs((known.estimate.values - RIGHT) / known.estimate.std).max() < 4.0
+
+
+def test_the_jacobian_of_the_residuals_is_exact() -> None:
+    robot = printed()
+    tests = [seen(robot, 1, "a"), seen(robot, 2, "b", offset=-1.0)]
+    model = Model(robot, tests, offset_rate=True, weighting=early(4.0))
+    x = np.array([p.guess for p in model.parameters])
+    exact = model.jacobian(x)
+    for k, parameter in enumerate(model.parameters):
+        step = 1e-5 * parameter.size
+        high, low = x.copy(), x.copy()
+        high[k] += step
+        low[k] -= step
+        expected = (model.residual(high) - model.residual(low)) / (2.0 * step)
+        assert np.abs(exact[:, k] - expected).max() < 1e-4 * max(np.abs(expected).max(), 1.0), parameter.name
+
+
+def test_the_motors_torque_as_a_measurement_makes_a_geared_motor_known() -> None:
+    """Behind a gear the motor hardly pushes the base: its inertia shows only in its torque."""
+    robot = catalogue.load("wojtunik2023")
+    found = truth(robot)
+    rng = np.random.default_rng(4)
+    without = identify_joints(robot, [observe(found, FRAME, NOISE, rng).channels(("joint1",))], warn=False)
+    test = observe(found, FRAME, NOISE, np.random.default_rng(4), torque_sigma=1e-3)
+    assert "joint1.torque" in test.measured
+    fit = identify_joints(robot, [test], warn=False)
+    assert without.std("motor_inertia") > 1.0
+    assert fit.std("motor_inertia") < 0.02
+    assert abs(fit["motor_inertia"] - 3.3) < 4.0 * fit.std("motor_inertia")
+
+
+def test_several_tests_share_the_joint_and_have_their_own_offsets() -> None:
+    robot = printed()
+    offsets = (1.0, 2.8, -0.2, -0.8, 0.5)
+    tests = [seen(robot, 10 + k, f"test{k}", offset=offset) for k, offset in enumerate(offsets)]
+    began = time.perf_counter()
+    fit = identify_joints(robot, tests, warn=False)
+    took = time.perf_counter() - began
+    assert took < 5.0
+    right = np.array([*TEST2.values(), *(offset * DEGREE for offset in offsets)])
+    assert np.abs((fit.estimate.values - right) / fit.estimate.std).max() < 4.0
+    single = identify_joints(robot, tests[:1], warn=False)
+    assert fit.std("joint1.stiffness") < 0.5 * single.std("joint1.stiffness")
+    with pytest.raises(InputError, match="ambiguous"):
+        fit["offset"]
+
+
+def test_two_flexible_joints_in_space() -> None:
+    robot = spatial_arm()
+    paths = {
+        "joint1.motor": quadratic(10.0, 1.0), "joint2": quadratic(30.0, 0.5), "joint3.motor": quadratic(-20.0, -0.8)
+    }  # fmt: skip
+    values = {"joint1": {"offset": 0.04}, "joint3": {"offset": -0.03}}
+    found = twin(robot, FRAME, values, paths, TIMES)
+    test = observe(found, FRAME, NOISE, None)
+    guess = {"joint1.stiffness": 5.4, "joint3.stiffness": 4.3, "joint1.damping": 0.1, "joint3.damping": 0.2}
+    fixed = {"joint1.motor_inertia": 1.28, "joint3.motor_inertia": 0.3}
+    fit = identify_joints(robot, [test], guess=guess, fixed=fixed, warn=False)
+    expected = {"joint1.stiffness": 6.0, "joint1.damping": 0.2, "joint3.stiffness": 4.0, "joint3.damping": 0.1}
+    for name, value in expected.items():
+        assert fit[name] == pytest.approx(value, rel=1e-6), name
+    assert fit["test.joint3.offset"] == pytest.approx(-0.03, rel=1e-6)
+
+
+# -- set-ups --------------------------------------------------------------------------------------------------------
+
+
+def test_rigid_torque_fits_perfectly_and_is_wrong() -> None:
+    robot = printed()
+    angle = seen(robot, 5).channels(("joint1",))
+    with pytest.warns(IdentifiabilityWarning, match="rigid inverse dynamics"):
+        fit = identify_joints(robot, [angle], drive="rigid_torque")
+    assert fit.chi2 == pytest.approx(1.0, abs=0.15)
+    assert fit["motor_inertia"] > 2.0 * 3.3
+    assert fit["stiffness"] > 1.3 * 5.1
+    assert abs(fit["motor_inertia"] - 3.3) > 50.0 * fit.std("motor_inertia")
+    sound = identify_joints(robot, [angle], warn=False)
+    assert abs(sound["motor_inertia"] - 3.3) < 4.0 * sound.std("motor_inertia")
+    assert abs(sound["stiffness"] - 5.1) < 4.0 * sound.std("stiffness")
+
+
+def test_rigid_torque_is_right_where_it_really_acted() -> None:
+    """The bias comes from the real motor's tracking: a twin that is driven by that torque gives its values back."""
+    robot = printed()
+    values = {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}
+    found = twin(robot, FRAME, values, paper_paths(), TIMES, drive="rigid_torque")
+    test = replace(observe(found, FRAME, NOISE, None), paths=paper_paths())
+    fit = identify_joints(robot, [test], drive="rigid_torque", guess=FAR, warn=False)
+    assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
+
+
+def test_an_undetermined_motor_inertia_is_told() -> None:
+    robot = catalogue.load("wojtunik2023")
+    angle = seen(robot, 5).channels(("joint1",))
+    with pytest.warns(IdentifiabilityWarning, match="motor_inertia.*measure the base's attitude or the motor's torque"):
+        identify_joints(robot, [angle])
+
+
+def test_friction_of_a_prescribed_motor_is_not_determined() -> None:
+    from spacearm.identify.joint import Law
+
+    robot = printed()
+    with pytest.warns(IdentifiabilityWarning, match="motor_coulomb is not determined"):
+        fit = identify_joints(robot, [seen(robot, 1)], law=Law(motor="coulomb"))
+    assert np.isinf(fit.std("motor_coulomb"))
+    assert np.isfinite(fit.std("stiffness"))
+
+
+def test_a_small_offset_means_a_large_uncertainty() -> None:
+    robot = printed()
+    sd = []
+    for offset in (0.1, 0.3, 1.0, 3.0):
+        model = Model(robot, [seen(robot, offset=offset)])
+        x = np.array([*TEST2.values(), offset * DEGREE])
+        sd.append(np.sqrt(np.diag(covariance_at(model.problem(), x)))[1:3])
+    falling = np.array(sd)
+    assert np.all(np.diff(falling, axis=0) < 0)
+    assert falling[0, 1] > 10.0 * falling[-1, 1]
+
+
+# -- estimators -----------------------------------------------------------------------------------------------------
+
+
+def test_nelder_mead_with_the_papers_cost_agrees_with_levenberg_marquardt() -> None:
+    robot = printed()
+    angle = seen(robot, 6).channels(("joint1",))
+    simplex = identify_joints(robot, [angle], method=NelderMead(spread=1.0, tolerance=1e-9), cost="paper", warn=False)
+    marquardt = identify_joints(robot, [angle], warn=False)
+    assert np.abs((simplex.estimate.values - marquardt.estimate.values) / marquardt.estimate.std).max() < 0.2
+    assert simplex.estimate.evaluations > 5 * marquardt.estimate.evaluations
+    model = simplex.model
+    x = simplex.estimate.values
+    assert model.paper_cost(x) == pytest.approx(float(np.sum(model.raw(x, 0)[0] ** 2)), rel=1e-12)  # Eq. 24
+
+
+def test_nelder_mead_stalls_at_zero_damping_and_a_start_from_the_period_cures_it() -> None:
+    robot = printed()
+    own = {"motor_inertia": 4.5, "stiffness": 8.3, "damping": 0.1}
+    angle = seen(robot, 7, values=own, offset=0.5).channels(("joint1",))
+    simplex = NelderMead(spread=0.3, tolerance=1e-7, uncertainty=False)
+    start = {"motor_inertia": 5.2, "stiffness": 22.0, "damping": 0.1}
+    stalled = identify_joints(robot, [angle], method=simplex, cost="paper", guess=start, warn=False)
+    assert stalled["damping"] < 1e-6
+    assert "joint1.damping" in stalled.at_bounds
+    assert stalled["stiffness"] > 10.0
+    start.pop("stiffness")
+    cured = identify_joints(robot, [angle], method=simplex, cost="paper", guess=start, warn=False)
+    assert cured["damping"] == pytest.approx(0.1, abs=0.08)
+    assert cured["stiffness"] == pytest.approx(8.3, abs=1.0)
+    assert cured.model.paper_cost(cured.estimate.values) < 0.1 * stalled.model.paper_cost(stalled.estimate.values)
+
+
+def test_many_starts_find_the_global_minimum() -> None:
+    robot = printed()
+    test = seen(robot, 8)
+    bounds = {"motor_inertia": (0.5, 20.0), "stiffness": (0.5, 40.0), "damping": (0.0, 2.0)}
+    fit = identify_joints(robot, [test], method="multi_start", bounds=bounds, guess={"stiffness": 35.0}, warn=False)
+    assert np.abs((fit.estimate.values - RIGHT) / fit.estimate.std).max() < 4.0
+    assert 0.0 < fit.estimate.extra["agree"] <= 1.0
+
+
+def test_early_weights_forgive_what_comes_later() -> None:
+    """A disturbance in the second half moves the plain fit more than the weighted one; its error is told honestly."""
+    robot = printed()
+    clean = seen(robot, 9)
+    shifted = dict(clean.measured)
+    shifted["joint1"] = shifted["joint1"] + np.where(TIMES > 6.0, 3e-3 * np.sin(2.0 * TIMES), 0.0)
+    test = replace(clean, measured=shifted)
+    plain = identify_joints(robot, [test], warn=False)
+    weighted = identify_joints(robot, [test], weighting=early(1.5), warn=False)
+    assert abs(weighted["damping"] - 0.4) < abs(plain["damping"] - 0.4)
+    errors, told = [], []
+    for seed in range(30):
+        fit = identify_joints(robot, [seen(robot, 100 + seed)], weighting=early(2.0), warn=False)
+        errors.append(fit["stiffness"] - 5.1)
+        told.append(fit.std("stiffness"))
+    assert np.std(errors) == pytest.approx(np.mean(told), rel=0.35)
+
+
+def test_unknown_noise_is_taken_from_the_residuals() -> None:
+    robot = printed()
+    test = seen(robot, 11).channels(("joint1",))
+    known = identify_joints(robot, [test], warn=False)
+    unknown = identify_joints(robot, [replace(test, noise=None)], warn=False)
+    assert np.isnan(unknown.chi2)
+    assert unknown.estimate.values == pytest.approx(known.estimate.values, rel=0.05)
+    assert unknown.estimate.std == pytest.approx(known.estimate.std, rel=0.15)
+
+
+def test_an_unknown_start_rate_can_be_identified_too() -> None:
+    robot = printed()
+    values = {"joint1": {**TEST2, "offset": 2.0 * DEGREE, "offset_rate": 0.05}}
+    test = observe(twin(robot, FRAME, values, paper_paths(), TIMES), FRAME, NOISE, None)
+    fit = identify_joints(robot, [test], offset_rate=True, warn=False)
+    assert fit["offset_rate"] == pytest.approx(0.05, rel=1e-6)
+    assert fit["stiffness"] == pytest.approx(5.1, rel=1e-6)
+
+
+# -- data and errors ------------------------------------------------------------------------------------------------
+
+
+def test_irregular_sampling_is_accepted() -> None:
+    robot = printed()
+    rng = np.random.default_rng(2)
+    times = np.concatenate([[0.0], np.sort(rng.uniform(0.0, 10.0, 400))])
+    found = twin(robot, FRAME, {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}, paper_paths(), times)
+    fit = identify_joints(robot, [observe(found, FRAME, NOISE, None)], guess=FAR, warn=False)
+    assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
+
+
+def test_a_start_time_other_than_zero_changes_nothing() -> None:
+    robot = printed()
+    test = seen(robot, 3)
+    fit, later = (identify_joints(robot, [replace(test, time=test.time + s)], warn=False) for s in (0.0, 1e4))
+    assert later.estimate.values == pytest.approx(fit.estimate.values, rel=1e-6)
+
+
+def test_readings_a_full_turn_away_change_nothing() -> None:
+    robot = printed()
+    test = seen(robot, 3)
+    turned = {k: v + (2.0 * np.pi if k == "joint1" else 0.0) for k, v in test.measured.items()}
+    fit = identify_joints(robot, [test], warn=False)
+    other = identify_joints(robot, [replace(test, measured=turned)], warn=False)
+    assert other.estimate.values == pytest.approx(fit.estimate.values, rel=1e-9)
+
+
+def test_data_shorter_than_a_period_are_told() -> None:
+    robot = printed()
+    found = twin(robot, FRAME, {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}, paper_paths(), TIMES[:120])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        with pytest.warns(DataWarning, match="less than a period of the oscillation"):
+            identify_joints(robot, [observe(found, FRAME, NOISE, np.random.default_rng(1))])
+
+
+def test_a_model_that_lacks_something_is_told() -> None:
+    from spacearm.identify.joint import Law
+
+    robot = printed()
+    test = seen(robot, 1, values={"spring_coulomb": 0.05}, law=Law(spring="coulomb"))
+    with pytest.warns(IdentifiabilityWarning, match="the model lacks something"):
+        fit = identify_joints(robot, [test])
+    assert not fit.whiteness["test"]["joint1"].white
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bounds": {"stiffness": (10.0, 1.0)}}, "lower bound 10 is not below upper bound 1"),
+        ({"bounds": {"stifness": (1.0, 2.0)}}, "there is no parameter 'stifness'"),
+        ({"guess": {"stiffness": 500.0}}, "guess 500 is not within"),
+        ({"method": "simplex"}, "method is 'simplex'"),
+        ({"cost": "squares"}, "cost is 'squares'"),
+        ({"drive": "torque"}, "torque of 'joint1' is not given"),
+    ],
+)
+def test_wrong_input_is_told(options: dict[str, object], message: str) -> None:
+    robot = printed()
+    with pytest.raises(InputError, match=message):
+        identify_joints(robot, [seen(robot)], **options)  # type: ignore[arg-type]
+
+
+def test_wrong_tests_are_told() -> None:
+    robot = printed()
+    test = seen(robot)
+    with pytest.raises(InputError, match="share a name"):
+        identify_joints(robot, [test, test])
+    with pytest.raises(InputError, match="cannot be compared with channel 'joint2'"):
+        identify_joints(robot, [replace(test.channels(("joint1",)), noise=None, measured={"joint2": test.time})])
+    with pytest.raises(InputError, match="noise is not positive definite"):
+        JointTest("t", test.time, test.encoders, {"joint1": test.measured["joint1"]}, np.array([0.0]))
+    with pytest.raises(InputError, match="no encoder data"):
+        identify_joints(robot, [replace(test, encoders={"joint2": test.encoders["joint2"]})])
+    with pytest.raises(InputError, match="decay is 0"):
+        early(0.0)
+
+
+def test_paths_may_be_given_exactly() -> None:
+    robot = printed()
+    test = replace(seen(robot, 3), paths={"joint2": smooth_path(TIMES, paper_paths()["joint2"](TIMES))})
+    assert identify_joints(robot, [test], warn=False)["stiffness"] == pytest.approx(5.1, abs=0.03)

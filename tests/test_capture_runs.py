@@ -244,7 +244,7 @@ def test_stiff_contact_tends_to_the_plastic_law():
         grip = SoftAxis(stiffness, 0.02 * stiffness)
         soft = catch_softly(ARM, REST, TARGET, grip)
         assert soft.impact is None
-        outcome = cushion(soft.robot, soft.state, duration=3.0, damping=dict.fromkeys(soft_axes(ARM), 5.0), sample=0.5)
+        outcome = cushion(soft.robot, soft.state, duration=3.0, damping=5.0, sample=0.5)
         assert outcome.sound
         rate = np.interp(3.0, outcome.times, np.linalg.norm(outcome.base_rate, axis=1))
         gaps.append(abs(rate - np.linalg.norm(reference.base_rate[-1])))
@@ -252,6 +252,24 @@ def test_stiff_contact_tends_to_the_plastic_law():
         np.testing.assert_allclose(linear[0], np.array(linear[-1]), atol=1e-10)
     assert gaps[2] < 0.5 * gaps[0]
     assert gaps[2] < 0.02 * np.linalg.norm(reference.base_rate[-1])
+
+
+def test_contact_through_a_soft_grip_is_felt_and_frees_the_joints():
+    """The whole sequence: rigid arm, target touches, load felt at a joint, clutch opens."""
+    soft = catch_softly(ARM, REST, TARGET, SoftAxis(3000.0, 60.0))
+    switches = [Mode("rigid", Felt(force=25.0, moment=25.0, delay=0.005)), Mode("soft")]
+    outcome = cushion(soft.robot, soft.state, duration=5.0, damping=5.0, modes=switches, sample=0.001)
+    opened = outcome.switches[1][0]
+    assert 0.005 < opened < 0.5
+    assert outcome.sound
+    # Until then the joints were locked while the grip moved, and one of them carried the level at opening less delay.
+    before = outcome.times < opened
+    rows = [outcome.robot.joint_index(name) for name in soft_axes(ARM)]
+    assert np.abs(outcome.states[before][:, [7 + i for i in rows]]).max() == 0.0
+    assert np.abs(outcome.joint("contact.slide_z")[before]).max() > 1e-5
+    carried = np.abs(outcome.reaction[:, [6 + i for i in rows]]).max(axis=1)
+    assert np.interp(opened - 0.005, outcome.times, carried) == pytest.approx(25.0, rel=1e-3)
+    assert carried[outcome.times < opened - 0.0055].max() < 25.0
 
 
 def test_soft_contact_needs_all_axes_and_rigid_hands_rest():

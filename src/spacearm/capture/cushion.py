@@ -16,10 +16,11 @@ import numpy.typing as npt
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
 from spacearm.capture.hit import Hit
 from spacearm.capture.impulse import Impact, check_joints, close_clutch
+from spacearm.capture.modes import modes as vibrations
 from spacearm.capture.output import Outcome, Stretch, assemble
 from spacearm.capture.programs import calm_program
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.softjoint import soft_axes
+from spacearm.capture.softjoint import cushioning_axes, soft_axes
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
@@ -33,6 +34,7 @@ SHORTEST = 1e-12
 #: Intervals into which a bracket of the instant of contact is divided, again and again.
 _DIVISIONS = 400
 _CONTACT_TIME = 1e-11
+_MOST_SAMPLES = 100_000
 #: An axis at rest is looked at again after this time, s.
 LOOK_AGAIN = 0.1
 
@@ -57,8 +59,9 @@ def cushion(
         start: state at time zero.
         hits: pulses at frames.
         duration: s.
-        modes: of the clutch, which acts on all soft axes together.
-        damping: of the soft axes, in place of their own: one number, one for each named, or an on-off law.
+        modes: of the clutch, which acts on all soft axes together, but not on those of a soft contact.
+        damping: of the soft axes, in place of their own: one number (not for a soft contact), one for each named, or
+            an on-off law.
         stiffness: of soft axes by name, in place of their own.
         free: joints other than soft axes that may move; all others are held by their drives.
         travel: a soft axis beyond its travel is an error, or an event in the outcome (``outcome.exceeded``).
@@ -73,13 +76,13 @@ def cushion(
     if not (np.isfinite(duration) and duration > 0.0):
         raise InputError(f"lasts {duration} s", place="cushion", hint="expected seconds above zero")
     check_joints(robot, free, "free")
-    axes = soft_axes(robot)
+    axes, soft = cushioning_axes(robot), soft_axes(robot)
     chain = _Chain(
         robot,
         start.check(robot),
         [hit.load(robot) for hit in hits],
         _grid(sample, duration),
-        tuple(name for name in robot.joint_names if name not in axes and name not in free),
+        tuple(name for name in robot.joint_names if name not in soft and name not in free),
         method or Adaptive(rtol=1e-11, atol=1e-13),
         _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
         duration,
@@ -235,11 +238,13 @@ class _Chain:
         levels = np.array([felt.force if self.robot.joint(a).kind == "prismatic" else felt.moment for a in axes])
         places = [self.robot.dof_index(name) for name in axes]
         low, high = 0.0, self.left
+        count = int(np.clip(high / self._fine(axes), _DIVISIONS, _MOST_SAMPLES))
         phase = self._phase(high, axes)
         edges = _edges(phase.loads)
         while True:
             inner = edges[(edges > low) & (edges < high)]
-            times = np.unique(np.concatenate([np.linspace(low, high, _DIVISIONS + 1), inner]))
+            times = np.unique(np.concatenate([np.linspace(low, high, count + 1), inner]))
+            count = _DIVISIONS
             run = simulate(self.robot, self.state, phase, method=self.method, sample=times, overrides=self.overrides,
                            ledger=False)  # fmt: skip
             reaction = np.abs(run.data["reaction"].values[: times.size, places])
@@ -254,6 +259,13 @@ class _Chain:
                 return high
             if high in edges and not self._reaches(phase, low, high, levels, places):
                 return high  # it jumps there
+
+    def _fine(self, axes: Sequence[str]) -> float:
+        """A time in which what still vibrates while these axes are locked changes little, s."""
+        held = [*self.held, *axes]
+        if len(held) == self.robot.n:
+            return np.inf
+        return float(0.1 / max(vibrations(self.robot, self.state.joints, held=held).frequency[-1], 1e-9))
 
     def _reaches(self, phase: Phase, low: float, high: float, levels: Array, places: Sequence[int]) -> bool:
         """Whether the level is passed before the edge ``high``, not by a jump at it."""

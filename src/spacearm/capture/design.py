@@ -20,7 +20,7 @@ from spacearm.capture.judge import Case, Judge, Law, Verdicts
 from spacearm.capture.modes import modes
 from spacearm.capture.output import Settling
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.softjoint import soft_axes
+from spacearm.capture.softjoint import cushioning_axes, soft_axes
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -31,6 +31,8 @@ Ranges = Range | Mapping[str, Range]
 STEP_TIMES_FREQUENCY = 0.6
 FRONT_SIZE = 400
 FEWEST_PARENTS = 40
+#: Motions that are computed between two selections.
+LARGEST_BATCH = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +143,12 @@ def design(
         ties: groups of axes that share one stiffness and one damping.
         seed: of the search; the same seed gives the same front.
     """
-    axes = soft_axes(robot)
+    axes = cushioning_axes(robot)
     if not axes:
         raise InputError(f"robot {robot.name!r} has no soft joint", place="design", hint="use capture.soften")
     low_k, high_k = _ranges("stiffness", stiffness, axes, above_zero=True)
     low_d, high_d = _ranges("damping", damping, axes, above_zero=False)
-    fastest = modes(robot, held=[j for j in robot.joint_names if j not in axes],
+    fastest = modes(robot, held=[j for j in robot.joint_names if j not in soft_axes(robot)],
                     stiffness=dict(zip(axes, high_k, strict=True))).frequency[-1]  # fmt: skip
     step = min(step, STEP_TIMES_FREQUENCY / float(fastest))
     judge = Judge(robot, cases, duration, step, settling or Settling(), law, off)
@@ -169,8 +171,8 @@ def design(
         good = fits & np.all(np.isfinite(values), axis=1) & np.all(np.isfinite(verdicts.settling), axis=1)
         return np.where(good[:, None], values, np.inf)
 
-    wanted = max(runs // len(cases), 64)
-    batch = max(min(wanted // 4, 4096), 32)
+    wanted = max(-(-runs // len(cases)), 64)
+    batch = max(min(wanted // 4, LARGEST_BATCH // len(cases)), 32)
     from scipy.stats import qmc
 
     unit = np.clip(qmc.Sobol(2 * count, rng=rng).random(1 << math.ceil(math.log2(batch)))[:batch], 0.0, 1.0)

@@ -15,7 +15,7 @@ from spacearm.capture.hit import Hit
 from spacearm.capture.lanes import judge_lanes
 from spacearm.capture.output import LATEST, Settling
 from spacearm.capture.programs import WATCHED, watch_program
-from spacearm.capture.softjoint import soft_axes
+from spacearm.capture.softjoint import cushioning_axes, relaxed, soft_axes
 from spacearm.engine import Kernel
 from spacearm.engine.batch import default_threads
 from spacearm.engine.machine import host
@@ -90,7 +90,8 @@ class Judge:
     """A robot, its cases and how long each is followed; called with designs.
 
     Args:
-        robot: with soft joints; all joints that are no soft axis are held.
+        robot: with soft joints; all joints that are no soft axis are held. Designs are of all soft axes but those of
+            a contact.
         cases: ways of being struck.
         duration: s.
         step: largest step of RK4, s.
@@ -117,9 +118,9 @@ class Judge:
         self.loads = load_frames(self._phases)
         self._model = motion(self.robot, self.loads, False)
         self._grid()
-        axes = soft_axes(self.robot)
-        self.axes = np.array([self.robot.joint_index(name) for name in axes], dtype=np.int64)
-        self._held = [i for i, name in enumerate(self.robot.joint_names) if name not in axes]
+        soft = soft_axes(self.robot)
+        self.axes = np.array([self.robot.joint_index(name) for name in cushioning_axes(self.robot)], dtype=np.int64)
+        self._held = [i for i, name in enumerate(self.robot.joint_names) if name not in soft]
 
     def _grid(self) -> None:
         """Wrenches of all cases on one grid of edges."""
@@ -141,8 +142,6 @@ class Judge:
 
     def start(self, case: Case) -> State:
         """The case's start."""
-        from spacearm.capture.softjoint import relaxed
-
         return State.at_rest(self.robot, relaxed(self.robot)) if case.start is None else case.start.check(self.robot)
 
     def __call__(

@@ -88,7 +88,7 @@ def run(
         hits,
         duration=file.duration,
         modes=modes,
-        damping=_damping(robot, file),
+        damping=_damping(file),
         free=file.free,
         travel=file.travel,
         sample=file.sample,
@@ -228,12 +228,6 @@ def _catch(robot: Robot, start: State, file: CaptureFile, rigid: bool) -> Caught
     held = [name for name in robot.joint_names if name not in file.free and (rigid or name not in axes)]
     if entry.contact is None:
         return catch(robot, start, _target(entry), file.hand, held=held)
-    if rigid:
-        raise InputError(
-            "the contact's own axes are soft axes too, so the clutch cannot be rigid at contact",
-            place="contact",
-            hint="leave out 'contact', or begin with mode 'soft'",
-        )
     return catch_softly(robot, start, _target(entry), _axis(entry.contact), file.hand, held=held)
 
 
@@ -242,16 +236,13 @@ def _settling(entry: SettlingTable) -> Settling:
         return Settling(entry.fraction, entry.velocity, entry.rate)
 
 
-def _damping(robot: Robot, file: CaptureFile) -> float | dict[str, float] | OnOff | None:
+def _damping(file: CaptureFile) -> float | dict[str, float] | OnOff | None:
     if file.on_off is not None:
         if file.damping is not None:
             raise InputError("both 'damping' and 'on_off' are given", place="on_off", hint="expected one")
         with _at("on_off"):
             return OnOff(file.on_off.on, file.on_off.off)
-    if isinstance(file.damping, float):
-        # One number is meant for the joints that cushion, not for the contact itself.
-        return {name: file.damping for name in soft_axes(robot) if not name.startswith("contact.")}
-    return dict(file.damping) if file.damping is not None else None
+    return file.damping
 
 
 def _rows(outcome: Outcome, caught: Caught | None, settling: Settling) -> list[Row]:

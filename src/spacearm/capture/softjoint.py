@@ -19,6 +19,8 @@ from spacearm.errors import ModelError, did_you_mean
 from spacearm.model import Limits, Robot, Spring, edit
 from spacearm.model.parts import Array, finite
 
+#: Name of the joint through which a target hangs on the hand when the contact is soft.
+CONTACT = "contact"
 #: All axes in their order, parent to child.
 AXES = ("slide_x", "slide_y", "slide_z", "turn_x", "turn_y", "turn_z")
 _SOFT = re.compile(r"(?P<joint>.+)\.(?P<axis>(?:slide|turn)_[xyz])")
@@ -139,6 +141,11 @@ def soft_axes(robot: Robot, joints: Iterable[str] | None = None) -> tuple[str, .
         if name not in known:
             raise ModelError(f"robot {robot.name!r} has no soft joint {name!r}", hint=did_you_mean(name, known))
     return tuple(axis for name in chosen for axis in known[name])
+
+
+def cushioning_axes(robot: Robot) -> tuple[str, ...]:
+    """Soft axes that the clutch locks, whose dampers switch and that a design chooses: all but those of a contact."""
+    return tuple(name for name in soft_axes(robot) if not name.startswith(f"{CONTACT}."))
 
 
 def relaxed(robot: Robot, posture: str = "zero") -> Array:

@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spacearm.capture.impulse import Impact, body_momentum, check_joints, locked_velocity
-from spacearm.capture.softjoint import AXES, SoftAxis, SoftJoint, soften
+from spacearm.capture.softjoint import AXES, CONTACT, SoftAxis, SoftJoint, soften
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
 from spacearm.model.parts import Array
 from spacearm.simulate import State
-
-#: Name of the joint through which a target hangs on the hand when the contact is soft.
-CONTACT = "contact"
 
 
 @dataclass(frozen=True, eq=False)

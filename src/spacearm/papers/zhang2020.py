@@ -318,8 +318,8 @@ def _summary(long: dict[str, Outcome], designed: Designed) -> str:
     return (
         "Two soft-contact joints of four axes on a 200 kg base are struck at the end of the arm. The decoupling of the "
         "six single hits holds (the z slide is stretched to second order by bending). A rigid arm passes on the base's "
-        "share of the mass, not all of the 50 N; a joint of four axes passes a force across the arm at once, one of six "
-        "does not.\n\n"
+        "share of the mass, not all of the 50 N; a joint of four axes passes a force across the arm at once, one of "
+        "six does not.\n\n"
         f"Fig. 12's settling times depend on the criterion: to 5 % of the peak it takes "
         f"{long['damping1'].settling_time(CRITERION):.0f} s with damping 1 and "
         f"{long['damping5'].settling_time(CRITERION):.1f} s with damping 5; 'within 20 s' holds to 10 %.\n\n"

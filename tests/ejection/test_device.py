@@ -43,7 +43,7 @@ def test_static_below_coulomb_friction_is_refused(rig: Rig) -> None:
 
 
 def test_an_attitude_outside_the_limits_is_refused_by_joint(rig: Rig) -> None:
-    with pytest.raises(InputError, match="'joint4' at 0.1 rad is outside its limits") as caught:
+    with pytest.raises(InputError, match=r"'joint4' at 0\.1 rad is outside its limits") as caught:
         eject(rig, [0.0, 0.1, 0.0])
     assert "-3.14159 to 0" in caught.value.hint
     with pytest.raises(InputError, match="joint2"):

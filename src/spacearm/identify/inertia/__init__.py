@@ -1,0 +1,88 @@
+"""Inertia identification: weighing the bodies of a space robot in orbit, and saying what cannot be weighed.
+
+Start with :func:`theory` (what any motion can tell), simulate or read :class:`Record` s, look at
+:func:`identifiability`, then :func:`identify`. The docs' page has an example.
+"""
+
+from spacearm.identify.inertia.consistent import Consistent, log_cholesky, possible
+from spacearm.identify.inertia.design import Limits, Plan, design, evaluate
+from spacearm.identify.inertia.equations import Equations
+from spacearm.identify.inertia.equivalent import Recursion, recursion, single_robot, two_robot
+from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure, one_joint
+from spacearm.identify.inertia.files import read_record, write_record
+from spacearm.identify.inertia.identifiability import Identifiability, from_noise, identifiability
+from spacearm.identify.inertia.identify import Identification, identify
+from spacearm.identify.inertia.information import Information
+from spacearm.identify.inertia.knowledge import Knowledge, Number, Prior, Source, knowledge
+from spacearm.identify.inertia.linear import LinearLeastSquares
+from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
+from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
+from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.sensitivity import sensitivity
+from spacearm.identify.inertia.sensors import CHANNELS, MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
+from spacearm.identify.inertia.swarm_costs import single_body_problem, two_body_problem
+from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.theory import Theory, theory
+from spacearm.identify.inertia.total import TotalLeastSquares, fit_total
+from spacearm.identify.inertia.validate import Comparison, Torque, compare_models, hold_out, null_twin
+from spacearm.identify.inertia.writeback import identified_robot, provenance, save_identified
+
+__all__ = [
+    "CHANNELS",
+    "MOMENTUM_CHANNELS",
+    "TYPICAL_NOISE",
+    "Comparison",
+    "Consistent",
+    "Equations",
+    "Experiment",
+    "Firing",
+    "Identifiability",
+    "Identification",
+    "Information",
+    "Knowledge",
+    "Limits",
+    "LinearLeastSquares",
+    "MonteCarlo",
+    "Nodes",
+    "Number",
+    "Plan",
+    "Prior",
+    "Record",
+    "Recursion",
+    "Sensors",
+    "Source",
+    "TargetFilter",
+    "TargetState",
+    "Task",
+    "Theory",
+    "Torque",
+    "TotalLeastSquares",
+    "compare_models",
+    "design",
+    "evaluate",
+    "fit_total",
+    "follow",
+    "from_noise",
+    "hold_out",
+    "identifiability",
+    "identified_robot",
+    "identify",
+    "knowledge",
+    "log_cholesky",
+    "measure",
+    "monte_carlo",
+    "null_twin",
+    "one_joint",
+    "possible",
+    "provenance",
+    "read_record",
+    "recursion",
+    "save_identified",
+    "sensitivity",
+    "single_body_problem",
+    "single_robot",
+    "theory",
+    "two_body_problem",
+    "two_robot",
+    "write_record",
+]

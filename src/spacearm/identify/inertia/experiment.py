@@ -19,7 +19,7 @@ from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spl
 from spacearm.simulate.state import rotation_of
 
 #: Tight enough that base parameters come back to 1e-9 from noise-free data.
-EXACT = Adaptive(rtol=1e-13, atol=1e-15)
+EXACT = Adaptive(rtol=2e-14, atol=1e-17)
 
 
 @dataclass(frozen=True, slots=True)

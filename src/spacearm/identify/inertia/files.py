@@ -1,0 +1,161 @@
+"""Records from and to files: measured experiments with a column map and units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.identify.data import Column, read_measurements
+from spacearm.identify.inertia.experiment import Experiment
+from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.sensors import CHANNEL_UNITS, CHANNELS, Sensors
+from spacearm.model import Robot
+from spacearm.model.files import write_atomically
+from spacearm.model.parts import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Columns of a channel: their names in the file, in order, and their unit.
+
+    An attitude may be given as four columns (quaternion w, x, y, z) or as three angles (z-y-x Euler angles: alpha about
+    z, beta about y, gamma about x, as the paper's).
+    """
+
+    names: tuple[str, ...]
+    unit: str = ""
+    unwrap: bool = False
+
+
+def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Channel]:
+    """The columns that :func:`write_record` writes: SI units, ``rate.x``, ``joint_rate.joint1``, ..."""
+    found = {}
+    for name in channels:
+        if name == "attitude":
+            found[name] = Channel(tuple(f"attitude.{c}" for c in "wxyz"))
+        elif CHANNELS[name] == 3:
+            found[name] = Channel(tuple(f"{name}.{c}" for c in "xyz"), CHANNEL_UNITS[name])
+        else:
+            found[name] = Channel(tuple(f"{name}.{joint}" for joint in robot.joint_names))
+    return found
+
+
+def _euler(angles: Array) -> Array:
+    """z-y-x Euler angles (T, 3) to quaternions."""
+    half = 0.5 * angles
+    (cz, cy, cx), (sz, sy, sx) = np.cos(half).T, np.sin(half).T
+    return np.stack(
+        [
+            cz * cy * cx + sz * sy * sx,
+            cz * cy * sx - sz * sy * cx,
+            cz * sy * cx + sz * cy * sx,
+            sz * cy * cx - cz * sy * sx,
+        ],
+        axis=1,
+    )
+
+
+def read_record(
+    path: str | Path,
+    robot: Robot,
+    experiment: Experiment,
+    sensors: Sensors,
+    columns: Mapping[str, Channel] | None = None,
+    *,
+    time: Column | str = "time",
+    missing: Literal["reject", "drop"] = "reject",
+    gaps: Literal["reject", "keep"] = "reject",
+) -> Record:
+    """A measured experiment.
+
+    Args:
+        experiment: what was done: which joints moved, which thrusters fired when.
+        sensors: where they sit and how noisy they are.
+        columns: channel to columns; those of :func:`standard_columns` for the sensors' channels when not given.
+
+    Raises:
+        InputError: with file and place, for anything that does not fit.
+    """
+    path = Path(path)
+    chosen = standard_columns(robot, sensors.channels) if columns is None else dict(columns)
+    wanted: dict[str, Column | str] = {}
+    for name, channel in chosen.items():
+        if name not in CHANNELS:
+            raise InputError(
+                f"there is no channel {name!r}", file=path, place="columns", hint=did_you_mean(name, CHANNELS)
+            )
+        size = CHANNELS[name] or robot.n
+        allowed = (4, 3) if name == "attitude" else (size,)
+        if len(channel.names) not in allowed:
+            raise InputError(
+                f"{name!r} has {len(channel.names)} columns", file=path, place="columns", hint=f"expected {allowed[0]}"
+            )
+        for k, column in enumerate(channel.names):
+            wanted[f"{name}.{k}"] = Column(column, channel.unit, _expected(robot, name, k, channel), channel.unwrap)
+    data = read_measurements(path, wanted, time=time, missing=missing, gaps=gaps)
+    readings = {}
+    for name, channel in chosen.items():
+        values = data.stack([f"{name}.{k}" for k in range(len(channel.names))])
+        if name == "attitude":
+            values = _euler(values) if values.shape[1] == 3 else _unit(values, path)
+        readings[name] = values
+    times = data.time - data.time[0]
+    return Record(
+        name=experiment.name,
+        times=times,
+        readings=readings,
+        mount=sensors.mount,
+        wrench=experiment.wrench(robot, times),
+        edges=tuple(experiment.edges()),
+        joint_acceleration=None,
+        moving=tuple(joint in experiment.paths for joint in robot.joint_names),
+        sigma={name: sensors.sigma(name) for name in readings},
+        bias_sigma=dict(sensors.bias_sigma),
+        known_momentum=np.zeros(6) if experiment.known_momentum and experiment.at_rest() else None,
+    )
+
+
+def _expected(robot: Robot, name: str, k: int, channel: Channel) -> str:
+    """SI unit of a column; quaternions have none, joints that slide have metres."""
+    if name == "attitude":
+        return "rad" if len(channel.names) == 3 else ""
+    unit = CHANNEL_UNITS[name]
+    if not channel.unit:
+        return ""  # taken as SI
+    if CHANNELS[name] is None and robot.joints[k].kind == "prismatic":
+        return {"rad": "m", "rad/s": "m/s", "N m": "N"}[unit]
+    return unit
+
+
+def _unit(quaternions: Array, path: Path) -> Array:
+    norms = np.linalg.norm(quaternions, axis=1)
+    worst = int(np.argmax(np.abs(norms - 1.0)))
+    if abs(norms[worst] - 1.0) > 1e-2:
+        raise InputError(
+            f"quaternion of sample {worst} has norm {norms[worst]:.6g}",
+            file=path,
+            place="attitude",
+            hint="expected w, x, y, z with norm 1, or three angles with their unit",
+        )
+    unit = quaternions / norms[:, None]
+    flips = np.cumprod(np.where(np.sum(unit[1:] * unit[:-1], axis=1) < 0, -1.0, 1.0))
+    unit[1:] *= flips[:, None]  # q and -q are the same attitude; splines need one branch
+    return np.asarray(unit)
+
+
+def write_record(record: Record, robot: Robot, path: str | Path) -> Path:
+    """A record as CSV in SI units with the standard column names."""
+    path = Path(path)
+    if path.suffix.lower() != ".csv":
+        raise InputError(f"a file ending in {path.suffix!r} is not written", file=path, hint="expected .csv")
+    columns = standard_columns(robot, tuple(record.readings))
+    names = ["time", *(name for channel in columns.values() for name in channel.names)]
+    table = np.column_stack([record.times, *(record.readings[name] for name in columns)])
+    rows = [",".join(names), *(",".join(f"{value:.17g}" for value in row) for row in table)]
+    write_atomically(path, "\n".join(rows) + "\n")
+    return path

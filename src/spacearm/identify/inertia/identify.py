@@ -1,0 +1,111 @@
+"""From records to knowledge in one call: identifiability first, then the estimate, then every single number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.identify.estimate import Estimate, Reason
+from spacearm.identify.inertia.consistent import Consistent
+from spacearm.identify.inertia.equations import Kind
+from spacearm.identify.inertia.identifiability import Direction, from_noise
+from spacearm.identify.inertia.information import Information
+from spacearm.identify.inertia.knowledge import Knowledge, Prior, knowledge
+from spacearm.identify.inertia.linear import LinearLeastSquares
+from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.total import TotalFit, fit_total
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+Method = Literal["linear", "total", "consistent"]
+#: Long records with firings are thinned to this many samples for weighted total estimation, whose cost grows with the
+#: cube of their length (the impulse ties all samples together).
+MOST_PUSHED = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """What came out.
+
+    ``estimate`` holds the base parameters with deviations, ``known`` every single number with its origin, ``inertia``
+    (10(n + 1)) a complete set for simulation (physically possible with the method ``consistent``).
+    """
+
+    task: Task
+    estimate: Estimate
+    information: Information
+    known: Knowledge
+    inertia: Array
+    weakest: tuple[Direction, ...]
+    fit: TotalFit | None
+
+
+def thinned(records: Sequence[Record], most: int = MOST_PUSHED) -> tuple[Record, ...]:
+    """Records with firings brought down to at most ``most`` samples."""
+    return tuple(
+        record.thinned(int(np.ceil(record.times.size / most)))
+        if np.any(record.wrench) and record.times.size > most
+        else record
+        for record in records
+    )
+
+
+def identify(
+    robot: Robot,
+    records: Sequence[Record],
+    *,
+    method: Method = "total",
+    kinds: Sequence[Kind] = ("momentum",),
+    prior: Prior | None = None,
+) -> Identification:
+    """Identify inertias.
+
+    Args:
+        robot: geometry and first guess (a drawing's inertias; they may be wrong).
+        records: of the experiments.
+        method: ``linear`` least squares (exact data), ``total`` (accounts for noise in all readings), ``consistent``
+            (total, then only possible bodies).
+        prior: belief about single numbers; without one, numbers in null directions stay undetermined.
+    """
+    if method not in ("linear", "total", "consistent"):
+        raise InputError(f"method is {method!r}", place="identification", hint="expected linear, total or consistent")
+    fit: TotalFit | None = None
+    if method == "linear":
+        task = Task(robot, tuple(records), kinds)
+        estimate = LinearLeastSquares().solve(task)
+        # how much the data tell depends on the sensors' noise, not on how small the residuals happen to be
+        seen = fit_total(Task(robot, thinned(records), kinds), start=estimate.values, iterations=1)
+        information = replace(seen.information, values=estimate.values)
+    else:
+        task = Task(robot, thinned(records), kinds)
+        fit = fit_total(task)
+        information = fit.information
+        estimate = _estimate(task, fit)
+    known = knowledge(information, robot, prior)
+    inertia = known.inertia
+    if method == "consistent":
+        estimate = Consistent(prior).solve(information, robot)
+        inertia = np.asarray(estimate.extra["inertia"])
+    return Identification(task, estimate, information, known, inertia, from_noise(information), fit)
+
+
+def _estimate(task: Task, fit: TotalFit) -> Estimate:
+    return Estimate(
+        task.theory.names,
+        task.theory.units,
+        fit.information.values,
+        fit.information.covariance,
+        float(fit.cost),
+        fit.iterations,
+        fit.iterations,
+        Reason.CONVERGED if fit.converged else Reason.LIMIT,
+        fit.history,
+        fit.seconds,
+        "weighted total least squares",
+        {"assumed_noise": task.assumed_noise, "freedom": fit.freedom},
+    )

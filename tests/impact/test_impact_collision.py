@@ -7,7 +7,7 @@ import pytest
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, ModelError
-from spacearm.impact import System, ball, collide, effective_mass, flying, free_body
+from spacearm.impact import System, ball, collide, effective_mass, flying, free_body, virtual_mass
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import attach
 from spacearm.model.parts import Array, Pose
@@ -62,6 +62,7 @@ def test_conservation(pair: str, kind: str, held: bool) -> None:
         assert hit.energy_residual.max() < 1e-12
         before, after = hit.closing, _along(hit, kind, normal)
         np.testing.assert_allclose(after, -e * before, atol=1e-11 * np.abs(before).max())
+        assert hit.contact_residual.max() < 1e-10
         if e == 1.0:
             assert np.abs(hit.energy_lost / hit.energy_before).max() < 1e-12
         else:
@@ -169,6 +170,22 @@ def test_unequal_resistances_can_add_energy_and_the_account_shows_it() -> None:
     assert hit.energy_after > hit.energy_before
     assert hit.energy_residual < 1e-12
     assert hit.momentum_residual < 1e-12
+
+
+def test_resistances_so_unequal_that_a_push_draws_the_hand_in_are_refused() -> None:
+    """Eq. 10 at its worst: a negative virtual mass. The same joints locked instead are an ordinary robot."""
+    robot = catalogue.load("xu2017")
+    joints = [-0.32149702, 2.79518249, 2.23163583, -0.41762134, -0.77501583, -2.65303615]
+    direction = [0.83719271, -0.31289031, -0.44856216]
+    held = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    resisting = System(robot, "hand", joints, resistance=held)
+    heavy = flying(ball(1000.0, 1.0), "contact", velocity=direction).meeting(resisting)
+    assert virtual_mass(resisting.point.acceleration(direction, joints, resistance=held), direction).projected < -50.0
+    with pytest.raises(InputError, match=r"draws the contact together.*not passive"):
+        collide(resisting, heavy, normal=direction)
+    locked = collide(System(robot, "hand", joints, locked=held), heavy, normal=direction)
+    assert locked.energy_lost > 0.0
+    assert locked.momentum_residual < 1e-12
 
 
 def test_a_locked_joint_that_turns_keeps_its_rate_and_its_drive_works() -> None:

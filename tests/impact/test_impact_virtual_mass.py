@@ -43,6 +43,20 @@ def test_half_resistance_lies_between_everywhere_and_psi_vanishes_at_every_peak(
     assert 51.35 < np.degrees(angles[maps["half"].absolute.argmax()]) < 90.0
 
 
+def test_between_everywhere_is_a_law_for_the_projected_mass_only() -> None:
+    """The paper says that half resistance always lies between. Its own chain in another posture is a counterexample."""
+    point = impact_point(catalogue.load("yoshida1992"), "hand")
+    rng = np.random.default_rng(0)
+    joints, angle = rng.uniform(-np.pi, np.pi, (20000, 2)), rng.uniform(0.0, np.pi, 20000)
+    n = np.stack([np.cos(angle), np.sin(angle), 0.0 * angle], axis=-1)
+    free, half, fixed = (virtual_mass(point.acceleration(n, joints, resistance=mu), n) for mu in (0.0, 0.5, 1.0))
+    assert np.all(free.projected <= half.projected * (1 + 1e-12))
+    assert np.all(half.projected <= fixed.projected * (1 + 1e-12))
+    beyond = half.absolute > 1.01 * np.maximum(free.absolute, fixed.absolute)
+    assert 0.001 < beyond.mean() < 0.05
+    assert np.any(free.absolute > 1.01 * fixed.absolute)
+
+
 def test_masses_are_force_over_acceleration_and_not_what_equation_18_prints() -> None:
     point = impact_point(catalogue.load("xu2017"), "hand")
     block = point.tensor("normal")[:3, :3]

@@ -71,6 +71,8 @@ class Collision:
         momentum_residual: largest change of the momentum, relative to the sum of its parts.
         energy_residual: energy that neither contact nor joints account for, relative to what there was.
         closing: relative twist (..., k) along the contact's directions before; afterwards it is -e times that.
+        contact_residual: how far it is from that, relative, from the velocities after; for a plastic grasp the
+            difference of the two contact twists.
     """
 
     impulse: Array
@@ -84,6 +86,7 @@ class Collision:
     momentum_residual: Array
     energy_residual: Array
     closing: Array
+    contact_residual: Array
 
     @property
     def energy_lost(self) -> Array:
@@ -141,7 +144,7 @@ def collide(
     size = np.linalg.solve(inner, ((1.0 + e)[..., None] * closing)[..., None])
     impulse = (np.swapaxes(rows, -1, -2) @ size)[..., 0]
     jumps = [_jump(first, impulse), _jump(second, -impulse)]
-    return _account(first, second, jumps[0], jumps[1], rows, impulse, closing)
+    return _account(first, second, jumps[0], jumps[1], rows, impulse, closing, e)
 
 
 def effective_mass(
@@ -200,7 +203,7 @@ def _jump(system: System, impulse: Array) -> Jump:
 
 
 def _account(
-    first: System, second: System, one: Jump, two: Jump, rows: Array, impulse: Array, closing: Array
+    first: System, second: System, one: Jump, two: Jump, rows: Array, impulse: Array, closing: Array, e: Array
 ) -> Collision:
     """Energies and momenta before and after, each from the velocities alone."""
     pairs = ((first, one), (second, two))
@@ -221,8 +224,11 @@ def _account(
     change = after - before
     size = np.stack([np.linalg.norm(change[..., :3], axis=-1), np.linalg.norm(change[..., 3:], axis=-1)], axis=-1)
     residual = np.divide(size, scale, out=np.zeros_like(size), where=scale > 0.0).max(axis=-1)
+    missed = np.abs(np.einsum("...ki,...i->...k", rows, two.twist_after - one.twist_after) + e[..., None] * closing)
+    speed = np.abs(closing).max(axis=-1)
+    missed = np.divide(missed.max(axis=-1), speed, out=np.zeros(missed.shape[:-1]), where=speed > 0.0)
     total = np.maximum(energy_before, energy_after)
     lacking = np.divide(np.abs(unexplained), total, out=np.zeros_like(total), where=total > 0.0)
     return Collision(
-        impulse, one, two, energy_before, energy_after, contact_work, before, after, residual, lacking, closing
+        impulse, one, two, energy_before, energy_after, contact_work, before, after, residual, lacking, closing, missed
     )

@@ -39,7 +39,7 @@ def direction_curves(
     figure = new_figure(x=x, x_unit="deg", y=y, y_unit=y_unit, title=title)
     degrees = np.degrees(angles)
     for i, (name, values) in enumerate(curves.items()):
-        line = {"dash": DASHES[i % len(DASHES)], "color": COLOURS[i % len(COLOURS)], "width": 2.5}
+        line = {"dash": DASHES[i % len(DASHES)], "color": COLOURS[i % len(COLOURS)], "width": 2.5, "simplify": False}
         peak = (peaks or {}).get(name)
         label = name if peak is None else f"{name}: {peak[1]:.3g} {y_unit} at {peak[0]:.1f}°"
         figure.add_trace(go.Scatter(x=degrees, y=values, mode="lines", name=label, line=line, legendgroup=name))

@@ -153,7 +153,7 @@ class ImpactPoint:
         if single and inertia is None:
             block = self.tensor(joints, base=base, locked=locked, resistance=resistance)[:3, :3]
             # Not by BLAS: its threads gain nothing on three columns and lose much on a busy machine.
-            return np.einsum("...j,ij->...i", n, block)
+            return np.asarray(np.einsum("...j,ij->...i", n, block))
         return self.mechanics.evaluate(self._direction, base, direction=n, **inputs)["twist"][..., :3]
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.joint_twins import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
 
 from spacearm.errors import InputError
 from spacearm.identify.joint import Chain, JointTest, SensorNoise, Truth, observe, planar_pose, twin
 from spacearm.identify.joint.twin import _blurred
+from support.joint_twins import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
 
 LENGTH = (0.449, 0.449, 0.310)
 MOUNT = np.array([0.337, -0.001])
 
 
 def spatial_truth() -> Truth:
-    paths = {"joint1.motor": quadratic(10.0, 1.0), "joint2": quadratic(30.0, 0.5), "joint3.motor": quadratic(-20.0, -0.8)}
+    paths = {
+        "joint1.motor": quadratic(10.0, 1.0),
+        "joint2": quadratic(30.0, 0.5),
+        "joint3.motor": quadratic(-20.0, -0.8),
+    }
     values = {"joint1": {"offset": 0.03}, "joint3": {"offset": -0.02}}
     return twin(spatial_arm(), FRAME, values, paths, TIMES)
 

@@ -51,7 +51,9 @@ def rigid_matrices() -> ca.Function:
     for i in range(6):
         for j in range(6):
             for k in range(6):
-                symbol = ca.jacobian(matrix[i, j], x[k]) + ca.jacobian(matrix[i, k], x[j]) - ca.jacobian(matrix[j, k], x[i])
+                symbol = (
+                    ca.jacobian(matrix[i, j], x[k]) + ca.jacobian(matrix[i, k], x[j]) - ca.jacobian(matrix[j, k], x[i])
+                )
                 coriolis[i, j] += 0.5 * symbol * rate[k]
     return ca.Function("rigid", [x, rate], [matrix, coriolis])
 

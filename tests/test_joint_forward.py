@@ -6,6 +6,11 @@ import time
 
 import numpy as np
 import pytest
+
+from spacearm.errors import InputError
+from spacearm.identify.joint import Accuracy, Forward, Law, Setup, smooth_path, twin, with_values
+from spacearm.model import Robot, catalogue
+from spacearm.simulate import Phase, Signal, State, simulate, spline
 from support.joint_twins import (
     ACCELERATION,
     DEGREE,
@@ -19,11 +24,6 @@ from support.joint_twins import (
     spatial_arm,
     truth,
 )
-
-from spacearm.errors import InputError
-from spacearm.identify.joint import Accuracy, Forward, Law, Setup, smooth_path, twin, with_values
-from spacearm.model import Robot, catalogue
-from spacearm.simulate import Phase, Signal, State, simulate, spline
 
 VALUES = np.array([*TEST2.values()])
 OFFSET = np.array([2.8 * DEGREE])
@@ -200,7 +200,9 @@ def test_paths_refuse_what_they_cannot_use(times: list[float], values: list[floa
 
 
 def test_values_written_back_into_the_robot_are_those_of_the_model() -> None:
-    robot = with_values(catalogue.load("wojtunik2023"), {"joint1": {"motor_inertia": 4.0, "stiffness": 7.0, "damping": 0.1}})
+    robot = with_values(
+        catalogue.load("wojtunik2023"), {"joint1": {"motor_inertia": 4.0, "stiffness": 7.0, "damping": 0.1}}
+    )
     states = plain_run(robot, paper_paths(), {"joint1": OFFSET[0]})
     found = truth(catalogue.load("wojtunik2023"), {"motor_inertia": 4.0, "stiffness": 7.0, "damping": 0.1})
     assert np.abs(found.joints - states[:, 7:11]).max() < 1e-9

@@ -8,6 +8,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from spacearm.errors import InputError
+from spacearm.identify import NelderMead, covariance_at
+from spacearm.identify.joint import (
+    Chain,
+    DataWarning,
+    IdentifiabilityWarning,
+    JointTest,
+    Model,
+    early,
+    identify_joints,
+    observe,
+    smooth_path,
+    twin,
+)
+from spacearm.model import catalogue
+from spacearm.simulate import spline
 from support.joint_twins import (
     DEGREE,
     FRAME,
@@ -21,22 +38,6 @@ from support.joint_twins import (
     spatial_arm,
     truth,
 )
-
-from spacearm.errors import InputError
-from spacearm.identify import NelderMead, covariance_at
-from spacearm.identify.joint import (
-    DataWarning,
-    IdentifiabilityWarning,
-    JointTest,
-    Model,
-    early,
-    identify_joints,
-    observe,
-    smooth_path,
-    twin,
-)
-from spacearm.model import catalogue
-from spacearm.simulate import spline
 
 RIGHT = np.array([*TEST2.values(), 2.8 * DEGREE])
 FAR = {"motor_inertia": 5.0, "stiffness": 8.0, "damping": 0.1}
@@ -87,7 +88,7 @@ def test_with_noise_the_values_lie_within_four_standard_deviations() -> None:
 
 def test_the_jacobian_of_the_residuals_is_exact() -> None:
     robot = printed()
-    tests = [seen(robot, 1, "a"), seen(robot, 2, "b", offset=-1.0)]
+    tests = [replace(seen(robot, 1, "a"), biases=("base_rz",)), seen(robot, 2, "b", offset=-1.0)]
     model = Model(robot, tests, offset_rate=True, weighting=early(4.0))
     x = np.array([p.guess for p in model.parameters])
     exact = model.jacobian(x)
@@ -255,8 +256,10 @@ def test_early_weights_forgive_what_comes_later() -> None:
     weighted = identify_joints(robot, [test], weighting=early(1.5), warn=False)
     assert abs(weighted["damping"] - 0.4) < abs(plain["damping"] - 0.4)
     errors, told = [], []
+    found, chain = truth(robot), Chain(robot, FRAME, NOISE)
     for seed in range(30):
-        fit = identify_joints(robot, [seen(robot, 100 + seed)], weighting=early(2.0), warn=False)
+        again = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain)
+        fit = identify_joints(robot, [again], weighting=early(2.0), warn=False)
         errors.append(fit["stiffness"] - 5.1)
         told.append(fit.std("stiffness"))
     assert np.std(errors) == pytest.approx(np.mean(told), rel=0.35)
@@ -270,6 +273,24 @@ def test_unknown_noise_is_taken_from_the_residuals() -> None:
     assert np.isnan(unknown.chi2)
     assert unknown.estimate.values == pytest.approx(known.estimate.values, rel=0.05)
     assert unknown.estimate.std == pytest.approx(known.estimate.std, rel=0.15)
+
+
+def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
+    """The start attitude is known only by one noisy reading: taken as exact it would shift everything."""
+    robot = printed()
+    found, chain = truth(robot), Chain(robot, FRAME, NOISE)
+    wrong = 0
+    for seed in range(10):
+        test = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain, start_known=False)
+        assert test.biases == ("base_rz",)
+        fit = identify_joints(robot, [test], warn=False)
+        right = np.array([*RIGHT, 0.0 - 2.0 * np.arctan2(test.base_pose[6], test.base_pose[3])])
+        assert np.abs((fit.estimate.values - right) / fit.estimate.std).max() < 4.0
+        taken = identify_joints(robot, [replace(test, biases=())], warn=False)
+        wrong += int(np.abs((taken.estimate.values - RIGHT) / taken.estimate.std).max() > 4.0)
+    assert wrong >= 5
+    with pytest.raises(InputError, match="bias of 'base_x', which is not measured"):
+        replace(test, biases=("base_x",))
 
 
 def test_an_unknown_start_rate_can_be_identified_too() -> None:

@@ -56,7 +56,10 @@ def spatial_arm() -> Robot:
         place = Pose(tilt if i == 2 else np.eye(3), np.array([0.4, 0.05, 0.1]))
         joints.append(Joint(f"joint{i}", "revolute", bodies[i - 1].name, f"link{i}", place, np.array(axis)))
     robot = Robot(
-        "spatial", tuple(bodies), tuple(joints), frames=(Frame("hand", "link3", Pose(np.eye(3), np.array([0.35, 0.1, 0.05]))),)
+        "spatial",
+        tuple(bodies),
+        tuple(joints),
+        frames=(Frame("hand", "link3", Pose(np.eye(3), np.array([0.35, 0.1, 0.05]))),),
     )
     robot = flexible(robot, "joint1", 6.0, 0.2, Rotor(2.0e-4, 80.0))
     return flexible(robot, "joint3", 4.0, 0.1, Rotor(0.3, 1.0))

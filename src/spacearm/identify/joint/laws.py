@@ -17,8 +17,9 @@ from spacearm.mechanics.spatial import SX
 Friction = Literal["none", "coulomb", "stribeck", "lugre"]
 FRICTIONS: tuple[Friction, ...] = ("none", "coulomb", "stribeck", "lugre")
 
-#: Unit, lower and upper bound, start value and typical size of every parameter of a flexible joint. Motor inertia is
-#: on the load side (ratio squared times the rotor's own); bounds of the first three are the paper's.
+#: Unit, lower and upper bound, start value and typical size of every parameter. Motor inertia is on the load side
+#: (ratio squared times the rotor's own). Bounds of the first three and of the offset are the paper's. A bias is a
+#: constant that a measured channel has too much.
 SPECIFICATION: dict[str, tuple[str, float, float, float, float]] = {
     "motor_inertia": ("kg m2", 0.001, 100.0, 5.0, 1.0),
     "stiffness": ("N m/rad", 0.01, 100.0, 10.0, 1.0),
@@ -34,6 +35,7 @@ SPECIFICATION: dict[str, tuple[str, float, float, float, float]] = {
     "spring_bristle": ("rad", 2e-4, 0.1, 2e-3, 1e-3),
     "offset": ("rad", -0.1, 0.1, 0.01, 0.01),
     "offset_rate": ("rad/s", -1.0, 1.0, 0.0, 0.01),
+    "bias": ("rad", -10.0, 10.0, 0.0, 1e-3),
 }
 
 

@@ -39,6 +39,8 @@ class JointTest:
         base_velocity: linear and angular velocity of the base at the first sample, base axes.
         base_pose: position and quaternion of the base there.
         paths: exact paths in place of smoothed encoder readings.
+        biases: measured channels with an unknown constant in them, which is then identified too: the base's attitude
+            when its start is known only by the same noisy sensor.
     """
 
     name: str
@@ -52,6 +54,7 @@ class JointTest:
     base_velocity: Array = field(default_factory=lambda: np.zeros(6))
     base_pose: Array = field(default_factory=lambda: np.array([0.0, 0, 0, 1, 0, 0, 0]))
     paths: Mapping[str, Signal] = field(default_factory=dict)
+    biases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         place = f"test {self.name!r}"
@@ -76,6 +79,11 @@ class JointTest:
                 turning = not name.endswith(("_x", "_y", "_z", ".torque"))
                 arrays[name] = np.unwrap(array) if turning else array
             object.__setattr__(self, key, arrays)
+        for name in self.biases:
+            if name not in self.measured:
+                raise InputError(
+                    f"bias of {name!r}, which is not measured", place=place, hint=did_you_mean(name, self.measured)
+                )
         if self.noise is not None:
             object.__setattr__(self, "noise", _covariance(self.noise, time.size, len(self.measured), place))
 
@@ -109,7 +117,8 @@ class JointTest:
         order = list(self.measured)
         kept = [order.index(name) for name in names]
         noise = None if self.noise is None else self.noise[:, kept][:, :, kept]
-        return replace(self, measured={name: self.measured[name] for name in names}, noise=noise)
+        biases = tuple(name for name in self.biases if name in names)
+        return replace(self, measured={name: self.measured[name] for name in names}, noise=noise, biases=biases)
 
     def with_channel(self, name: str, values: npt.ArrayLike, sigma: float | None) -> JointTest:
         """The same test, compared in one more channel, whose noise is independent of the others."""
@@ -167,12 +176,15 @@ def joint_test_from_vision(
     *,
     method: Method = "least_squares",
     attitude: bool = True,
+    start_known: bool = False,
     **more: object,
 ) -> JointTest:
     """A test from encoder readings and the poses of base and hand (T, 7) that a vision system saw.
 
     The flexible joints' angles are reconstructed (Eq. 21). With ``attitude`` the base's attitude about the first
-    flexible joint's axis stands beside them, with the correlation that both have by the same sensor.
+    flexible joint's axis stands beside them, with the correlation that both have by the same sensor. Where the base
+    starts is known only by that sensor, so the attitude has a bias to be identified, unless ``start_known``:
+    ``base_pose`` (the origin where it is not given) is then exact.
     """
     robot = chain.robot
     t = np.asarray(time, dtype=np.float64)
@@ -190,6 +202,8 @@ def joint_test_from_vision(
         measured[BASE[3 + axis]] = np.unwrap(attitude_vector(poses[:, 3:])[:, axis])
         noise[:, count, count] = chain.noise.base_attitude**2
         noise[:, :count, count] = noise[:, count, :count] = found.with_base[:, :, 3 + axis]
+        if not start_known:
+            more = {"base_pose": poses[0], "biases": (BASE[3 + axis],), **more}
     else:
         noise = noise[:, :count, :count]
     sigma = chain.noise.encoder or None
@@ -222,7 +236,7 @@ def _axis_in_base(robot: Robot) -> Array:
 def joint_test_from_measurements(
     name: str, chain: Chain, data: Measurements, *, plane: bool = True,
     method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
-    **more: object,
+    start_known: bool = False, **more: object,
 ) -> JointTest:  # fmt: skip
     """A test from named columns: joint names for encoders, ``base_x``, ``base_y``, ``base_angle`` for vision.
 
@@ -245,9 +259,9 @@ def joint_test_from_measurements(
                 poses.append(planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"]))
             else:
                 poses.append(data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")]))
-        base = {"base_pose": poses[0][0], **more}
         test = joint_test_from_vision(
-            name, chain, data.time, encoders, *poses, method=method, attitude=attitude, torques=torques, **base,
+            name, chain, data.time, encoders, poses[0], poses[1], method=method, attitude=attitude,
+            start_known=start_known, torques=torques, **more,
         )  # fmt: skip
     if torques:  # a motor under a known torque is free: its encoder is then a measurement
         for f in chain.flexible:

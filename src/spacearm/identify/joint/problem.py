@@ -31,7 +31,8 @@ class Model:
     """Residuals of a set of tests as a function of named parameters.
 
     Common parameters are ``<joint>.<parameter>``; each test has its own ``<test>.<joint>.offset`` and, when asked for,
-    ``<test>.<joint>.offset_rate``. Residuals are whitened by the tests' noise.
+    ``<test>.<joint>.offset_rate``, and ``<test>.<channel>.bias`` of its biased channels. Residuals are whitened by the
+    tests' noise.
     """
 
     def __init__(
@@ -66,7 +67,10 @@ class Model:
                         for t in self.tests]  # fmt: skip
         starts = ("offset", "offset_rate") if offset_rate else ("offset",)
         own = [f"{t}.{f.name}.{word}" for t in names for word in starts for f in self.setup.flexible]
-        self.all_names = (*self.setup.parameters, *own)
+        self._each = len(starts) * len(self.setup.flexible)  # parameters that each test has of its own
+        self._biases = [(k, channel) for k, test in enumerate(self.tests) for channel in test.biases]
+        biases = [f"{names[k]}.{channel}.bias" for k, channel in self._biases]
+        self.all_names = (*self.setup.parameters, *own, *biases)
         self.parameters = self._parameters(bounds or {}, guess or {}, fixed or {})
         self.free = [self.all_names.index(p.name) for p in self.parameters]
         self._held = np.array([float((fixed or {}).get(name, 0.0)) for name in self.all_names])
@@ -105,6 +109,7 @@ class Model:
                 continue
             short = name.rsplit(".", 1)[1]
             unit, low, high, _, size = SPECIFICATION[short]
+            unit = "m" if name.endswith(tuple(f"{channel}.bias" for channel in BASE[:3])) else unit
             low, high = bounds.get(name, bounds.get(short, (low, high)))
             if not low < high:
                 raise InputError(f"lower bound {low:g} is not below upper bound {high:g}", place=f"bounds of {name!r}",
@@ -130,6 +135,8 @@ class Model:
                 start = SPECIFICATION["offset"][3] if deflection is None else float(np.mean(deflection[:3]))
                 found[f"{test.name}.{f.name}.offset"] = start
                 found[f"{test.name}.{f.name}.offset_rate"] = 0.0
+        for k, channel in self._biases:
+            found[f"{self.tests[k].name}.{channel}.bias"] = 0.0
         stiffness = self._stiffness_from_period() if period else None
         if stiffness is not None:
             found[f"{self.setup.flexible[0].name}.stiffness"] = stiffness
@@ -186,7 +193,7 @@ class Model:
     def split(self, full: Array, test: int) -> tuple[Array, Array, Array]:
         """Common parameters, offsets and offset rates of one test."""
         common, count = len(self.setup.parameters), len(self.setup.flexible)
-        each = (len(self.all_names) - common) // len(self.tests)
+        each = self._each
         own = full[common + test * each : common + (test + 1) * each]
         rate = own[count:] if each > count else np.zeros(count)
         return full[:common], own[:count], rate
@@ -235,9 +242,11 @@ class Model:
         """Model minus measurement (T, channels) of one test, and derivatives (T, channels, directions)."""
         values, slopes = self.outputs(x, test, self.respond(x, test, derivatives))
         measured = self.tests[test].measured
+        first_bias, full = len(self.all_names) - len(self._biases), self.complete(x)
+        biases = {channel: full[first_bias + b] for b, (k, channel) in enumerate(self._biases) if k == test}
         columns = []
         for channel, seen in measured.items():
-            difference = values[channel] - seen
+            difference = values[channel] + biases.get(channel, 0.0) - seen
             if channel in self.robot.joint_names:  # readings may be whole turns away
                 difference = difference - 2.0 * np.pi * np.round(np.nanmedian(difference) / (2.0 * np.pi))
             columns.append(difference)
@@ -261,15 +270,21 @@ class Model:
     def jacobian(self, x: Array, *, weighted: bool = True) -> Array:
         """Derivatives (m, p) of :meth:`residual` by the free parameters."""
         common = len(self.setup.parameters)
-        each = (len(self.all_names) - common) // len(self.tests)
+        each, first_bias = self._each, len(self.all_names) - len(self._biases)
         blocks = []
         for k in range(len(self.tests)):
             moved = self.raw(x, k, derivatives=True)[1]
             assert moved is not None
+            channels = list(self.tests[k].measured)
+            own = [(b, channels.index(channel)) for b, (test, channel) in enumerate(self._biases) if test == k]
+            constant = np.zeros((*moved.shape[:2], len(own)))
+            for column, (_, channel) in enumerate(own):
+                constant[:, channel, column] = 1.0
             rows = self.white(k, moved, weighted).reshape(-1, len(self.setup.directions))
             block = np.zeros((len(rows), len(self.all_names)))
             block[:, :common] = rows[:, :common]
             block[:, common + k * each : common + (k + 1) * each] = rows[:, common : common + each]
+            block[:, [first_bias + b for b, _ in own]] = self.white(k, constant, weighted).reshape(len(block), -1)
             blocks.append(block)
         # A candidate whose derivatives cannot be followed to the end (very stiff) must not stop a search.
         return np.nan_to_num(np.concatenate(blocks)[:, self.free], nan=0.0, posinf=0.0, neginf=0.0)

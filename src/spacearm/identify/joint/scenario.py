@@ -146,7 +146,14 @@ def joint_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, fo
     if file.angle == "measured":
         return joint_test_from_measurements(entry.name, chain, data, angle="measured", from_rest=entry.from_rest)
     return joint_test_from_measurements(
-        entry.name, chain, data, plane=file.planar, method=file.angle, attitude=file.attitude, from_rest=entry.from_rest
+        entry.name,
+        chain,
+        data,
+        plane=file.planar,
+        method=file.angle,
+        attitude=file.attitude,
+        from_rest=entry.from_rest,
+        start_known=entry.base_at_origin,
     )
 
 
@@ -176,7 +183,17 @@ def _twin_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable) ->
     seen = twin(robot, file.frame, truth, paths, np.arange(count + 1) / table.rate, law=Law(**law_options(table.law)))
     rng = None if table.seed is None else np.random.default_rng(table.seed)
     method = "least_squares" if file.angle == "measured" else file.angle
-    return observe(seen, file.frame, chain.noise, rng, entry.name, method=method, attitude=file.attitude, chain=chain)
+    return observe(
+        seen,
+        file.frame,
+        chain.noise,
+        rng,
+        entry.name,
+        method=method,
+        attitude=file.attitude,
+        start_known=entry.base_at_origin,
+        chain=chain,
+    )
 
 
 def _path(table: PathTable, duration: float) -> Signal:

@@ -73,6 +73,7 @@ class TestTable(Table):
     gaps: Literal["reject", "keep"] = "keep"
     twin: TwinTable | None = None
     from_rest: bool = True
+    base_at_origin: bool = False
     hold_out: bool = False
 
 

@@ -126,6 +126,7 @@ def observe(
     attitude: bool = True,
     torque_sigma: float | None = None,
     exact_paths: bool = False,
+    start_known: bool = True,
     chain: Chain | None = None,
 ) -> JointTest:
     """Read the sensors and reconstruct the flexible joints' angles (Eq. 21).
@@ -134,6 +135,7 @@ def observe(
         rng: None: readings without noise (``noise`` still says how they are weighted).
         torque_sigma: standard deviation of a torque reading, N m: the motors' torques are measured too.
         exact_paths: the model is driven by the true paths, not by smoothed encoder readings.
+        start_known: the base starts where it is known to be, as in the paper; else only its sensor says where.
     """
     robot = truth.robot
     chain = chain or Chain(robot, frame, noise)
@@ -154,7 +156,8 @@ def observe(
     ]
     test = joint_test_from_vision(
         name, chain, truth.time, encoders, *poses, method=method, attitude=attitude,
-        paths=truth.paths if exact_paths else {}, base_pose=truth.base[0],
+        paths=truth.paths if exact_paths else {}, start_known=start_known,
+        **({"base_pose": truth.base[0]} if start_known else {}),
     )  # fmt: skip
     if torque_sigma is not None:
         for k, f in enumerate(chain.flexible):

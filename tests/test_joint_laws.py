@@ -1,0 +1,182 @@
+"""Friction, cubic stiffness and play: the laws against formulas of their own, and which of them the data support."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.identify.joint import Accuracy, Law, identify_joints, observe, select_law, twin
+from spacearm.identify.joint.laws import free_play, torques
+from support.joint_twins import DEGREE, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen
+
+FRICTION = {"spring_coulomb": 0.02, "spring_static": 0.06}
+EXTRA = {
+    "cubic_stiffness": 400.0, "play": 0.004, "motor_damping": 0.1, "motor_coulomb": 0.05, "motor_static": 0.08,
+    "motor_bristle": 0.003, "spring_coulomb": 0.02, "spring_static": 0.05, "spring_bristle": 0.002,
+}  # fmt: skip
+
+
+def spring_torque(law: Law, deflection: float, rate: float, motor_rate: float = 0.0) -> tuple[float, float]:
+    values = {name: ca.SX({**TEST2, **EXTRA}[name]) for name in law.parameters}
+    found = torques(law, values, ca.SX(deflection), ca.SX(rate), ca.SX(motor_rate), ca.SX.zeros(2))
+    return float(ca.DM(found.spring)), float(ca.DM(found.motor))
+
+
+def test_spring_and_damper_are_linear() -> None:
+    assert spring_torque(Law(), 0.02, 0.1)[0] == pytest.approx(-5.1 * 0.02 - 0.4 * 0.1)
+
+
+def test_cubic_stiffness_and_play() -> None:
+    linear = spring_torque(Law(), 0.03, 0.0)[0]
+    assert spring_torque(Law(cubic=True), 0.03, 0.0)[0] == pytest.approx(linear - 400.0 * 0.03**3)
+    assert spring_torque(Law(play=True), 0.03, 0.0)[0] == pytest.approx(-5.1 * (0.03 - 0.004), rel=1e-3)
+    assert spring_torque(Law(play=True), 0.002, 0.0)[0] == pytest.approx(0.0, abs=5.1 * 2e-5)
+    assert float(ca.DM(free_play(ca.SX(0.01), ca.SX(0.0), 2e-4))) == pytest.approx(0.01)
+
+
+def test_friction_curves() -> None:
+    slow, fast = 0.005, 0.5
+    assert spring_torque(Law(spring="coulomb"), 0.0, fast)[0] == pytest.approx(-0.4 * fast - 0.02)
+    assert spring_torque(Law(spring="stribeck"), 0.0, fast)[0] == pytest.approx(-0.4 * fast - 0.02)
+    near = -0.4 * slow - (0.02 + 0.03 * np.exp(-((slow / 0.02) ** 2))) * np.tanh(slow / 2e-3)
+    assert spring_torque(Law(spring="stribeck"), 0.0, slow)[0] == pytest.approx(near)
+    assert spring_torque(Law(motor="coulomb", motor_damping=True), 0.0, 0.0, -fast)[1] == pytest.approx(
+        0.05 + 0.1 * fast
+    )
+
+
+def test_bristles_slip_at_the_level_of_friction() -> None:
+    """A steady slide: the bristle ends where its friction is Stribeck's."""
+    law = Law(spring="lugre")
+    values = {name: ca.SX({**TEST2, **EXTRA}[name]) for name in law.parameters}
+    bristle = ca.SX.sym("z")
+    found = torques(law, values, ca.SX(0.0), ca.SX(0.2), ca.SX(0.0), bristle)
+    function = ca.Function("f", [bristle], [found.bristle_rates[0], found.spring])
+    run = solve_ivp(lambda _, z: [float(function(z[0])[0])], (0.0, 1.0), [0.0], rtol=1e-9, atol=1e-12)
+    assert float(function(run.y[0, -1])[1]) == pytest.approx(-0.4 * 0.2 - 0.02, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "law", [Law(cubic=True), Law(play=True), Law(spring="coulomb"), Law(spring="stribeck"), Law(spring="lugre")],
+    ids=lambda law: law.name,
+)  # fmt: skip
+def test_a_motion_with_friction_is_what_another_integrator_finds(law: Law) -> None:
+    """Motor and rigid joints held; the reduced equations of the link and the base by SciPy, with NumPy's own laws."""
+    robot = printed()
+    held = {joint: quadratic(START[joint], 0.0) for joint in START}
+    own = {**TEST2, **EXTRA}
+    times = TIMES[:201]
+    values = {"joint1": {**{n: own[n] for n in law.parameters}, "offset": 2.8 * DEGREE}}
+    found = twin(robot, FRAME, values, held, times, law=law, accuracy=Accuracy(1e-11, 1e-13))
+    mechanics = Mechanics(robot)
+    rest = np.array([START["joint1.motor"], START["joint1.motor"], START["joint2"], START["joint3"]]) * DEGREE
+    free = [0, 1, 5, 6]  # base in the plane, link
+
+    def rates(_: float, y: np.ndarray) -> np.ndarray:
+        joints, velocity = rest.copy(), np.zeros(10)
+        joints[0], velocity[free], z = y[0], y[1:5], y[5]
+        stretch, rate = y[0] - rest[0], y[4]
+        if law.play:
+            half, edge = own["play"], law.edge
+            stretch = stretch + 0.5 * (np.hypot(stretch - half, edge) - np.hypot(stretch + half, edge))
+        torque = -own["stiffness"] * stretch - own["damping"] * rate
+        if law.cubic:
+            torque -= own["cubic_stiffness"] * stretch**3
+        level = own["spring_coulomb"]
+        if law.spring in ("stribeck", "lugre"):
+            level += (own["spring_static"] - level) * np.exp(-((rate / law.stribeck_speed) ** 2))
+        z_rate = (rate - np.hypot(rate, 0.1 * law.slip_speed) * z) / own["spring_bristle"]
+        if law.spring == "lugre":
+            torque -= level * (z + law.bristle_time * z_rate)
+        elif law.spring != "none":
+            torque -= level * np.tanh(rate / law.slip_speed)
+        mass = mechanics.mass_matrix(joints)[np.ix_(free, free)]
+        load = -mechanics.bias(joints, velocity)[free]
+        load[3] += torque
+        return np.concatenate([[y[4]], np.linalg.solve(mass, load), [z_rate]])
+
+    start = np.array([rest[0] + 2.8 * DEGREE, 0, 0, 0, 0, 0])
+    other = solve_ivp(
+        rates, (0.0, times[-1]), start, t_eval=times, rtol=1e-8, atol=1e-10, method="DOP853", max_step=0.05
+    )
+    assert np.abs(other.y[0] - found.joints[:, 0]).max() < 3e-7
+
+
+def test_values_of_friction_come_back() -> None:
+    robot = printed()
+    law = Law(spring="stribeck", cubic=True)
+    values = {**FRICTION, "cubic_stiffness": 300.0}
+    fit = identify_joints(robot, [seen(robot, values=values, law=law)], law=law, warn=False)
+    for name, value in {**TEST2, **values}.items():
+        assert fit[name] == pytest.approx(value, rel=1e-4), name
+
+
+def test_friction_of_a_motor_under_torque_comes_back() -> None:
+    from dataclasses import replace
+
+    from spacearm.simulate import spline
+
+    robot = printed()
+    law = Law(motor="coulomb", motor_damping=True)
+    torque = spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.3, -0.2, 0.25, -0.3, 0.1])
+    paths = {joint: quadratic(START[joint], 0.0) for joint in START}
+    values = {"joint1": {**TEST2, "motor_coulomb": 0.05, "motor_damping": 0.1, "offset": 2.0 * DEGREE}}
+    found = twin(robot, FRAME, values, paths, TIMES, drive="torque", law=law, torques={"joint1": torque})
+    test = observe(found, FRAME, NOISE, None).channels(("joint1",))
+    test = test.with_channel("joint1.motor", found.joints[:, 1], NOISE.encoder)
+    test = replace(test, torques={"joint1": torque}, paths=paths)
+    fit = identify_joints(robot, [test], drive="torque", law=law, warn=False)
+    for name, value in {**TEST2, "motor_coulomb": 0.05, "motor_damping": 0.1}.items():
+        assert fit[name] == pytest.approx(value, rel=1e-4), name
+
+
+# -- selection ------------------------------------------------------------------------------------------------------
+
+LAWS = {"linear": Law(), "cubic": Law(cubic=True), "coulomb": Law(spring="coulomb")}
+
+
+@pytest.mark.parametrize(
+    ("true", "extra"), [("linear", {}), ("cubic", {"cubic_stiffness": 400.0}), ("coulomb", {"spring_coulomb": 0.03})]
+)
+def test_the_law_of_the_twin_is_chosen(true: str, extra: dict[str, float]) -> None:
+    robot = printed()
+    found = select_law(robot, [seen(robot, 2, values=extra, law=LAWS[true])], LAWS)
+    assert found.chosen.name == true
+    assert found.chosen.bic == min(c.bic for c in found.candidates)
+    assert len(found.reasons) == len(LAWS) - 1
+
+
+def test_richer_models_fit_better_and_are_still_refused() -> None:
+    """Linear truth, several seeds: the cubic term always lowers the misfit and is never preferred."""
+    robot = printed()
+    laws = {"linear": Law(), "cubic": Law(cubic=True)}
+    for seed in range(5):
+        found = select_law(robot, [seen(robot, 50 + seed)], laws)
+        linear, cubic = found.candidates
+        assert cubic.deviance <= linear.deviance + 1e-3
+        assert found.chosen is linear
+
+
+def test_cross_validation_agrees() -> None:
+    robot = printed()
+    laws = {"linear": Law(), "coulomb": Law(spring="coulomb")}
+    for true, extra in (("linear", {}), ("coulomb", {"spring_coulomb": 0.03})):
+        test = seen(robot, 3, values=extra, law=laws[true])
+        found = select_law(robot, [test], laws, criterion="cross_validation", folds=3)
+        assert found.chosen.name == true
+        assert all(np.isfinite(c.prediction) for c in found.candidates)
+
+
+def test_wrong_laws_are_told() -> None:
+    with pytest.raises(InputError, match="motor friction is 'dry'"):
+        Law(motor="dry")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="edge is 0"):
+        Law(edge=0.0)
+    with pytest.raises(InputError, match="criterion is 'r2'"):
+        select_law(printed(), [seen(printed())], criterion="r2")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="'play' of 'joint1' is not given"):
+        seen(printed(), law=Law(play=True))

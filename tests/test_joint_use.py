@@ -1,0 +1,316 @@
+"""What an identified joint is worth and good for: profiles, samples, frequency response, hold-out, files."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.identify import Column, read_measurements
+from spacearm.identify.joint import (
+    Chain,
+    JointFit,
+    SensorNoise,
+    Truth,
+    frequency_response,
+    hold_out,
+    identify_joints,
+    joint_test_from_measurements,
+    linearise,
+    observe,
+    profile_likelihood,
+    sample_posterior,
+    twin,
+    whiteness,
+)
+from spacearm.model import catalogue, load, save
+from spacearm.scenarios import run_scenario
+from spacearm.simulate import approximate
+from support.joint_twins import (
+    DEGREE,
+    FRAME,
+    NOISE,
+    START,
+    TEST2,
+    TIMES,
+    printed,
+    quadratic,
+    seen,
+    truth,
+)
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "identify-joint.toml"
+
+
+@pytest.fixture(scope="module")
+def fit() -> JointFit:
+    robot = printed()
+    return identify_joints(robot, [seen(robot, 1)], warn=False)
+
+
+def test_profiles_of_a_nearly_linear_problem_are_parabolas(fit: JointFit) -> None:
+    for name in ("motor_inertia", "stiffness", "damping"):
+        one = profile_likelihood(fit, name, points=7)
+        z = (one.values - fit[name]) / fit.std(name)
+        assert one.rise == pytest.approx(z**2, abs=0.05 * 9.0)
+        low, high = one.interval
+        assert low == pytest.approx(fit[name] - 1.96 * fit.std(name), abs=0.05 * fit.std(name))
+        assert high == pytest.approx(fit[name] + 1.96 * fit.std(name), abs=0.05 * fit.std(name))
+
+
+def test_profiles_show_what_a_covariance_cannot() -> None:
+    """No damping: the interval is cut off by the bound on one side, where the profile does not rise enough."""
+    robot = printed()
+    test = seen(robot, 4, values={"damping": 0.003})
+    found = identify_joints(robot, [test], warn=False)
+    low, high = profile_likelihood(found, "damping", points=9).interval
+    assert low == -np.inf or low >= 0.0
+    assert high == pytest.approx(found["damping"] + 1.96 * found.std("damping"), rel=0.3)
+
+
+def test_posterior_samples_have_the_spread_of_the_fit(fit: JointFit) -> None:
+    found = sample_posterior(fit, steps=250, burn=30, seed=1)
+    assert found.effective > 30
+    assert 0.2 < found.acceptance < 0.9
+    slack = 5.0 / np.sqrt(found.effective)
+    assert np.abs((found.mean - fit.estimate.values) / fit.estimate.std).max() < slack
+    assert found.std == pytest.approx(fit.estimate.std, rel=slack)
+    low, high = found.interval()
+    assert np.all(low < fit.estimate.values)
+    assert np.all(high > fit.estimate.values)
+    again = sample_posterior(fit, steps=5, burn=2, seed=3)
+    assert np.array_equal(again.samples, sample_posterior(fit, steps=5, burn=2, seed=3).samples)
+
+
+def test_whiteness_tells_noise_from_a_wave() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(500)
+    assert whiteness(noise).white
+    assert whiteness(noise).durbin_watson == pytest.approx(2.0, abs=0.3)
+    assert not whiteness(noise + np.sin(np.arange(500) / 10.0)).white
+    share = np.mean([whiteness(rng.standard_normal(400)).p_value < 0.05 for _ in range(400)])
+    assert share == pytest.approx(0.05, abs=0.03)
+
+
+# -- frequency response ---------------------------------------------------------------------------------------------
+
+
+def test_the_resonance_is_that_of_a_free_oscillation() -> None:
+    robot = printed()
+    held = {joint: quadratic(START[joint], 0.0) for joint in START}
+    times = np.linspace(0.0, 40.0, 4001)
+    paths = {name: quadratic(START[name], 0.0, 40.0) for name in held}
+    found = twin(robot, FRAME, {"joint1": {**TEST2, "damping": 0.0, "offset": 0.01 * DEGREE}}, paths, times)
+    deflection = found.joints[:, 0] - found.joints[:, 1]
+    rising = np.flatnonzero((deflection[:-1] < 0) & (deflection[1:] >= 0))
+    crossings = times[rising] - deflection[rising] * 0.01 / (deflection[rising + 1] - deflection[rising])
+    period = np.mean(np.diff(crossings))
+    line = linearise(robot, found.joints[0], {"joint1": {**TEST2, "damping": 0.0}})
+    assert 2.0 * np.pi / period == pytest.approx(line.frequencies(motors_held=True)[0], rel=1e-4)
+
+
+def test_the_frequency_response_is_what_a_shaken_motor_gives() -> None:
+    """A small sinus of the motor, after the start has died away: amplitude and phase of the link."""
+    robot = printed()
+    frequency, amplitude = 1.2, 0.05 * DEGREE
+    start = START["joint1.motor"] * DEGREE
+    paths = {name: quadratic(START[name], 0.0, 100.0) for name in START}
+    paths["joint1.motor"] = approximate(
+        lambda t: start + amplitude * np.sin(frequency * t), 0.0, 100.0, tolerance=1e-12
+    )
+    times = np.linspace(0.0, 100.0, 5001)
+    found = twin(robot, FRAME, {"joint1": {**TEST2, "damping": 1.0}}, paths, times)
+    late = times > 70.0
+    basis = np.stack(
+        [np.sin(frequency * times[late]), np.cos(frequency * times[late]), np.ones(late.sum()), times[late]], 1
+    )
+    sine, cosine = np.linalg.lstsq(basis, found.joints[late, 0], rcond=None)[0][:2]
+    posture = found.joints[0].copy()
+    posture[0] = posture[1] = start
+    line = linearise(robot, posture, {"joint1": {**TEST2, "damping": 1.0}})
+    expected = line.motor_to_link(frequency)[0, 0, 0]
+    assert complex(sine, cosine) / amplitude == pytest.approx(complex(expected), rel=2e-3)
+
+
+def test_the_band_of_the_response_holds_it(fit: JointFit) -> None:
+    (one,) = frequency_response(fit, np.geomspace(0.3, 10.0, 40), draws=60)
+    assert np.all(one.low <= one.magnitude * (1 + 1e-6))
+    assert np.all(one.high >= one.magnitude * (1 - 1e-6))
+    right = linearise(fit.model.robot, fit.model.posture(0), {"joint1": TEST2}).frequencies(True)[0]
+    assert abs(one.resonance - right) < 4.0 * one.resonance_sd
+
+
+def test_torque_response_at_high_frequency_is_the_motor_alone() -> None:
+    robot = catalogue.load("wojtunik2023")
+    line = linearise(robot, robot.posture("start"))
+    w = 1e4
+    assert abs(line.torque_to(w)[0, 1, 0]) == pytest.approx(1.0 / (line.mass[1, 1] * w**2), rel=0.05)
+    assert line.frequencies(motors_held=False).size == 1
+
+
+# -- hold-out, files ------------------------------------------------------------------------------------------------
+
+
+def test_an_identified_joint_predicts_another_motion(fit: JointFit) -> None:
+    robot = fit.model.robot
+    paths = {"joint1.motor": quadratic(7.5, -1.0), "joint2": quadratic(-15.0, 0.8), "joint3": quadratic(-22.5, 0.4)}
+    other = twin(robot, FRAME, {"joint1": {**TEST2, "offset": -1.5 * DEGREE}}, paths, TIMES)
+    (found,) = hold_out(fit, [observe(other, FRAME, NOISE, np.random.default_rng(8), "other")])
+    assert found.chi2 == pytest.approx(1.0, abs=0.2)
+    assert found.rms < 0.2 * found.rigid_rms
+    stiff = twin(robot, FRAME, {"joint1": {**TEST2, "stiffness": 6.0, "offset": -1.5 * DEGREE}}, paths, TIMES)
+    (wrong,) = hold_out(fit, [observe(stiff, FRAME, NOISE, np.random.default_rng(8), "other")])
+    assert wrong.chi2 > 2.0
+
+
+def test_the_identified_joint_goes_into_a_robot_file(fit: JointFit, tmp_path: Path) -> None:
+    for name in ("wojtunik2023_printed", "wojtunik2023"):
+        robot = catalogue.load(name)
+        found = identify_joints(robot, [seen(robot, 2)], warn=False)
+        save(found.robot(), tmp_path / "arm.toml")
+        again = load(tmp_path / "arm.toml")
+        rotor, coupling = again.joint("joint1.motor").rotor, again.couplings[0]
+        assert rotor is not None
+        assert rotor.inertia * rotor.ratio**2 == pytest.approx(found["motor_inertia"], rel=1e-9)
+        assert (coupling.stiffness, coupling.damping) == pytest.approx((found["stiffness"], found["damping"]), rel=1e-9)
+        assert rotor.ratio == (1.0 if name.endswith("printed") else 100.0)
+
+
+def write_csv(path: Path, found: Truth, noise: SensorNoise, seed: int) -> None:
+    """Sensors as a laboratory would write them: degrees and millimetres, angles wrapped, one row missing."""
+    rng = np.random.default_rng(seed)
+    robot = found.robot
+    columns = {"t_ms": 1e3 * found.time}
+    for joint in ("joint1.motor", "joint2", "joint3"):
+        reading = found.joints[:, robot.joint_index(joint)] + noise.encoder * rng.standard_normal(TIMES.size)
+        columns[joint] = np.degrees(reading)
+    for who, pose, where, turn in (
+        ("base", found.base, noise.base_position, noise.base_attitude),
+        ("hand", found.hand, noise.hand_position, noise.hand_attitude),
+    ):
+        columns[f"{who}_x"] = 1e3 * (pose[:, 0] + where * rng.standard_normal(TIMES.size))
+        columns[f"{who}_y"] = 1e3 * (pose[:, 1] + where * rng.standard_normal(TIMES.size))
+        angle = 2.0 * np.arctan2(pose[:, 6], pose[:, 3]) + turn * rng.standard_normal(TIMES.size)
+        columns[f"{who}_phi"] = (np.degrees(angle) + 180.0) % 360.0 - 180.0
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for i in range(TIMES.size):
+            row = [f"{values[i]:.9g}" for values in columns.values()]
+            writer.writerow(["nan" if i == 100 and k == 4 else cell for k, cell in enumerate(row)])
+
+
+COLUMNS = """
+[test.columns]
+"joint1.motor" = { column = "joint1.motor", unit = "deg" }
+joint2 = { column = "joint2", unit = "deg" }
+joint3 = { column = "joint3", unit = "deg" }
+base_x = { column = "base_x", unit = "mm" }
+base_y = { column = "base_y", unit = "mm" }
+base_angle = { column = "base_phi", unit = "deg" }
+hand_x = { column = "hand_x", unit = "mm" }
+hand_y = { column = "hand_y", unit = "mm" }
+hand_angle = { column = "hand_phi", unit = "deg" }
+"""
+HEAD = 'study = "joint-identification"\nrobot = "wojtunik2023_printed"\nframe = "hand"\n'
+FILE = 'name = "a"\nfile = "a.csv"\ntime = { column = "t_ms", unit = "ms" }\n'
+
+
+def test_measured_files_give_the_same_as_arrays(tmp_path: Path) -> None:
+    robot = printed()
+    found = truth(robot)
+    write_csv(tmp_path / "a.csv", found, NOISE, 5)
+    angles = {"joint1.motor", "joint2", "joint3", "base_angle", "hand_angle"}
+    columns = {
+        key: Column(key.replace("angle", "phi"), "deg" if key in angles else "mm", unwrap=key in angles)
+        for key in (
+            "joint1.motor",
+            "joint2",
+            "joint3",
+            "base_x",
+            "base_y",
+            "base_angle",
+            "hand_x",
+            "hand_y",
+            "hand_angle",
+        )
+    }
+    data = read_measurements(tmp_path / "a.csv", columns, time=Column("t_ms", "ms"), missing="drop", gaps="keep")
+    test = joint_test_from_measurements("a", Chain(robot, FRAME, NOISE), data)
+    fit = identify_joints(robot, [test], warn=False)
+    right = np.array([*TEST2.values(), 2.8 * DEGREE])
+    assert test.time.size == TIMES.size - 1
+    assert fit.estimate.names[4:] == ("a.base_rz.bias",)
+    assert np.abs((fit.estimate.values[:4] - right) / fit.estimate.std[:4]).max() < 4.0
+    (tmp_path / "s.toml").write_text(HEAD + "[[test]]\n" + FILE + 'missing = "drop"\n' + COLUMNS)
+    result = run_scenario(tmp_path / "s.toml")
+    rows = {row.quantity: row.value for row in result.rows}
+    assert rows["joint1.stiffness"] == pytest.approx(fit["stiffness"], rel=0.01)
+
+
+def test_known_torques_come_from_columns(tmp_path: Path) -> None:
+    robot = printed()
+    found = truth(robot)
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", "joint1", "joint1.motor", "joint2", "joint3", "torque"])
+        writer.writerows(np.column_stack([TIMES, found.joints, found.torque]).tolist())
+    columns = ["joint1", "joint1.motor", "joint2", "joint3"]
+    text = "".join(f'"{c}" = {{ column = "{c}", unit = "rad" }}\n' for c in columns)
+    text += '"joint1.torque" = { column = "torque", unit = "N m" }\n'
+    head = HEAD + 'drive = "torque"\nangle = "measured"\n'
+    (tmp_path / "s.toml").write_text(head + '[[test]]\nname = "a"\nfile = "a.csv"\n[test.columns]\n' + text)
+    rows = {row.quantity: row.value for row in run_scenario(tmp_path / "s.toml").rows}
+    assert rows["joint1.motor_inertia"] == pytest.approx(3.3, rel=1e-3)
+    assert rows["joint1.stiffness"] == pytest.approx(5.1, rel=1e-3)
+
+
+# -- scenarios ------------------------------------------------------------------------------------------------------
+
+
+def test_the_example_runs() -> None:
+    result = run_scenario(EXAMPLE)
+    rows = {row.quantity: row.value for row in result.rows}
+    assert result.sound
+    for name, value in TEST2.items():
+        assert abs(rows[f"joint1.{name}"] - value) < 4.0 * rows[f"joint1.{name}.sd"]
+    assert rows["law"] == "linear"
+    assert rows["hold_out.swing.rms"] < 0.2 * rows["hold_out.swing.rigid_rms"]
+    assert "identified.toml" in result.files
+    assert [figure.name for figure in result.figures] == ["test-1", "test-2", "profiles", "response"]
+
+
+TWIN = """[[test]]
+name = "a"
+[test.twin]
+seed = 1
+truth.joint1 = { stiffness = 5.1, damping = 0.4, motor_inertia = 3.3, offset_deg = 2.8 }
+motion."joint1.motor" = { start_deg = 7.5, acceleration_deg = 0.6 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TWIN + "[bounds]\nstiffness = [5.0, 1.0]\n", "lower bound 5 is not below upper bound 1"),
+        (TWIN.replace("stiffness =", "stifness ="), "there is no parameter 'stifness'"),
+        (TWIN.replace("truth.joint1", "truth.joint2"), "'joint2' is no flexible joint"),
+        ('drive = "speed"\n' + TWIN, "drive"),
+        ('metod = "multi_start"\n' + TWIN, "method"),
+        ('[[test]]\nname = "a"\n', "needs either a file or a twin"),
+        (TWIN + "hold_out = true\n", "hold_out"),
+        (TWIN.replace('name = "a"', 'name = "a"\nhold_out = true'), "every test is held out"),
+        ('[select]\ncandidates = ["cubik"]\n' + TWIN, "there is no candidate 'cubik'"),
+        (TWIN.replace("seed = 1", "seed = 1\nduration = 0.01"), "samples"),
+        ("[[test]]\n" + FILE + COLUMNS, "there is no such file"),
+    ],
+)
+def test_wrong_scenarios_are_told(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(HEAD + text)
+    with pytest.raises(InputError, match=message) as caught:
+        run_scenario(path)
+    assert caught.value.file is not None

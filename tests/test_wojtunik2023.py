@@ -1,0 +1,95 @@
+"""The reproduction of Wojtunik 2023: every row that it promises, what must hold, what the paper's set-up does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spacearm.papers import PAPERS, wojtunik2023_data
+from spacearm.report import write_result
+from spacearm.result import Result, Verdict
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return PAPERS["wojtunik2023"].reproduce()
+
+
+@pytest.fixture(scope="module")
+def rows(result: Result) -> dict[str, object]:
+    return {row.quantity: row.value for row in result.rows}
+
+
+def test_it_is_sound(result: Result) -> None:
+    """Energy, noise-free recovery, four standard deviations, coverage over 200 repetitions, Eq. 17, the engine."""
+    assert result.sound
+    certificate = result.certificate
+    assert certificate["energy_drift"].tolerance <= 1e-6
+    assert certificate["noise_free_recovery"].tolerance <= 1e-6
+    assert set(certificate["coverage"]) == {"motor_inertia", "stiffness", "damping", "offset"}
+    for check in certificate["coverage"].values():
+        assert 0.90 <= check.value + 0.94 <= 0.98
+
+
+def test_the_promised_rows_are_there(rows: dict[str, object]) -> None:
+    names = ("motor_inertia", "stiffness", "damping")
+    promised = [f"test{n}.{name}" for n in range(1, 6) for name in (*names, "offset")]
+    promised += [f"{name}.sd" for name in promised]
+    promised += [f"table2.{kind}.{name}" for kind in ("mean", "sd") for name in names]
+    promised += ["evaluations.nelder_mead", "evaluations.levenberg_marquardt", "hessian.J"]
+    promised += ["bias.rigid_torque.motor_inertia", "bias.rigid_torque.stiffness"]
+    assert [name for name in promised if name not in rows] == []
+
+
+def test_verdicts_are_honest(result: Result) -> None:
+    found = {row.quantity: row for row in result.rows}
+    assert all(found[f"test{n}.stiffness"].verdict is Verdict.AGREES for n in range(1, 6))
+    assert found["test1.offset"].verdict is Verdict.NOT_RECOVERABLE
+    assert found["test2.offset"].paper == 2.8
+    assert found["hessian.J"].verdict is Verdict.AGREES
+    assert "twins" in result.summary
+
+
+def test_the_papers_set_up_is_biased_and_ours_is_not(result: Result, rows: dict[str, float]) -> None:
+    assert rows["bias.rigid_torque.chi2"] == pytest.approx(1.0, abs=0.15)
+    assert rows["bias.rigid_torque.motor_inertia"] > 3.0
+    assert rows["bias.rigid_torque.stiffness"] > 1.0
+    assert abs(rows["bias.motor_angle.motor_inertia"]) < 0.6
+    assert abs(rows["bias.torque.motor_inertia"]) < 0.01
+    assert rows["bias.rigid_torque_and_attitude.chi2"] > 10.0
+
+
+def test_the_simplex_stalls_and_is_cured(rows: dict[str, int]) -> None:
+    assert rows["stall.nelder_mead"] >= 3
+    assert rows["stall.cured"] == rows["stall.starts"]
+    assert rows["evaluations.nelder_mead"] > 5 * rows["evaluations.levenberg_marquardt"]
+
+
+def test_little_offset_means_little_knowledge(rows: dict[str, float]) -> None:
+    assert rows["offset_curve.damping.0.2deg"] > 4.0 * rows["offset_curve.damping.2.8deg"]
+
+
+def test_friction_is_found_only_where_it_is(rows: dict[str, object]) -> None:
+    assert rows["law.truth_linear"] == "linear"
+    assert rows["law.truth_stribeck"] == "stribeck"
+
+
+def test_gearing_matters_to_the_base(rows: dict[str, float]) -> None:
+    assert rows["gear.base_attitude.ratio"] == pytest.approx(1.47, abs=0.01)
+
+
+def test_the_folder_can_be_written(result: Result, tmp_path: object) -> None:
+    folder = write_result(result, tmp_path)  # type: ignore[arg-type]
+    del folder
+    names = [figure.name for figure in result.figures]
+    assert names[:5] == [f"fig0{k + 4}-test{k + 1}" for k in range(5)]
+    assert {"offsets", "stalls", "bias", "table2"} <= set(names)
+
+
+def test_equation_17_is_symmetric_and_has_the_printed_corner() -> None:
+    matrix = wojtunik2023_data.motor_matrix(np.array([3.0, 2.0, 1.0]))
+    assert np.array_equal(matrix, matrix.T)
+    assert matrix[0, 0] == 6.0
+    assert matrix[3, 3] == 0.0
+    assert matrix[0, 4] == 3.0
+    assert matrix[1, 4] == 0.0

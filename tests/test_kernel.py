@@ -90,6 +90,14 @@ def test_wrong_names_are_told() -> None:
         MECHANICS.derivative("mass_matrix", "matrix", "joints")
     with pytest.raises(InputError, match="unit length"):
         MECHANICS.jacobian("frame1", np.zeros(5), base=[0, 0, 0, 2, 0, 0, 0])
+    with pytest.raises(InputError, match=r"does not use 'wrench'.*'loads'"):
+        MECHANICS.forward_dynamics(np.zeros(5), np.zeros(11), np.zeros(11), wrench=np.ones(6))
+    with pytest.raises(InputError, match="other than 0 and 1"):
+        MECHANICS.hybrid_dynamics(np.zeros(5), np.zeros(11), np.zeros(11), np.zeros(11), np.full(11, 0.5))
+    with pytest.raises(InputError, match="no option 'frame'"):
+        MECHANICS.kernel("mass_matrix", frame="frame1")
+    with pytest.raises(InputError, match="needs the option 'frame'"):
+        MECHANICS.kernel("jacobian")
     with pytest.raises(InputError, match="expected a point, 'origin' or 'com'"):
         MECHANICS.momentum(np.zeros(5), np.zeros(11), about="centre")
 
@@ -210,3 +218,18 @@ def test_a_body_without_joints_keeps_its_batch_shape() -> None:
     alone = Mechanics(robot.replace(bodies=robot.bodies[:1], joints=(), frames=(), postures={}))
     assert alone.mass_matrix(np.zeros((3, 0))).shape == (3, 6, 6)
     assert alone.forward_dynamics(np.zeros(0), np.ones((4, 6)), np.ones(6)).shape == (4, 6)
+    own = alone.robot.inertia_parameters
+    assert alone.mass_matrix(np.zeros(0), inertia=own).shape == (6, 6)
+    assert alone.mass_matrix(np.zeros(0), inertia=np.repeat(own, 4, axis=0)).shape == (4, 6, 6)
+
+
+def test_without_a_home_nothing_is_kept_and_all_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("SPACEARM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    x = ca.SX.sym("x", 1)
+    assert Kernel(Program("f", {"x": x}, {"y": x + 2.5}))({"x": [1.0]})["y"][0] == 3.5
+    assert cache.entries() == []

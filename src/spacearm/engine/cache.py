@@ -17,7 +17,10 @@ def cache_dir() -> Path:
     if given:
         return Path(given)
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "spacearm"
+    try:
+        return (Path(home) if home else Path.home() / ".cache") / "spacearm"
+    except RuntimeError:  # no home, as in some containers: a folder in which nothing can be kept
+        return Path(os.devnull) / "spacearm"
 
 
 def key(*parts: str) -> str:

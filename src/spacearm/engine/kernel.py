@@ -40,6 +40,12 @@ class Kernel:
         )
         self._code: dict[int, MachineCode] = {}
 
+    def __repr__(self) -> str:
+        def listed(places: dict[str, slice]) -> str:
+            return ", ".join(f"{name} ({place.stop - place.start})" for name, place in places.items())
+
+        return f"Kernel({self.program.name!r}: {listed(self.inputs)} -> {listed(self.outputs)})"
+
     @cached_property
     def trace(self) -> Trace:
         return trace(self.program.function)
@@ -123,15 +129,15 @@ class Kernel:
             array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.program.name}: input {name!r} is not an array of numbers") from error
-        if array.ndim >= 1 and array.shape[-1] == size:
-            return np.ascontiguousarray(array)
-        if array.ndim == 0 and size == 1:
-            return array.reshape(1)
         shape = self.program.input_shape(name)
         if name == "inertia":  # the one input that a user has as a matrix
             shape = (size // 10, 10)
         if len(shape) == 2 and array.shape[-2:] == shape:
             return np.ascontiguousarray(array.reshape(*array.shape[:-2], size))
+        if array.ndim >= 1 and array.shape[-1] == size:
+            return np.ascontiguousarray(array)
+        if array.ndim == 0 and size == 1:
+            return array.reshape(1)
         raise InputError(f"{self.program.name}: input {name!r} has shape {array.shape}", hint=f"expected (..., {size})")
 
 

@@ -56,6 +56,10 @@ class Mechanics:
     ) -> dict[str, Array]:
         """Run a kernel of this robot, with the robot's own inertias where none are given."""
         given = {name: value for name, value in arrays.items() if value is not None}
+        for name in given:
+            if name not in kernel.inputs:
+                hint = "name the frames that it acts on in 'loads'" if name == "wrench" else ""
+                raise InputError(f"{kernel.program.name} does not use {name!r}", hint=hint)
         given |= {name: value for name, value in self._constants.items() if name in kernel.inputs and name not in given}
         given |= self._pose(kernel, base)
         return kernel({name: value for name, value in given.items() if name in kernel.inputs})
@@ -136,6 +140,9 @@ class Mechanics:
         inertia: npt.ArrayLike | None = None,
     ) -> tuple[Array, Array]:
         """Accelerations and reactions; ``mode`` is 0 (free) or 1 (driven with acceleration ``drive``) for each dof."""
+        chosen = np.asarray(mode, dtype=np.float64)
+        if not np.all((chosen == 0) | (chosen == 1)):
+            raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
         result = self.evaluate(
             self.kernel("hybrid_dynamics", loads=loads),
             base,

@@ -9,7 +9,8 @@ Inputs that several programs share have one name and one meaning:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 import casadi as ca
@@ -187,7 +188,18 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
         return motion_program(robot, **options)
     if name not in _BUILDERS:
         raise InputError(f"there is no program {name!r}", hint=did_you_mean(name, PROGRAMS))
+    _check_options(name, options)
     tree = Tree(robot)
     inputs = _Inputs(tree, options.get("loads", ()))
     outputs = _BUILDERS[name](tree, inputs, **options)
     return Program(name, inputs.used, {key: ca.densify(value) for key, value in outputs.items()}, _MATRICES)
+
+
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
+    known = list(signature(_BUILDERS[name]).parameters.values())[2:]
+    for option in options:
+        if option not in {parameter.name for parameter in known}:
+            raise InputError(f"program {name!r} has no option {option!r}")
+    for parameter in known:
+        if parameter.default is parameter.empty and parameter.name not in options:
+            raise InputError(f"program {name!r} needs the option {parameter.name!r}")

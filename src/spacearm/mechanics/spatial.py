@@ -101,11 +101,6 @@ def rigid_inertia(parameters: SX) -> SpatialInertia:
     return SpatialInertia(m * ca.SX.eye(3), -ca.skew(h), ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
 
-def zero_inertia() -> SpatialInertia:
-    zero = ca.SX.zeros(3, 3)
-    return SpatialInertia(zero, zero, zero)
-
-
 def velocity_force(momentum: Spatial, twist: Spatial) -> Spatial:
     """Force that turning axes demand: (w x p, w x L + v x p) of a body's own momentum (p, L)."""
     return Spatial(

@@ -218,7 +218,7 @@ def _search_rows(found: runs.Searches) -> list[Row]:
         Row("stall.test4.levenberg_marquardt.stiffness", right["stiffness"], "N m/rad", note="same start; truth 5.1"),
         Row("stall.starts", len(found.starts), note="seeded starts of Nelder-Mead on test 5, whose damping is 0.1"),
         Row("stall.nelder_mead", len(bad), note="of them end at zero damping"),
-        Row("stall.nelder_mead_restarted", len(still), note="with the simplex opened again at its end: no cure"),
+        Row("stall.nelder_mead_restarted", len(still), note="of the first four, simplex opened again: no cure"),
         Row("stall.cured", len(cured), note="end at the right damping when the stiffness starts from the period"),
     ]  # fmt: skip
 

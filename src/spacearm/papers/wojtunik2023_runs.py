@@ -127,7 +127,7 @@ class Searches:
     marquardt: list[JointFit]
     starts: list[dict[str, float]]
     stalled: list[JointFit]  # Nelder-Mead from every start
-    restarted: list[JointFit]  # the same, simplex opened again at its end
+    restarted: list[JointFit]  # from the first four of them, simplex opened again at its end
     cured: list[JointFit]  # Nelder-Mead with the stiffness that the oscillation's period gives
 
 
@@ -146,12 +146,12 @@ def searches(campaign: Campaign) -> Searches:
     starts = [
         {"motor_inertia": float(rng.uniform(1, 15)), "stiffness": float(rng.uniform(5, 30)),
          "damping": float(rng.uniform(0, 0.5))}
-        for _ in range(10)
+        for _ in range(8)
     ]  # fmt: skip
     fifth = angles[4]
     stalled = [identify_joints(robot, [fifth], method=SIMPLEX, cost="paper", guess=s, warn=False) for s in starts]
     again = NelderMead(tolerance=1e-7, spread=0.3, restarts=1, uncertainty=False)
-    restarted = [identify_joints(robot, [fifth], method=again, cost="paper", guess=s, warn=False) for s in starts]
+    restarted = [identify_joints(robot, [fifth], method=again, cost="paper", guess=s, warn=False) for s in starts[:4]]
     cured = [
         identify_joints(
             robot,

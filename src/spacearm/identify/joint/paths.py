@@ -58,7 +58,7 @@ def smooth_path(
             best, worse = (score, signal), 0
         else:
             worse += 1
-        if misfit <= floor or worse >= 3:
+        if misfit <= floor or worse >= 2:
             break
     assert best is not None
     return best[1]

@@ -163,8 +163,10 @@ class Model:
                 continue
             t = forward.times
             left = deflection - np.polynomial.Polynomial.fit(t, deflection, 1)(t)
-            grid = np.pi / t[-1] * np.arange(2, min(240, t.size // 2))  # rad/s, twice as fine as the data resolve
-            power = np.abs(np.exp(1j * np.outer(grid, t)) @ left) ** 2
+            even = np.linspace(0.0, t[-1], 512)  # a guess only: interpolation does for irregular times
+            power = np.abs(np.fft.rfft(np.interp(even, t, left), 4096)) ** 2
+            grid = 2.0 * np.pi * np.fft.rfftfreq(4096, even[1])
+            power[grid < 2.0 * np.pi / t[-1]] = 0.0
             k = int(np.argmax(power))
             if best is None or power[k] > best[1]:
                 best = float(grid[k]), float(power[k])

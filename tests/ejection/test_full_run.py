@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Ejection, Rig, eject, friction_laws
+from spacearm.ejection import Device, Ejection, Rig, eject, eject_batch, equivalent_mass, friction_laws
 from spacearm.errors import InputError, SimulationError
-from spacearm.model import Friction, Inertia, Limits
+from spacearm.model import Friction, Inertia, Limits, catalogue
 from spacearm.simulate.state import rotation_of
 
 #: Table III, ADAMS columns: time, velocity, joint 2, joint 4, angular velocity, in the paper's signs.
@@ -77,8 +77,6 @@ def test_locked_joints_take_the_exact_quarter_period(rig: Rig) -> None:
 
 def test_joints_without_friction_move_as_the_equivalent_mass_says(rig: Rig) -> None:
     """At the first instant the rail accelerates by F / m_eq."""
-    from spacearm.ejection import equivalent_mass
-
     free = rig.with_joints(damping=0.0, friction=None)
     for number in range(1, 6):
         run = eject(free, f"attitude{number}", flight=0.1)
@@ -183,6 +181,28 @@ def test_one_joint_breaks_another_loose(rig: Rig) -> None:
     assert rigid[2] < 1.0
     assert abs(np.degrees(eject(rig, joints, flight=0.1).variation[2])) > 2.0
     assert eject(rig, joints, locked=["joint2", "joint4"], flight=0.1).variation[2] == 0.0
+
+
+def test_a_stuck_joint_may_break_loose_when_the_rail_ends(runs: dict[int, Ejection]) -> None:
+    """Attitude 5: the elbow holds on the rail, slips for two milliseconds after it, and stops again."""
+    run = runs[5]
+    elbow = [(event.kind, event.phase) for event in run.events if event.name == "joint4"]
+    assert elbow == [("slip", 1), ("stick", 1)]
+    assert run.variation[1] == 0.0
+    assert run.final_variation[1] != 0.0
+
+
+@pytest.mark.parametrize("name", ["xu2017", "wojtunik2023", "zhang2020_six_axis", "yoshida1992"])
+def test_any_robot_can_be_thrown_off(name: str) -> None:
+    """Rotors, couplings, springs in joints, other names for rail and satellite where the robot has these."""
+    arm = catalogue.load(name)
+    rig = Rig(arm, Device(800.0, 0.08, 2))
+    joints = np.random.default_rng(2).uniform(0.05, 0.3, arm.n)
+    run = eject(rig, joints, flight=1.0)
+    assert run.sound, {key: check for key, check in run.certificate.items() if not check.holds}
+    assert eject_batch(rig, joints, flight=1.0).velocity[0] == pytest.approx(run.velocity, abs=1e-8)
+    assert rig.mounted.joint_names[0] == rig.rail
+    assert equivalent_mass(rig, joints) <= arm.mass * (1.0 + 1e-12)
 
 
 def test_wrong_requests(rig: Rig) -> None:

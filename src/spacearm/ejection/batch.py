@@ -19,7 +19,7 @@ from spacearm.ejection.clearance import KeepOut, Skeleton, clearance, skeleton
 from spacearm.ejection.coast import coast
 from spacearm.ejection.loop import Found, Stage, eject_many
 from spacearm.ejection.parameters import Parameters, count_samples
-from spacearm.ejection.rig import LIMIT_SLACK, RAIL, Rig
+from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.run import PATIENCE
 from spacearm.engine.batch import default_threads
 from spacearm.engine.phase import make_audit, make_record
@@ -243,7 +243,7 @@ class _Plan:
             own[name] = np.concatenate([np.zeros(6), [slide], values])
             alone[name] = np.concatenate([np.zeros(6), values])
         patience = PATIENCE * rig.device.quarter_period(rig.arm.mass)
-        until = Crossing(RAIL, rig.device.stroke, "rising")
+        until = Crossing(rig.rail, rig.device.stroke, "rising")
         on_rail = Phase(patience, until=until, locked=(*rig.locked_on_rail, *locked), name="on the rail")
         free = Phase(flight, locked=(*rig.out_of_plane, *locked), name="flight")
         self.rail = _Leg(mounted, prepare(mounted, on_rail, 0), solver, own)

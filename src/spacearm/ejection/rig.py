@@ -21,7 +21,6 @@ from spacearm.model.parts import Array, Body, Friction, Inertia, Joint, Spring
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.state import State, rotation_of
 
-RAIL, SATELLITE = "rail", "satellite"
 Normal = Literal["x", "y", "z"]
 #: How far outside its limits a joint may stand at the start: rounding of a file in degrees, rad or m.
 LIMIT_SLACK = 1e-9
@@ -30,6 +29,13 @@ LIMIT_SLACK = 1e-9
 def planar(robot: Robot, frozen: Iterable[str] | Mapping[str, float]) -> Robot:
     """The planar reduction of the paper (Eqs. 16, 17): joints held, their bodies fused; at zero where only named."""
     return edit.freeze(robot, frozen)
+
+
+def _free_name(name: str, taken: Iterable[str]) -> str:
+    """``name``, or with the first number that makes it new."""
+    used = set(taken)
+    numbered = (f"{name}{number}" for number in range(2, len(used) + 3))
+    return next(word for word in (name, *numbered) if word not in used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +65,18 @@ class Rig:
             )
 
     @cached_property
+    def rail(self) -> str:
+        """Name of the rail's joint: ``rail``, or the next free one where the arm has such a joint."""
+        return _free_name("rail", self.arm.joint_names)
+
+    @cached_property
     def mounted(self) -> Robot:
         """Satellite, rail and arm; the rail is joint 0, the arm's joints follow."""
         device = self.device
         # The inertia of an infinitely heavy satellite has no effect: all its freedoms are locked.
         inertia = device.satellite or Inertia(1.0, np.zeros(3), np.eye(3))
         rail = Joint(
-            RAIL,
+            self.rail,
             "prismatic",
             "",
             "",
@@ -74,13 +85,15 @@ class Rig:
             damping=device.damping,
             friction=device.friction,
         )
-        carrier = Robot(SATELLITE, (Body(SATELLITE, inertia),), postures=dict.fromkeys(self.arm.postures, np.zeros(0)))
-        return edit.attach_by_joint(carrier, SATELLITE, self.arm, rail)
+        taken = (*self.arm.body_names, *(frame.name for frame in self.arm.frames))
+        name = _free_name("satellite", taken)
+        carrier = Robot(name, (Body(name, inertia),), postures=dict.fromkeys(self.arm.postures, np.zeros(0)))
+        return edit.attach_by_joint(carrier, name, self.arm, rail)
 
     @cached_property
     def satellite(self) -> Robot:
         """The satellite alone, after the arm has left."""
-        return edit.detach(self.mounted, RAIL)[0]
+        return edit.detach(self.mounted, self.rail)[0]
 
     @property
     def out_of_plane(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.ejection.clearance import KeepOut, clearance, skeleton
-from spacearm.ejection.rig import LIMIT_SLACK, RAIL, Rig
+from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 #: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 want more than the default.
-METHOD = Adaptive(rtol=1e-12, atol=1e-14)
+METHOD = Adaptive(rtol=1e-13, atol=1e-15)
 #: The arm must have left the rail within so many quarter periods of the whole arm as one mass.
 PATIENCE = 20.0
 LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
@@ -274,14 +274,14 @@ def eject(
     quarter = rig.device.quarter_period(rig.arm.mass)
     on_rail = Phase(
         PATIENCE * quarter,
-        until=Crossing(RAIL, rig.device.stroke, "rising"),
+        until=Crossing(rig.rail, rig.device.stroke, "rising"),
         locked=(*rig.locked_on_rail, *locked),
         friction=friction,
         limits=limits,
         name="on the rail",
     )
     first = simulate(rig.mounted, rig.start(start), on_rail, method=solver, sample=quarter / 400.0)
-    left = first.end is not None and any(e.kind == "crossing" and e.name == RAIL for e in first.events)
+    left = first.end is not None and any(e.kind == "crossing" and e.name == rig.rail for e in first.events)
     if not left:
         raise SimulationError(
             f"the arm does not leave the rail: {first.reason.text} at t = {first.end_time:.6g} s",

@@ -376,9 +376,7 @@ def _flight(
             rate[joint] = slip[joint] = 0.0
             stops[joint] = end
         t = end
-    spin, moment = _spin(
-        rig, arm.mechanics, joints, np.concatenate([velocity * arm.direction, np.zeros(3), rates]), q
-    )
+    spin, moment = _spin(rig, arm.mechanics, joints, np.concatenate([velocity * arm.direction, np.zeros(3), rates]), q)
     kept = 2.0 * rig.device.energy - float(spin @ moment @ spin) - 2.0 * loss
     return Segmented(
         rig,

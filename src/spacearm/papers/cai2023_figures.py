@@ -353,8 +353,8 @@ def maps(study: Study) -> go.Figure:
             row=1,
             col=column,
         )
-        for (name, best), symbol in zip(study.best.items(), ("star", "diamond", "x"), strict=True):
-            joints = best.joints * DEGREE
+        for name, symbol in {"fastest": "star", "balanced": "diamond", "calmest": "x"}.items():
+            joints = study.best[name].joints * DEGREE
             figure.add_trace(
                 go.Scatter(
                     x=[-joints[0]],

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Device, Ejection, Rig, eject, segmented
-from spacearm.ejection.compare import compare
+from spacearm.ejection import Device, Ejection, Rig, compare, eject, segmented
 from spacearm.ejection.segmented import _coasting, _Response
 from spacearm.errors import InputError
 from spacearm.model import Friction, Inertia

@@ -3,6 +3,7 @@
 from spacearm.ejection.attitude import BestAttitude, Constraints, Goal, attitude_map, best_attitude
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import Box, Plane, clearance, skeleton
+from spacearm.ejection.compare import Comparison, compare
 from spacearm.ejection.damping import Fit, GridFit, Tests, fit_damping, grid_search, synthetic_tests
 from spacearm.ejection.device import Device
 from spacearm.ejection.mass import equivalent_mass, joint_free_bound
@@ -16,6 +17,7 @@ __all__ = [
     "BestAttitude",
     "Box",
     "Clearance",
+    "Comparison",
     "Constraints",
     "Device",
     "Ejection",
@@ -34,6 +36,7 @@ __all__ = [
     "best_attitude",
     "check_in_mujoco",
     "clearance",
+    "compare",
     "eject",
     "eject_batch",
     "equivalent_mass",

@@ -103,12 +103,14 @@ class Consistent:
 
     Without a prior, null directions are held at the robot's own inertias by a belief as weak as ``vague`` typical
     sizes: it moves nothing that the data determine, and :func:`spacearm.identify.inertia.knowledge.knowledge` says
-    which numbers those are.
+    which numbers those are. ``barrier`` is a weak pull (deviations per e-fold of the factor's diagonal) that keeps
+    bodies from shrinking to a plate or a point where noise asks for less than nothing.
     """
 
     prior: Prior | None = None
     vague: float = 10.0
-    tolerance: float = 1e-12
+    barrier: float = 0.1
+    tolerance: float = 1e-9
 
     def solve(self, information: Information, robot: Robot) -> Estimate:
         theory = information.theory
@@ -123,20 +125,24 @@ class Consistent:
         start = _regular(robot)
         bodies = len(start)
 
+        guess = np.concatenate([log_cholesky(row) for row in start])
+        diagonal = np.array([10 * b + k for b in range(bodies) for k in range(4)])
+        pull = np.zeros((diagonal.size, guess.size))
+        pull[np.arange(diagonal.size), diagonal] = self.barrier
+
         def inertia(z: Array) -> Array:
             return np.concatenate([inertia_from(part) for part in z.reshape(bodies, 10)])
 
         def residual(z: Array) -> Array:
             p = inertia(z)
-            return np.concatenate([root @ p - target, (p - mean) / doubt])
+            return np.concatenate([root @ p - target, (p - mean) / doubt, self.barrier * (z - guess)[diagonal]])
 
         def jacobian(z: Array) -> Array:
             slope = np.zeros((scale.size, scale.size))
             for b, part in enumerate(z.reshape(bodies, 10)):
                 slope[10 * b : 10 * b + 10, 10 * b : 10 * b + 10] = inertia_slope(part)
-            return np.concatenate([root @ slope, slope / doubt[:, None]])
+            return np.concatenate([root @ slope, slope / doubt[:, None], pull])
 
-        guess = np.concatenate([log_cholesky(row) for row in start])
         names = [f"{body.name}[{k}]" for body in robot.bodies for k in range(10)]
         problem = Problem(
             [
@@ -148,7 +154,7 @@ class Consistent:
             sigma=1.0,
             name="physically consistent",
         )
-        found = LeastSquares(self.tolerance, 400, uncertainty=False).solve(problem)
+        found = LeastSquares(self.tolerance, 1000, uncertainty=False).solve(problem)
         p = inertia(found.values)
         slope = jacobian(found.values)
         to_inertia = np.zeros((scale.size, scale.size))

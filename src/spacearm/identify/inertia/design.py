@@ -93,7 +93,8 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Rec
 
 
 def _excess(used: Mapping[str, float], limits: Limits) -> float:
-    return sum(max(used[name] / getattr(limits, name) - 1.0, 0.0) for name in used if getattr(limits, name) < np.inf)
+    over = [used[name] / getattr(limits, name) - 1.0 for name in used if getattr(limits, name) < np.inf]
+    return float(np.sum(np.maximum(over, 0.0)))
 
 
 def evaluate(robot: Robot, experiments: Sequence[Experiment], sensors: Sensors, criterion: Criterion = "D") -> Plan:
@@ -158,7 +159,7 @@ def design(
             [
                 rng.integers(0, max(len(robot.thrusters), 1), pushed),
                 rng.uniform(0.0, 0.9 * duration, pushed),
-                rng.uniform(0.03, 0.1, pushed) * duration,
+                rng.uniform(0.03, 0.1, pushed) * duration * rng.uniform(0.2, 1.0),
             ]
         )
         return _Genes(nodes, raw)
@@ -195,6 +196,13 @@ def design(
         if progress is not None:
             progress((step + 1) / total, "designing the experiment")
     assert best is not None
+    broken = [name for name, value in best.usage.items() if value > getattr(limits, name) * (1 + 1e-9)]
+    if broken:
+        raise InputError(
+            f"no candidate of {total} keeps the limit of {', '.join(broken)}",
+            place="design of experiments",
+            hint="allow more candidates, or a wider limit",
+        )
     return replace(best, history=np.array(history), evaluations=total)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +43,8 @@ class Firing:
 class Nodes:
     """A joint's path: a cubic spline through (times, positions) that starts and ends at rest; s, rad or m."""
 
-    times: Array
-    positions: Array
+    times: npt.NDArray[Any]
+    positions: npt.NDArray[Any]
 
     def __post_init__(self) -> None:
         for name in ("times", "positions"):
@@ -157,10 +158,12 @@ class Experiment:
         return total
 
 
-def one_joint(robot: Robot, joint: str, posture: npt.ArrayLike | str, nodes: Nodes, **options: bool) -> Experiment:
+def one_joint(
+    robot: Robot, joint: str, posture: npt.ArrayLike | str, nodes: Nodes, *, known_momentum: bool = False
+) -> Experiment:
     """Equivalent two bodies: this joint moves, all others are locked."""
     robot.joint(joint)
-    return Experiment(joint, float(nodes.times[-1]), posture, {joint: nodes}, **options)
+    return Experiment(joint, float(nodes.times[-1]), posture, {joint: nodes}, known_momentum=known_momentum)
 
 
 def measure(

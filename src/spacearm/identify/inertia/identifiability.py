@@ -45,7 +45,7 @@ class Identifiability:
     @property
     def null_dimension(self) -> int:
         """Directions of the 10(n + 1) that these experiments do not show."""
-        return self.theory.combine.shape[1] - self.rank
+        return int(self.theory.combine.shape[1]) - self.rank
 
     @property
     def complete(self) -> bool:

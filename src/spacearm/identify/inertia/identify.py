@@ -46,13 +46,20 @@ class Identification:
 
 
 def thinned(records: Sequence[Record], most: int = MOST_PUSHED) -> tuple[Record, ...]:
-    """Records with firings brought down to at most ``most`` samples."""
-    return tuple(
-        record.thinned(int(np.ceil(record.times.size / most)))
-        if np.any(record.wrench) and record.times.size > most
-        else record
-        for record in records
-    )
+    """Records with firings brought down to about ``most`` samples, keeping those at which thrusters switch."""
+    return tuple(_thinned(record, most) for record in records)
+
+
+def _thinned(record: Record, most: int) -> Record:
+    if not np.any(record.wrench) or record.times.size <= most:
+        return record
+    least = int(np.ceil(record.times.size / most))
+    edges = np.array([edge for edge in record.edges if edge <= record.times[-1] + 1e-9])
+    for every in range(least, 3 * least + 1):
+        kept = record.times[::every]
+        if np.abs(kept[:, None] - edges).min(axis=0).max() < 1e-9:
+            return record.thinned(every)
+    return record.thinned(least)
 
 
 def identify(

@@ -53,12 +53,12 @@ class Information:
         blind = np.sum(np.where(seen[..., None, :], 0.0, vectors**2), axis=-1) > 1e-10
         diagonal = np.einsum("...ii->...i", full)
         diagonal[...] = np.where(blind, np.inf, diagonal)
-        return full
+        return np.asarray(full)
 
     @property
     def std(self) -> Array:
         """Standard deviations (..., r)."""
-        return np.sqrt(np.einsum("...ii->...i", self.covariance))
+        return np.asarray(np.sqrt(np.einsum("...ii->...i", self.covariance)))
 
     def picked(self, index: int) -> Information:
         """One repetition."""
@@ -77,13 +77,13 @@ def solve_scaled(matrix: Array, right: Array, sizes: Array, rounding: float = RO
         factor is not None and np.einsum("...ii->...i", factor).min() > 1e-6
     ):  # far from singular: no need to look closer
         first = np.linalg.solve(factor, (right * own)[..., None])
-        return np.linalg.solve(np.swapaxes(factor, -1, -2), first)[..., 0] * own
+        return np.asarray(np.linalg.solve(np.swapaxes(factor, -1, -2), first)[..., 0] * own)
     scaled = matrix * sizes[:, None] * sizes
     values, vectors = np.linalg.eigh(0.5 * (scaled + np.swapaxes(scaled, -1, -2)))
     seen = values > rounding * values[..., -1:]
     inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
     turned = np.einsum("...ik,...i->...k", vectors, right * sizes) * inverse
-    return np.einsum("...ik,...k->...i", vectors, turned) * sizes
+    return np.asarray(np.einsum("...ik,...k->...i", vectors, turned) * sizes)
 
 
 def eliminate(matrix: Array, keep: int) -> Array:
@@ -94,4 +94,4 @@ def eliminate(matrix: Array, keep: int) -> Array:
     size = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", tail), 1e-300))
     balanced = tail * size[..., :, None] * size[..., None, :]
     solved = np.linalg.solve(balanced, np.swapaxes(cross, -1, -2) * size[..., :, None])
-    return head - cross @ (size[..., :, None] * solved)
+    return np.asarray(head - cross @ (size[..., :, None] * solved))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.information import ROUNDING, Information
@@ -150,7 +151,7 @@ def knowledge(information: Information, robot: Robot, prior: Prior | None = None
             gradient = np.zeros(size)
             gradient[block] = slope[k]
             share = _share(gradient, scale, free, null)
-            std = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+            std = _deviation(gradient, covariance)
             touched = np.abs(gradient) > 0
             scaled = gradient[free] * scale[free]
             by_data = float(np.linalg.norm(alone.T @ scaled))
@@ -163,7 +164,7 @@ def knowledge(information: Information, robot: Robot, prior: Prior | None = None
                 source, std = Source.DATA, float(np.hypot(by_data, 0.0 if share <= NULL_SHARE else by_null))
                 weak = by_data > np.linalg.norm(scaled)
                 if by_data > before or (weak and np.isfinite(before)):
-                    source, std = Source.PRIOR, float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+                    source, std = Source.PRIOR, _deviation(gradient, covariance)
                 elif weak:
                     source = Source.UNDETERMINED
             else:
@@ -184,13 +185,17 @@ def _null_space(combine: Array, seen: Array) -> Array:
     return np.asarray(v[rank:].T)
 
 
+def _deviation(gradient: Array, covariance: Array) -> float:
+    return float(np.sqrt(np.maximum(gradient @ covariance @ gradient, 0.0)))
+
+
 def _data_half(rows: Array, rank: int) -> Array:
     """Half of the covariance (free, r) that the data alone give to scaled parameters, outside null directions."""
     _, s, v = np.linalg.svd(rows, full_matrices=False)
     return np.asarray(v[:rank].T / s[:rank])
 
 
-def _share(gradient: Array, scale: Array, free: Array, null: Array) -> float:
+def _share(gradient: Array, scale: Array, free: npt.NDArray[np.intp], null: Array) -> float:
     scaled = gradient[free] * scale[free]
     length = float(np.linalg.norm(scaled))
     return float(np.linalg.norm(null.T @ scaled)) / length if length > 0 and null.size else 0.0

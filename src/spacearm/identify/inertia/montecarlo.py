@@ -33,7 +33,7 @@ class MonteCarlo:
     @property
     def coverage_each(self) -> Array:
         """The same for each parameter."""
-        return np.mean(np.abs(self.errors) <= 1.959964, axis=0)
+        return np.asarray(np.mean(np.abs(self.errors) <= 1.959964, axis=0))
 
     @property
     def largest(self) -> float:

@@ -86,7 +86,7 @@ class TargetFilter:
         rows = (white @ (matrix * self._scale)).reshape(-1, 16)
         right = (white @ gap[..., None]).reshape(-1)
         stacked = np.concatenate([np.column_stack([self._root, self._right]), np.column_stack([rows, right])])
-        triangle = np.linalg.qr(stacked, mode="r")
+        triangle = np.asarray(np.linalg.qr(stacked, mode="r"))
         self._root, self._right = triangle[:16, :16], triangle[:16, 16]
         self.time, self.samples = float(record.times[-1]), self.samples + record.times.size
         return self.state()

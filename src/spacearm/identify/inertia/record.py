@@ -107,7 +107,7 @@ class Record:
             readings[name] = turned(values, part) if name == "attitude" else values + part
         return replace(self, readings=readings)
 
-    def noisy(self, seed: int | np.random.Generator, repetitions: int | None = None) -> Record:
+    def noisy(self, seed: int | Sequence[int] | np.random.Generator, repetitions: int | None = None) -> Record:
         """With drawn noise; ``repetitions`` adds a leading axis."""
         rng = np.random.default_rng(seed)
         _, _, sigma = self.deviations()

@@ -122,7 +122,7 @@ def two_body_problem(
 
     def residual(xs: Array) -> Array:
         body = linear_of(to_plain(xs))
-        return np.concatenate([body, np.ones((len(xs), 1))], axis=1) @ flat
+        return np.asarray(np.concatenate([body, np.ones((len(xs), 1))], axis=1) @ flat)
 
     both = lump_two(robot, posture, joint) @ robot.inertia_parameters.ravel()
     guess = from_plain(plain_of(both[:10]))

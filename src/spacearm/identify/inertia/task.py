@@ -71,7 +71,7 @@ class Task:
     def sizes(self) -> Array:
         """Typical size of each base parameter: the largest that one of its terms has."""
         rows = np.abs(self.theory.combine) * typical_sizes(self.robot)
-        return rows.max(axis=1)
+        return np.asarray(rows.max(axis=1))
 
     @cached_property
     def assumed_noise(self) -> bool:

@@ -127,7 +127,8 @@ def _split(joint: Joint) -> _Split:
         directions = tuple((LINEAR[4 + k] + f" of {joint.child}", np.eye(10)[4 + k]) for k in range(6))
         words = f"{joint.child} passes its whole tensor (Ixx ... Iyz) to {joint.parent} through {joint.name}"
         return _Split(keep, LINEAR[:4], LINEAR_UNITS[:4], passed, np.eye(10)[:, :4], directions, words)
-    rotation, (a, b, c) = _axis_frame(joint.axis)
+    rotation, letters = _axis_frame(joint.axis)
+    a, b, c = letters[0], letters[1], letters[2]
     to_axes = transport(Pose(rotation.T, np.zeros(3)))  # body axes to axes with the joint along the third
     back = transport(Pose(rotation, np.zeros(3)))
     keep = np.zeros((7, 10))  # ha, hb, Iaa - Ibb, Icc, Iab, Iac, Ibc

@@ -1,0 +1,230 @@
+"""Experiments, sensors, records: what is read, how errors enter, files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.identify.inertia import (
+    CHANNELS,
+    TYPICAL_NOISE,
+    Equations,
+    Experiment,
+    Firing,
+    Nodes,
+    Record,
+    Sensors,
+    Task,
+    fit_total,
+    measure,
+    one_joint,
+    read_record,
+    sensitivity,
+    theory,
+    write_record,
+)
+from spacearm.identify.inertia.files import Channel
+from spacearm.identify.inertia.sensitivity import tensor_coefficients
+from spacearm.identify.inertia.small import inverse_factor
+from spacearm.identify.inertia.validate import attitude_difference
+from spacearm.simulate.state import rotation_of
+from support.identify_robots import ROBOTS
+
+ROBOT = ROBOTS["two-arms"]
+NODES = Nodes(np.linspace(0.0, 12.0, 5), np.array([0.0, 0.4, -0.3, 0.5, 0.0]))
+ALL = tuple(CHANNELS)
+MOUNT = np.array([0.1, -0.2, 0.3])
+PUSH = Experiment(
+    "push",
+    12.0,
+    paths={"joint1": NODES, "joint4": NODES},
+    firings=[Firing("t0", 0.0, 4.0), Firing("t3", 4.0, 8.0, 0.5), Firing("t7", 6.0, 12.0)],
+    base_velocity=(0.01, -0.02, 0.03),
+    base_angular_velocity=(0.02, 0.01, -0.03),
+)
+FREE = replace(PUSH, name="free", firings=())
+
+
+def read(experiment: Experiment, interval: float = 0.5, channels: tuple[str, ...] = ALL) -> Record:
+    return measure(ROBOT, experiment, Sensors(MOUNT, interval, channels, noise=TYPICAL_NOISE))
+
+
+def test_readings_obey_momentum_and_dynamics() -> None:
+    record = read(PUSH, 0.1)
+    equations = Equations(ROBOT, ("momentum", "dynamics"))
+    linear = equations.linear(record)
+    gap = linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known
+    start = gap[0, :6]
+    assert np.abs(gap[:, :6] - start).max() < 1e-6  # nodes of the paths lie inside firings
+    assert np.abs(gap[:, 6:]).max() < 1e-11
+    origin, quaternion, _ = record.pose()
+    base = np.concatenate([origin, quaternion], axis=1)
+    momentum = Mechanics(ROBOT).momentum(record.channel("joint_position"), record.velocity(), base=base)
+    assert np.allclose(momentum[0], start, atol=1e-12)
+    assert np.abs(momentum - momentum[0]).max() > 1.0  # thrusters did push
+
+
+def test_sensors_at_the_mount_differ_from_those_at_the_origin() -> None:
+    near, far = read(FREE), measure(ROBOT, FREE, Sensors(np.zeros(3), 0.5, ALL))
+    rotation = rotation_of(far.channel("attitude"))
+    assert np.allclose(near.channel("position"), far.channel("position") + rotation @ MOUNT, atol=1e-12)
+    times = near.times
+    fine = read(FREE, 0.004)
+    slope = np.gradient(fine.channel("velocity"), fine.times, axis=0)
+    measured = np.einsum("tij,tj->ti", rotation_of(fine.channel("attitude")), fine.channel("acceleration"))
+    smooth = np.abs(fine.times[:, None] - NODES.times).min(axis=1) > 0.01  # the jerk jumps at nodes
+    assert np.allclose(slope[smooth], measured[smooth], atol=3e-6)
+    assert times.size == 25
+
+
+@pytest.mark.parametrize("kinds", [("momentum",), ("dynamics",), ("momentum", "dynamics")])
+def test_slopes_by_differences(kinds: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(0)
+    record = read(FREE, 1.0)
+    _, _, sigma = record.deviations()
+    record = record.moved(rng.normal(size=(record.times.size, sigma.size)) * 1e-3)
+    equations = Equations(ROBOT, kinds)  # type: ignore[arg-type]
+    inertia = ROBOT.inertia_parameters.ravel()
+    slopes = equations.slopes(record, inertia)
+    step = 1e-6
+    for k in range(sigma.size):
+        change = np.zeros((record.times.size, sigma.size))
+        change[:, k] = step
+
+        def gap(sign: float, change: np.ndarray = change) -> np.ndarray:
+            linear = equations.linear(record.moved(sign * change))
+            return linear.matrix @ inertia - linear.known
+
+        assert np.allclose(slopes[..., k], (gap(1.0) - gap(-1.0)) / (2 * step), atol=1e-7), k
+
+
+def test_impulse_slopes_by_differences() -> None:
+    record = read(PUSH, 1.0)
+    _, _, sigma = record.deviations()
+    equations = Equations(ROBOT)
+    slopes, parts = equations.impulse_slopes(record)
+    rng = np.random.default_rng(1)
+    errors = rng.normal(size=(record.times.size, sigma.size)) * 1e-6
+    moved = (record.moved(errors).impulse() - record.moved(-errors).impulse()) / 2
+    span = np.concatenate([index for index, _ in parts])
+    weights = np.concatenate([weight for _, weight in parts], axis=1)
+    expected = weights @ np.einsum("smy,sy->sm", slopes, errors[span])
+    assert np.allclose(moved, expected, atol=1e-12)
+
+
+def test_switches_between_samples_are_integrated() -> None:
+    odd = replace(PUSH, firings=[Firing("t0", 0.0, 3.3), Firing("t3", 3.3, 7.7)])
+    record = read(odd, 0.2)
+    linear = Equations(ROBOT).linear(record)
+    gap = linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known
+    assert np.abs(gap - gap[0]).max() < 2e-5
+
+
+def test_small_factors() -> None:
+    rng = np.random.default_rng(2)
+    half = rng.normal(size=(4, 5, 6, 9))
+    matrices = half @ np.swapaxes(half, -1, -2)
+    found = inverse_factor(matrices)
+    assert np.allclose(found @ matrices @ np.swapaxes(found, -1, -2), np.eye(6), atol=1e-9)
+    with pytest.raises(np.linalg.LinAlgError):
+        inverse_factor(-matrices)
+
+
+def test_unknown_initial_momentum_is_found() -> None:
+    experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
+    sensors = Sensors(MOUNT, 0.25, noise=TYPICAL_NOISE)
+    records = [measure(ROBOT, experiment, sensors) for experiment in experiments]
+    fit = fit_total(Task(ROBOT, records))
+    true = Equations(ROBOT).linear(records[0])
+    start = (true.matrix @ ROBOT.inertia_parameters.ravel() - true.known)[0]
+    assert np.allclose(fit.momenta[:6], start, atol=1e-4)
+    assert np.abs(start[3:]).max() > 0.1
+
+
+def test_sensor_bias_is_estimated_when_asked() -> None:
+    bias = np.array([4e-4, -3e-4, 5e-4])
+    sensors = Sensors(MOUNT, 0.25, noise=TYPICAL_NOISE, bias={"rate": bias}, bias_sigma={"rate": 1e-3})
+    experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
+    clean = [measure(ROBOT, experiment, sensors).biased(sensors) for experiment in experiments]
+    records = [record.noisy([4, k]) for k, record in enumerate(clean)]
+    truth = theory(ROBOT).combine @ ROBOT.inertia_parameters.ravel()
+    honest = fit_total(Task(ROBOT, records))
+    blind = fit_total(Task(ROBOT, [replace(record, bias_sigma={}) for record in records]))
+    assert np.allclose(honest.biases, bias, atol=1e-4)
+    assert np.abs((honest.information.values - truth) / honest.information.std).max() < 4.5
+    assert np.abs((blind.information.values - truth) / blind.information.std).max() > 10.0
+
+
+def test_sensitivity_is_the_papers() -> None:
+    record = read(FREE)
+    found = sensitivity(ROBOT, record)
+    rotation = rotation_of(record.channel("attitude"))
+    spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
+    coefficients = tensor_coefficients(rotation, spin)  # Ixx, Ixy, Ixz, Iyy, Iyz, Izz
+    order = [4, 7, 8, 5, 9, 6]
+    assert np.allclose(found.largest[3:, order], np.abs(coefficients).max(axis=0), atol=1e-12)
+    bound = found.rate_bound
+    assert np.abs(coefficients[..., [0, 3, 5]]).max() <= bound + 1e-12  # Eq. 75
+    assert np.abs(coefficients).max() <= 2 * bound + 1e-12
+    assert np.all(found.floor > 0)
+
+
+def test_files_give_the_same_record(tmp_path: Path) -> None:
+    sensors = Sensors(MOUNT, 0.5, noise=TYPICAL_NOISE)
+    record = measure(ROBOT, PUSH, sensors)
+    path = write_record(record, ROBOT, tmp_path / "push.csv")
+    again = read_record(path, ROBOT, PUSH, sensors)
+    for name in record.readings:
+        assert np.allclose(again.readings[name], record.readings[name], atol=1e-15)
+    assert np.allclose(again.wrench, record.wrench)
+    assert np.allclose(again.impulse(), record.impulse(), atol=1e-12)
+
+
+def test_files_with_units_and_angles(tmp_path: Path) -> None:
+    sensors = Sensors(MOUNT, 0.5, ("attitude", "rate"), noise=TYPICAL_NOISE)
+    record = measure(ROBOT, FREE, sensors)
+    rotation = rotation_of(record.channel("attitude"))
+    angles = np.stack(
+        [
+            np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]),
+            np.arcsin(-rotation[:, 2, 0]),
+            np.arctan2(rotation[:, 2, 1], rotation[:, 2, 2]),
+        ],
+        axis=1,
+    )
+    table = np.column_stack([1e3 * record.times, np.rad2deg(angles), np.rad2deg(record.channel("rate"))])
+    names = ["ms", "alpha", "beta", "gamma", "wx", "wy", "wz"]
+    path = tmp_path / "angles.csv"
+    path.write_text(",".join(names) + "\n" + "\n".join(",".join(f"{x:.15g}" for x in row) for row in table))
+    columns = {"attitude": Channel(("alpha", "beta", "gamma"), "deg"), "rate": Channel(("wx", "wy", "wz"), "deg/s")}
+    from spacearm.identify import Column
+
+    again = read_record(path, ROBOT, FREE, sensors, columns, time=Column("ms", "ms"))
+    assert np.allclose(again.readings["rate"], record.readings["rate"], atol=1e-12)
+    assert np.abs(attitude_difference(record.channel("attitude"), again.channel("attitude"))).max() < 1e-9
+    with pytest.raises(InputError, match="expected a unit of rad/s"):
+        read_record(path, ROBOT, FREE, sensors, {**columns, "rate": Channel(("wx", "wy", "wz"), "mm")}, time="ms")
+    with pytest.raises(InputError, match="'rate' has 2 columns"):
+        read_record(path, ROBOT, FREE, sensors, {"rate": Channel(("wx", "wy"), "deg/s")}, time="ms")
+    with pytest.raises(InputError, match="did you mean 'rate'"):
+        read_record(path, ROBOT, FREE, sensors, {"rates": Channel(("wx",), "deg/s")}, time="ms")
+
+
+def test_what_experiments_refuse() -> None:
+    with pytest.raises(InputError, match="fires beyond the end"):
+        Experiment("x", 5.0, firings=[Firing("t0", 0.0, 6.0)])
+    with pytest.raises(InputError, match="there is no joint 'joint9'"):
+        Experiment("x", 12.0, paths={"joint9": NODES}).phases(ROBOT)
+    with pytest.raises(InputError, match="do not rise from zero"):
+        Nodes(np.array([0.0, 2.0, 1.0]), np.zeros(3))
+    with pytest.raises(InputError, match="did you mean 'rate'"):
+        Sensors(noise={"rates": 1.0})
+    with pytest.raises(InputError, match="was not measured"):
+        Equations(ROBOT).linear(read(FREE, channels=("rate", "joint_position", "joint_rate")))
+    with pytest.raises(InputError, match="no record"):
+        Task(ROBOT, ())

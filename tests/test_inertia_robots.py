@@ -1,0 +1,163 @@
+"""Identification of other robots: a sliding joint, two arms, seven joints; and what follows from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia import (
+    TYPICAL_NOISE,
+    Experiment,
+    Firing,
+    Limits,
+    LinearLeastSquares,
+    Nodes,
+    Prior,
+    Record,
+    Sensors,
+    Task,
+    Torque,
+    TotalLeastSquares,
+    compare_models,
+    design,
+    evaluate,
+    follow,
+    from_noise,
+    hold_out,
+    identifiability,
+    identify,
+    measure,
+    null_twin,
+    one_joint,
+    recursion,
+    save_identified,
+    theory,
+)
+from spacearm.model import Robot, load
+from support.identify_robots import ROBOTS
+
+TIMES = np.linspace(0.0, 12.0, 5)
+SENSORS = Sensors(np.array([0.05, 0.1, -0.1]), 0.25, noise=TYPICAL_NOISE)
+
+
+def firing() -> Experiment:
+    return Experiment("thrusters", 12.0, firings=[Firing(f"t{k}", float(k), k + 1.0) for k in range(12)])
+
+
+def nodes(k: int = 0) -> Nodes:
+    return Nodes(TIMES, 0.4 * np.array([0.0, 1.0, -0.7 + 0.1 * k, 0.5, 0.0]))
+
+
+def campaign(robot: Robot, sensors: Sensors = SENSORS) -> tuple[Record, ...]:
+    experiments = [firing(), *(one_joint(robot, name, "zero", nodes(k)) for k, name in enumerate(robot.joint_names))]
+    return tuple(measure(robot, experiment, sensors) for experiment in experiments)
+
+
+@pytest.mark.parametrize("name", ["sliding", "two-arms", "seven", "one-slide", "no-joint"])
+def test_exact_identification_and_ranks(name: str) -> None:
+    robot = ROBOTS[name]
+    records = campaign(robot, Sensors(SENSORS.mount, 0.1, noise=TYPICAL_NOISE))
+    whole = theory(robot)
+    truth = whole.combine @ robot.inertia_parameters.ravel()
+    wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.15)
+    task = Task(wrong, records)
+    found = identifiability(task)
+    steps = [10, *(7 if joint.kind == "revolute" else 4 for joint in robot.joints)]
+    assert [stage.rank for stage in found.stages] == list(np.cumsum(steps))
+    assert found.complete
+    estimate = LinearLeastSquares().solve(task)
+    scale = np.maximum(np.abs(truth), task.sizes)
+    assert np.max(np.abs(estimate.values - truth) / scale) < 1e-7
+    total = TotalLeastSquares().solve(task)
+    assert total.success
+    assert np.max(np.abs(total.values - truth) / scale) < 1e-6
+    if robot.n:
+        chain = recursion(wrong, records[0], {r.name: r for r in records[1:]}, np.zeros(robot.n))
+        assert np.max(np.abs(chain.values - truth) / scale) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["sliding", "two-arms"])
+def test_noise_and_twins(name: str) -> None:
+    robot = ROBOTS[name]
+    records = [record.noisy([1, k]) for k, record in enumerate(campaign(robot))]
+    wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.1)
+    truth = theory(robot).combine @ robot.inertia_parameters.ravel()
+    found = identify(wrong, records, prior=Prior.from_robot(wrong))
+    assert np.abs((found.estimate.values - truth) / found.estimate.std).max() < 4.5
+    worst = from_noise(found.information)[0]
+    assert worst.deviation > 0
+    assert "typical sizes" in worst.words
+    twin = null_twin(robot, 0.4, seed=3)
+    torques = [Torque(joint, 0.3, 3.0, 0.4 * k) for k, joint in enumerate(robot.joint_names)]
+    blind = compare_models(robot, twin, torques, 1.0, "zero").largest()
+    real = compare_models(robot, found.inertia, torques, 1.0, "zero").largest()
+    assert max(blind.values()) < 1e-11
+    assert 0 < real["joint_angle"] < 1e-2
+    unseen = one_joint(robot, "joint1", "zero", nodes(5))
+    assert hold_out(robot, twin, unseen, SENSORS).base_rate < 1e-13
+    assert 0 < hold_out(robot, found.inertia, unseen, SENSORS).base_rate < 1e-3
+
+
+def test_identified_robot_is_written_with_its_origin(tmp_path: Path) -> None:
+    robot = ROBOTS["sliding"]
+    records = [record.noisy([2, k]) for k, record in enumerate(campaign(robot))]
+    found = identify(robot, records, method="consistent", prior=Prior.from_robot(robot, source="drawing 7"))
+    names = [record.name for record in records]
+    path = save_identified(found.known, tmp_path / "found.toml", inertia=found.inertia, records=names, method="total")
+    text = path.read_text()
+    assert "drawing 7" in text
+    assert "thrusters, joint1, joint2, joint3" in text
+    assert re.search(r"link2\.mass: (data|prior), standard deviation", text)
+    again = load(path)
+    assert np.allclose(again.inertia_parameters.ravel(), found.inertia, rtol=1e-9, atol=1e-9)
+    with pytest.warns(UserWarning, match="thruster"):
+        urdf = save_identified(found.known, tmp_path / "found.urdf", inertia=found.inertia)
+    assert "standard deviation" in urdf.read_text()
+    bare = identify(robot, records).known
+    assert "undetermined" in save_identified(bare, tmp_path / "bare.toml", inertia=found.inertia).read_text()
+    broken = found.inertia.copy()
+    broken[10] = -1.0
+    with pytest.raises(InputError, match="no possible body"):
+        save_identified(found.known, tmp_path / "bad.toml", inertia=broken)
+
+
+def test_target_is_followed_online() -> None:
+    robot = ROBOTS["seven"]
+    guess = robot.inertia_parameters.copy()
+    guess[-1] *= 1.6
+    paths = {name: nodes(k) for k, name in enumerate(robot.joint_names)}
+    experiment = Experiment("wave", 12.0, paths=paths, base_angular_velocity=(0.01, 0.0, 0.02))
+    record = measure(robot, experiment, SENSORS).noisy(3)
+    states = follow(robot.with_inertia_parameters(guess), "link7", record, chunk=7)
+    truth = robot.inertia_parameters[-1]
+    spread = np.array([state.std for state in states])
+    assert np.all(np.diff(spread, axis=0) <= 1e-12)
+    assert np.all(spread[-1] < 0.2 * spread[0])
+    assert np.abs((states[-1].values - truth) / states[-1].std).max() < 4.5
+    at_once = follow(robot.with_inertia_parameters(guess), "link7", record, chunk=1000)[-1]
+    assert np.allclose(at_once.values, states[-1].values, atol=0.5 * np.max(states[-1].std))
+    with pytest.raises(InputError, match="thrusters fire"):
+        follow(robot, "link7", measure(robot, firing(), SENSORS).noisy(1))
+
+
+def test_design_gains_over_single_joint_motions_within_limits() -> None:
+    robot = ROBOTS["sliding"]
+    sensors = Sensors(np.zeros(3), 0.5, noise=TYPICAL_NOISE)
+    plain = [firing(), *(one_joint(robot, name, "zero", nodes()) for name in robot.joint_names)]
+    before = evaluate(robot, plain, sensors)
+    limits = Limits(angle=0.5, rate=0.3, attitude=3.0, impulse=18.0, time=48.0)
+    options = {"motions": 4, "duration": 12.0, "inner_nodes": 3, "pulses": 3, "candidates": 8, "refinements": 10}
+    after = design(robot, "zero", sensors, limits, seed=1, **options)  # type: ignore[arg-type]
+    same = design(robot, "zero", sensors, limits, seed=1, **options)  # type: ignore[arg-type]
+    assert np.array_equal(after.history, same.history)
+    assert after.score < before.score
+    for name, value in after.usage.items():
+        assert value <= getattr(limits, name) * (1 + 1e-9), name
+    assert np.all(np.diff(after.history) <= 0)
+    assert np.isfinite(evaluate(robot, after.experiments, sensors, "A").score)
+    with pytest.raises(InputError, match="take longer"):
+        design(robot, "zero", sensors, Limits(time=10.0), motions=2, duration=12.0)

@@ -1,0 +1,247 @@
+"""The paper's robot: Table 4, ranks, exact identification, swarm, noise, validation."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spacearm.identify import ParticleSwarm
+from spacearm.identify.inertia import (
+    MOMENTUM_CHANNELS,
+    Consistent,
+    LinearLeastSquares,
+    Prior,
+    Record,
+    Source,
+    Task,
+    compare_models,
+    fit_total,
+    identifiability,
+    identify,
+    knowledge,
+    measure,
+    monte_carlo,
+    null_twin,
+    possible,
+    recursion,
+    single_body_problem,
+    single_robot,
+    theory,
+    two_body_problem,
+)
+from spacearm.identify.inertia.equivalent import lump_single, lump_two
+from spacearm.identify.inertia.parameters import linear_of, plain_of
+from spacearm.identify.inertia.swarm_costs import from_plain, to_plain
+from spacearm.model import catalogue
+from spacearm.papers import xu2017_data as paper
+
+ROBOT = catalogue.load("xu2017")
+WRONG = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters * 1.15)
+THEORY = theory(ROBOT)
+TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
+POSTURE = ROBOT.posture("normal")
+
+
+@pytest.fixture(scope="module")
+def records() -> tuple[Record, ...]:
+    return tuple(measure(ROBOT, experiment, paper.sensors()) for experiment in paper.experiments(ROBOT))
+
+
+@pytest.fixture(scope="module")
+def slow(records: tuple[Record, ...]) -> tuple[Record, ...]:
+    """Momentum channels at 1 Hz, without noise."""
+    return tuple(
+        replace(
+            record.thinned(10),
+            readings={name: record.thinned(10).readings[name] for name in MOMENTUM_CHANNELS},
+        )
+        for record in records
+    )
+
+
+def relative(values: np.ndarray, task: Task) -> float:
+    return float(np.max(np.abs(values - TRUTH) / np.maximum(np.abs(TRUTH), task.sizes)))
+
+
+def test_table_4_from_table_1() -> None:
+    body = plain_of(lump_single(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel())
+    paper_values = np.array(paper.TABLE4)
+    assert body[0] == pytest.approx(476.0, abs=1e-9)
+    assert np.abs(body[1:4] - paper_values[1:4]).max() < 0.5e-3
+    assert np.abs(body[4:] - paper_values[4:]).max() < 0.025
+    assert np.allclose(single_robot(ROBOT, POSTURE).inertia_parameters[0], linear_of(body), rtol=1e-12)
+
+
+def test_table_1_is_the_robot() -> None:
+    assert np.allclose(plain_of(ROBOT.inertia_parameters), np.array(paper.THEORETIC, dtype=float), atol=1e-12)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_ranks_after_each_experiment(records: tuple[Record, ...], known: bool) -> None:
+    chosen = [replace(r, known_momentum=np.zeros(6)) if known else r for r in records]
+    found = identifiability(Task(WRONG, chosen))
+    assert [stage.rank for stage in found.stages] == [10, 17, 24, 31, 38, 45, 52]
+    assert found.complete
+    assert found.null_dimension == 18
+    assert 1e2 < found.stages[-1].condition < 1e7
+    gap = found.stages[2].singular
+    assert gap[24] < 1e-9 * gap[23]
+    assert "after joint3: rank 31 (+7)" in found.describe()
+    assert "never visible: mass at the origin of link1" in found.describe()
+
+
+def test_without_firings_the_scale_is_missing(records: tuple[Record, ...]) -> None:
+    found = identifiability(Task(ROBOT, records[1:]))
+    assert found.rank == 51
+    assert not found.complete
+    direction = THEORY.combine @ found.missing[:, 0]
+    assert abs(direction @ TRUTH) / np.linalg.norm(direction) / np.linalg.norm(TRUTH) > 1 - 1e-6
+
+
+def test_exact_data_give_base_parameters_back_in_time() -> None:
+    for experiment in paper.experiments(ROBOT)[:2]:  # machine code for this robot
+        measure(ROBOT, experiment, paper.sensors())
+    begin = time.perf_counter()
+    records = [measure(ROBOT, experiment, paper.sensors()) for experiment in paper.experiments(ROBOT)]
+    found = identify(WRONG, records, method="linear", kinds=("momentum", "dynamics"))
+    seconds = time.perf_counter() - begin
+    assert all(record.sound for record in records)
+    assert relative(found.estimate.values, found.task) < 1e-9
+    assert seconds < 5.0
+    assert found.known.counts() == {"data": 18, "prior": 0, "undetermined": 52}
+    assert np.abs(THEORY.combine @ found.inertia - TRUTH).max() < 1e-8
+
+
+def test_total_and_recursion_are_exact_too(records: tuple[Record, ...]) -> None:
+    task = Task(WRONG, [record.thinned(5) if k == 0 else record for k, record in enumerate(records)])
+    fit = fit_total(task)
+    assert fit.converged
+    assert relative(fit.information.values, task) < 1e-7  # firings are integrated from samples 0.5 s apart
+    joints = {record.name: record for record in records[1:]}
+    forth = recursion(WRONG, records[0], joints, POSTURE, single_kinds=("dynamics",))
+    back = recursion(WRONG, records[0], joints, POSTURE, single_kinds=("dynamics",), order=ROBOT.joint_names[::-1])
+    assert relative(forth.values, task) < 1e-9
+    assert np.allclose(forth.values, back.values, rtol=1e-9, atol=1e-9)
+    assert [len(stage.values) for stage in forth.stages] == [10] + [7] * 6
+    assert np.all(np.diag(forth.covariance) > 0)
+
+
+def test_swarm_finds_the_single_body(records: tuple[Record, ...]) -> None:
+    problem = single_body_problem(WRONG, records[0].thinned(10), POSTURE)
+    true = from_plain(plain_of(lump_single(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()))
+    assert problem.costs(true[None])[0] < 1e-13
+    found = ParticleSwarm(40, 900, seed=1, uncertainty=False).solve(problem)
+    assert np.abs(found.values - true).max() < 1e-10
+    assert found.evaluations == 40 * 901
+    assert found.history[0] > 0.1
+    assert np.all(np.diff(found.history) <= 0)
+
+
+def test_swarm_finds_combinations_but_not_masses(records: tuple[Record, ...]) -> None:
+    body = lump_single(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()
+    problem = two_body_problem(WRONG, records[6].thinned(10), POSTURE, "joint6", body)
+    both = lump_two(ROBOT, POSTURE, "joint6") @ ROBOT.inertia_parameters.ravel()
+    assert problem.costs(from_plain(plain_of(both[:10]))[None])[0] < 1e-12
+    found = [ParticleSwarm(40, 900, seed=seed, uncertainty=False).solve(problem) for seed in (1, 2)]
+    first = [linear_of(to_plain(one.values)) for one in found]
+    assert max(one.cost for one in found) < 1e-9
+    assert abs(first[0][0] - first[1][0]) > 1.0  # kg: the cost does not see it
+    pairs = [np.concatenate([f, np.zeros(10)]) for f in first]
+    change = pairs[0] - pairs[1]
+    assert np.linalg.norm(change[:10]) > 1.0
+
+
+def test_one_noisy_run_stays_within_four_deviations(slow: tuple[Record, ...]) -> None:
+    drawn = [record.noisy([5, k]) for k, record in enumerate(slow)]
+    prior = Prior.from_robot(WRONG, 0.15)
+    found = identify(WRONG, drawn, prior=prior)
+    errors = (found.estimate.values - TRUTH) / found.estimate.std
+    assert np.abs(errors).max() < 4.0
+    assert found.fit is not None
+    assert 0.9 < 2 * float(found.fit.cost) / found.fit.freedom < 1.1
+    numbers = found.known.numbers
+    truth = plain_of(ROBOT.inertia_parameters).ravel()
+    off = [abs(n.value - t) / n.std for n, t in zip(numbers, truth, strict=True)]
+    assert max(off) < 4.0
+    assert {n.source for n in numbers} == {Source.DATA, Source.PRIOR}
+    assert found.known.number("satellite", "mass").source is Source.PRIOR
+    assert found.known.number("link1", "cx").source is Source.DATA
+    consistent = identify(WRONG, drawn, method="consistent", prior=prior)
+    assert all(possible(row) for row in consistent.inertia.reshape(-1, 10))
+    spread = (consistent.estimate.values - found.estimate.values) / found.estimate.std
+    assert np.abs(spread).max() < 3.0
+    assert np.abs((consistent.estimate.values - TRUTH) / consistent.estimate.std).max() < 4.0
+
+
+def test_claimed_covariance_is_true(slow: tuple[Record, ...]) -> None:
+    found = monte_carlo(Task(WRONG, slow), TRUTH, 200, seed=1)
+    assert 0.90 <= found.coverage <= 0.98
+    assert found.coverage_each.min() > 0.88
+    assert np.mean(np.abs(found.errors) > 4.0) < 1e-3
+    assert np.all(np.abs(found.ratio - 1.0) < 0.2)
+    assert found.chi_square.mean() == pytest.approx(1.0, abs=0.01)
+    again = monte_carlo(Task(WRONG, slow), TRUTH, 3, seed=1, chunk=2)
+    assert np.all(np.abs(again.values - found.values[:3]) < 0.02 * found.claimed[:3])
+
+
+def test_ordinary_least_squares_is_biased_by_noise(slow: tuple[Record, ...]) -> None:
+    """With strong noise in rates the regressor shrinks estimates; total estimation does not."""
+    strong = [replace(r, sigma={**r.sigma, "rate": 3e-4, "velocity": 3e-5}) for r in slow]
+    plain, total = [], []
+    for seed in range(10):
+        task = Task(ROBOT, [record.noisy([9, seed, k]) for k, record in enumerate(strong)])
+        plain.append(LinearLeastSquares().solve(task).values)
+        total.append(fit_total(task).information.values)
+    index = THEORY.names.index("Izz*(satellite)")
+
+    def bias(values: list[np.ndarray]) -> float:
+        sample = np.array(values)[:, index]
+        return float((sample.mean() - TRUTH[index]) / (sample.std(ddof=1) / np.sqrt(len(sample))))
+
+    assert abs(bias(total)) < 4.0
+    assert np.std(np.array(total)[:, index]) < 1.5 * np.std(np.array(plain)[:, index])
+
+
+def test_validation_cannot_see_null_directions() -> None:
+    twin = null_twin(ROBOT, 0.5, seed=0)
+    assert np.abs(twin.reshape(-1, 10)[:, 0] - ROBOT.inertia_parameters[:, 0]).max() > 5.0  # kg
+    assert all(possible(row) for row in twin.reshape(-1, 10))
+    torques = paper.torques(ROBOT)
+    blind = compare_models(ROBOT, twin, torques, 2.0, "normal").largest()
+    wrong = compare_models(ROBOT, WRONG.inertia_parameters.ravel(), torques, 2.0, "normal").largest()
+    assert max(blind.values()) < 1e-12
+    assert wrong["joint_angle"] > 1e-3
+    assert wrong["base_attitude"] > 1e-4
+
+
+def test_known_bodies_decide_what_is_left(slow: tuple[Record, ...]) -> None:
+    free = Task(ROBOT, slow[1:])
+    information = fit_total(free, iterations=1).information
+    names = ROBOT.body_names
+    arm = knowledge(information, ROBOT, Prior.known_bodies(ROBOT, names[1:]))
+    assert arm.counts() == {"data": 10, "prior": 60, "undetermined": 0}
+    assert arm.number("satellite", "mass").value == pytest.approx(400.0, abs=4 * arm.number("satellite", "mass").std)
+    base = knowledge(information, ROBOT, Prior.known_bodies(ROBOT, names[:1]))
+    assert base.null.shape[1] == 15
+    target = fit_total(Task(ROBOT, slow[6:]), iterations=1).information
+    only = knowledge(target, ROBOT, Prior.known_bodies(ROBOT, names[:-1]))
+    assert only.counts() == {"data": 10, "prior": 60, "undetermined": 0}
+    assert only.number("link6", "mass").std < 0.5
+    nothing = knowledge(information, ROBOT)
+    undetermined = nothing.number("link3", "mass")
+    assert np.isnan(undetermined.value)
+    assert np.isinf(undetermined.std)
+    assert "undetermined" in undetermined.text
+
+
+def test_consistent_estimator_repairs_impossible_bodies(slow: tuple[Record, ...]) -> None:
+    strong = [replace(r, sigma={n: 30 * s for n, s in r.sigma.items()}) for r in slow]
+    task = Task(WRONG, [record.noisy([3, k]) for k, record in enumerate(strong)])
+    information = fit_total(task).information
+    found = Consistent(Prior.from_robot(WRONG, 0.3)).solve(information, WRONG)
+    assert found.success
+    assert all(possible(row) for row in found.extra["inertia"].reshape(-1, 10))
+    assert np.abs((found.values - TRUTH) / found.std).max() < 4.5

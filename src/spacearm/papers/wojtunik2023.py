@@ -104,12 +104,26 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         rows,
         certificate,
         _settings(),
-        draw.dataset(campaign),
+        draw.dataset(campaign, degrees, curve),
         figures,
         "Identification of a flexible joint",
         SUMMARY,
-        {"identified.toml": robot_text(best.robot(), "toml", ("joint1 as identified from twin test 2",))},
+        {
+            "identified.toml": robot_text(best.robot(), "toml", ("joint1 as identified from twin test 2",)),
+            "tables.csv": _tables(campaign),
+        },
     )
+
+
+def _tables(campaign: runs.Campaign) -> str:
+    """Tables 2 and 3 for a spreadsheet: printed, identified, standard deviation."""
+    lines = ["test,parameter,unit,printed,identified,standard deviation"]
+    for k, fit in enumerate(campaign.fits, 1):
+        for name, unit in UNITS.items():
+            scale = 1.0 / DEGREE if name == "offset" else 1.0
+            printed = STATED_OFFSETS.get(k, "") if name == "offset" else TABLE2[k - 1][name]
+            lines.append(f"{k},{name},{unit},{printed},{fit[name] * scale:.6g},{fit.std(name) * scale:.3g}")
+    return "\n".join(lines) + "\n"
 
 
 SUMMARY = """The paper identified motor inertia, stiffness, damping and start offset of one flexible joint from five

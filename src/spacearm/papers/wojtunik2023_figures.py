@@ -245,8 +245,8 @@ def held_out(found: Use) -> go.Figure:
     return figure
 
 
-def dataset(campaign: Campaign) -> xr.Dataset:
-    """Curves of Figures 4 to 8."""
+def dataset(campaign: Campaign, degrees: Array, curve: dict[str, Array]) -> xr.Dataset:
+    """Curves of Figures 4 to 8, and the standard deviations over the start offset."""
     import xarray as xr
 
     t = times()
@@ -263,7 +263,15 @@ def dataset(campaign: Campaign) -> xr.Dataset:
             "joint1_identified": (("test", "time"), model, {**rad, "long_name": "flexible joint, identified model"}),
             "joint1_rigid": (("time",), rigid, {**rad, "long_name": "rigid reference"}),
             "base_attitude": (("test", "time"), base, {**rad, "long_name": "base attitude as seen"}),
+            **{
+                f"relative_sd_{name.replace('.', '_')}": (("start_offset",), values, {"units": "1"})
+                for name, values in curve.items()
+            },
         },
-        coords={"time": ("time", t, {"units": "s"}), "test": np.arange(1, 6)},
+        coords={
+            "time": ("time", t, {"units": "s"}),
+            "test": np.arange(1, 6),
+            "start_offset": ("start_offset", degrees, {"units": "deg"}),
+        },
         attrs={"base_attitude_sd_rad": NOISE.base_attitude},
     )

@@ -29,7 +29,7 @@ def fit_figure(fit: JointFit, test: int) -> go.Figure:
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.68, 0.32], vertical_spacing=0.06)
     t = forward.times
     for k, f in enumerate(model.setup.flexible):
-        deflection = model.deflection(seen, forward, f.name)
+        deflection = model.deflection(test, f.name)
         if deflection is None:
             continue
         motor = forward.paths[model.robot.joint_names[f.motor]](t)

@@ -65,6 +65,7 @@ class Model:
         self._white = [self._whitener(test) for test in self.tests]
         self._weight = [np.ones(t.time.size) if weighting is None else np.sqrt(weighting(t.time - t.time[0]))
                         for t in self.tests]  # fmt: skip
+        self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
         starts = ("offset", "offset_rate") if offset_rate else ("offset",)
         own = [f"{t}.{f.name}.{word}" for t in names for word in starts for f in self.setup.flexible]
         self._each = len(starts) * len(self.setup.flexible)  # parameters that each test has of its own
@@ -129,9 +130,9 @@ class Model:
         for f in self.setup.flexible:
             for name in self.setup.law.parameters:
                 found[f"{f.name}.{name}"] = f.values.get(name, SPECIFICATION[name][3])
-        for test, forward in zip(self.tests, self.forwards, strict=True):
+        for k, test in enumerate(self.tests):
             for f in self.setup.flexible:
-                deflection = self.deflection(test, forward, f.name)
+                deflection = self.deflection(k, f.name)
                 start = SPECIFICATION["offset"][3] if deflection is None else float(np.mean(deflection[:3]))
                 found[f"{test.name}.{f.name}.offset"] = start
                 found[f"{test.name}.{f.name}.offset_rate"] = 0.0
@@ -142,14 +143,27 @@ class Model:
             found[f"{self.setup.flexible[0].name}.stiffness"] = stiffness
         return found
 
-    def deflection(self, test: JointTest, forward: Forward, joint: str) -> Array | None:
+    def _whole_turns(self, test: JointTest, forward: Forward) -> dict[str, float]:
+        """Full turns (rad) by which readings of links and motors are away from the motors' paths."""
+        found = {}
+        for f in self.setup.flexible:
+            motor = self.robot.joint_names[f.motor]
+            path = forward.paths[motor](forward.times)
+            for channel, expected in ((f.name, f.ratio * path + f.rest), (motor, path)):
+                if channel in test.measured:
+                    away = float(np.median(test.measured[channel] - expected))
+                    found[channel] = 2.0 * np.pi * round(away / (2.0 * np.pi))
+        return found
+
+    def deflection(self, test: int, joint: str) -> Array | None:
         """Measured link angle minus where the spring would be relaxed, or None where it is not measured."""
-        if joint not in test.measured:
+        measured, forward = self.tests[test].measured, self.forwards[test]
+        if joint not in measured:
             return None
         (f,) = [f for f in self.setup.flexible if f.name == joint]
         motor = forward.paths[self.robot.joint_names[f.motor]](forward.times)
-        raw: Array = test.measured[joint] - f.ratio * motor - f.rest
-        return raw - 2.0 * np.pi * np.round(np.median(raw) / (2.0 * np.pi))
+        found: Array = measured[joint] - self._turns[test][joint] - f.ratio * motor - f.rest
+        return found
 
     def _stiffness_from_period(self) -> float | None:
         """Stiffness that gives the strongest oscillation its period (one flexible joint; motor held or free)."""
@@ -157,8 +171,8 @@ class Model:
             return None
         (f,) = self.setup.flexible
         best: tuple[float, float] | None = None
-        for test, forward in zip(self.tests, self.forwards, strict=True):
-            deflection = self.deflection(test, forward, f.name)
+        for index, forward in enumerate(self.forwards):
+            deflection = self.deflection(index, f.name)
             if deflection is None:
                 continue
             t = forward.times
@@ -249,9 +263,7 @@ class Model:
         columns = []
         for channel, seen in measured.items():
             difference = values[channel] + biases.get(channel, 0.0) - seen
-            if channel in self.robot.joint_names:  # readings may be whole turns away
-                difference = difference - 2.0 * np.pi * np.round(np.nanmedian(difference) / (2.0 * np.pi))
-            columns.append(difference)
+            columns.append(difference + self._turns[test].get(channel, 0.0))
         moved = np.stack([slopes[channel] for channel in measured], axis=1) if derivatives else None
         return np.stack(columns, axis=1), moved
 

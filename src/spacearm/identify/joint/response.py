@@ -113,7 +113,7 @@ def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[
         )  # fmt: skip
         rows, _ = one.model.raw(one.estimate.values, 0)
         chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in one.model.setup.flexible)]
-        stiff = [one.model.deflection(test, one.model.forwards[0], f.name) for f in one.model.setup.flexible]
+        stiff = [one.model.deflection(0, f.name) for f in one.model.setup.flexible]
         rigid = np.concatenate([part for part in stiff if part is not None])
         found.append(
             HoldOut(

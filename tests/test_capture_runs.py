@@ -26,6 +26,7 @@ from spacearm.capture.output import last_above
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Pose, catalogue
+from spacearm.model.edit import replace_inertias
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import State, rollout
@@ -340,6 +341,26 @@ def test_modes_are_those_of_small_motions():
         period = 2.0 * np.pi / found.frequency[number]
         end = rollout(ARM, start.vector, period / 400, 400, overrides={"damping": np.zeros(8)})[-1]
         np.testing.assert_allclose(end[7:15], start.joints, atol=1e-10)
+
+
+def test_axes_without_inertia_between_them_are_an_error():
+    """A segment that is a point mass, turned by springs on both sides: nothing resists between them."""
+    point = Inertia(8.0, np.array([0.0, 0.0, 0.375]), np.zeros((3, 3)))
+    arm = replace_inertias(ARM, {"segment2": point})
+    caught = catch_softly(arm, REST, TARGET, SoftAxis(2000.0, 50.0))
+    with pytest.raises(InputError, match=r"turn_z' and '\w+\.turn_z' can move against"):
+        cushion(caught.robot, caught.state, duration=1.0)
+
+
+def test_hopelessly_stiff_runs_are_an_error_before_they_start():
+    thin = Inertia(8.0, np.array([0.0, 0.0, 0.375]), np.diag([5.0, 5.0, 1e-5]))
+    arm = replace_inertias(ARM, {"segment2": thin})
+    caught = catch_softly(arm, REST, TARGET, SoftAxis(2000.0, 50.0))
+    with pytest.raises(InputError, match="turn_z' decays at"):
+        cushion(caught.robot, caught.state, duration=20.0, damping=5.0)
+    short = cushion(caught.robot, caught.state, duration=0.01, damping=5.0)
+    assert short.sound
+    assert 0 < short.steps < 100_000
 
 
 def test_mode_errors():

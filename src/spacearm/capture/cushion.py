@@ -21,14 +21,19 @@ from spacearm.capture.output import Outcome, Stretch, assemble
 from spacearm.capture.programs import calm_program
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.softjoint import cushioning_axes, soft_axes
-from spacearm.engine import Kernel
+from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-from spacearm.simulate import Adaptive, Gauge, Load, Phase, Run, State, constant, simulate
+from spacearm.simulate import Adaptive, Gauge, Load, Phase, Reason, Run, State, constant, simulate
 from spacearm.simulate.methods import Method
 
 ZERO = constant(0.0)
+#: Least eigenvalue of the mass matrix, scaled to a unit diagonal, of a robot that can be run.
+SINGULAR = 1e-12
+MAX_STEPS = 1_000_000
+#: Largest product of step and decay rate at which DOP853 is stable.
+STABLE = 6.0
 #: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
 SHORTEST = 1e-12
 #: Intervals into which a bracket of the instant of contact is divided, again and again.
@@ -87,6 +92,8 @@ def cushion(
         _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
         duration,
     )
+    _check_inertia(robot, start.joints, chain.held)
+    _check_stiffness(robot, start.joints, chain, axes if isinstance(damping, OnOff) else (), duration)
     if chain.held:
         chain.close(chain.held, only_if_moving=True)
     for mode in checked(modes):
@@ -145,6 +152,46 @@ def _overrides(
     return chosen
 
 
+def _check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
+    """Every free axis must have something to move: a body of no inertia between two compliant axes has none."""
+    free = [i for i, name in enumerate(robot.dof_names) if name not in held]
+    mass = Mechanics(robot).mass_matrix(joints)[np.ix_(free, free)]
+    size = np.sqrt(np.diag(mass))
+    values, vectors = np.linalg.eigh(mass / np.outer(size, size))
+    if values[0] < SINGULAR:
+        names = [robot.dof_names[free[i]] for i in np.argsort(-np.abs(vectors[:, 0]))[:2]]
+        raise InputError(
+            f"{names[0]!r} and {names[1]!r} can move against each other without moving any mass",
+            place=f"robot {robot.name!r}",
+            hint="give the body between them inertia about their axis, or lock or leave out one of them",
+        )
+
+
+def _check_stiffness(robot: Robot, joints: Array, chain: _Chain, switching: Sequence[str], duration: float) -> None:
+    """An explicit integrator follows the fastest decay with short steps: say so before, not after hours."""
+    own = {name: joint.damping for name, joint in zip(robot.joint_names, robot.joints, strict=True)}
+    dampers = dict(zip(robot.joint_names, chain.overrides.get("damping", list(own.values())), strict=True))
+    springs = (
+        dict(zip(robot.joint_names, chain.overrides["stiffness"], strict=True))
+        if "stiffness" in chain.overrides
+        else {}
+    )
+    dampers |= dict.fromkeys(switching, 0.0)
+    found = vibrations(robot, joints, held=chain.held, stiffness=springs, damping=dampers)
+    if not found.frequency.size:
+        return
+    fastest = int(np.argmax(np.maximum(found.decay, found.frequency)))
+    steps = max(float(found.decay[fastest]), float(found.frequency[fastest])) * duration / STABLE
+    if steps > MAX_STEPS:
+        axis = found.joints[int(np.argmax(np.abs(found.shape[fastest])))]
+        raise InputError(
+            f"{axis!r} decays at {found.decay[fastest]:.3g} per second and swings at {found.frequency[fastest]:.3g} "
+            f"rad/s, which takes about {steps:.1g} steps in {duration:g} s",
+            place=f"robot {robot.name!r}",
+            hint="less damping there, more inertia, a shorter run, or lock or leave out this axis",
+        )
+
+
 def _edges(loads: Sequence[Load]) -> Array:
     """Times at which a load may jump, in the loads' own time."""
     return np.unique(np.concatenate([np.zeros(0), *(entry.breaks for load in loads for entry in load.wrench)]))
@@ -193,8 +240,10 @@ class _Chain:
         """Simulate a phase from here, and be at its end."""
         chosen = self.overrides if overrides is None else overrides
         samples = self._samples(phase.duration)
-        run = simulate(self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen)
-        if run.end is None:
+        run = simulate(
+            self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen, max_steps=MAX_STEPS
+        )
+        if run.end is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
             raise SimulationError(f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}")
         self.stretches.append(Stretch(self.time, self.state, phase, chosen, run))
         self.time += run.end_time

@@ -20,13 +20,16 @@ class Modes:
     Args:
         frequency: rad/s (m,).
         shape: of the free joints (m, f), largest entry 1.
-        damping: modal damping ratio (m,), exact where damping is proportional to stiffness.
+        damping: modal damping ratio (m,), exact where damping is proportional to stiffness; infinite or NaN without a
+            spring.
+        decay: fastest decay of each mode, 1/s (m,).
         joints: names of the free joints.
     """
 
     frequency: Array
     shape: Array
     damping: Array
+    decay: Array
     joints: tuple[str, ...]
 
     def of(self, axis: str, share: float = 0.99) -> Array:
@@ -63,7 +66,9 @@ def modes(
     squares, vectors = np.linalg.eigh(inverse @ np.diag(springs[free]) @ inverse.T)
     frequency = np.sqrt(squares.clip(0.0))
     shape = (inverse.T @ vectors).T
+    half = 0.5 * np.einsum("mi,i,mi->m", shape, dampers[free], shape)
+    decay = half + np.sqrt(np.clip(half**2 - frequency**2, 0.0, None))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.einsum("mi,i,mi->m", shape, dampers[free], shape) / (2.0 * frequency)
+        ratio = half / frequency
     size = np.abs(shape).max(axis=1, keepdims=True)
-    return Modes(frequency, shape / size, ratio, tuple(robot.joint_names[i] for i in free))
+    return Modes(frequency, shape / size, ratio, decay, tuple(robot.joint_names[i] for i in free))

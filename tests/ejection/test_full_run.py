@@ -7,7 +7,7 @@ import pytest
 
 from spacearm.ejection import Device, Ejection, Rig, eject, eject_batch, equivalent_mass, friction_laws
 from spacearm.errors import InputError, SimulationError
-from spacearm.model import Friction, Inertia, Limits, catalogue
+from spacearm.model import Body, Friction, Inertia, Limits, Robot, catalogue
 from spacearm.simulate.state import rotation_of
 
 #: Table III, ADAMS columns: time, velocity, joint 2, joint 4, angular velocity, in the paper's signs.
@@ -203,6 +203,17 @@ def test_any_robot_can_be_thrown_off(name: str) -> None:
     assert eject_batch(rig, joints, flight=1.0).velocity[0] == pytest.approx(run.velocity, abs=1e-8)
     assert rig.mounted.joint_names[0] == rig.rail
     assert equivalent_mass(rig, joints) <= arm.mass * (1.0 + 1e-12)
+
+
+def test_a_rigid_body_without_joints_is_thrown_off_too() -> None:
+    body = Body("payload", Inertia(20.0, np.array([0.05, 0.0, 0.1]), np.diag([1.0, 1.0, 1.0])))
+    rig = Rig(Robot("payload", (body,)), Device(800.0, 0.08, 2))
+    run = eject(rig, [], flight=1.0)
+    assert run.time == pytest.approx(np.pi / 2 * np.sqrt(20.0 / 1600.0), rel=1e-11)
+    assert run.sound
+    assert run.stable_time == run.time
+    assert equivalent_mass(rig, []) == pytest.approx(20.0)
+    assert eject_batch(rig, np.zeros((2, 0)), flight=1.0).velocity == pytest.approx([run.velocity] * 2, abs=1e-9)
 
 
 def test_wrong_requests(rig: Rig) -> None:

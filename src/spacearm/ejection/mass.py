@@ -87,6 +87,9 @@ def equivalent_mass(
     if attitudes.ndim == 0 or attitudes.shape[-1] != rig.arm.n:
         raise InputError(f"has shape {attitudes.shape}", place="attitude", hint=f"expected (..., {rig.arm.n})")
     kernel = _kernel(rig)
+    if rig.arm.n == 0:  # nothing to give way: one number for all
+        own = kernel({"inertia": rig.mounted.inertia_parameters.ravel()})["mass"]
+        return np.asarray(np.broadcast_to(own[0], attitudes.shape[:-1]).copy())
     arrays: dict[str, npt.ArrayLike] = {"joints": attitudes, "free": free_mask(rig, free)}
     arrays["inertia"] = rig.mounted.inertia_parameters.ravel() if inertia is None else mounted_inertia(rig, inertia)
     if "rotor" in kernel.inputs:

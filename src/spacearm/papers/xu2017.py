@@ -159,15 +159,14 @@ def _tables(case: Exact) -> list[Row]:
             source = f"Table {6 + b}"
             if number.source is Source.DATA:
                 limit = (TABLE_MASS, *[TABLE_LENGTH] * 3, *[TABLE_INERTIA] * 6)[k]
-                note = f"determined by the data, standard deviation {number.std:.2g} {unit} with the stated sensors"
+                note = f"determined by the data, standard deviation {number.std:.2g} with the stated sensors"
                 rows.append(
                     Row.compare(name, number.value, printed, unit=unit, source=source, absolute=limit, note=note)
                 )
                 continue
             note = (
-                f"undetermined: only in combination with other bodies (theoretic value {true:g}); a prior of 15 "
-                f"% would "
-                f"supply {prior.value:.4g} +- {prior.std:.2g} {unit}; the paper's bounds or prior are not printed"
+                f"undetermined: only seen together with other bodies (theoretic {true:g}); a 15 % prior supplies "
+                f"{prior.value:.4g} +- {prior.std:.2g}"
             )
             rows.append(Row(name, None, unit, printed, source, Verdict.NOT_RECOVERABLE, note))
     return rows

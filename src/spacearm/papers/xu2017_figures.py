@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-def _line(x: Array, y: Array, name: str, **options: Any) -> Any:
+def _line(x: Any, y: Any, name: str, **options: Any) -> Any:
     import plotly.graph_objects as go
 
     return go.Scatter(x=x, y=y, name=name, mode=options.pop("mode", "lines"), **options)
@@ -112,7 +112,12 @@ def _seeds(swarm: Swarms) -> go.Figure:
     figure.add_trace(
         go.Bar(x=seeds, y=[one.values[0] for one in swarm.seeds], name="found by the swarm", marker_color=COLOURS[1])
     )
-    figure.add_hline(y=400.0, line={"color": COLOURS[0], "dash": "dash"}, annotation_text="true 400 kg")
+    figure.add_hline(
+        y=400.0,
+        line={"color": COLOURS[0], "dash": "dash"},
+        annotation_text="true 400 kg",
+        annotation_position="top left",
+    )
     figure.update_xaxes(dtick=1)
     return figure
 

@@ -1,0 +1,83 @@
+"""Inertia identification of the paper's robot: least squares beside the particle swarm, and repetitions per second."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from spacearm.identify import ParticleSwarm
+from spacearm.identify.inertia import (
+    MOMENTUM_CHANNELS,
+    LinearLeastSquares,
+    Sensors,
+    Task,
+    fit_total,
+    identify,
+    measure,
+    monte_carlo,
+    single_body_problem,
+    theory,
+)
+from spacearm.model import catalogue
+from spacearm.papers import xu2017_data as paper
+
+
+def main() -> list[dict[str, Any]]:
+    """Print a table; rows of what was timed."""
+    robot = catalogue.load("xu2017")
+    wrong = robot.with_inertia_parameters(paper.WRONG * robot.inertia_parameters)
+    truth = theory(robot).combine @ robot.inertia_parameters.ravel()
+    experiments = paper.experiments(robot)
+    for experiment in experiments[:2]:
+        measure(robot, experiment, paper.sensors())  # machine code is made once
+    rows: list[dict[str, Any]] = []
+
+    def timed(name: str, call: Any, note: Any) -> Any:
+        begin = time.perf_counter()
+        result = call()
+        seconds = time.perf_counter() - begin
+        rows.append({"what": name, "seconds": seconds, "note": note(result)})
+        print(f"{name:42} {seconds:9.3f} s   {rows[-1]['note']}")
+        return result
+
+    records = timed(
+        "simulate 7 experiments of 60 s at 10 Hz",
+        lambda: [measure(robot, experiment, paper.sensors()) for experiment in experiments],
+        lambda found: f"{sum(record.times.size for record in found)} samples",
+    )
+    both = ("momentum", "dynamics")
+    timed(
+        "identify 7 bodies, least squares",
+        lambda: identify(wrong, records, method="linear", kinds=both),
+        lambda found: f"largest error {np.abs(found.estimate.values - truth).max():.1e}",
+    )
+    timed(
+        "the regression alone",
+        lambda: LinearLeastSquares().solve(Task(wrong, records, both)),
+        lambda found: f"{found.extra['equations']} equations",
+    )
+    problem = single_body_problem(wrong, records[0].thinned(5), robot.posture(paper.POSTURE))
+    timed(
+        "single body by particle swarm (Eq. 37)",
+        lambda: ParticleSwarm(40, 1500, seed=1, uncertainty=False).solve(problem),
+        lambda found: f"{found.evaluations} evaluations, cost {found.cost:.1e}",
+    )
+    sensors = Sensors(paper.MOUNT, 1.0, MOMENTUM_CHANNELS, noise=dict(paper.sensors().noise))
+    clean = [measure(robot, experiment, sensors) for experiment in experiments]
+    timed(
+        "weighted total estimation, 1 Hz",
+        lambda: fit_total(Task(wrong, [record.noisy(k) for k, record in enumerate(clean)])),
+        lambda found: f"{found.iterations} iterations, chi square {2 * float(found.cost) / found.freedom:.3f}",
+    )
+    timed(
+        "Monte Carlo, 200 repetitions",
+        lambda: monte_carlo(Task(wrong, clean), truth, 200),
+        lambda found: f"coverage {found.coverage:.3f}, {200 / found.seconds:.0f} repetitions/s",
+    )
+    return rows
+
+
+if __name__ == "__main__":
+    main()

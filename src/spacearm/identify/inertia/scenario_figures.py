@@ -1,0 +1,67 @@
+"""Figures of an identification: ranks, and every number with its origin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spacearm.figures import COLOURS, new_figure
+from spacearm.identify.inertia.identifiability import Identifiability
+from spacearm.identify.inertia.identify import Identification
+from spacearm.identify.inertia.knowledge import Source
+from spacearm.identify.inertia.montecarlo import MonteCarlo
+from spacearm.identify.inertia.parameters import PLAIN
+from spacearm.result import Figure
+
+
+def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo | None) -> list[Figure]:
+    """Ranks, origins, deviations, and the Monte Carlo's errors when there are any."""
+    import plotly.graph_objects as go
+
+    ranks = new_figure(x="after experiment", y="determined combinations", height=380)
+    names = [stage.experiment for stage in possible.stages]
+    values = [stage.rank for stage in possible.stages]
+    ranks.add_trace(go.Bar(x=names, y=values, text=[str(v) for v in values], marker_color=COLOURS[0], name="rank"))
+    ranks.add_hline(
+        y=possible.theory.rank, line={"color": COLOURS[3], "dash": "dash"}, annotation_text="all that can be"
+    )
+
+    bodies = [body.name for body in found.known.robot.bodies]
+    code = {Source.UNDETERMINED: 0.0, Source.PRIOR: 1.0, Source.DATA: 2.0}
+    rows = [[found.known.number(body, symbol) for symbol in PLAIN] for body in bodies]
+    origin = new_figure(height=120 + 36 * len(bodies))
+    origin.add_trace(
+        go.Heatmap(
+            z=[[code[number.source] for number in row] for row in rows],
+            x=list(PLAIN),
+            y=bodies,
+            zmin=0,
+            zmax=2,
+            colorscale=[[0.0, "rgba(127,127,127,0.35)"], [0.5, COLOURS[1]], [1.0, COLOURS[0]]],
+            showscale=False,
+            xgap=2,
+            ygap=2,
+            text=[["" if n.source is Source.UNDETERMINED else n.source.value for n in row] for row in rows],
+            texttemplate="%{text}",
+            hovertext=[[number.text for number in row] for row in rows],
+            hoverinfo="text",
+        )
+    )
+    origin.update_yaxes(autorange="reversed")
+
+    spread = new_figure(x="base parameter, best known first", y="standard deviation / typical size", height=380)
+    deviations = np.sort(found.information.std / found.information.sizes)
+    finite = deviations[np.isfinite(deviations)]
+    spread.add_trace(go.Scatter(x=np.arange(1, finite.size + 1), y=finite, mode="lines+markers", name="deviation"))
+    spread.update_yaxes(type="log", exponentformat="power")
+    made = [
+        Figure("ranks", ranks, "Combinations determined after each experiment."),
+        Figure("numbers", origin, "Every number: from the data, from the prior, or undetermined (grey)."),
+        Figure("deviations", spread, "Deviations of the base parameters, relative to their typical sizes."),
+    ]
+    if carlo is not None:
+        errors = new_figure(x="error in claimed standard deviations", y="density", height=380)
+        errors.add_trace(go.Histogram(x=carlo.errors.ravel(), histnorm="probability density", name="errors"))
+        x = np.linspace(-5, 5, 201)
+        errors.add_trace(go.Scatter(x=x, y=np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), mode="lines", name="normal"))
+        made.append(Figure("monte-carlo", errors, "Errors of all base parameters over all repetitions."))
+    return made

@@ -1,0 +1,113 @@
+"""The keys of an identification scenario: shapes and types only. Units in the keys' names, SI otherwise."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from spacearm.model.document import Table
+from spacearm.model.toml_schema import Name, Number, Vector3
+
+ChannelName = Literal[
+    "position",
+    "attitude",
+    "velocity",
+    "rate",
+    "acceleration",
+    "angular_acceleration",
+    "joint_position",
+    "joint_rate",
+    "torque",
+]
+
+
+class SensorTable(Table):
+    mount: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    interval: Number = 0.1
+    channels: list[ChannelName] | None = None
+    noise: dict[ChannelName, Number] | Literal["typical", "none"] = "typical"
+    bias: dict[ChannelName, list[Number]] = Field(default_factory=dict)
+    bias_sigma: dict[ChannelName, Number] = Field(default_factory=dict)
+    seed: int = 0
+
+
+class FiringTable(Table):
+    thruster: Name
+    start: Number
+    end: Number
+    level: Number = 1.0
+
+
+class PathTable(Table):
+    joint: Name
+    times: list[Number]
+    positions: list[Number] | None = None
+    positions_deg: list[Number] | None = None
+
+
+class ColumnTable(Table):
+    names: list[Name]
+    unit: str = ""
+    unwrap: bool = False
+
+
+class TimeTable(Table):
+    name: Name = "time"
+    unit: str = "s"
+
+
+class ExperimentTable(Table):
+    name: Name
+    duration: Number
+    posture: Name | list[Number] = "zero"
+    path: list[PathTable] = Field(default_factory=list)
+    firing: list[FiringTable] = Field(default_factory=list)
+    base_velocity: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    base_angular_velocity: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    known_momentum: bool = False
+    file: Name | None = None
+    time: TimeTable = Field(default_factory=TimeTable)
+    columns: dict[ChannelName, ColumnTable] | None = None
+    missing: Literal["reject", "drop"] = "reject"
+    gaps: Literal["reject", "keep"] = "reject"
+    hold_out: bool = False
+
+
+class EstimateTable(Table):
+    method: Literal["linear", "total", "consistent"] = "total"
+    equations: tuple[Literal["momentum", "dynamics"], ...] = ("momentum",)
+    prior: Number | None = None
+    known_bodies: list[Name] = Field(default_factory=list)
+    write: Name | None = None
+
+
+class MonteCarloTable(Table):
+    repetitions: int = 100
+    seed: int = 0
+
+
+class TorqueTable(Table):
+    joint: Name
+    amplitude: Number
+    frequency: Number
+    phase: Number = 0.0
+
+
+class ValidationTable(Table):
+    duration: Number = 2.0
+    posture: Name | list[Number] = "zero"
+    torque: list[TorqueTable] = Field(default_factory=list)
+
+
+class Scenario(Table):
+    study: Literal["inertia-identification"]
+    robot: Name
+    real: Name | None = None
+    real_scale: Number = 1.0
+    title: str = ""
+    sensors: SensorTable = Field(default_factory=SensorTable)
+    experiment: list[ExperimentTable]
+    estimate: EstimateTable = Field(default_factory=EstimateTable)
+    monte_carlo: MonteCarloTable | None = None
+    validation: ValidationTable | None = None

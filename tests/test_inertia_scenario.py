@@ -1,0 +1,141 @@
+"""The reproduction's rows and the scenario file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, write_record
+from spacearm.identify.inertia.scenario import run
+from spacearm.model import catalogue, load
+from spacearm.papers import xu2017, xu2017_runs
+from spacearm.papers import xu2017_data as paper
+from spacearm.result import Result, Verdict
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "identify-inertia.toml"
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(xu2017_runs, "SWARM_SEEDS", 2)
+    patch.setattr(xu2017_runs.noisy, "__defaults__", (60,))
+    try:
+        return xu2017.reproduce()
+    finally:
+        patch.undo()
+
+
+def test_rows_are_those_of_the_specification(result: Result) -> None:
+    names = {row.quantity for row in result.rows}
+    single = ("mass", "rx", "ry", "rz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
+    expected = {f"single_body.{name}" for name in single}
+    expected |= {f"rank.after.{name}" for name in ("thrusters", *(f"joint{k}" for k in range(1, 7)))}
+    expected |= {"rank.total", "null.dimension"}
+    expected |= {f"validation.{name}" for name in ("base_position", "base_attitude", "joint_angle")}
+    expected |= {f"B{b}.{symbol}" for b in range(7) for symbol in paper.SYMBOLS}
+    assert expected <= names
+    assert result.sound
+    rows = {row.quantity: row for row in result.rows}
+    assert all(rows[f"single_body.{name}"].verdict is Verdict.AGREES for name in single)
+    assert [rows[f"rank.after.{name}"].value for name in ("thrusters", "joint1", "joint6")] == [10, 17, 52]
+    assert rows["null.dimension"].value == 18
+    tables = [rows[f"B{b}.{symbol}"] for b in range(7) for symbol in paper.SYMBOLS]
+    determined = [row for row in tables if row.value is not None]
+    assert len(determined) == 18
+    assert all(row.verdict is Verdict.AGREES and "determined by the data" in row.note for row in determined)
+    others = [row for row in tables if row.value is None]
+    assert all(row.verdict is Verdict.NOT_RECOVERABLE and "undetermined" in row.note for row in others)
+    assert rows["B0.mass"].value is None
+    assert rows["noise_free.error.least_squares"].value < 1e-9
+    assert rows["noise_free.error.swarm_single_body"].verdict is Verdict.AGREES
+    assert 0.9 <= rows["noise.coverage"].value <= 0.98
+    assert rows["design.gain"].value > 1.5
+    assert rows["swarm.mass.highest"].value - rows["swarm.mass.lowest"].value > 10.0
+    assert rows["case.base_known.rank"].value == 51
+    assert {"fig09-swarm-single-body", "fig10-swarm-two-body", "numbers", "validation-blind"} <= {
+        figure.name for figure in result.figures
+    }
+    assert result.data is not None
+    assert result.data["errors"].sizes["parameter"] == 52
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    with EXAMPLE.open("rb") as file:
+        data = tomllib.load(file)
+    data.pop("monte_carlo")
+    data["sensors"]["interval"] = 1.0
+    return {**data, **changes}
+
+
+def test_example_scenario(tmp_path: Path) -> None:
+    data = document()
+    data["estimate"] = {"method": "consistent", "prior": 0.2, "write": "found.toml"}
+    told: list[float] = []
+    found = run(data, folder=tmp_path, progress=lambda share, what: told.append(share))
+    rows = {row.quantity: row for row in found.rows}
+    assert found.sound
+    assert rows["rank.total"].value == 52
+    assert rows["error.largest"].value < 4.0
+    assert rows["hold_out.two-joints.base_rate"].value < 1e-4
+    assert rows["validation.joint_angle"].value < 1e-2
+    assert "by the data" in rows["link1.cx"].note or "prior" in rows["link1.cx"].note
+    written = load(tmp_path / "found.toml")
+    assert written.mass == pytest.approx(1.15 * 476.0, rel=1e-3)
+    assert "supplied by" in (tmp_path / "found.toml").read_text()
+    assert told == sorted(told)
+
+
+def test_measured_files(tmp_path: Path) -> None:
+    robot = catalogue.load("xu2017")
+    sensors = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+    data = document(real_scale=1.0)
+    data["estimate"] = {"method": "total"}
+    data.pop("validation")
+    data["sensors"] = {"mount": list(paper.MOUNT), "interval": 1.0}
+    for k, experiment in enumerate(paper.experiments(robot)):
+        record = measure(robot, experiment, sensors).noisy([8, k])
+        write_record(record, robot, tmp_path / f"{experiment.name}.csv")
+        data["experiment"][k]["file"] = f"{experiment.name}.csv"
+    found = run(data, folder=tmp_path)
+    rows = {row.quantity: row for row in found.rows}
+    assert rows["combination.m*(satellite)"].value == pytest.approx(476.0, abs=0.2)
+    assert rows["satellite.mass"].value is None
+    assert "undetermined" in rows["satellite.mass"].note
+    assert "error.largest" not in rows
+    (tmp_path / "joint1.csv").write_text("time,rate.x\n0,1\n1,2\n")
+    with pytest.raises(InputError, match="no such column"):
+        run(data, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"robot": "xu2018"}, "did you mean 'xu2017'"),
+        ({"sensor": {}}, "did you mean 'sensors'"),
+        ({"sensors": {"noise": {"gyro": 1.0}}}, "sensors"),
+        ({"sensors": {"interval": "fast"}}, "not a number"),
+        ({"estimate": {"method": "guess"}}, "estimate"),
+        ({"estimate": {"known_bodies": ["moon"]}}, "moon"),
+        ({"experiment": []}, "held out"),
+    ],
+)
+def test_what_a_scenario_refuses(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    data = document(**change)
+    if "known_bodies" in str(change):
+        data["experiment"] = data["experiment"][:2]
+    with pytest.raises(InputError, match=message):
+        run(data, folder=tmp_path)
+
+
+def test_paths_need_one_kind_of_position(tmp_path: Path) -> None:
+    data = document()
+    data["experiment"][1]["path"][0]["positions"] = [0.0] * 9
+    with pytest.raises(InputError, match="positions or positions_deg"):
+        run(data, folder=tmp_path)
+    assert np.isfinite(paper.WRONG)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
 
+from numpy_kinematics import mass_matrix, random_robot
 from spacearm.errors import ModelError
 from spacearm.model import (
     Body,
@@ -21,9 +24,11 @@ from spacearm.model import (
     Rotor,
     Spring,
     Thruster,
+    catalogue,
 )
 from spacearm.model.parts import unit_vector
 from spacearm.model.rotations import rotation_about, rotation_from_rpy
+from spacearm.model.weightless import check_weightless, weightless_dofs
 
 BALL = Inertia(2.0, np.zeros(3), 0.1 * np.eye(3))
 X = np.array([1.0, 0.0, 0.0])
@@ -161,6 +166,21 @@ def test_unit_vectors_are_stable():
         (lambda: Thruster("t", "a", [0, 0, 0], [0, 0, 1], -1), "thruster force is -1"),
         (lambda: Coupling("c", "a", "a", 1), "couples joint 'a' with itself"),
         (lambda: Coupling("c", "a", "b", -1), "stiffness is -1"),
+        (lambda: Coupling("c", "a", 3, 1), "coupling second is 3 (expected text)"),
+        (lambda: Limits(lower=None), "lower limit is None (expected a number"),
+        (lambda: Limits(upper=[1, 2]), "upper limit is [1, 2] (expected a number"),
+        (lambda: Body("x", 5), "inertia of body 'x' is 5 (expected an Inertia)"),
+        (lambda: Body(5, BALL), "body name is 5 (expected text)"),
+        (lambda: Frame("f", "a", 5), "placement of frame 'f' is 5 (expected a Pose)"),
+        (lambda: Frame("f", 5), "frame body is 5 (expected text)"),
+        (lambda: Thruster(None, "a", X, X, 1), "thruster name is None (expected text)"),
+        (lambda: hinge("j", "a", 7), "joint child is 7 (expected text)"),
+        (lambda: hinge("j", "a", "b", placement=5), "placement of joint 'j' is 5 (expected a Pose)"),
+        (lambda: hinge("j", "a", "b", spring=5.0), "spring of joint 'j' is 5.0 (expected a Spring or None)"),
+        (lambda: hinge("j", "a", "b", friction=1), "friction of joint 'j' is 1 (expected a Friction or None)"),
+        (lambda: hinge("j", "a", "b", limits=None), "limits of joint 'j' is None (expected a Limits)"),
+        (lambda: hinge("j", "a", "b", rotor=(1, 2)), "rotor of joint 'j' is (1, 2) (expected a Rotor or None)"),
+        (lambda: Joint("j", ["revolute"], "a", "b"), "joint kind is ['revolute']"),
     ],
 )
 def test_impossible_parts(make, said):
@@ -227,10 +247,13 @@ def test_long_chains_are_sorted_fast():
     ("change", "said"),
     [
         ({"bodies": ()}, "robot 'tree': robot has no body"),
-        ({"bodies": (body("a"), body("b"), body("b"), body("c"), body("d"))}, "body: two are called 'b'"),
+        (
+            {"bodies": (body("a"), body("b"), body("b"), body("c"), body("d"))},
+            "body[1] and body[2]: two are called 'b'",
+        ),
         (
             {"joints": (hinge("jb", "a", "b"), hinge("jb", "a", "c"), hinge("jd", "b", "d"))},
-            "joint: two are called 'jb'",
+            "joint[0] and joint[1]: two are called 'jb'",
         ),
         ({"joints": (hinge("jb", "a", "b"),)}, "the tree is disconnected: 'a', 'c', 'd' are carried by no joint"),
         (
@@ -247,7 +270,18 @@ def test_long_chains_are_sorted_fast():
             "joint 'j2': body 'b' is already carried by joint 'jb'",
         ),
         ({"joints": (hinge("jb", "a", "bb"),)}, "joint 'jb': there is no body 'bb'"),
-        ({"frames": (Frame("a", "b"),)}, "frame: two are called 'a' (frames and bodies share one set of names)"),
+        (
+            {"frames": (Frame("tip", "b"), Frame("a", "b"))},
+            "body[0] and frame[1]: two are called 'a' (frames and bodies share one set of names)",
+        ),
+        ({"postures": {"zero": [0, 0, 0.1]}}, "posture 'zero': this name belongs to the posture in which all joints"),
+        ({"bodies": 5}, "bodies is 5 (expected a sequence of Body)"),
+        ({"bodies": "body"}, "bodies is 'body' (expected a sequence of Body)"),
+        ({"bodies": (1,)}, "bodies[0] is 1 (expected a Body)"),
+        ({"joints": (body("a"),)}, "joints[0] is Body("),
+        ({"frames": ("tip",)}, "frames[0] is 'tip' (expected a Frame)"),
+        ({"thrusters": None}, "thrusters is None (expected a sequence of Thruster)"),
+        ({"couplings": ({},)}, "couplings[0] is {} (expected a Coupling)"),
         ({"frames": (Frame("tip", "e"),)}, "frame 'tip': there is no body 'e'"),
         ({"thrusters": (Thruster("t", "e", X, X, 1),)}, "thruster 't': there is no body 'e'"),
         ({"couplings": (Coupling("c", "jb", "jx", 1),)}, "coupling 'c': there is no joint 'jx'"),
@@ -265,8 +299,136 @@ def test_impossible_robots(change, said):
     assert said in refused(tree().replace, **change)
 
 
-def test_base_degrees_of_freedom_keep_their_names():
-    assert "joint 'base_wx'" in refused(Robot, "r", [body("a"), body("b")], [hinge("base_wx", "a", "b")])
+@pytest.mark.parametrize("name", ["base_wx", "base_x", "base_y", "base_z", "elbow.rate", ".rate"])
+def test_names_of_other_quantities_are_reserved(name):
+    assert f"joint {name!r}" in refused(Robot, "r", [body("a"), body("b")], [hinge(name, "a", "b")])
+
+
+def test_zero_may_be_written_down_as_what_it_is():
+    assert tree().replace(postures={"zero": [0, -0.0, 0]}).posture("zero").tolist() == [0, 0, 0]
+
+
+def test_long_names_are_clipped_in_messages():
+    long = "x" * 500
+    for said in (refused(tree().joint, long), refused(tree().frame, long), refused(tree().posture, long)):
+        assert len(said) < 300
+    assert len(refused(tree().replace, name="a\n" * 300)) < 300
+
+
+# -- copies -----------------------------------------------------------------------------------------------------------
+
+
+def everything() -> Robot:
+    """One of every part, with numbers that rounding could spoil."""
+    turned = rotation_from_rpy([0.3, 0.4, 0.5])
+    placement = Pose(np.round(turned, 7), [0.1, 0.2, 0.3])
+    link = Inertia(2.0, [0.1, 0, 0], turned @ np.diag([1, 1, 2]) @ turned.T)
+    joint = hinge(
+        "j",
+        "a",
+        "b",
+        placement=placement,
+        axis=np.round(turned[0], 8),
+        spring=Spring(1.0),
+        friction=Friction(2, 1),
+        limits=Limits(-1, 2),
+        rotor=Rotor(1e-4, 50),
+    )
+    return Robot(
+        "r",
+        [body("a"), body("b", link), body("c")],
+        [joint, hinge("k", "a", "c")],
+        [Frame("f", "b", placement)],
+        [Thruster("t", "a", [1, 2, 3], np.round(turned[1], 8), 4)],
+        [Coupling("s", "j", "k", 5.0)],
+        {"up": [0.3, 0.4]},
+    )
+
+
+def arrays_of(robot: Robot) -> list[np.ndarray]:
+    poses = [robot.joints[0].placement, robot.frames[0].placement]
+    inertias = [each.inertia for each in robot.bodies]
+    return [
+        *(pose.rotation for pose in poses),
+        *(pose.translation for pose in poses),
+        *(inertia.com for inertia in inertias),
+        *(inertia.tensor for inertia in inertias),
+        robot.joints[0].axis,
+        robot.thrusters[0].position,
+        robot.thrusters[0].direction,
+        robot.postures["up"],
+        robot.inertia_parameters,
+        robot.lower_limits,
+        robot.upper_limits,
+    ]
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda part: pickle.loads(pickle.dumps(part))])
+def test_robots_and_parts_can_be_copied_and_pickled_and_stay_read_only(way):
+    robot = everything()
+    assert robot.lower_limits.tolist() == [-1, -math.inf]  # computed once, and not carried along
+    again = way(robot)
+    assert again == robot
+    assert hash(again) == hash(robot)
+    assert not any(array.flags.writeable for array in [*arrays_of(robot), *arrays_of(again)])
+    for part in (robot.bodies[1], robot.joints[0], robot.frames[0], robot.thrusters[0], robot.couplings[0]):
+        assert way(part) == part
+    with pytest.raises(TypeError):
+        again.postures["down"] = np.zeros(2)
+
+
+# -- what nothing resists ---------------------------------------------------------------------------------------------
+
+POINT = Inertia(1.0)
+BASE_TURNS = ("base_wx", "base_wy", "base_wz")
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_catalogue_robots_have_inertia_everywhere(name):
+    assert weightless_dofs(catalogue.load(name)) == ()
+
+
+@pytest.mark.parametrize(
+    ("end", "axis", "expected"),
+    [
+        (POINT, [0, 0, 1], ("j",)),
+        (Inertia(1.0, [0, 0, 0.7]), [0, 0, 1], ("j",)),  # on the axis, though not at its origin
+        (Inertia(1.0, [0.1, 0, 0]), [0, 0, 1], ()),
+        (Inertia(1.0, [0, 0, 0], np.diag([0, 0.02, 0.02])), [1, 0, 0], ("j",)),  # a thin rod
+        (Inertia(1.0, [0, 0, 0], np.diag([0, 0.02, 0.02])), [0, 1, 0], ()),
+        (Inertia(1e-9, [0, 0, 0], 1e-13 * np.eye(3)), [0, 0, 1], ()),  # light, but something
+    ],
+)
+def test_a_joint_that_turns_nothing_is_found(end, axis, expected):
+    placement = Pose(rotation_from_rpy([0.3, 0.4, 0.5]), [1, 2, 3])
+    robot = Robot("r", [body("a"), body("b", end)], [hinge("j", "a", "b", axis=axis, placement=placement)])
+    assert weightless_dofs(robot) == expected
+    assert weightless_dofs(robot, driven=["j"]) == ()
+    driven = robot.replace(joints=[hinge("j", "a", "b", axis=axis, rotor=Rotor(1e-6, 100))])
+    assert weightless_dofs(driven) == ()  # a rotor counts
+    sliding = robot.replace(joints=[Joint("j", "prismatic", "a", "b", axis=axis)])
+    assert weightless_dofs(sliding) == ()
+
+
+def test_a_base_that_is_a_point_is_found():
+    assert weightless_dofs(Robot("r", [body("a", POINT)])) == BASE_TURNS
+    away = Inertia(1.0, [0, 0, 2.0])  # turns about its own mass centre in any direction: the base's origin moves along
+    assert set(BASE_TURNS) <= set(weightless_dofs(Robot("r", [body("a", away)])))
+    # The joint can turn one way and the base the other: only together they move nothing.
+    arm = Robot("r", [body("a", POINT), body("b")], [hinge("j", "a", "b", axis=[1, 0, 0])])
+    assert weightless_dofs(arm) == ("base_wx", "j")
+    assert weightless_dofs(arm, driven=["j"]) == ()
+    with pytest.raises(ModelError, match="nothing resists 'base_wx', 'j'"):
+        check_weightless(arm)
+
+
+def test_robots_with_a_regular_mass_matrix_have_none():
+    rng = np.random.default_rng(3)
+    for count in range(30):
+        robot = random_robot(rng, 1 + count % 8)
+        values = np.linalg.eigvalsh(mass_matrix(robot, rng.uniform(-1, 1, robot.n)))
+        assert values[0] > 1e-9 * values[-1]
+        assert weightless_dofs(robot) == ()
 
 
 def test_something_must_resist_every_joint():

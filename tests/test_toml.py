@@ -364,8 +364,8 @@ FAULTS = {
         BASE + ARM + ELBOW.replace('"base"', '"bace"'),
         "joint 'elbow': there is no body 'bace' (did you mean 'base'?)",
     ),
-    "body twice": (BASE + ARM + ARM + ELBOW, "body: two are called 'arm'"),
-    "joint twice": (BASE + ARM + ELBOW + ELBOW, "joint: two are called 'elbow'"),
+    "body twice": (BASE + ARM + ARM + ELBOW, "body[1] and body[2]: two are called 'arm'"),
+    "joint twice": (BASE + ARM + ELBOW + ELBOW, "joint[0] and joint[1]: two are called 'elbow'"),
     "carried twice": (
         BASE + ARM + ELBOW + ELBOW.replace('"elbow"', '"other"'),
         "joint 'other': body 'arm' is already carried by joint 'elbow'",
@@ -386,7 +386,30 @@ FAULTS = {
         BASE + '[[frame]]\nname = "f"\nbody = "bse"\n',
         "frame 'f': there is no body 'bse' (did you mean 'base'?)",
     ),
-    "frame named as a body": (BASE + '[[frame]]\nname = "base"\nbody = "base"\n', "frame: two are called 'base'"),
+    "body of a row named as another": (
+        BASE
+        + '[dh]\nconvention = "craig"\nbase = "base"\n'
+        + '[[dh.row]]\njoint = "j"\nbody = "base"\nmass = 1\ninertia = [1, 1, 1]',
+        "body[0] and dh.row[0]: two are called 'base'",
+    ),
+    "motor named as another joint": (
+        BASE
+        + ARM
+        + ARM.replace("arm", "hand")
+        + ELBOW
+        + "rotor = { inertia = 1 }\ntransmission = { stiffness = 1 }\n"
+        + ELBOW.replace("elbow", "elbow.motor").replace("arm", "hand"),
+        "joint[0].transmission and joint[1]: two are called 'elbow.motor'",
+    ),
+    "joint named as a rate": (
+        BASE + ARM + ELBOW.replace("elbow", "elbow.rate"),
+        "joint[0] ('elbow.rate'): a name that ends in '.rate'",
+    ),
+    "another zero": (BASE + ARM + ELBOW + "[postures]\nzero = [1]\n", "posture 'zero': this name belongs"),
+    "frame named as a body": (
+        BASE + '[[frame]]\nname = "base"\nbody = "base"\n',
+        "body[0] and frame[0]: two are called 'base'",
+    ),
     "coupling of nothing": (
         BASE + ARM + ELBOW + '[[coupling]]\nname = "c"\nfirst = "elbow"\nsecond = "elbw"\nstiffness = 1\n',
         "coupling 'c': there is no joint 'elbw' (did you mean 'elbow'?)",
@@ -408,7 +431,7 @@ FAULTS = {
     "robot's name": (BASE.replace('name = "r"', 'name = ""'), "robot: '' is not a name"),
     "joint named as a base dof": (
         BASE + ARM + ELBOW.replace('"elbow"', '"base_vx"'),
-        "joint 'base_vx': this name belongs to the base's own degrees of freedom",
+        "joint[0] ('base_vx'): this name belongs to the base's own degrees of freedom",
     ),
     "other base": (
         BASE.replace('name = "r"', 'name = "r"\nbase = "arm"') + ARM + ELBOW,
@@ -604,7 +627,7 @@ def test_comments_of_xml_files(tmp_path, ending):
 number = st.floats(-1e6, 1e6)
 positive = st.floats(1e-9, 1e6)
 names = st.text(min_size=1, max_size=8).filter(
-    lambda t: t == t.strip() and t.isprintable() and not t.startswith("base_")
+    lambda t: t == t.strip() and t.isprintable() and not t.startswith("base_") and t != "zero"
 )
 
 
@@ -721,3 +744,12 @@ def test_documentation_names_every_key():
 
 def test_documentation_names_every_catalogue_entry():
     assert [name for name in catalogue.names() if f"`{name}`" not in PAGE] == []
+
+
+def test_a_whole_file_in_place_of_its_path_is_told_in_one_short_line():
+    text = (BASE + ARM + ELBOW) * 50
+    for name in (text, text + ".toml", "x" * 5000 + ".toml", "x" * 5000 + ".urdf", "x" * 5000 + ".xml"):
+        with pytest.raises(InputError) as caught:
+            load(name)
+        assert len(str(caught.value)) < 300
+        assert "\n" not in str(caught.value)

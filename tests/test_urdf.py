@@ -239,8 +239,8 @@ BAD = {
     "triangle": (change('ixx="1"', 'ixx="5"'), "link 'base': inertia breaks the triangle"),
     "no ixx": (change('ixx="1"', ""), "link 'base': <inertia> has no 'ixx'"),
     "nan origin": (change('xyz="1 2 3"', 'xyz="1 nan 3"'), "joint 'j1': origin.xyz"),
-    "duplicate link": (change('name="link2"', 'name="link1"'), "two are called 'link1'"),
-    "duplicate joint": (change('name="j2"', 'name="j1"'), "two are called 'j1'"),
+    "duplicate link": (change('name="link2"', 'name="link1"'), r"link\[1\] and link\[2\]: two are called 'link1'"),
+    "duplicate joint": (change('name="j2"', 'name="j1"'), r"joint\[0\] and joint\[1\]: two are called 'j1'"),
     "unknown link": (change('child link="link2"', 'child link="lnk2"'), r"joint 'j2': there is no body 'lnk2' \(did"),
     "no parent": (change('<parent link="link1"/>', ""), "joint 'j2': <joint> has no <parent>"),
     "two parents": (change('<parent link="link1"/>', '<parent link="link1"/>' * 2), "joint 'j2': there are 2 <parent>"),
@@ -308,3 +308,46 @@ def test_written_text_has_no_warning_when_nothing_is_lost():
         warnings.simplefilter("error")
         text = urdf_text(robot_from_urdf(ARM))
     assert re.search(r'<joint name="hand\.fixed" type="fixed">', text)
+
+
+# -- what nobody knows ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "dynamics damping",
+            "dinamics damping",
+            "joint 'j1': element <dinamics> is unknown and ignored (did you mean ",
+        ),
+        ("damping=", "dampin=", "joint 'j1': attribute 'dampin' of <dynamics> is unknown and ignored (did you mean "),
+        ('xyz="1 2 3"', 'xzy="1 2 3"', "joint 'j1': attribute 'xzy' of <origin> is unknown"),
+        ("<gazebo/>", "<gzebo/>", "robot: element <gzebo> is unknown and ignored (did you mean 'gazebo'?)"),
+        ("<gazebo/>", "<jont name='x'/>", "robot: element <jont> is unknown and ignored (did you mean 'joint'?)"),
+        ("<inertial><origin", "<inertial><pose/><origin", "link 'base': element <pose> is unknown and ignored"),
+    ],
+)
+def test_unknown_elements_and_attributes_are_told_with_their_place(old, new, said, tmp_path):
+    text = ARM.replace(old, new, 1)
+    with pytest.warns(LossyConversion) as caught:
+        robot_from_urdf(text)
+    assert any(said in str(warning.message) for warning in caught)
+    file = tmp_path / "arm.urdf"
+    file.write_text(text)
+    with pytest.warns(LossyConversion, match=re.escape(f"{file}: {said}")):
+        read_urdf(file)
+
+
+def test_what_is_known_to_say_nothing_about_the_motion_is_passed_over():
+    more = (
+        '<joint name="j2" type="prismatic"><calibration rising="0"/><safety_controller k_velocity="1"/>'
+        '<limit lower="-1" upper="1" effort="1" velocity="1" jerk="3"/>'
+    )
+    text = ARM.replace('<joint name="j2" type="prismatic">', more)
+    text = text.replace(
+        "<gazebo/>", '<gazebo reference="base"><odd/></gazebo><ros2_control name="c"><odd/></ros2_control>'
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert robot_from_urdf(text).n == 2

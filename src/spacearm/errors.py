@@ -22,9 +22,7 @@ class SpacearmError(Exception):
         hint: what would be right.
     """
 
-    def __init__(
-        self, message: str, *, place: str = "", file: str | Path | None = None, hint: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, place: str = "", file: str | Path | None = None, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.place = place
@@ -32,7 +30,7 @@ class SpacearmError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        where = ": ".join(str(part) for part in (self.file, self.place) if part)
+        where = ": ".join(str(part) for part in (self.file and clipped(self.file), self.place) if part)
         text = f"{where}: {self.message}" if where else self.message
         return f"{text} ({self.hint})" if self.hint else text
 
@@ -56,6 +54,24 @@ class EngineError(SpacearmError, RuntimeError):
 
 class SimulationError(SpacearmError, RuntimeError):
     """A run in time could not go on."""
+
+
+#: Longest name or path that a message shows: a whole file given in place of its path shall not fill the screen.
+LONGEST_SHOWN = 80
+
+
+def clipped(text: object, most: int = LONGEST_SHOWN) -> str:
+    """``text`` in one line of at most ``most`` characters, the middle left out of what is longer."""
+    line = " ".join(str(text).split()) if len(str(text)) > most else str(text)
+    if len(line) <= most:
+        return line
+    head = (2 * most) // 3
+    return f"{line[:head]} ... {line[len(line) - (most - head - 5) :]}"
+
+
+def quoted(name: object) -> str:
+    """A name in quotes, clipped: how messages show what the user wrote."""
+    return repr(clipped(name)) if isinstance(name, str) else clipped(repr(name))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """What is there: the robot, its parts, its files, and the catalogue of the papers' robots."""
 
+from spacearm.model import catalogue
 from spacearm.model.files import load, save
 from spacearm.model.parts import (
     Body,
@@ -15,6 +16,7 @@ from spacearm.model.parts import (
     Thruster,
 )
 from spacearm.model.robot import Robot
+from spacearm.model.weightless import weightless_dofs
 
 __all__ = [
     "Body",
@@ -29,6 +31,8 @@ __all__ = [
     "Rotor",
     "Spring",
     "Thruster",
+    "catalogue",
     "load",
     "save",
+    "weightless_dofs",
 ]

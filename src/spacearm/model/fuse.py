@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spacearm.errors import ModelError, did_you_mean
 from spacearm.model.parts import Array, Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
-from spacearm.model.robot import Robot
+from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
 
 
@@ -137,19 +137,14 @@ def named_postures(robot: Robot) -> dict[str, dict[str, float]]:
 
 
 def _check(bodies: list[Body], joints: list[Joint], welds: list[Weld]) -> None:
-    names: set[str] = set()
-    for body in bodies:
-        if body.name in names:
-            raise ModelError(f"two are called {body.name!r}", place="body")
-        names.add(body.name)
+    check_unique([body.name for body in bodies], "body")
+    names = {body.name for body in bodies}
     carried: dict[str, str] = {}
-    connections: set[str] = set()
     parts: list[Joint | Weld] = [*joints, *welds]
+    places = [*(f"joint[{i}]" for i in range(len(joints))), *(f"fixed joint[{i}]" for i in range(len(welds)))]
+    check_unique([part.name for part in parts], "joint", places=places)
     for part in parts:
         place = f"joint {part.name!r}"
-        if part.name in connections:
-            raise ModelError(f"two are called {part.name!r}", place="joint")
-        connections.add(part.name)
         for role in (part.parent, part.child):
             if role not in names:
                 raise ModelError(f"there is no body {role!r}", place=place, hint=did_you_mean(role, names))

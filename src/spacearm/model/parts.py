@@ -8,24 +8,25 @@ checked by :class:`spacearm.model.Robot`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError
+from spacearm.errors import ModelError, quoted
 
 Array: TypeAlias = npt.NDArray[np.float64]
 JointKind: TypeAlias = Literal["revolute", "prismatic"]
 
 #: How far from 1 the length of an axis, or from orthogonal a rotation, may be before it is an error.
 UNIT_TOLERANCE = 1e-6
-#: Below this a length differs from 1 by rounding only; such a vector is kept as it is, so that what was made a unit
-#: vector once is not changed by being read again.
-ROUNDING = 1e-15
-#: Rotations that are off by less than this are as good as doubles can be, and are kept bit for bit.
-ROUNDING = 1e-14
+#: A vector whose length is off by no more than this is a unit vector but for rounding (dividing by the length leaves
+#: up to 4 units in the last place) and is kept bit for bit, so that reading what was written changes nothing.
+UNIT_ROUNDING = 1e-15
+#: The same for rotations: entries of ``R R^T - 1`` are sums of three products, and a product of a few exact rotations
+#: is off by some 1e-15, so the bound is ten times that of a vector.
+ROTATION_ROUNDING = 1e-14
 #: How far, relative to its trace, an inertia may break the triangle inequality (rounded data sheets).
 TRIANGLE_TOLERANCE = 1e-9
 #: No number of a robot is larger, whatever its SI unit: far beyond it sums of products overflow.
@@ -76,9 +77,32 @@ def unit_vector(value: npt.ArrayLike, what: str) -> Array:
     length = float(np.linalg.norm(array))
     if abs(length - 1.0) > UNIT_TOLERANCE:
         raise ModelError(f"{what} has length {length:.6g}", hint="expected a unit vector")
-    if abs(length - 1.0) <= ROUNDING:
+    if abs(length - 1.0) <= UNIT_ROUNDING:
         return array
     return frozen_array(array / length, (3,), what)
+
+
+def expect(value: object, kind: type, what: str, *, optional: bool = False) -> None:
+    """A :class:`ModelError` unless ``value`` is of this kind (or None, where that is allowed)."""
+    if isinstance(value, kind) or (optional and value is None):
+        return
+    wanted = "text" if kind is str else f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+    raise ModelError(f"{what} is {quoted(value)}", hint=f"expected {wanted}{' or None' if optional else ''}")
+
+
+def expect_text(part: object, *keys: str) -> None:
+    """Names are text; that they are good names is checked by the robot."""
+    for key in keys:
+        expect(getattr(part, key), str, f"{type(part).__name__.lower()} {key}")
+
+
+class Part:
+    """A value that is copied and unpickled through its constructor, so that its arrays are read-only there too."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), tuple(getattr(self, each.name) for each in fields(self))  # type: ignore[arg-type]
 
 
 def skew(vector: npt.ArrayLike) -> Array:
@@ -88,7 +112,7 @@ def skew(vector: npt.ArrayLike) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pose:
+class Pose(Part):
     """Where a frame lies in another: ``x_outer = rotation @ x_inner + translation``."""
 
     rotation: Array = field(default_factory=lambda: np.eye(3))
@@ -98,7 +122,7 @@ class Pose:
         rotation = frozen_array(self.rotation, (3, 3), "rotation")
         if np.abs(rotation @ rotation.T - np.eye(3)).max() > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
             raise ModelError("rotation is not a rotation matrix", hint="expected orthonormal rows and determinant +1")
-        if np.abs(rotation @ rotation.T - np.eye(3)).max() > ROUNDING:
+        if np.abs(rotation @ rotation.T - np.eye(3)).max() > ROTATION_ROUNDING:
             # Data sheets round; a matrix that is not quite a rotation would break momentum in a long run.
             left, _, right = np.linalg.svd(rotation)
             rotation = frozen_array(left @ right, (3, 3), "rotation")
@@ -123,7 +147,7 @@ class Pose:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inertia:
+class Inertia(Part):
     """Mass (kg), mass centre (m, body frame) and inertia tensor (kg m2) about the mass centre, body axes.
 
     The tensor's off-diagonal entries are tensor entries (minus the products of inertia).
@@ -140,6 +164,7 @@ class Inertia:
         scale = float(np.abs(tensor).max())
         if np.abs(tensor - tensor.T).max() > 1e-9 * scale:
             raise ModelError("inertia is not symmetric")
+        tensor = 0.5 * (tensor + tensor.T)  # before the checks: what passes them once passes them again
         moments = np.linalg.eigvalsh(tensor)
         slack = TRIANGLE_TOLERANCE * float(np.abs(moments).sum())
         if moments[0] < -slack:
@@ -154,7 +179,7 @@ class Inertia:
             )
         if self.mass == 0.0 and scale > 0.0:
             raise ModelError("mass is zero but the inertia is not", hint="a massless body has no inertia")
-        object.__setattr__(self, "tensor", frozen_array(0.5 * (tensor + tensor.T), (3, 3), "inertia"))
+        object.__setattr__(self, "tensor", frozen_array(tensor, (3, 3), "inertia"))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Inertia):
@@ -213,15 +238,19 @@ class Inertia:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class Body(Part):
     """A rigid body. Its frame is the frame of the joint that carries it (the base: its own frame)."""
 
     name: str
     inertia: Inertia
 
+    def __post_init__(self) -> None:
+        expect_text(self, "name")
+        expect(self.inertia, Inertia, f"inertia of body {quoted(self.name)}")
+
 
 @dataclass(frozen=True, slots=True)
-class Spring:
+class Spring(Part):
     """Force ``-stiffness * (q - rest)`` along a joint; N/m and m, or N m/rad and rad."""
 
     stiffness: float
@@ -233,7 +262,7 @@ class Spring:
 
 
 @dataclass(frozen=True, slots=True)
-class Friction:
+class Friction(Part):
     """Dry friction of a joint: it sticks up to ``static``, slips against ``coulomb``; N or N m."""
 
     static: float
@@ -250,7 +279,7 @@ class Friction:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Part):
     """Range of a joint (m or rad) and the most that its drive gives (m/s or rad/s, N or N m)."""
 
     lower: float = -math.inf
@@ -261,9 +290,14 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("lower", "upper", "velocity", "effort"):
             value = getattr(self, name)
-            number = math.nan if isinstance(value, bool | str) else float(value)
+            try:
+                number = math.nan if isinstance(value, bool | str) else float(value)
+            except (TypeError, ValueError, OverflowError):
+                number = math.nan
             if math.isnan(number) or number == (math.inf if name == "lower" else -math.inf):
-                raise ModelError(f"{name} limit is {value!r}", hint="expected a number; leave it out for no limit")
+                raise ModelError(
+                    f"{name} limit is {quoted(value)}", hint="expected a number; leave it out for no limit"
+                )
             object.__setattr__(self, name, number)
         if self.lower > self.upper:
             raise ModelError(f"lower limit {self.lower:g} is above upper limit {self.upper:g}")
@@ -273,7 +307,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotor:
+class Rotor(Part):
     """A drive's spinning mass: axial inertia (kg m2), turning ``ratio`` times as fast as its joint.
 
     It is carried by the joint's parent body and spins about the joint axis, so its kinetic energy is
@@ -292,7 +326,7 @@ class Rotor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joint:
+class Joint(Part):
     """One degree of freedom between two bodies.
 
     ``placement`` is the joint frame in the parent body's frame at ``q = 0``; the child body's frame is the joint
@@ -312,8 +346,15 @@ class Joint:
     rotor: Rotor | None = None
 
     def __post_init__(self) -> None:
+        expect_text(self, "name", "parent", "child")
+        here = f"of joint {quoted(self.name)}"
+        expect(self.placement, Pose, f"placement {here}")
+        expect(self.spring, Spring, f"spring {here}", optional=True)
+        expect(self.friction, Friction, f"friction {here}", optional=True)
+        expect(self.limits, Limits, f"limits {here}")
+        expect(self.rotor, Rotor, f"rotor {here}", optional=True)
         if self.kind not in ("revolute", "prismatic"):
-            raise ModelError(f"joint kind is {self.kind!r}", hint="expected 'revolute' or 'prismatic'")
+            raise ModelError(f"joint kind is {quoted(self.kind)}", hint="expected 'revolute' or 'prismatic'")
         if self.kind == "prismatic" and self.rotor is not None:
             raise ModelError(
                 "a prismatic joint cannot carry a rotor", hint="drive it by a revolute joint and a coupling"
@@ -344,16 +385,20 @@ class Joint:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Part):
     """A named place on a body: a hand, a sensor, a contact point."""
 
     name: str
     body: str
     placement: Pose = field(default_factory=Pose)
 
+    def __post_init__(self) -> None:
+        expect_text(self, "name", "body")
+        expect(self.placement, Pose, f"placement of frame {quoted(self.name)}")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Thruster:
+class Thruster(Part):
     """A thruster on a body: pushes with ``force`` newton along ``direction`` at ``position`` (body frame)."""
 
     name: str
@@ -363,6 +408,7 @@ class Thruster:
     force: float
 
     def __post_init__(self) -> None:
+        expect_text(self, "name", "body")
         object.__setattr__(self, "position", frozen_array(self.position, (3,), "thruster position"))
         object.__setattr__(self, "direction", unit_vector(self.direction, "thruster direction"))
         object.__setattr__(self, "force", finite(self.force, "thruster force", least=0.0))
@@ -381,7 +427,7 @@ class Thruster:
 
 
 @dataclass(frozen=True, slots=True)
-class Coupling:
+class Coupling(Part):
     """A spring and damper between two joints, as between a motor and the link that it drives.
 
     With the deflection ``d = q[first] - ratio * q[second] - rest``, the force ``f = -stiffness * d - damping * dd/dt``
@@ -397,6 +443,7 @@ class Coupling:
     rest: float = 0.0
 
     def __post_init__(self) -> None:
+        expect_text(self, "name", "first", "second")
         object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness", least=0.0))
         object.__setattr__(self, "damping", finite(self.damping, "damping", least=0.0))
         object.__setattr__(self, "ratio", finite(self.ratio, "ratio"))

@@ -7,19 +7,30 @@ two in base axes: 6 + n degrees of freedom.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, did_you_mean
-from spacearm.model.parts import Array, Body, Coupling, Frame, Joint, Pose, Thruster, frozen_array
+from spacearm.errors import ModelError, did_you_mean, quoted
+from spacearm.model.parts import Array, Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, frozen_array
 
 BASE_DOFS = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
+#: Names of the base's position in events; no joint may take them, nor end in ``.rate`` (the rate of a joint).
+BASE_POSITION = ("base_x", "base_y", "base_z")
+RATE_ENDING = ".rate"
+_KINDS: Mapping[str, type] = {
+    "bodies": Body,
+    "joints": Joint,
+    "frames": Frame,
+    "thrusters": Thruster,
+    "couplings": Coupling,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +50,14 @@ class Robot:
     postures: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for key in ("bodies", "joints", "frames", "thrusters", "couplings"):
-            object.__setattr__(self, key, tuple(getattr(self, key)))
+        for key, kind in _KINDS.items():
+            given = getattr(self, key)
+            if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
+                raise ModelError(f"{key} is {quoted(given)}", hint=f"expected a sequence of {kind.__name__}")
+            parts = tuple(given)
+            for index, part in enumerate(parts):
+                expect(part, kind, f"{key}[{index}]")
+            object.__setattr__(self, key, parts)
         _check_names(self)
         bodies, joints = _sorted_tree(self.bodies, self.joints)
         object.__setattr__(self, "postures", _sorted_postures(self.postures, self.joints, joints))
@@ -60,6 +77,11 @@ class Robot:
 
     def __hash__(self) -> int:
         return hash((self.name, self.bodies, self.joints))
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """Copies and pickles go through the constructor: checked, read-only, without what was computed meanwhile."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return type(self), tuple({**values, "postures": dict(self.postures)}.values())
 
     def __repr__(self) -> str:
         return f"Robot({self.name!r}, {len(self.bodies)} bodies, {self.n} joints, {self.mass:g} kg)"
@@ -118,19 +140,20 @@ class Robot:
         if name in self.body_names:
             return Frame(name, name, Pose())
         names = (*(frame.name for frame in self.frames), *self.body_names)
-        raise ModelError(f"robot {self.name!r} has no frame {name!r}", hint=did_you_mean(name, names))
+        raise ModelError(f"robot {quoted(self.name)} has no frame {quoted(name)}", hint=did_you_mean(name, names))
 
     def thruster(self, name: str) -> Thruster:
         return self.thrusters[_index(tuple(thruster.name for thruster in self.thrusters), name, "thruster")]
 
     def posture(self, name: str) -> Array:
-        """Joint positions of this name; ``zero`` always exists."""
+        """Joint positions of this name; ``zero`` always exists and is all zeros."""
         if name in self.postures:
             return self.postures[name]
         if name == "zero":
             return np.zeros(self.n)
         raise ModelError(
-            f"robot {self.name!r} has no posture {name!r}", hint=did_you_mean(name, (*self.postures, "zero"))
+            f"robot {quoted(self.name)} has no posture {quoted(name)}",
+            hint=did_you_mean(name, (*self.postures, "zero")),
         )
 
     # -- the tree -----------------------------------------------------------------------------------------------
@@ -156,17 +179,15 @@ class Robot:
     @cached_property
     def inertia_parameters(self) -> Array:
         """The ten inertia parameters of every body, (n + 1, 10): see :attr:`Inertia.parameters`."""
-        array = np.array([body.inertia.parameters for body in self.bodies])
-        array.setflags(write=False)
-        return array
+        return _read_only([body.inertia.parameters for body in self.bodies])
 
     @cached_property
     def lower_limits(self) -> Array:
-        return np.array([joint.limits.lower for joint in self.joints])
+        return _read_only([joint.limits.lower for joint in self.joints])
 
     @cached_property
     def upper_limits(self) -> Array:
-        return np.array([joint.limits.upper for joint in self.joints])
+        return _read_only([joint.limits.upper for joint in self.joints])
 
     def replace(self, **changes: object) -> Robot:
         """A copy with other fields, checked as a new robot is."""
@@ -174,8 +195,6 @@ class Robot:
 
     def with_inertia_parameters(self, parameters: npt.ArrayLike) -> Robot:
         """A copy with other inertias, (n + 1, 10) parameters in the order of ``bodies``."""
-        from spacearm.model.parts import Inertia
-
         array = frozen_array(parameters, (len(self.bodies), 10), "inertia parameters")
         bodies = []
         for body, row in zip(self.bodies, array, strict=True):
@@ -185,6 +204,13 @@ class Robot:
                 error.place = f"body {body.name!r}"
                 raise
         return self.replace(bodies=tuple(bodies))
+
+
+def _read_only(rows: Sequence[Any]) -> Array:
+    """Limits may be infinite, so this is not :func:`frozen_array`."""
+    array = np.array(rows, dtype=np.float64)
+    array.setflags(write=False)
+    return array
 
 
 def _sorted_postures(
@@ -203,8 +229,14 @@ def _sorted_postures(
         try:
             array = frozen_array(values, (len(joints),), "posture")
         except ModelError as error:
-            error.place = f"posture {name!r}"
+            error.place = f"posture {quoted(name)}"
             raise
+        if name == "zero" and np.any(array):
+            raise ModelError(
+                "this name belongs to the posture in which all joints are at zero",
+                place="posture 'zero'",
+                hint="choose another name",
+            )
         result[name] = frozen_array(array[order], (len(joints),), "posture")
     return MappingProxyType(result)
 
@@ -213,23 +245,39 @@ def _index(names: tuple[str, ...], name: str, what: str) -> int:
     try:
         return names.index(name)
     except ValueError:
-        raise ModelError(f"there is no {what} {name!r}", hint=did_you_mean(name, names)) from None
+        raise ModelError(f"there is no {what} {quoted(name)}", hint=did_you_mean(name, names)) from None
 
 
-def _duplicates(names: Iterable[str]) -> list[str]:
-    seen: set[str] = set()
-    twice = []
-    for name in names:
-        if name in seen:
-            twice.append(name)
-        seen.add(name)
-    return twice
+def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (), hint: str = "") -> None:
+    """Names that occur once; ``places`` says where each of them stands, ``what[index]`` if it is not given."""
+    first: dict[str, str] = {}
+    for index, name in enumerate(names):
+        place = places[index] if places else f"{what}[{index}]"
+        if name in first:
+            raise ModelError(f"two are called {quoted(name)}", place=f"{first[name]} and {place}", hint=hint)
+        first[name] = place
 
 
 def _check_name(name: object, what: str) -> None:
     """A name is text that can be printed, written to any file and typed again."""
     if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
-        raise ModelError(f"{name!r} is not a name", place=what, hint="expected printable text without outer blanks")
+        raise ModelError(
+            f"{quoted(name)} is not a name", place=what, hint="expected printable text without outer blanks"
+        )
+
+
+def check_joint_name(name: str) -> None:
+    """A joint must not be called like another quantity of the state."""
+    if name in BASE_DOFS:
+        raise ModelError("this name belongs to the base's own degrees of freedom", place=f"joint {name!r}")
+    if name in BASE_POSITION:
+        raise ModelError("this name belongs to the base's position", place=f"joint {name!r}")
+    if name.endswith(RATE_ENDING):
+        raise ModelError(
+            f"a name that ends in {RATE_ENDING!r} means the rate of a joint",
+            place=f"joint {quoted(name)}",
+            hint="choose another name",
+        )
 
 
 def _check_names(robot: Robot) -> None:
@@ -246,34 +294,38 @@ def _check_names(robot: Robot) -> None:
     for what, names in groups.items():
         for name in names:
             _check_name(name, what)
-        for name in _duplicates(names):
-            hint = "frames and bodies share one set of names" if what == "frame" else ""
-            raise ModelError(f"two are called {name!r}", place=what, hint=hint)
+        if what != "frame":
+            check_unique(names, what)
+    places = [f"body[{i}]" for i in range(len(bodies))] + [f"frame[{i}]" for i in range(len(robot.frames))]
+    check_unique(groups["frame"], "frame", places=places, hint="frames and bodies share one set of names")
     for name in joints:
-        if name in BASE_DOFS:
-            raise ModelError("this name belongs to the base's own degrees of freedom", place=f"joint {name!r}")
+        check_joint_name(name)
     if not bodies:
-        raise ModelError("robot has no body", place=f"robot {robot.name!r}", hint="expected at least a base")
+        raise ModelError("robot has no body", place=f"robot {quoted(robot.name)}", hint="expected at least a base")
     known_bodies, known_joints = set(bodies), set(joints)
     for joint in robot.joints:
         for role in (joint.parent, joint.child):
             if role not in known_bodies:
                 raise ModelError(
-                    f"there is no body {role!r}", place=f"joint {joint.name!r}", hint=did_you_mean(role, bodies)
+                    f"there is no body {quoted(role)}",
+                    place=f"joint {quoted(joint.name)}",
+                    hint=did_you_mean(role, bodies),
                 )
     for kind, parts in (("frame", robot.frames), ("thruster", robot.thrusters)):
         for part in parts:
             if part.body not in known_bodies:
                 raise ModelError(
-                    f"there is no body {part.body!r}",
-                    place=f"{kind} {part.name!r}",
+                    f"there is no body {quoted(part.body)}",
+                    place=f"{kind} {quoted(part.name)}",
                     hint=did_you_mean(part.body, bodies),
                 )
     for coupling in robot.couplings:
         for role in (coupling.first, coupling.second):
             if role not in known_joints:
                 raise ModelError(
-                    f"there is no joint {role!r}", place=f"coupling {coupling.name!r}", hint=did_you_mean(role, joints)
+                    f"there is no joint {quoted(role)}",
+                    place=f"coupling {quoted(coupling.name)}",
+                    hint=did_you_mean(role, joints),
                 )
 
 
@@ -282,17 +334,17 @@ def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[t
     carrier: dict[str, Joint] = {}
     for joint in joints:
         if joint.parent == joint.child:
-            raise ModelError(f"joins body {joint.child!r} to itself", place=f"joint {joint.name!r}")
+            raise ModelError(f"joins body {quoted(joint.child)} to itself", place=f"joint {quoted(joint.name)}")
         if joint.child in carrier:
             raise ModelError(
-                f"body {joint.child!r} is already carried by joint {carrier[joint.child].name!r}",
-                place=f"joint {joint.name!r}",
+                f"body {quoted(joint.child)} is already carried by joint {quoted(carrier[joint.child].name)}",
+                place=f"joint {quoted(joint.name)}",
                 hint="a tree has one joint for each body; close a loop by a coupling",
             )
         carrier[joint.child] = joint
     roots = [body.name for body in bodies if body.name not in carrier]
     if not roots:
-        raise ModelError("the joints form a cycle: no body is the base", place=f"joint {joints[0].name!r}")
+        raise ModelError("the joints form a cycle: no body is the base", place=f"joint {quoted(joints[0].name)}")
     if len(roots) > 1:
         raise ModelError(
             f"the tree is disconnected: {', '.join(map(repr, roots))} are carried by no joint",
@@ -313,7 +365,8 @@ def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[t
         placed = {joint.name for joint in ordered}
         lost = [joint.name for joint in joints if joint.name not in placed]
         raise ModelError(
-            f"the joints {', '.join(map(repr, lost))} form a cycle apart from the base", place=f"joint {lost[0]!r}"
+            f"the joints {', '.join(map(repr, lost))} form a cycle apart from the base",
+            place=f"joint {quoted(lost[0])}",
         )
     by_name = {body.name: body for body in bodies}
     return (by_name[roots[0]], *(by_name[joint.child] for joint in ordered)), tuple(ordered)
@@ -323,7 +376,7 @@ def _check_mass(robot: Robot) -> None:
     """Every degree of freedom needs something to move: mass or a rotor."""
     base = robot.bodies[0]
     if base.inertia.mass <= 0.0:
-        raise ModelError("the base has no mass", place=f"body {base.name!r}", hint="expected more than zero")
+        raise ModelError("the base has no mass", place=f"body {quoted(base.name)}", hint="expected more than zero")
     heavy = {body.name for body in robot.bodies if body.inertia.mass > 0.0}
     for joint in reversed(robot.joints):
         if joint.child in heavy:
@@ -331,7 +384,7 @@ def _check_mass(robot: Robot) -> None:
     for joint in robot.joints:
         if joint.child not in heavy and joint.rotor is None:
             raise ModelError(
-                f"body {joint.child!r} and all beyond it are massless, so nothing resists this joint",
-                place=f"joint {joint.name!r}",
+                f"body {quoted(joint.child)} and all beyond it are massless, so nothing resists this joint",
+                place=f"joint {quoted(joint.name)}",
                 hint="give the chain's end a mass, or the joint a rotor",
             )

@@ -27,7 +27,7 @@ from spacearm.model.parts import (
     Thruster,
     unit_vector,
 )
-from spacearm.model.robot import Robot
+from spacearm.model.robot import Robot, check_joint_name, check_unique
 from spacearm.model.toml_errors import Place, located, schema_error
 from spacearm.model.toml_schema import DhTable, JointKeys, JointTable, Origin, RobotFile
 from spacearm.model.toml_values import (
@@ -118,6 +118,8 @@ class _Builder:
         #: for each joint, the position in a posture of the file from which it takes its value
         self.sources: list[int] = []
         self.entries = 0
+        #: where in the file each body, joint and coupling stands, in the order of the lists above
+        self.places: dict[str, list[str]] = {"body": [], "joint": [], "coupling": []}
 
     def robot(self) -> Robot:
         file = self.file
@@ -126,6 +128,7 @@ class _Builder:
             raise ModelError(f"there are {count} joints", place="joint", hint=f"expected at most {MOST_JOINTS}")
         for index, body in enumerate(file.body):
             self.bodies.append(Body(body.name, inertia_of(body, Place(f"body[{index}]", body.name))))
+            self.places["body"].append(f"body[{index}]")
         for index, dh in enumerate(file.dh):
             self.add_dh(dh, Place("dh" if len(file.dh) == 1 else f"dh[{index}]"))
         for index, joint in enumerate(file.joint):
@@ -138,6 +141,8 @@ class _Builder:
             coupling_of(coupling, self.joints, Place(f"coupling[{index}]", coupling.name))
             for index, coupling in enumerate(file.coupling)
         ]
+        self.places["coupling"] += [f"coupling[{index}]" for index in range(len(file.coupling))]
+        self.check_names()
         robot = Robot(
             file.robot.name,
             tuple(self.bodies),
@@ -152,6 +157,26 @@ class _Builder:
                 f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
             )
         return robot
+
+    def check_names(self) -> None:
+        """Names that occur twice are told with both places in the file; the robot does not know these."""
+        file, places = self.file, self.places
+        bodies = [body.name for body in self.bodies]
+        check_unique(bodies, "body", places=places["body"])
+        check_unique([joint.name for joint in self.joints], "joint", places=places["joint"])
+        check_unique([coupling.name for coupling in self.couplings], "coupling", places=places["coupling"])
+        check_unique(
+            [*bodies, *(frame.name for frame in file.frame)],
+            "frame",
+            places=[*places["body"], *(f"frame[{index}]" for index in range(len(file.frame)))],
+            hint="frames and bodies share one set of names",
+        )
+        for name, place in zip((joint.name for joint in self.joints), places["joint"], strict=True):
+            try:
+                check_joint_name(name)
+            except ModelError as error:
+                error.place = str(Place(place, name))
+                raise
 
     def on(self, body: str, origin: Origin, place: Place) -> Pose:
         """A pose that the file gives on this body, in the body's own frame."""
@@ -171,6 +196,7 @@ class _Builder:
         for index, (row, link) in enumerate(zip(table.row, links, strict=True)):
             here = Place(f"{place.path}.row[{index}]", row.joint)
             self.bodies.append(Body(row.body, inertia_of(row, here, link.link_frame)))
+            self.places["body"].append(here.path)
             if table.convention == "standard":
                 self.frames[row.body] = link.link_frame
             axis = np.array([0.0, 0.0, 1.0])
@@ -197,6 +223,7 @@ class _Builder:
                 name, keys.kind, parent, child, placement, axis, spring, keys.damping, friction, limits, link_rotor
             )
         self.joints.append(joint)
+        self.places["joint"].append(place.path)
         self.sources.append(self.entries)
         if motor is not None:
             here = place.key("transmission")
@@ -223,6 +250,8 @@ class _Builder:
                     Coupling(f"{name}.transmission", name, motor_name, motor.stiffness, motor.damping, 1.0, rest)
                 )
             self.bodies.append(Body(motor_name, Inertia.massless()))
+            for what in self.places:  # the motor's body, joint and coupling
+                self.places[what].append(here.path)
             self.sources.append(self.entries)
         self.entries += 1
 

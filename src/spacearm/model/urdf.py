@@ -6,6 +6,7 @@ makes of each element, and what URDF cannot say, is listed in ``docs/urdf-and-mj
 
 from __future__ import annotations
 
+import difflib
 import math
 import sys
 import xml.etree.ElementTree as ET
@@ -14,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from spacearm.errors import ModelError
+from spacearm.errors import ModelError, clipped, quoted
 from spacearm.model.fuse import Weld, fuse, located
 from spacearm.model.lossy import Losses
 from spacearm.model.parts import Body, Friction, Inertia, Joint, JointKind, Limits, Pose
-from spacearm.model.robot import Robot
+from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
 from spacearm.model.safexml import number, numbers, parse, read_file, shown, shown_all
 
@@ -42,7 +43,7 @@ class _Floating:
 def read_urdf(path: str | Path) -> Robot:
     """The robot of a URDF file. Raises :class:`ModelError` with the file and the link or joint concerned."""
     with located(file=path):
-        return robot_from_urdf(read_file(path))
+        return robot_from_urdf(read_file(path), path)
 
 
 def robot_from_urdf(text: str | bytes, file: str | Path | None = None) -> Robot:
@@ -54,9 +55,12 @@ def robot_from_urdf(text: str | bytes, file: str | Path | None = None) -> Robot:
                 raise ModelError("this is a xacro file", place=f"<{element.tag}>", hint="expand it to URDF first")
         with located("robot"):
             name = _attribute(root, "name")
+        if len(root.findall("link")) > MAX_LINKS:
+            raise ModelError(f"there are {len(root.findall('link'))} links", hint=f"at most {MAX_LINKS} are read")
+        _tell_unknown(root, "URDF" if file is None else clipped(file))
+        for tag in ("link", "joint"):
+            check_unique([_named(element, i)[0] for i, element in enumerate(root.findall(tag))], tag)
         links = [_link(element, i) for i, element in enumerate(root.findall("link"))]
-        if len(links) > MAX_LINKS:
-            raise ModelError(f"there are {len(links)} links", hint=f"at most {MAX_LINKS} are read")
         connections = [_joint(element, i) for i, element in enumerate(root.findall("joint"))]
         links, connections = _without_world(links, connections)
         return fuse(
@@ -65,6 +69,62 @@ def robot_from_urdf(text: str | bytes, file: str | Path | None = None) -> Robot:
             joints=[part for part in connections if isinstance(part, Joint)],
             welds=[part for part in connections if isinstance(part, Weld)],
         )
+
+
+# -- what is not read ---------------------------------------------------------------------------------------------
+
+#: Elements and attributes that are read, or that are known to say nothing about the motion, by element.
+_KNOWN: dict[str, tuple[set[str], set[str]]] = {
+    "robot": (
+        {"link", "joint", "material", "transmission", "gazebo", "sensor", "ros2_control", "drake", "mujoco"},
+        {"name", "version"},
+    ),
+    "link": ({"inertial", "visual", "collision", "sensor", "gazebo", "contact", "material"}, {"name", "type"}),
+    "inertial": ({"origin", "mass", "inertia"}, set()),
+    "joint": (
+        {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "calibration", "safety_controller"},
+        {"name", "type"},
+    ),
+    "origin": (set(), {"xyz", "rpy"}),
+    "mass": (set(), {"value"}),
+    "inertia": (set(), {"ixx", "ixy", "ixz", "iyy", "iyz", "izz"}),
+    "parent": (set(), {"link"}),
+    "child": (set(), {"link"}),
+    "axis": (set(), {"xyz"}),
+    "limit": (set(), {"lower", "upper", "velocity", "effort", "acceleration", "deceleration", "jerk"}),
+    "dynamics": (set(), {"damping", "friction"}),
+}
+
+
+def _tell_unknown(root: ET.Element, file: str) -> None:
+    """Warns of elements and attributes that nobody knows: a slip of the pen would else change the robot silently."""
+    losses = Losses(file, strict=False)
+    _look_at(root, "robot", losses)
+    for tag in ("link", "joint"):
+        for index, element in enumerate(root.findall(tag)):
+            name = element.get("name")
+            _look_at(element, f"{tag}[{index}]" if not name else f"{tag} {quoted(name)}", losses)
+    losses.tell(stacklevel=4)
+
+
+def _look_at(element: ET.Element, place: str, losses: Losses) -> None:
+    elements, attributes = _KNOWN[element.tag]
+    for key in element.attrib:
+        if key not in attributes and not key.startswith("{"):  # another name space belongs to another program
+            losses.add(place, _unknown(f"attribute {quoted(key)} of <{element.tag}>", key, attributes))
+    for child in element:
+        tag = child.tag if isinstance(child.tag, str) else ""
+        if not tag or tag.startswith("{"):
+            continue
+        if tag not in elements:
+            losses.add(place, _unknown(f"element <{clipped(tag)}>", tag, elements))
+        elif element.tag != "robot" and tag in _KNOWN:
+            _look_at(child, place, losses)
+
+
+def _unknown(what: str, word: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(word, sorted(known), n=1)
+    return f"{what} is unknown and ignored" + (f" (did you mean {near[0]!r}?)" if near else "")
 
 
 # -- reading -----------------------------------------------------------------------------------------------------

@@ -59,6 +59,15 @@ def test_the_papers_set_up_is_biased_and_ours_is_not(result: Result, rows: dict[
     assert rows["bias.rigid_torque_and_attitude.chi2"] > 10.0
 
 
+def test_what_is_measured_decides_what_is_known(rows: dict[str, float]) -> None:
+    """A geared motor's inertia is not in the angle; the base's attitude or the torque brings it in."""
+    assert rows["identifiability.geared.motor_angle.angle.motor_inertia"] > 1.0
+    assert rows["identifiability.geared.motor_angle.angle_attitude.motor_inertia"] < 0.1
+    assert rows["identifiability.geared.motor_angle.angle_torque.motor_inertia"] < 0.1
+    assert rows["identifiability.geared.torque.angle_motor.motor_inertia"] < 0.01
+    assert rows["identifiability.printed.motor_angle.angle.motor_inertia"] < 0.1
+
+
 def test_the_simplex_stalls_and_is_cured(rows: dict[str, int]) -> None:
     assert rows["stall.nelder_mead"] >= 3
     assert rows["stall.cured"] == rows["stall.starts"]

@@ -69,6 +69,10 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         Row.compare("hessian.J", runs.hessian(robot), 0.0, unit="kg m2", source="Eqs. 17 to 20", absolute=1e-10,
                     note="largest difference to the Hessian of T_m, three flexible joints, 20 postures"),
         *_gear_rows(attitudes),
+        *(
+            Row(f"identifiability.{name}.motor_inertia", share, note="standard deviation / value, test 2")
+            for name, share in runs.identifiability().items()
+        ),
         *_certainty_rows(common, curve, degrees, covered),
         *_law_rows(selections, use),
     ]  # fmt: skip

@@ -110,7 +110,8 @@ def offsets(degrees: Array, curve: dict[str, Array]) -> go.Figure:
         figure.add_trace(
             _line(degrees, curve[f"angle.{name}"], f"{LABELS[name]}, angle only", k, line={"dash": "dash"})
         )
-    figure.update_xaxes(type="log", range=[np.log10(degrees[0]), np.log10(degrees[-1])], dtick="D2")
+    ticks = [0.05, 0.1, 0.2, 0.5, 1, 2, 5]
+    figure.update_xaxes(type="log", range=[np.log10(degrees[0]), np.log10(degrees[-1])], tickvals=ticks)
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     for at, text in ((0.2, "test 3"), (2.8, "test 2")):
         _mark(figure, at, text)
@@ -218,8 +219,9 @@ def response(found: Use) -> go.Figure:
         _line(both, np.concatenate([one.high, one.low[::-1]]), "95 %", 0, fill="toself", line={"width": 0}, opacity=0.3)
     )
     figure.add_trace(_line(one.frequency, one.magnitude, "identified", 0))
-    figure.update_xaxes(type="log", range=[np.log10(one.frequency[0]), np.log10(one.frequency[-1])], dtick="D2")
-    figure.update_yaxes(type="log", dtick="D2")
+    ticks = [0.2, 0.5, 1, 2, 5, 10, 20]
+    figure.update_xaxes(type="log", range=[np.log10(one.frequency[0]), np.log10(one.frequency[-1])], tickvals=ticks)
+    figure.update_yaxes(type="log", tickvals=[0.2, 0.5, 1, 2, 5])
     _mark(figure, one.resonance, "undamped resonance")
     return figure
 

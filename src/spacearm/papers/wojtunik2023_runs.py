@@ -55,6 +55,7 @@ from spacearm.simulate import Signal
 
 FRAME = "hand"
 REPETITIONS = 200
+TORQUE_SIGMA = 0.01  # N m, of a torque reading where one is compared
 
 
 @dataclass
@@ -179,6 +180,29 @@ def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
             for name, value, one in zip(AVERAGE, x, sd, strict=False):
                 result.setdefault(f"{label}.{name}", []).append(float(one / value))
     return {name: np.array(values) for name, values in result.items()}
+
+
+def identifiability() -> dict[str, float]:
+    """Standard deviation of the motor inertia as a share of it, test 2: by motor, set-up and channels."""
+    printed = catalogue.load("wojtunik2023_printed")
+    found = {}
+    for form, robot in (("printed", printed), ("geared", with_gear(printed, 100.0))):
+        truth = truth_of(robot, TABLE2[1], OFFSETS[1])
+        test = observe(truth, FRAME, NOISE, None, torque_sigma=TORQUE_SIGMA)
+        known = replace(
+            test.channels(("joint1",)).with_channel("joint1.motor", truth.joints[:, 1], NOISE.encoder),
+            torques={"joint1": _torque(truth)},
+        )
+        x = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
+        for name, drive, one in (
+            ("motor_angle.angle", "motor_angle", test.channels(("joint1",))),
+            ("motor_angle.angle_attitude", "motor_angle", test.channels(("joint1", "base_rz"))),
+            ("motor_angle.angle_torque", "motor_angle", test.channels(("joint1", "joint1.torque"))),
+            ("torque.angle_motor", "torque", known),
+        ):
+            model = Model(robot, [one], drive=drive)  # type: ignore[arg-type]
+            found[f"{form}.{name}"] = float(np.sqrt(covariance_at(model.problem(), x)[0, 0]) / x[0])
+    return found
 
 
 def coverage(robot: Robot, repetitions: int) -> tuple[Array, Array]:

@@ -82,6 +82,7 @@ def response_figure(responses: Sequence[FrequencyResponse]) -> go.Figure:
         figure.add_trace(
             go.Scatter(x=one.frequency, y=one.magnitude, mode="lines", name=one.joint, line={"color": colour})
         )
-    figure.update_xaxes(type="log", dtick="D2")
-    figure.update_yaxes(type="log", dtick="D2")
+    ticks = [m * 10.0**e for e in range(-4, 4) for m in (1, 2, 5)]
+    figure.update_xaxes(type="log", tickvals=ticks)
+    figure.update_yaxes(type="log", tickvals=ticks)
     return figure

@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from spacearm.capture import Case, Hit, Judge, Settling, Target, catch, cushion, design, soft_axes
+from spacearm.capture import (
+    Case,
+    Hit,
+    Judge,
+    Settling,
+    SoftAxis,
+    Target,
+    catch,
+    catch_softly,
+    cushion,
+    design,
+    soft_axes,
+)
 from spacearm.capture.design import crowding, not_dominated
 from spacearm.errors import InputError
 from spacearm.model import Inertia, catalogue
@@ -172,6 +184,19 @@ def test_travel_limits_the_designs():
     assert np.abs(verdict.travel[..., [0, 4]]).max() <= 0.02
     with pytest.raises(InputError, match="no design settles"):
         design(tight, [Case((single_hit("fz"),))], stiffness=(1.0, 2.0), runs=64, duration=20.0, objectives=("fz",))
+
+
+def test_design_with_a_soft_contact_leaves_the_contact_alone():
+    target = Target(Inertia(20.0, np.array([0.0, 0.0, 0.2]), np.diag([1.0, 1.2, 0.8])), (0.0, 0.01, -0.05), (0.1, 0, 0))
+    caught = catch_softly(ARM, REST, target, SoftAxis(2000.0, 60.0))
+    cases = [Case((), caught.state)]
+    found = design(caught.robot, cases, stiffness=(20.0, 80.0), runs=64, duration=30.0, settling=Settling(0.3))
+    assert found.axes == soft_axes(ARM)
+    assert found.judge.step < 0.05
+    assert found.verify([found.knee()]) < 0.02
+    stiff = catch_softly(ARM, REST, target, SoftAxis(1e9, 1e6))
+    with pytest.raises(InputError, match="stiffest design"):
+        design(stiff.robot, [Case((), stiff.state)], stiffness=(20.0, 80.0), runs=64)
 
 
 def test_objective_and_law_errors():

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.capture.checks import MAX_STEPS, check_inertia, check_stiffness
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
 from spacearm.capture.hit import Hit
 from spacearm.capture.impulse import Impact, check_joints, close_clutch
@@ -21,7 +22,7 @@ from spacearm.capture.output import Outcome, Stretch, assemble
 from spacearm.capture.programs import calm_program
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.softjoint import cushioning_axes, soft_axes
-from spacearm.engine import Kernel, Mechanics
+from spacearm.engine import Kernel
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -29,11 +30,6 @@ from spacearm.simulate import Adaptive, Gauge, Load, Phase, Reason, Run, State, 
 from spacearm.simulate.methods import Method
 
 ZERO = constant(0.0)
-#: Least eigenvalue of the mass matrix, scaled to a unit diagonal, of a robot that can be run.
-SINGULAR = 1e-12
-MAX_STEPS = 1_000_000
-#: Largest product of step and decay rate at which DOP853 is stable.
-STABLE = 6.0
 #: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
 SHORTEST = 1e-12
 #: Intervals into which a bracket of the instant of contact is divided, again and again.
@@ -92,8 +88,9 @@ def cushion(
         _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
         duration,
     )
-    _check_inertia(robot, start.joints, chain.held)
-    _check_stiffness(robot, start.joints, chain, axes if isinstance(damping, OnOff) else (), duration)
+    check_inertia(robot, start.joints, chain.held)
+    switched = {name: damping.of(name) for name in axes} if isinstance(damping, OnOff) else {}
+    check_stiffness(robot, start.joints, chain.held, chain.overrides, switched, duration)
     if chain.held:
         chain.close(chain.held, only_if_moving=True)
     for mode in checked(modes):
@@ -150,46 +147,6 @@ def _overrides(
             values[robot.joint_index(name)] = value
         chosen[what] = values
     return chosen
-
-
-def _check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
-    """Every free axis must have something to move: a body of no inertia between two compliant axes has none."""
-    free = [i for i, name in enumerate(robot.dof_names) if name not in held]
-    mass = Mechanics(robot).mass_matrix(joints)[np.ix_(free, free)]
-    size = np.sqrt(np.diag(mass))
-    values, vectors = np.linalg.eigh(mass / np.outer(size, size))
-    if values[0] < SINGULAR:
-        names = [robot.dof_names[free[i]] for i in np.argsort(-np.abs(vectors[:, 0]))[:2]]
-        raise InputError(
-            f"{names[0]!r} and {names[1]!r} can move against each other without moving any mass",
-            place=f"robot {robot.name!r}",
-            hint="give the body between them inertia about their axis, or lock or leave out one of them",
-        )
-
-
-def _check_stiffness(robot: Robot, joints: Array, chain: _Chain, switching: Sequence[str], duration: float) -> None:
-    """An explicit integrator follows the fastest decay with short steps: say so before, not after hours."""
-    own = {name: joint.damping for name, joint in zip(robot.joint_names, robot.joints, strict=True)}
-    dampers = dict(zip(robot.joint_names, chain.overrides.get("damping", list(own.values())), strict=True))
-    springs = (
-        dict(zip(robot.joint_names, chain.overrides["stiffness"], strict=True))
-        if "stiffness" in chain.overrides
-        else {}
-    )
-    dampers |= dict.fromkeys(switching, 0.0)
-    found = vibrations(robot, joints, held=chain.held, stiffness=springs, damping=dampers)
-    if not found.frequency.size:
-        return
-    fastest = int(np.argmax(np.maximum(found.decay, found.frequency)))
-    steps = max(float(found.decay[fastest]), float(found.frequency[fastest])) * duration / STABLE
-    if steps > MAX_STEPS:
-        axis = found.joints[int(np.argmax(np.abs(found.shape[fastest])))]
-        raise InputError(
-            f"{axis!r} decays at {found.decay[fastest]:.3g} per second and swings at {found.frequency[fastest]:.3g} "
-            f"rad/s, which takes about {steps:.1g} steps in {duration:g} s",
-            place=f"robot {robot.name!r}",
-            hint="less damping there, more inertia, a shorter run, or lock or leave out this axis",
-        )
 
 
 def _edges(loads: Sequence[Load]) -> Array:

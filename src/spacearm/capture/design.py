@@ -29,6 +29,9 @@ Range = tuple[float, float]
 Ranges = Range | Mapping[str, Range]
 #: Largest product of step and highest frequency (at the stiffest): RK4 then loses under 1 % of that mode in a second.
 STEP_TIMES_FREQUENCY = 0.6
+#: Largest product of step and fastest decay: RK4 is stable up to 2.78.
+STEP_TIMES_DECAY = 1.5
+MOST_STEPS = 200_000
 FRONT_SIZE = 400
 FEWEST_PARENTS = 40
 #: Motions that are computed between two selections.
@@ -148,9 +151,9 @@ def design(
         raise InputError(f"robot {robot.name!r} has no soft joint", place="design", hint="use capture.soften")
     low_k, high_k = _ranges("stiffness", stiffness, axes, above_zero=True)
     low_d, high_d = _ranges("damping", damping, axes, above_zero=False)
-    fastest = modes(robot, held=[j for j in robot.joint_names if j not in soft_axes(robot)],
-                    stiffness=dict(zip(axes, high_k, strict=True))).frequency[-1]  # fmt: skip
-    step = min(step, STEP_TIMES_FREQUENCY / float(fastest))
+    if not cases:
+        raise InputError("there is no case", place="design", hint="expected one or more")
+    step = _step(robot, axes, high_k, high_d, cases, step, duration)
     judge = Judge(robot, cases, duration, step, settling or Settling(), law, off)
     weights = np.array([case.probability for case in cases])
     members = _tied(axes, ties)
@@ -203,6 +206,39 @@ def design(
     return Front(
         axes, names, springs, dampers, kept_values[order], np.concatenate(sampled), tried * len(cases), law, judge
     )
+
+
+def _step(
+    robot: Robot,
+    axes: Sequence[str],
+    stiffness: Array,
+    damping: Array,
+    cases: Sequence[Case],
+    step: float,
+    duration: float,
+) -> float:
+    """A step (s) with which RK4 follows the fastest mode of the stiffest design and stays stable under the strongest
+    dampers."""
+    start = cases[0].start
+    found = modes(
+        robot,
+        None if start is None else start.joints,
+        held=[name for name in robot.joint_names if name not in soft_axes(robot)],
+        stiffness=dict(zip(axes, stiffness, strict=True)),
+        damping=dict(zip(axes, damping, strict=True)),
+    )
+    chosen = min(
+        step,
+        STEP_TIMES_FREQUENCY / max(float(found.frequency[-1]), 1e-9),
+        STEP_TIMES_DECAY / max(float(found.decay.max()), 1e-9),
+    )
+    if duration / chosen > MOST_STEPS:
+        raise InputError(
+            f"the stiffest design needs steps of {chosen:.1g} s, {duration / chosen:.1g} of them",
+            place="design",
+            hint="narrower ranges, a softer contact, or a shorter duration",
+        )
+    return chosen
 
 
 def _values(verdicts: Verdicts, objectives: Sequence[str], weights: Array, over: str) -> Array:

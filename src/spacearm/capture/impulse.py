@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,9 +38,15 @@ class Impact:
     impulse: Array
 
 
+@lru_cache(maxsize=16)
+def mechanics_of(robot: Robot) -> Mechanics:
+    """Compiled functions of a robot, kept: tracing them again would cost more than the call."""
+    return Mechanics(robot)
+
+
 def locked_velocity(robot: Robot, state: State, momentum: Array, held: Sequence[str]) -> tuple[Array, Array]:
     """(velocity, impulse), both 6 + n: the velocity with this generalised momentum while ``held`` do not move."""
-    mass = Mechanics(robot).mass_matrix(state.joints)
+    mass = mechanics_of(robot).mass_matrix(state.joints)
     stuck = np.zeros(robot.dofs, dtype=bool)
     for name in held:
         stuck[robot.dof_index(name)] = True
@@ -52,7 +59,7 @@ def locked_velocity(robot: Robot, state: State, momentum: Array, held: Sequence[
 
 def close_clutch(robot: Robot, state: State, held: Sequence[str], time: float = 0.0) -> Impact:
     """Stop these joints at once, wherever they are; their motion goes to what stays free, and to heat."""
-    mass = Mechanics(robot).mass_matrix(state.joints)
+    mass = mechanics_of(robot).mass_matrix(state.joints)
     velocity, impulse = locked_velocity(robot, state, mass @ state.velocity, held)
     before, after = 0.5 * state.velocity @ mass @ state.velocity, 0.5 * velocity @ mass @ velocity
     new = State(state.position, state.quaternion, state.joints, velocity)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import Mechanics
+from spacearm.capture.impulse import mechanics_of
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
@@ -53,7 +53,7 @@ def modes(
     The inertia is H* = H_m - H_bm^T H_b^-1 H_bm, what the joints feel when the base is free to react.
     """
     q = np.zeros(robot.n) if joints is None else np.asarray(joints, dtype=np.float64)
-    base, coupling, arm = Mechanics(robot).mass_blocks(q)
+    base, coupling, arm = mechanics_of(robot).mass_blocks(q)
     floating = arm - coupling.T @ np.linalg.solve(base, coupling)
     free = [i for i, name in enumerate(robot.joint_names) if name not in held]
     springs = np.array([joint.spring.stiffness if joint.spring else 0.0 for joint in robot.joints])

@@ -42,6 +42,10 @@ class OnOff:
             if not (math.isfinite(value) and value >= 0.0):
                 raise InputError(f"damping {name!r} is {value}", place="on-off law", hint="expected at least 0")
 
+    def of(self, axis: str) -> float:
+        """Damping of an axis while it is on."""
+        return self.axes.get(axis, self.on)
+
     def damping(self, robot: Robot, axes: Sequence[str], state: State) -> Array:
         """Damping of every joint (n) in this state."""
         values = np.array([joint.damping for joint in robot.joints])
@@ -49,7 +53,7 @@ class OnOff:
             i = robot.joint_index(name)
             spring = robot.joints[i].spring
             out = (state.joints[i] - (spring.rest if spring else 0.0)) * state.rates[i]
-            values[i] = self.axes.get(name, self.on) if out < 0.0 else self.off
+            values[i] = self.of(name) if out < 0.0 else self.off
         return values
 
     @staticmethod

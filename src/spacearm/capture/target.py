@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spacearm.capture.impulse import Impact, body_momentum, check_joints, locked_velocity
+from spacearm.capture.impulse import Impact, body_momentum, check_joints, locked_velocity, mechanics_of
 from spacearm.capture.softjoint import AXES, CONTACT, SoftAxis, SoftJoint, soften
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
@@ -76,13 +76,13 @@ def catch(robot: Robot, state: State, target: Target, hand: str = "hand", *, hel
     take part freely, so soft joints shield the base from the very first.
     """
     _check(robot, state, hand, held)
-    before = Mechanics(robot)
+    before = mechanics_of(robot)
     pose = np.concatenate([state.position, state.quaternion])
     origin, rotation = before.frame_pose(hand, state.joints, base=pose)
     joined = edit.attach(robot, hand, Body(target.name, target.inertia), target.placement)
     moving, turned = _target_motion(target, origin, rotation)
     momentum = before.mass_matrix(state.joints) @ state.velocity
-    after = Mechanics(joined)
+    after = mechanics_of(joined)
     jacobian = after.jacobian(target.name, state.joints, base=pose)
     brought = body_momentum(target.inertia, turned, moving, np.asarray(target.spin))
     velocity, impulse = locked_velocity(joined, state, momentum + jacobian.T @ brought, held)
@@ -121,7 +121,7 @@ def catch_softly(
     if missing:
         raise InputError(f"axis {missing[0]!r} is missing", place="contact", hint="expected all six axes")
     pose = np.concatenate([state.position, state.quaternion])
-    before = Mechanics(robot)
+    before = mechanics_of(robot)
     _, rotation = before.frame_pose(hand, state.joints, base=pose)
     relative = _relative(before, state, target, hand, pose, rotation)
     # The contact's body is massless and sits in the hand; the target's frame keeps its placement behind it.

@@ -91,8 +91,8 @@ class HoldOut:
     """How well identified values predict a motion that they were not fitted to.
 
     ``rms`` and ``rigid_rms`` (rad) of the flexible joints' angle errors, with the identified joint and a rigid one;
-    ``chi2`` is the mean squared error in standard deviations (1 for a perfect model); ``fit`` holds the start offset,
-    the only number that was fitted to this motion.
+    ``chi2`` is the mean squared error in standard deviations (1 for a perfect model); ``fit`` holds the start offset
+    (and biases), the only numbers that were fitted to this motion.
     """
 
     test: str

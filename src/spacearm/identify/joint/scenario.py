@@ -209,14 +209,14 @@ def _rows(fit: JointFit, truths: dict[str, dict[str, dict[str, float]]]) -> list
     rows = []
     for one in fit.summary():
         name, unit, scale = one["name"], one["unit"], 1.0
-        if name.endswith(("offset", "offset_rate")):
+        if unit.startswith("rad"):
             unit, scale = unit.replace("rad", "deg"), 1.0 / DEGREE
         note = "on a bound" if one["name"] in fit.at_bounds else ""
         known = {
             own.get(joint, {}).get(name.rsplit(".", 1)[1]) for own in truths.values() for joint in [name.split(".")[0]]
         }
         if len(known) == 1 and None not in known and not name.endswith("offset"):
-            note = ", ".join(filter(None, [note, f"twin: {known.pop():g}"]))
+            note = ", ".join(filter(None, [note, f"twin: {known.pop() * scale:g}"]))
         rows.append(Row(name, one["value"] * scale, unit, note=note))
         rows.append(Row(f"{name}.sd", one["sd"] * scale, unit))
     rows.append(Row("chi2", fit.chi2, note="mean squared residual in standard deviations"))

@@ -24,6 +24,8 @@ from spacearm.model.parts import Array
 NODES = 0.5 * (1.0 - np.cos(np.pi * np.arange(9) / 8.0))
 #: Width, in seconds, to which the instant of an event is bracketed (and a few units in the last place of the time).
 TIME_TOLERANCE = 1e-13
+#: Share of a level (and of what is compared with it) that is rounding.
+ROUNDING = 4e-16
 
 
 class Events(NamedTuple):
@@ -38,7 +40,9 @@ class Events(NamedTuple):
     out: Array  # (g,)
     offset: float  # time of the phase's start, s
     nodes: Array  # (9, f + c + g): values at the points of the step
-    sign: Any  # (f + c + g,) int64: sign at the step's start
+    sign: Any  # (f + c + g,) int64: side on which each function was last seen; 0: on none yet
+    home: Any  # (c + g,) int64: side on which a function counts that is zero at the phase's start; 0: on none
+    carried: Any  # (c + g,) int64: side on which the phase before left it, whatever it is now; 0: not watched there
 
 
 @compiled
@@ -91,17 +95,61 @@ def watched(contact: Contact, events: Events, i: int) -> int:
 
 
 @compiled
+def open_signs(contact: Contact, events: Events) -> None:
+    """Sides at the start of a phase: those that the phase before left, else still to be seen."""
+    count = contact.dof.size
+    for i in range(events.carried.size):
+        events.sign[count + i] = events.carried[i]
+
+
+@compiled
 def start_signs(
-    plant: Plant, signals: Signals, piece: int, t: float, contact: Contact, events: Events, work: Work
+    plant: Plant, signals: Signals, piece: int, t: float, contact: Contact, events: Events, work: Work, opening: bool
 ) -> None:
-    """Signs at the start of a smooth stretch. Friction counts as not spent; elsewhere zero is no sign yet."""
+    """Sides at the start of a smooth stretch. Friction counts as not spent.
+
+    A side that is known stays: a function that is zero at a break, or that rounding moves across zero there, has not
+    crossed yet and must be found on the other side later.
+    """
     g = events.nodes[0]
     gauge(plant, signals, piece, t, work.y, contact, events, work, g)
+    count = contact.dof.size
     for i in range(g.size):
-        if i < contact.dof.size:
+        if i < count:
             events.sign[i] = 1
-        else:
-            events.sign[i] = 1 if g[i] > 0.0 else (-1 if g[i] < 0.0 else 0)
+        elif events.sign[i] == 0:
+            events.sign[i] = 1 if g[i] > 0.0 else (-1 if g[i] < 0.0 else (events.home[i - count] if opening else 0))
+
+
+@compiled
+def met_at_end(
+    plant: Plant, signals: Signals, piece: int, t: float, contact: Contact, events: Events, work: Work, g: Array
+) -> int:
+    """How many watched functions have reached zero at the very end of a phase, ``work.y``; they are marked in ``g``.
+
+    Reached is: zero, or (components only) so near that it would be zero within the width to which instants are
+    bracketed. Their side becomes the other one, so that the next phase does not find them again.
+    """
+    gauge(plant, signals, piece, t, work.y, contact, events, work, g)
+    count = contact.dof.size
+    width = TIME_TOLERANCE + ROUNDING * (abs(t) + abs(events.offset))
+    found = 0
+    for i in range(g.size):
+        left = g[i]
+        g[i] = 0.0
+        sign = events.sign[i]
+        if i < count or sign == 0 or sign * events.direction[i - count] > 0:
+            continue
+        met = left == 0.0
+        if not met and i - count < events.component.size and sign * left > 0.0:
+            component, level = events.component[i - count], events.value[i - count]
+            slack = ROUNDING * (abs(level) + abs(work.y[component]))
+            met = sign * (left + width * work.k[0, component]) <= slack
+        if met:
+            g[i] = 1.0
+            events.sign[i] = -sign
+            found += 1
+    return found
 
 
 @compiled
@@ -257,10 +305,11 @@ def locate(
     Bracketing with inverse quadratic steps: T. R. Chandrupatla, Adv. Eng. Software 28 (1997) 145.
     """
     direction = watched(contact, events, i)
-    sign = 1.0 if events.sign[i] > 0 else -1.0
-    if events.sign[i] == 0:
-        sign = -1.0 if direction > 0 else 1.0
-        if direction == 0:
+    # The side that is left: with a direction it is given, and may have been reached within the step only.
+    sign = -1.0 if direction > 0 else 1.0
+    if direction == 0:
+        sign = 1.0 if events.sign[i] > 0 else -1.0
+        if events.sign[i] == 0:
             trial(method, plant, signals, piece, t, low, contact, events, work, g)
             sign = 1.0 if g[i] > 0.0 else -1.0
     trial(method, plant, signals, piece, t, high, contact, events, work, g)
@@ -275,7 +324,7 @@ def locate(
             high, f_high, low = low, f_low, 0.0
     if low == 0.0:
         f_low = abs(events.nodes[0, i])
-    tolerance = TIME_TOLERANCE + 4e-16 * (abs(t) + abs(events.offset))
+    tolerance = TIME_TOLERANCE + ROUNDING * (abs(t) + abs(events.offset))
     a, fa, b, fb = high, f_high, low, f_low
     c, fc = b, fb
     share = 0.5

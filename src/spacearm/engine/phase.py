@@ -21,6 +21,7 @@ class Level(NamedTuple):
     value: float
     direction: int = 0  # +1 rising, -1 falling, 0 both
     terminal: bool = False
+    inside: int = 0  # side of the level on which a start exactly on it counts: -1 below, +1 above, 0 neither
 
 
 class Functions(NamedTuple):
@@ -37,8 +38,12 @@ def make_events(
     levels: Sequence[Level] = (),
     functions: Functions | None = None,
     offset: float = 0.0,
+    carried: Sequence[int] = (),
 ) -> Events:
-    """What a phase that starts at the absolute time ``offset`` watches."""
+    """What a phase that starts at the absolute time ``offset`` watches.
+
+    ``carried``: for each level, then each function, the side (-1, +1) on which the phase before left it, 0 if unknown.
+    """
     directions = [level.direction for level in levels]
     terminal = [level.terminal for level in levels]
     outputs = 0
@@ -58,6 +63,8 @@ def make_events(
         float(offset),
         np.zeros((NODES.size, size)),
         np.zeros(size, dtype=np.int64),
+        np.array([level.inside for level in levels] + [0] * outputs, dtype=np.int64),
+        np.array(carried if len(carried) else [0] * len(directions), dtype=np.int64),
     )
 
 
@@ -77,4 +84,4 @@ def make_record(times: Array, plant: Plant, n_out: int, *, full: bool = True, ma
 
 def make_audit(plant: Plant, rows: int = 0) -> Array:
     """Room for audit rows; the loop makes more."""
-    return np.zeros((rows, 2 + plant.record + plant.nv))
+    return np.zeros((rows, 2 + plant.record + plant.nv + plant.ny - plant.nx))

@@ -8,7 +8,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import compiled
-from spacearm.engine.signals import Signals, fill
+from spacearm.engine.signals import Signals, fill, value
 from spacearm.model.parts import Array
 
 
@@ -87,12 +87,6 @@ def project(plant: Plant, signals: Signals, piece: int, t: float, y: Array) -> N
         norm = np.sqrt(y[3] * y[3] + y[4] * y[4] + y[5] * y[5] + y[6] * y[6])
         for i in range(3, 7):
             y[i] /= norm
-    coefficient = signals.coefficient
-    local = t - signals.breaks[piece]
-    top = coefficient.shape[0] - 1
     for channel in range(signals.target.size):
         if signals.target[channel] < plant.nx:
-            value = coefficient[top, piece, channel]
-            for power in range(top - 1, -1, -1):
-                value = value * local + coefficient[power, piece, channel]
-            y[signals.target[channel]] = value
+            y[signals.target[channel]] = value(signals, piece, channel, t)

@@ -77,7 +77,7 @@ def audit_step(
     audit: Array,
     record: Record,
 ) -> Array:
-    """Append the step's Gauss points and its end: (time, weight, input prefix, reactions) in each row."""
+    """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row."""
     row = record.counts[4]
     if row + 6 > audit.shape[0]:
         longer = np.zeros((2 * audit.shape[0] + 6, audit.shape[1]))
@@ -97,6 +97,8 @@ def audit_step(
             audit[row, 2 + i] = work.inp[i]
         for j in range(plant.nv):
             audit[row, 2 + plant.record + j] = work.out[plant.reaction + j]
+        for i in range(plant.nx, plant.ny):
+            audit[row, 2 + plant.record + plant.nv + i - plant.nx] = work.y_try[i]
         row += 1
     record.counts[4] = row
     return audit

@@ -12,7 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.dop853 import dop853_dense, dop853_error, first_step, hermite_dense
-from spacearm.engine.events import Events, crossed, locate, scan, start_signs, take_step, trial, watched
+from spacearm.engine.events import (
+    Events,
+    crossed,
+    locate,
+    met_at_end,
+    open_signs,
+    scan,
+    start_signs,
+    take_step,
+    trial,
+    watched,
+)
 from spacearm.engine.friction import Contact, settle
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, project, rates
@@ -77,6 +88,8 @@ class Options(NamedTuple):
 #: So many events within so short a time are chatter.
 BURST_EVENTS = 100
 BURST_TIME = 1e-8
+#: Steps to an event that are no longer than this, one after the other, do not count as progress, s.
+NO_PROGRESS = 1e-12
 #: Joints that would stop within this time of each other stop together, s.
 TOGETHER = 1e-12
 
@@ -126,6 +139,15 @@ def _rest(
 
 
 @compiled
+def _log_watched(number: int, t: float, events: Events, record: Record) -> bool:
+    """Log that a watched function has crossed; whether that ends the phase."""
+    kind = 4 if number < events.component.size else 5
+    level = events.value[number] if kind == 4 else 0.0
+    log_event(record, events.offset + t, kind, number, level)
+    return bool(events.terminal[number])
+
+
+@compiled
 def _finish_step(
     method: int, plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work, dense: bool
 ) -> None:
@@ -150,19 +172,19 @@ def _first_event(
     events: Events,
     work: Work,
     g: Array,
-) -> tuple[float, bool]:
-    """(length after which the first event of the step has just happened or -1, whether trial steps were taken).
+) -> tuple[float, bool, int]:
+    """(length after which the first event of the step has just happened or -1, whether trial steps were taken, which).
 
     The event functions at that instant are left in ``g``.
     """
     first, low, high = scan(plant, signals, piece, t, h, contact, events, work, g)
     if first < 0:
-        return -1.0, False
+        return -1.0, False, -1
     found = locate(method, plant, signals, piece, t, first, low * h, high * h, contact, events, work, g)
     if found < 0.0 and high < 1.0:
         found = locate(method, plant, signals, piece, t, first, low * h, h, contact, events, work, g)
     if found < 0.0:
-        return -1.0, True
+        return -1.0, True, -1
     # Another function may have crossed before that: find the earliest.
     for _ in range(g.size + 1):
         trial(method, plant, signals, piece, t, found, contact, events, work, g)
@@ -178,7 +200,7 @@ def _first_event(
             break
         found, first = earlier, other
     trial(method, plant, signals, piece, t, found, contact, events, work, g)
-    return found, True
+    return found, True, first
 
 
 @compiled
@@ -209,6 +231,9 @@ def run_phase(
     h = options.step
     old_error = 1e-4
     bad = 0
+    idle = 0
+    opening = True
+    open_signs(contact, events)
     for piece in range(signals.breaks.size - 1):
         end = signals.breaks[piece + 1]
         fresh = True
@@ -231,7 +256,8 @@ def run_phase(
                 if not _finite(k[0]):
                     return 4, t, h, audit
                 if watching:
-                    start_signs(plant, signals, piece, t, contact, events, work)
+                    start_signs(plant, signals, piece, t, contact, events, work, opening)
+                    opening = False
                 if h <= 0.0:
                     h = first_step(plant, signals, piece, t, options.rtol, atol, work)
                 fresh = False
@@ -273,9 +299,11 @@ def run_phase(
             sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < events.offset + t_new
             dense = watching or sampling or audited
             _finish_step(options.method, plant, signals, piece, t, trial_h, work, dense)
-            hit = -1.0
+            hit, first = -1.0, -1
             if watching:
-                hit, tried = _first_event(options.method, plant, signals, piece, t, trial_h, contact, events, work, g)
+                hit, tried, first = _first_event(
+                    options.method, plant, signals, piece, t, trial_h, contact, events, work, g
+                )
                 if tried:
                     # Trial steps have used the stages: take the step once more, as far as it goes.
                     length = hit if hit >= 0.0 else trial_h
@@ -299,6 +327,7 @@ def run_phase(
                         events.nodes[0, i] = value
                         if i >= contact.dof.size and value != 0.0:
                             events.sign[i] = 1 if value > 0.0 else -1
+                idle = 0
                 continue
             # An event: log it, change what it changes, go on from there.
             t = min(t + hit, end)
@@ -307,20 +336,26 @@ def run_phase(
             ended = False
             first_log = record.counts[1]
             for i in range(g.size):
-                spent = crossed(events.sign[i], g[i], watched(contact, events, i))
+                spent = i == first or crossed(events.sign[i], g[i], watched(contact, events, i))
                 if i < contact.dof.size:
                     stopped[i] = spent and contact.status[i] != 0
-                elif spent:
+                    continue
+                if spent:
                     number = i - contact.dof.size
-                    kind = 4 if number < events.component.size else 5
-                    level = events.value[number] if kind == 4 else 0.0
-                    log_event(record, events.offset + t, kind, number, level)
-                    ended = ended or events.terminal[number]
+                    ended = _log_watched(number, t, events, record) or ended
+                # A stop may now put the state onto the level that it has crossed: where it goes from there is open.
+                if spent:
+                    events.sign[i] = 0
+                elif g[i] != 0.0:
+                    events.sign[i] = 1 if g[i] > 0.0 else -1
             if contact.dof.size > 0 and not _rest(plant, signals, piece, t, contact, events, work, record, stopped):
                 return (5 if _finite(work.dy) else 4), t, h, audit
             if ended:
                 return 1, t, h, audit
+            idle = idle + 1 if hit <= NO_PROGRESS else 0
             logged = record.counts[1]
+            if idle > BURST_EVENTS:
+                return 2, t, h, audit
             if logged >= options.max_events or logged > record.log.shape[0]:
                 return 2, t, h, audit
             burst = min(logged, record.log.shape[0]) - BURST_EVENTS
@@ -328,5 +363,11 @@ def run_phase(
                 return 2, t, h, audit
             rates(plant, signals, piece, t, y, work, k[0])
             if watching:
-                start_signs(plant, signals, piece, t, contact, events, work)
-    return 0, t, h, audit
+                start_signs(plant, signals, piece, t, contact, events, work, False)
+    ended = False
+    last_piece = signals.breaks.size - 2
+    if events.direction.size > 0 and met_at_end(plant, signals, last_piece, t, contact, events, work, g) > 0:
+        for i in range(contact.dof.size, g.size):
+            if g[i] != 0.0:
+                ended = _log_watched(i - contact.dof.size, t, events, record) or ended
+    return (1 if ended else 0), t, h, audit

@@ -27,16 +27,22 @@ class Signals(NamedTuple):
 
 
 @compiled
-def fill(signals: Signals, piece: int, t: float, inp: Array) -> None:
-    """Write every channel's value at time ``t`` (s since the phase's start) into the kernel's input."""
+def value(signals: Signals, piece: int, channel: int, t: float) -> float:
+    """Value of one channel on this piece at time ``t`` (s since the phase's start), by Horner's rule."""
     coefficient = signals.coefficient
     local = t - signals.breaks[piece]
     top = coefficient.shape[0] - 1
+    result = coefficient[top, piece, channel]
+    for power in range(top - 1, -1, -1):
+        result = result * local + coefficient[power, piece, channel]
+    return float(result)
+
+
+@compiled
+def fill(signals: Signals, piece: int, t: float, inp: Array) -> None:
+    """Write every channel's value at time ``t`` (s since the phase's start) into the kernel's input."""
     for channel in range(signals.target.size):
-        value = coefficient[top, piece, channel]
-        for power in range(top - 1, -1, -1):
-            value = value * local + coefficient[power, piece, channel]
-        inp[signals.target[channel]] = value
+        inp[signals.target[channel]] = value(signals, piece, channel, t)
 
 
 def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:

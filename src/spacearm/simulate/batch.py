@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,18 +10,20 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine import NonFiniteWarning
 from spacearm.engine.phase import make_record
 from spacearm.engine.run import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-from spacearm.simulate.certificate import energy_ledger
+from spacearm.simulate.certificate import energy_residual, inner_scale
 from spacearm.simulate.course import Course, Event, as_phases
 from spacearm.simulate.methods import Adaptive, Method
-from spacearm.simulate.motion import load_frames, motion, prepare
+from spacearm.simulate.motion import check_limits, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.rollout import split_overrides
+from spacearm.simulate.run import RunWarning
 from spacearm.simulate.threads import spread
 
 CHUNK = 16
@@ -87,6 +90,7 @@ def simulate_batch(
         Course(model, tuple(prepare(model, phase, k) for k, phase in enumerate(chosen)), solver, max_steps, max_events)
         for chosen in each_phases
     ]
+    _check_starts(robot, states, each_phases)
     common, each = split_overrides(robot, overrides, count)
     shared = model.parameters(common)
     times = np.asarray(sample, dtype=np.float64)
@@ -105,7 +109,8 @@ def simulate_batch(
         parameters = shared if not each else {**shared, **{name: rows[i] for name, rows in each.items()}}
         record = make_record(times, model.plant, model.kernel.n_out, full=False, max_events=max_events + 100)
         try:
-            outcome = course.run(states[i], parameters, record, stop)
+            escale = max(inner_scale(model, parameters, states[i]), 1e-3) if ledger else 1.0
+            outcome = course.run(states[i], parameters, record, stop, escale=escale)
         except InputError as error:
             error.place = f"sample {i}: {error.place}"
             raise
@@ -119,9 +124,7 @@ def simulate_batch(
         if ledger and np.all(np.isfinite(outcome.work.y)):
             first = np.zeros(model.plant.ny)
             first[: model.nx] = states[i]
-            account = energy_ledger(model, parameters, np.stack([first, outcome.work.y]))
-            drift = abs(account.balance[1] - account.balance[0])
-            residual[i] = drift / account.scale if account.scale > 0 else drift
+            residual[i] = energy_residual(model, parameters, np.stack([first, outcome.work.y]))
 
     def chunk(first: int) -> int:
         last = min(first + CHUNK, count)
@@ -132,4 +135,31 @@ def simulate_batch(
         return last - first
 
     spread(chunk, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
+    bad = np.flatnonzero(reason == Reason.NOT_FINITE)
+    if bad.size:
+        warnings.warn(
+            f"simulate_batch: {bad.size} of {count} samples ended in numbers that are not finite, the first at index "
+            f"{bad[0]}",
+            NonFiniteWarning,
+            stacklevel=2,
+        )
     return BatchRun(times, kept, end, end_time, reason, tuple(events), steps, evaluations, residual)
+
+
+def _check_starts(robot: Robot, states: Array, each_phases: Sequence[tuple[Phase, ...]]) -> None:
+    """Joint limits at every start: an error where they stop the run, one warning where they are reported."""
+    n = robot.n
+    lower, upper = (np.array([getattr(joint.limits, side) for joint in robot.joints]) for side in ("lower", "upper"))
+    joints = states[:, 7 : 7 + n]
+    outside = np.flatnonzero(((joints < lower) | (joints > upper)).any(axis=1))
+    told = []
+    for i in outside:
+        try:
+            text = check_limits(robot, joints[i], each_phases[int(i) if len(each_phases) > 1 else 0][0])
+        except InputError as error:
+            error.place = f"sample {i}: {error.place}"
+            raise
+        told += [f"sample {i}: {text}"] if text else []
+    if told:
+        more = f" (and {len(told) - 1} more samples)" if len(told) > 1 else ""
+        warnings.warn(told[0] + more, RunWarning, stacklevel=3)

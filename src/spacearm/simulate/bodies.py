@@ -6,7 +6,8 @@ certificate of a run must not share a formula with what was integrated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def frame_pose(robot: Robot, bodies: Bodies, name: str) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Motion:
-    """Sums over bodies at each state: world axes, moments about the world's origin."""
+    """Sums over bodies at each state: world axes, moments about the origin that the bodies' origins count from."""
 
     linear: Array  # (T, 3) kg m/s
     angular: Array  # (T, 3) kg m2/s
@@ -132,23 +133,72 @@ def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, c
     return energy
 
 
-def external_wrench(
-    robot: Robot, bodies: Bodies, loads: tuple[LoadFrame, ...], wrench: Array, base: Array
-) -> tuple[Array, Array]:
-    """Force (T, 3) and moment about the world's origin (T, 3) of loads and of what acts on the base's own freedoms.
+@dataclass(frozen=True)
+class Centred:
+    """A robot seen from its mass centre, which may move: origins and velocities of ``bodies`` are relative to it."""
+
+    mass: float  # kg
+    velocity: Array  # (T, 3) of the mass centre in the world, m/s
+    bodies: Bodies  # world axes
+    sums: Motion  # angular momentum about the mass centre, kinetic energy in its frame
+
+
+def centred(robot: Robot, states: Array, inertia: Array, rotors: Array) -> Centred:
+    """States (T, 13 + 2 n) from the mass centre, with these inertias (bodies, 10) and rotor inertias.
+
+    The base's position and velocity are left out before anything is summed, not subtracted afterwards: neither a large
+    distance nor a large common speed costs digits.
+    """
+    n = robot.n
+    local = np.array(states)
+    local[:, :3] = 0.0
+    local[:, 7 + n : 10 + n] = 0.0
+    bodies = move(robot, local)
+    rows = np.asarray(inertia).reshape(-1, 10)
+    mass = float(rows[:, 0].sum())
+    first = np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + np.einsum("tbij,bj->ti", bodies.rotation, rows[:, 1:4])
+    drift = momentum(robot, bodies, local, rows, rotors).linear / mass
+    common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, 7 + n : 10 + n])
+    seen = replace(bodies, origin=bodies.origin - (first / mass)[:, None], velocity=bodies.velocity - drift[:, None])
+    return Centred(mass, common + drift, seen, momentum(robot, seen, local, rows, rotors))
+
+
+@dataclass(frozen=True)
+class External:
+    """What acts from outside, one contributor along the second axis: world axes, as the given bodies are placed."""
+
+    force: Array  # (T, K, 3) N
+    moment: Array  # (T, K, 3) N m about the origin that the bodies' origins count from
+    power: Array  # (T, K) W, with the velocities of the bodies as given
+
+
+def external(
+    robot: Robot, bodies: Bodies, loads: tuple[LoadFrame, ...], wrench: Array, base: Sequence[Array]
+) -> External:
+    """Loads on frames and what acts on the base's own freedoms.
 
     Args:
         wrench: (T, 6 L) as given to the kernel.
-        base: (T, 6) generalised force on the base, base axes.
+        base: generalised forces on the base (T, 6), base axes, one for each cause.
     """
-    rotation, origin = bodies.rotation[:, 0], bodies.origin[:, 0]
-    force = np.einsum("tij,tj->ti", rotation, base[:, :3])
-    moment = np.einsum("tij,tj->ti", rotation, base[:, 3:]) + np.cross(origin, force)
+    parts = []
+
+    def add(body: int, point: Array, push: Array, twist: Array) -> None:
+        arm = point - bodies.origin[:, body]
+        spin = bodies.spin[:, body]
+        speed = bodies.velocity[:, body] + np.cross(spin, arm)
+        power = np.einsum("ti,ti->t", push, speed) + np.einsum("ti,ti->t", twist, spin)
+        parts.append((push, twist + np.cross(point, push), power))
+
+    for force in base:
+        rotation = bodies.rotation[:, 0]
+        push, twist = (np.einsum("tij,tj->ti", rotation, half) for half in (force[:, :3], force[:, 3:]))
+        add(0, bodies.origin[:, 0], push, twist)
     for k, load in enumerate(loads):
         turn, point = frame_pose(robot, bodies, load.frame)
         push, twist = wrench[:, 6 * k : 6 * k + 3], wrench[:, 6 * k + 3 : 6 * k + 6]
         if load.axes == "frame":
             push, twist = np.einsum("tij,tj->ti", turn, push), np.einsum("tij,tj->ti", turn, twist)
-        force = force + push
-        moment = moment + twist + np.cross(point, push)
-    return force, moment
+        add(robot.body_index(robot.frame(load.frame).body), point, push, twist)
+    force, moment, power = (np.stack(column, axis=1) for column in zip(*parts, strict=True))
+    return External(force, moment, power)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from spacearm.engine.run import EventKind, Reason, run_phase
 from spacearm.errors import InputError
 from spacearm.model.parts import Array
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import Motion, Prepared, enter
+from spacearm.simulate.motion import Motion, Prepared, Sides, enter, sides, starting_sides
 from spacearm.simulate.phase import Phase
 
 MAX_STEPS = 10_000_000
@@ -48,9 +49,9 @@ class Stats:
 def as_phases(phases: Phase | Sequence[Phase] | float) -> tuple[Phase, ...]:
     if isinstance(phases, Phase):
         return (phases,)
-    if isinstance(phases, (int, float)):
+    if isinstance(phases, Real) or (isinstance(phases, np.ndarray) and phases.ndim == 0):
         return (Phase(float(phases)),)
-    chosen = tuple(phases)
+    chosen = tuple(phases) if isinstance(phases, Iterable) else ()
     if not chosen or not all(isinstance(phase, Phase) for phase in chosen):
         raise InputError("phases must be a Phase, several of them, or a duration in seconds", place="simulate")
     return chosen
@@ -86,8 +87,10 @@ class Course:
         audit = make_audit(plant)
         outcome = Outcome(work, record, audit)
         time = 0.0
+        before: Sides | None = None
         for number, prepared in enumerate(self.prepared):
-            contact, events = enter(model, prepared, work.y, work.inp, parameters, time)
+            carried = starting_sides(prepared, work.y[: plant.nx], before)
+            contact, events = enter(model, prepared, work.y, work.inp, parameters, time, carried)
             begin(plant, contact, work.y)
             first, logged = int(record.counts[0]), int(record.counts[1])
             outcome.starts.append(time)
@@ -97,6 +100,7 @@ class Course:
             if options.method == 1:
                 options = options._replace(step=step)
             outcome.reason, outcome.audit = Reason(code), audit
+            before = sides(prepared, contact, events)
             outcome.firsts.append(first)
             outcome.logs.append((logged, int(record.counts[1])))
             local, time = reached, time + reached

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from spacearm.errors import ModelError, SimulationError
 from spacearm.model import Friction, Robot, Rotor, Spring
 from spacearm.model.parts import Array
+from spacearm.simulate.course import as_phases
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.run import Run, as_phases
+from spacearm.simulate.run import Run
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.events import Events
+from spacearm.engine.events import ROUNDING, Events
 from spacearm.engine.friction import Contact, make_contact
 from spacearm.engine.phase import Functions, Level, make_events
 from spacearm.engine.plant import Plant
@@ -21,6 +21,7 @@ from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.simulate.loads import Load
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
 
@@ -32,7 +33,6 @@ PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling", "s
 
 def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
     """The numbers of a robot that its kernel and the loops take as inputs, with some replaced; see ``PARAMETERS``."""
-    n = robot.n
     springs = [joint.spring for joint in robot.joints]
     frictions = [joint.friction for joint in robot.joints]
     values: dict[str, Array] = {
@@ -50,21 +50,36 @@ def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None
     for name, value in (overrides or {}).items():
         if name not in values:
             raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
-        array = np.asarray(value, dtype=np.float64).ravel()
-        if array.size == n and name.endswith(("friction", "damping")):
-            array = np.concatenate([np.zeros(6), array])
-        if array.size != values[name].size:
-            raise InputError(
-                f"{name!r} has {array.size} numbers", place="overrides", hint=f"expected {values[name].size}"
-            )
-        values[name] = array
-    if np.any(values["static_friction"] < values["coulomb_friction"]) or np.any(values["coulomb_friction"] < 0):
-        raise InputError(
-            "static friction is below Coulomb friction, or one is negative",
-            place="overrides",
-            hint="static >= coulomb",
-        )
+        values[name] = fitted(robot, name, value, values[name].size)
+    check_friction(values["static_friction"], values["coulomb_friction"])
     return values
+
+
+def with_base(robot: Robot, name: str, values: Array) -> Array:
+    """Dampings and frictions (..., n) of the joints alone as those of all (..., 6 + n); the base then has none."""
+    if not name.endswith(("friction", "damping")) or values.shape[-1:] != (robot.n,):
+        return values
+    return np.concatenate([np.zeros((*values.shape[:-1], 6)), values], axis=-1)
+
+
+def fitted(robot: Robot, name: str, value: npt.ArrayLike, size: int) -> Array:
+    """A parameter as its ``size`` numbers, or an error that says how many there should be."""
+    array = with_base(robot, name, np.asarray(value, dtype=np.float64).ravel())
+    if array.size != size:
+        raise InputError(f"{name!r} has {array.size} numbers", place="overrides", hint=f"expected {size}")
+    return array
+
+
+def check_friction(static: Array, coulomb: Array) -> None:
+    """Static friction not below Coulomb friction, nor that below zero: in one set (dofs,) or in each row (B, dofs)."""
+    bad = ~((static >= coulomb) & (coulomb >= 0.0))  # a NaN is bad
+    if np.any(bad):
+        where = f", sample {np.flatnonzero(bad.any(axis=-1))[0]}" if bad.ndim == 2 else ""
+        raise InputError(
+            "static friction is below Coulomb friction, or one is negative or not a number",
+            place=f"overrides{where}",
+            hint="static >= coulomb >= 0",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +125,13 @@ class Motion:
         return inp
 
 
-@lru_cache(maxsize=32)
-def motion(robot: Robot, loads: tuple[LoadFrame, ...] = (), ledger: bool = True) -> Motion:
+def motion(robot: Robot, loads: Sequence[LoadFrame] = (), ledger: bool = True) -> Motion:
     """The motion kernel of a robot, compiled or from the cache, with the offsets that the loops need."""
+    return _motion(robot, tuple(loads), bool(ledger))
+
+
+@lru_cache(maxsize=32)
+def _motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> Motion:
     kernel = Kernel(motion_program(robot, loads, ledger=ledger))
     nx = 13 + 2 * robot.n
     plant = Plant(
@@ -131,6 +150,14 @@ def motion(robot: Robot, loads: tuple[LoadFrame, ...] = (), ledger: bool = True)
 
 def load_frames(phases: Sequence[Phase]) -> tuple[LoadFrame, ...]:
     """Every place that a wrench acts on in any of the phases, once."""
+    for phase in phases:
+        for load in phase.loads:
+            if not isinstance(load, Load):
+                raise InputError(
+                    f"a load is {type(load).__name__}: {load!r}",
+                    place=phase.place,
+                    hint="expected Load(frame, wrench), Load.along(frame, direction, force) or firing(robot, thruster)",
+                )
     return tuple(dict.fromkeys(load.place for phase in phases for load in phase.loads))
 
 
@@ -221,7 +248,7 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
         for i, joint in enumerate(robot.joints):
             for bound, direction in ((joint.limits.lower, -1), (joint.limits.upper, 1)):
                 if np.isfinite(bound):
-                    levels.append(Level(7 + i, bound, direction, stops))
+                    levels.append(Level(7 + i, bound, direction, stops, -direction))
                     labels.append(("limit", joint.name, "run" if stops else "nothing"))
     if phase.gauge is not None:
         if phase.gauge.kernel.n_in != model.nx + 1:
@@ -244,10 +271,85 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
     )
 
 
+#: The side on which each watched function was when a phase ended; see :func:`sides`.
+Sides: TypeAlias = Mapping[tuple[Any, ...], int]
+
+
+def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
+    """What tells each level and gauge output of a phase from others, in other phases too."""
+    keys: list[tuple[Any, ...]] = [(level.component, level.value) for level in prepared.levels]
+    if prepared.phase.gauge is not None:
+        keys += [("gauge", id(prepared.phase.gauge.kernel), i) for i in range(len(prepared.phase.gauge.names))]
+    return keys
+
+
+def sides(prepared: Prepared, contact: Contact, events: Events) -> Sides:
+    """Where the watched functions of a phase are at its end."""
+    return dict(zip(_watched_keys(prepared), (int(sign) for sign in events.sign[contact.dof.size :]), strict=True))
+
+
+def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[int]:
+    """The side from which each watched function of a phase starts, 0 where its value decides.
+
+    ``y`` is the flat state (13 + 2 n), ``before`` what :func:`sides` gave for the phase before; None for the first.
+
+    What the phase before watched goes on from there. A limit that is exceeded, though no phase has reported it, or
+    though it now ends the run, counts as not yet crossed: it is found at once. On the bound itself a joint is inside,
+    unless only rounding has put it beyond.
+    """
+    keys = _watched_keys(prepared)
+    known = before if before is not None else {}
+    result = [known.get(key, 0) for key in keys]
+    paths = dict(prepared.paths)
+    n = (y.size - 13) // 2
+    for k, level in enumerate(prepared.levels):
+        if not level.inside or (keys[k] in known and not level.terminal):
+            continue
+        joint = level.component - 7
+        position, rate = y[level.component], y[13 + n + joint]
+        if joint in paths:
+            position, rate = paths[joint](0.0), paths[joint].derivative()(0.0)
+        beyond = -level.inside * (position - level.value)
+        slack = ROUNDING * (abs(position) + abs(level.value))
+        if beyond > slack:
+            result[k] = level.inside if before is not None else 0
+        elif beyond >= -slack:
+            result[k] = -level.inside if beyond > 0.0 and not -level.inside * rate > 0.0 else level.inside
+        else:
+            result[k] = 0
+    return result
+
+
+def check_limits(robot: Robot, joints: Array, phase: Phase) -> str:
+    """Why a start at these positions lies outside limits that the phase watches; empty if it does not.
+
+    Limits are watched for crossings, so a start beyond one would pass unseen. Where it should stop the run, that is
+    an error.
+    """
+    if phase.limits == "ignore":
+        return ""
+    for joint, position in zip(robot.joints, joints, strict=True):
+        if position < joint.limits.lower or position > joint.limits.upper:
+            text = f"starts at {position:.6g}, outside its limits {joint.limits.lower:g} to {joint.limits.upper:g}"
+            if phase.limits == "stop":
+                raise InputError(text, place=f"joint {joint.name!r}", hint="start inside, or set limits='ignore'")
+            return f"joint {joint.name!r} {text}"
+    return ""
+
+
 def enter(
-    model: Motion, prepared: Prepared, y: Array, inp: Array, parameters: Mapping[str, Array], time: float
+    model: Motion,
+    prepared: Prepared,
+    y: Array,
+    inp: Array,
+    parameters: Mapping[str, Array],
+    time: float,
+    carried: Sequence[int] = (),
 ) -> tuple[Contact, Events]:
-    """Begin a phase: set modes in ``inp``, put ``y`` on paths and locks (or say why not), and what is watched."""
+    """Begin a phase: set modes in ``inp``, put ``y`` on paths and locks (or say why not), and what is watched.
+
+    ``carried``: see :func:`starting_sides`.
+    """
     robot, plant, n = model.robot, model.plant, model.robot.n
     velocities = y[7 + n : plant.nx]
     inputs = model.kernel.inputs
@@ -284,7 +386,7 @@ def enter(
             [DIRECTIONS[d] for d in gauge.directions],
             [ends != "nothing" for ends in gauge.ends],
         )
-    return contact, make_events(plant, contact, prepared.levels, functions, time)
+    return contact, make_events(plant, contact, prepared.levels, functions, time, carried)
 
 
 def path_values(prepared: Prepared, times: Array) -> list[tuple[int, Any, Any]]:

@@ -18,7 +18,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-from spacearm.simulate.motion import robot_parameters
+from spacearm.simulate.motion import check_friction, fitted, robot_parameters, with_base
 from spacearm.simulate.threads import spread
 
 #: Samples that a thread takes at a time; a multiple of every lane width.
@@ -83,7 +83,7 @@ def rollout(
     force = _forces(forces, size, count, robot.dofs)
     common, each = split_overrides(robot, overrides, size)
     parameters = robot_parameters(robot, common)
-    if not ignore_friction and np.any(parameters["static_friction"] > 0):
+    if not ignore_friction and np.any(each.get("static_friction", parameters["static_friction"]) > 0):
         raise InputError(
             f"robot {robot.name!r} has dry friction",
             place="rollout",
@@ -146,16 +146,29 @@ def _inputs(kernel: Kernel, parameters: Mapping[str, Array], each: Mapping[str, 
 def split_overrides(
     robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None, size: int
 ) -> tuple[dict[str, npt.ArrayLike], dict[str, Array]]:
-    """Overrides for all samples, and those given for each sample as (B, size)."""
+    """Overrides for all samples, and those given for each sample as (B, size), checked row by row.
+
+    Dampings and frictions may be given for the joints alone, (B, n): the base then has none.
+    """
     common: dict[str, npt.ArrayLike] = {}
     each: dict[str, Array] = {}
     own = robot_parameters(robot)
     for name, value in (overrides or {}).items():
         array = np.asarray(value, dtype=np.float64)
+        if array.ndim == 2 and len(array) == size:
+            array = with_base(robot, name, array)
         rows = array.ndim > 1 and array.shape[0] == size and name in own and array.size == size * own[name].size
         if rows and not (name == "inertia" and array.ndim == 2 and array.shape[1] == 10):
             each[name] = array.reshape(size, -1)
         else:
             common[name] = array
+    frictions = ("static_friction", "coulomb_friction")
+    if any(name in each for name in frictions):
+        # One of the two may be the same for all: they are judged together, row by row.
+        for name in frictions:
+            if name not in each:
+                same = fitted(robot, name, common.pop(name, own[name]), robot.dofs)
+                each[name] = np.array(np.broadcast_to(same, (size, robot.dofs)))
+        check_friction(*(each[name] for name in frictions))
     robot_parameters(robot, common)  # names and sizes
     return common, each

@@ -27,11 +27,12 @@ from spacearm.simulate.certificate import (
     Stretch,
     certify,
     energy_ledger,
+    inner_scale,
 )
 from spacearm.simulate.course import MAX_EVENTS, MAX_STEPS, Course, Event, Outcome, Stats, as_phases
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.methods import Adaptive, Method
-from spacearm.simulate.motion import Motion, load_frames, motion, prepare
+from spacearm.simulate.motion import Motion, check_limits, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.state import State
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 DEFAULT_SAMPLES = 200
+#: More would not fit into the memory of most machines: a sample keeps some hundred numbers.
+MAX_SAMPLES = 5_000_000
 
 
 class RunWarning(UserWarning):
@@ -97,10 +100,19 @@ def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
         interval = float(array)
         if not (np.isfinite(interval) and interval > 0):
             raise InputError(f"sample interval is {interval}", hint="expected seconds above zero, or a list of times")
-        count = int(np.floor(total / interval * (1 + 1e-12) + 1e-9))
+        wanted = total / interval
+        if not wanted < MAX_SAMPLES:
+            raise InputError(
+                f"an interval of {interval:g} s gives {wanted:.3g} samples in {total:g} s",
+                place="sample",
+                hint=f"expected at most {MAX_SAMPLES} samples; run shorter phases, or sample a list of times",
+            )
+        count = int(np.floor(wanted * (1 + 1e-12) + 1e-9))
         return np.asarray(np.arange(count + 1) * interval, dtype=np.float64)
     if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(np.diff(array) < 0) or np.any(array < 0):
         raise InputError("sample times must be finite, from zero on, and rise", place="sample")
+    if array.size > MAX_SAMPLES:
+        raise InputError(f"{array.size} samples", place="sample", hint=f"expected at most {MAX_SAMPLES}")
     return array
 
 
@@ -134,8 +146,15 @@ def simulate(
         RunWarning: the run ended early; ``reason`` says why.
     """
     chosen = as_phases(phases)
-    start.check(robot)
-    _check_limits(robot, start, chosen[0])
+    if not isinstance(start, State):
+        raise InputError(
+            f"the start is {type(start).__name__}", place="simulate", hint="expected a State, as State.at_rest(robot)"
+        )
+    if not (np.isfinite(tolerance) and tolerance > 0.0):
+        raise InputError(f"tolerance is {tolerance}", place="simulate", hint="expected a finite number above zero")
+    told = check_limits(robot, start.check(robot).joints, chosen[0])
+    if told:
+        warnings.warn(told, RunWarning, stacklevel=2)
     solver = Adaptive() if method is None else method
     model = motion(robot, load_frames(chosen), ledger)
     prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
@@ -146,26 +165,12 @@ def simulate(
     record = make_record(np.append(wanted, np.inf), model.plant, model.kernel.n_out, max_events=max_events + 1000)
     pushed = ledger and (any(p.pushed for p in prepared) or bool(np.any(parameters["damping"][:6])))
     pushed = pushed or (ledger and bool(np.any(parameters["static_friction"][:6])))
-    escale = 1.0
-    if ledger:
-        initial = np.zeros((1, model.plant.ny))
-        initial[0, : model.nx] = start.vector
-        escale = max(energy_ledger(model, parameters, initial).scale, 1e-3)
+    escale = max(inner_scale(model, parameters, start.vector), 1e-3) if ledger else 1.0
     outcome = interruptible(
         lambda stop: course.run(start.vector, parameters, record, stop, audited=pushed, escale=escale)
     )
     _record_end(model, outcome, wanted)
-    return _result(course, outcome, parameters, wanted, pushed, tolerance)
-
-
-def _check_limits(robot: Robot, start: State, phase: Phase) -> None:
-    """Limits are watched for crossings, so a start beyond one would pass unseen."""
-    for joint, position in zip(robot.joints, start.joints, strict=True):
-        if phase.limits != "ignore" and not joint.limits.lower <= position <= joint.limits.upper:
-            text = f"starts at {position:.6g}, outside its limits {joint.limits.lower:g} to {joint.limits.upper:g}"
-            if phase.limits == "stop":
-                raise InputError(text, place=f"joint {joint.name!r}", hint="start inside, or set limits='ignore'")
-            warnings.warn(f"joint {joint.name!r} {text}", RunWarning, stacklevel=3)
+    return _result(course, outcome, parameters, wanted, pushed, tolerance, start)
 
 
 def interruptible(call: Any) -> Any:
@@ -211,7 +216,13 @@ def _record_end(model: Motion, outcome: Outcome, wanted: Array) -> None:
 
 
 def _result(
-    course: Course, outcome: Outcome, parameters: Mapping[str, Array], wanted: Array, pushed: bool, tolerance: float
+    course: Course,
+    outcome: Outcome,
+    parameters: Mapping[str, Array],
+    wanted: Array,
+    pushed: bool,
+    tolerance: float,
+    start: State,
 ) -> Run:
     model, record = course.model, outcome.record
     count = int(record.counts[0])
@@ -236,7 +247,9 @@ def _result(
             account = energy_ledger(model, parameters, y)
         audit = outcome.audit[: int(record.counts[4])] if pushed else None
         with np.errstate(over="ignore", invalid="ignore"):  # a run that broke down; its residuals are not numbers
-            certificate = certify(model, parameters, record.times[:count], y, inputs, audit, stretches, tolerance)
+            certificate = certify(
+                model, parameters, record.times[:count], y, inputs, audit, stretches, tolerance, start.vector
+            )
         if not certificate.ok:
             warnings.warn(f"the run does not keep what it should: {certificate}", CertificateWarning, stacklevel=3)
     state = outcome.work.y[: model.nx]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spacearm.errors import InputError
 from spacearm.identify import ParticleSwarm
 from spacearm.identify.inertia import (
     MOMENTUM_CHANNELS,
@@ -15,8 +16,11 @@ from spacearm.identify.inertia import (
     LinearLeastSquares,
     Prior,
     Record,
+    Recursive,
     Source,
+    SwarmSequence,
     Task,
+    TotalLeastSquares,
     compare_models,
     fit_total,
     identifiability,
@@ -154,6 +158,25 @@ def test_swarm_finds_combinations_but_not_masses(records: tuple[Record, ...]) ->
     assert np.linalg.norm(change[:10]) > 1.0
 
 
+def test_all_estimators_have_one_interface(records: tuple[Record, ...]) -> None:
+    task = Task(WRONG, [record.thinned(5) for record in records])
+    estimators = {
+        "linear": LinearLeastSquares(),
+        "total": TotalLeastSquares(),
+        "recursive": Recursive(single_kinds=("dynamics",)),
+        "swarm": SwarmSequence(ParticleSwarm(40, 1500, seed=2)),
+        "consistent": Consistent(Prior.from_robot(ROBOT, 0.5)),
+    }
+    for name, estimator in estimators.items():
+        found = estimator.solve(task)
+        assert found.names == THEORY.names, name
+        assert np.all(np.isfinite(found.std)), name
+        limit = {"swarm": 1e-2, "consistent": 1e-2}.get(name, 1e-6)
+        assert relative(found.values, task) < limit, name
+    with pytest.raises(InputError, match="one with all joints locked"):
+        Recursive().solve(Task(WRONG, records[1:]))
+
+
 def test_one_noisy_run_stays_within_four_deviations(slow: tuple[Record, ...]) -> None:
     drawn = [record.noisy([5, k]) for k, record in enumerate(slow)]
     prior = Prior.from_robot(WRONG, 0.15)
@@ -241,7 +264,7 @@ def test_consistent_estimator_repairs_impossible_bodies(slow: tuple[Record, ...]
     strong = [replace(r, sigma={n: 30 * s for n, s in r.sigma.items()}) for r in slow]
     task = Task(WRONG, [record.noisy([3, k]) for k, record in enumerate(strong)])
     information = fit_total(task).information
-    found = Consistent(Prior.from_robot(WRONG, 0.3)).solve(information, WRONG)
+    found = Consistent(Prior.from_robot(WRONG, 0.3)).refine(information, WRONG)
     assert found.success
     assert all(possible(row) for row in found.extra["inertia"].reshape(-1, 10))
     assert np.abs((found.values - TRUTH) / found.std).max() < 4.5

@@ -20,6 +20,7 @@ from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensitivity import sensitivity
 from spacearm.identify.inertia.sensors import CHANNELS, MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
+from spacearm.identify.inertia.sequence import Recursive, SwarmSequence
 from spacearm.identify.inertia.swarm_costs import single_body_problem, two_body_problem
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.theory import Theory, theory
@@ -49,8 +50,10 @@ __all__ = [
     "Prior",
     "Record",
     "Recursion",
+    "Recursive",
     "Sensors",
     "Source",
+    "SwarmSequence",
     "TargetFilter",
     "TargetState",
     "Task",

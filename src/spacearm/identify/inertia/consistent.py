@@ -17,6 +17,8 @@ from spacearm.identify.estimate import Estimate, Parameter, Problem
 from spacearm.identify.inertia.information import ROUNDING, Information
 from spacearm.identify.inertia.knowledge import Prior
 from spacearm.identify.inertia.parameters import six_of, tensor_of, typical_sizes
+from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.total import fit_total
 from spacearm.identify.least_squares import LeastSquares
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -112,7 +114,12 @@ class Consistent:
     barrier: float = 0.1
     tolerance: float = 1e-9
 
-    def solve(self, information: Information, robot: Robot) -> Estimate:
+    def solve(self, task: Task) -> Estimate:
+        """From records: what the data say by weighted total estimation, then the possible bodies."""
+        return self.refine(fit_total(task).information, task.robot)
+
+    def refine(self, information: Information, robot: Robot) -> Estimate:
+        """From what is known of the base parameters already."""
         theory = information.theory
         scale = typical_sizes(robot)
         mean = robot.inertia_parameters.ravel() if self.prior is None else self.prior.mean

@@ -96,7 +96,7 @@ def identify(
     known = knowledge(information, robot, prior)
     inertia = known.inertia
     if method == "consistent":
-        estimate = Consistent(prior).solve(information, robot)
+        estimate = Consistent(prior).refine(information, robot)
         inertia = np.asarray(estimate.extra["inertia"])
     return Identification(task, estimate, information, known, inertia, from_noise(information), fit)
 

@@ -154,7 +154,7 @@ def test_richer_models_fit_better_and_are_still_refused() -> None:
     """Linear truth, several seeds: the cubic term always lowers the misfit and is never preferred."""
     robot = printed()
     laws = {"linear": Law(), "cubic": Law(cubic=True)}
-    for seed in range(5):
+    for seed in range(3):
         found = select_law(robot, [seen(robot, 50 + seed)], laws)
         linear, cubic = found.candidates
         assert cubic.deviance <= linear.deviance + 1e-3

@@ -78,7 +78,9 @@ def run(
                for k, t in enumerate(used)]  # fmt: skip
     if file.profiles:
         tell(0.5, "profile likelihoods")
-        profiles = [profile_likelihood(fit, name) for name in fit.model.setup.parameters if name in fit.estimate.names]
+        profiles = [
+            profile_likelihood(fit, name, points=7) for name in fit.model.setup.parameters if name in fit.estimate.names
+        ]
         rows += [Row(f"{p.name}.interval", list(p.interval), note="95 %, profile likelihood") for p in profiles]
         figures.append(
             Figure("profiles", profile_figure(fit, profiles), "Profile likelihoods of the common parameters.")
@@ -212,10 +214,9 @@ def _rows(fit: JointFit, truths: dict[str, dict[str, dict[str, float]]]) -> list
         if unit.startswith("rad"):
             unit, scale = unit.replace("rad", "deg"), 1.0 / DEGREE
         note = "on a bound" if one["name"] in fit.at_bounds else ""
-        known = {
-            own.get(joint, {}).get(name.rsplit(".", 1)[1]) for own in truths.values() for joint in [name.split(".")[0]]
-        }
-        if len(known) == 1 and None not in known and not name.endswith("offset"):
+        joint, word = name.split(".")[0], name.rsplit(".", 1)[1]
+        known = {own[joint][word] for own in truths.values() if word in own.get(joint, {})}
+        if len(known) == 1 and word != "offset":
             note = ", ".join(filter(None, [note, f"twin: {known.pop() * scale:g}"]))
         rows.append(Row(name, one["value"] * scale, unit, note=note))
         rows.append(Row(f"{name}.sd", one["sd"] * scale, unit))

@@ -147,6 +147,52 @@ def test_a_bad_robot_is_status_2_with_file_and_place(robot_file: Path, capsys: C
     assert "mass" in shown.err
 
 
+def test_check_tells_what_nothing_resists(tmp_path: Path, capsys: Capture) -> None:
+    point = Robot("p", (Body("hub", Inertia(1.0)),))
+    assert main(["check", str(save(point, tmp_path / "point.toml"))]) == 0
+    shown = capsys.readouterr()
+    assert "warning: nothing resists 'base_wx', 'base_wy', 'base_wz'" in shown.err
+    assert "hub" in shown.out
+    assert main(["check", str(tmp_path / "point.toml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["weightless_dofs"] == ["base_wx", "base_wy", "base_wz"]
+
+
+def test_warnings_are_messages_without_source_lines(robot_file: Path, tmp_path: Path, capsys: Capture) -> None:
+    robot_file.write_text(robot_file.read_text().replace("[0.1, 0.2]", "[90.0, 0.2]"))
+    urdf = tmp_path / "odd.urdf"
+    assert main(["convert", "xu2017", str(urdf)]) == 0
+    urdf.write_text(urdf.read_text().replace("<dynamics", "<dinamics").replace("<axis", "<axes/><axis", 1))
+    capsys.readouterr()
+    for file, said in ((robot_file, "angle is 90 rad"), (urdf, "<axes> is unknown and ignored")):
+        assert main(["check", str(file)]) == 0
+        told = capsys.readouterr().err
+        assert told.startswith("warning: ")
+        assert said in told
+        for leak in (".py", "UserWarning", "warnings.warn", "UnitWarning"):
+            assert leak not in told
+        assert len(told.splitlines()) == 1
+
+
+def test_warnings_of_libraries_keep_their_kind(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
+    def run_scenario(path: Path, **_: object) -> Result:
+        warnings.warn("overflow met", RuntimeWarning, stacklevel=1)
+        return good()
+
+    stand_in("spacearm.scenarios", run_scenario=run_scenario)
+    (tmp_path / "case.toml").touch()
+    shown_before = warnings.showwarning
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().err == "warning: RuntimeWarning: overflow met\n"
+    assert warnings.showwarning is shown_before
+
+
+def test_a_whole_file_in_place_of_its_name_is_told_shortly(robot_file: Path, capsys: Capture) -> None:
+    text = robot_file.read_text() * 20
+    for arguments in (["check", text], ["check", text + ".toml"], ["catalogue", "show", text]):
+        assert main(arguments) == 2
+        assert len(capsys.readouterr().err) < 400
+
+
 def test_every_catalogue_robot_checks(capsys: Capture) -> None:
     assert main(["catalogue", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
@@ -305,6 +351,77 @@ def test_an_unsound_run_is_written_loud_and_status_1(
     assert "NOT SOUND" in shown.out
     assert "error: case: the run is not sound" in shown.err
     assert (tmp_path / "out" / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("certificate", "said"),
+    [
+        ({"energy": Check(1.0, 1e-9, "J")}, ": energy is 1 J and exceeds its tolerance 1e-09;"),
+        ({"sound": False, "reason": "more steps than allowed"}, ": more steps than allowed;"),
+        ({"runs": [{"ok": True}, {"ok": False, "reason": "interrupted"}]}, ": runs[1]: interrupted;"),
+        ({"sound": False}, ": its certificate does not say why;"),
+        ({"sound": False, "reason": "stopped", "path": Check(float("nan"), 1.0)}, ": stopped; path is nan and exceeds"),
+    ],
+)
+def test_the_reason_of_an_unsound_run_is_its_own(
+    certificate: dict[str, object], said: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: Result("case", [], certificate))
+    (tmp_path / "case.toml").touch()
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
+    assert f"error: case: the run is not sound{said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("index.html", "<h1>My home page</h1>"),
+        ("results.json", "[1, 2]"),
+        ("results.json", '{"study": "x", "rows": []}'),
+        ("results.json", "not JSON"),
+    ],
+)
+def test_results_of_others_are_not_overwritten(
+    name: str, content: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    runs: list[object] = []
+    stand_in("spacearm.scenarios", run_scenario=lambda path, **_: runs.append(path))
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: runs.append("paper"))
+    (tmp_path / "case.toml").touch()
+    folder = tmp_path / "out" / PAPER
+    folder.mkdir(parents=True)
+    (folder / name).write_text(content)
+    for arguments in (
+        ["run", str(tmp_path / "case.toml"), "-o", str(folder)],
+        ["reproduce", PAPER, "-o", str(folder.parent)],
+    ):
+        assert main(arguments) == 2
+        assert f"{name} is there, and spacearm did not write it" in capsys.readouterr().err
+    assert runs == []
+    assert (folder / name).read_text() == content
+    assert files_in(tmp_path / "out") == [PAPER, f"{PAPER}/{name}"]
+
+
+def test_an_index_over_papers_does_not_overwrite_another_page(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    for paper in ("yoshida1992", PAPER):
+        stand_in(f"spacearm.papers.{paper}", reproduce=lambda **_: good())
+    page = tmp_path / "index.html"
+    page.write_text("mine")
+    assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path)]) == 2
+    assert files_in(tmp_path) == ["index.html"]
+    page.unlink()
+    for _ in range(2):  # one's own is replaced
+        assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path)]) == 0
+    assert "mine" not in page.read_text()
+
+
+def test_one_s_own_results_are_replaced(tmp_path: Path, stand_in: Callable[..., None]) -> None:
+    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: good())
+    (tmp_path / "case.toml").touch()
+    for _ in range(2):
+        assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
 
 
 def test_reproduce_prints_the_table_of_agreement(

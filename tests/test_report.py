@@ -169,7 +169,8 @@ def test_publish_keeps_other_files_and_the_old_ones_on_error(tmp_path: Path) -> 
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
-    (folder / "results.json").write_text("old")
+    old = '{"study": "x", "version": "0", "rows": []}'
+    (folder / "results.json").write_text(old)
 
     def fail_halfway() -> None:
         with publish(folder) as staging:
@@ -178,7 +179,7 @@ def test_publish_keeps_other_files_and_the_old_ones_on_error(tmp_path: Path) -> 
 
     with pytest.raises(RuntimeError):
         fail_halfway()
-    assert (folder / "results.json").read_text() == "old"
+    assert (folder / "results.json").read_text() == old
     with publish(folder) as staging:
         (staging / "results.json").write_text("new")
         (staging / "figures").mkdir()
@@ -187,6 +188,17 @@ def test_publish_keeps_other_files_and_the_old_ones_on_error(tmp_path: Path) -> 
     assert (folder / "notes.txt").read_text() == "mine"
     assert (folder / "figures" / "a.html").is_file()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_publish_refuses_a_folder_with_a_page_of_another_origin(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("mine")
+    with (
+        pytest.raises(InputError, match=r"index\.html is there, and spacearm did not write it"),
+        publish(tmp_path) as staging,
+    ):
+        (staging / "index.html").write_text("new")
+    assert (tmp_path / "index.html").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
 
 
 def test_publish_refuses_a_file_and_makes_no_empty_folder(tmp_path: Path) -> None:

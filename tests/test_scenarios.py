@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from spacearm.cli import main
 from spacearm.errors import InputError
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
+from spacearm.simulate import simulate
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HEAD = 'robot = "xu2017"\n[start]\nposture = "normal"\n[[phase]]\nduration = 1.0\n'
@@ -117,6 +119,78 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         (HEAD.replace('posture = "normal"', 'posture = "straight"'), "start: .*no posture 'straight'"),
         (HEAD.replace('posture = "normal"', "joints = [0]\njoints_deg = [0]"), "both 'joints' and 'joints_deg'"),
         (HEAD.replace("[[phase]]", '[method]\nkind = "rk4"\n[[phase]]'), "method: 'step' is missing"),
+        # thrust that would add up, or that no thruster gives
+        (
+            HEAD + 'thruster = [{ name = "thruster7", on = [[0.5, 1.5], [0, 1]] }]',
+            r"thruster\[0\]: on: fires from 0.5 s on, but already fires until 1 s",
+        ),
+        (
+            HEAD + 'thruster = [{ name = "thruster7", on = [[0, 1]] }, { name = "thruster7" }]',
+            r"thruster\[1\]: thruster\[0\] is also for 'thruster7'",
+        ),
+        (HEAD + 'thruster = [{ name = "thruster7", level = 1.5 }]', r"thruster\[0\]: level: level reaches 1.5"),
+        (HEAD + 'thruster = [{ name = "thruster7", level = -0.1 }]', r"level reaches -0.1 \(expected 0 \(off\)"),
+        (
+            HEAD
+            + 'thruster = [{ name = "thruster7", level = { kind = "table", times = [0, 0.5, 1], values = [0, 2, 0] }}]',
+            "level reaches 2",
+        ),
+        (  # a spline that overshoots between its nodes
+            HEAD
+            + 'thruster = [{ name = "thruster7", '
+            + 'level = { kind = "spline", times = [0, 0.4, 0.6, 1], values = [0, 1, 1, 0], ends = "natural" } }]',
+            "level reaches 1.0",
+        ),
+        (
+            HEAD + 'thruster = [{ name = "thruster7", level = { kind = "constant", value_deg = 1.0 } }]',
+            r"thruster\[0\]: level: 'value_deg' is given, but a level is a share.*use 'value'",
+        ),
+        # degrees where there is no angle
+        (
+            HEAD + '[phase.forces.joint2]\nkind = "constant"\nvalue_deg = 1.0',
+            r"phase\[0\]: forces.joint2: 'value_deg' is given, but a force has no degrees \(use 'value'",
+        ),
+        (
+            HEAD
+            + 'load = [{ frame = "hand", direction = [1, 0, 0], '
+            + 'moment = { kind = "table", times = [0, 1], values_deg = [1, 2] } }]',
+            r"load\[0\]: moment: 'values_deg' is given, but a moment has no degrees \(use 'values'",
+        ),
+        (
+            HEAD + 'until = [{ quantity = "base_x", value_deg = 1.0 }]',
+            r"until\[0\]: 'value_deg' is given, but 'base_x'",
+        ),
+        (HEAD + 'record = [{ quantity = "base_vx", value_deg = 1 }]', r"record\[0\]: 'value_deg' is given"),
+        (
+            HEAD + '[phase.accelerations.base_vx]\nkind = "constant"\nvalue_deg = 1.0',
+            "accelerations.base_vx: 'value_deg' is given, but 'base_vx' is along an axis",
+        ),
+        # keys that the chosen kind does not use
+        (
+            HEAD.replace("[[phase]]", '[method]\nkind = "rk4"\nstep = 0.1\nrtol = 1e-3\n[[phase]]'),
+            "method: 'rtol' does not apply to kind = 'rk4' \\(it uses 'step'\\)",
+        ),
+        (
+            HEAD.replace("[[phase]]", '[method]\nkind = "rk4"\nstep = 0.1\nmax_step = 1.0\n[[phase]]'),
+            "method: 'max_step' does not apply",
+        ),
+        (HEAD.replace("[[phase]]", "[method]\nstep = 0.1\n[[phase]]"), "method: 'step' does not apply.*'adaptive'"),
+        (
+            HEAD + '[phase.forces.joint2]\nkind = "constant"\nvalue = 1.0\nwidth = 0.1',
+            "forces.joint2: 'width' does not apply to kind = 'constant' \\(it uses 'value'\\)",
+        ),
+        (
+            HEAD + '[phase.forces.joint2]\nkind = "constant"\nvalue = 1.0\nvalues_deg = [0.1]',
+            "'values_deg' does not apply to kind = 'constant'",
+        ),
+        (
+            HEAD + '[phase.forces.joint2]\nkind = "table"\ntimes = [0, 1]\nvalues = [0, 1]\nends = "natural"',
+            "'ends' does not apply to kind = 'table'",
+        ),
+        (
+            HEAD + '[phase.forces.joint2]\nkind = "pulse"\nvalue = 1\nstart = 0\nwidth = 1\ntimes = [0, 1]',
+            "'times' does not apply to kind = 'pulse'",
+        ),
     ],
 )
 def test_faults_are_told_with_file_and_place(text: str, message: str, tmp_path: Path) -> None:
@@ -131,3 +205,91 @@ def test_a_fault_exits_with_2_and_writes_nothing(tmp_path: Path, capsys: pytest.
     assert main(["run", str(file), "-o", str(tmp_path / "out")]) == 2
     assert "did you mean 'xu2017'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+SLIDER = """[robot]
+name = "slider"
+[[body]]
+name = "base"
+mass = 10.0
+inertia = [1.0, 1.0, 1.0]
+[[body]]
+name = "cart"
+mass = 1.0
+inertia = [0.1, 0.1, 0.1]
+[[joint]]
+name = "rail"
+kind = "prismatic"
+parent = "base"
+child = "cart"
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            '[phase.driven.rail]\nkind = "table"\ntimes = [0, 1]\nvalues_deg = [0, 1]',
+            "driven.rail: 'values_deg'.*slides",
+        ),
+        (
+            'until = [{ quantity = "rail", value_deg = 1.0 }]',
+            r"until\[0\]: 'value_deg' is given, but joint 'rail' slides",
+        ),
+        ('until = [{ quantity = "rail.rate", value_deg = 1.0 }]', "'value_deg' is given, but joint 'rail' slides"),
+        ('[phase.accelerations.rail]\nkind = "constant"\nvalue_deg = 1.0', "accelerations.rail: 'value_deg' is given"),
+    ],
+)
+def test_a_sliding_joint_has_no_degrees(lines: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "slider.toml").write_text(SLIDER)
+    with pytest.raises(InputError, match=message):
+        run(f'robot = "slider.toml"\n[[phase]]\nduration = 1.0\n{lines}', tmp_path)
+
+
+def test_degrees_stay_for_what_turns(tmp_path: Path) -> None:
+    text = HEAD + (
+        'record = [{ quantity = "joint6.rate", value_deg = 1.0 }, { quantity = "base_wx", value_deg = 1.0 }]\n'
+        '[phase.accelerations.joint6]\nkind = "constant"\nvalue_deg = 90.0\n'
+    )
+    assert value(run(text, tmp_path), "end.joint_rate.joint6") == pytest.approx(np.radians(90.0), abs=1e-9)
+
+
+def test_intervals_that_touch_and_levels_up_to_full_are_fine(tmp_path: Path) -> None:
+    whole = run(HEAD + 'thruster = [{ name = "thruster7" }]', tmp_path)
+    parts = run(HEAD + 'thruster = [{ name = "thruster7", on = [[0.5, 1.0], [0.0, 0.5]] }]', tmp_path)
+    level = 'level = { kind = "table", times = [0, 0.5, 3], values = [1, 1, 9] }'
+    with pytest.raises(InputError, match=r"level reaches 2\.6 "):  # at the end of the phase, not 9
+        run(HEAD + f'thruster = [{{ name = "thruster7", {level} }}]', tmp_path)
+    full = run(HEAD + f'thruster = [{{ name = "thruster7", {level.replace("9", "1")} }}]', tmp_path)
+    for axis in "xyz":
+        speed = f"end.base_velocity.{axis}"
+        assert value(parts, speed) == pytest.approx(value(whole, speed), abs=1e-10)
+        assert value(full, speed) == pytest.approx(value(whole, speed), abs=1e-10)
+
+
+def test_a_free_degree_of_freedom_without_inertia_is_told(tmp_path: Path) -> None:
+    (tmp_path / "point.toml").write_text(
+        SLIDER.replace("prismatic", "revolute").replace("inertia = [0.1, 0.1, 0.1]", "inertia = [0, 0, 0]")
+    )
+    head = 'robot = "point.toml"\n[[phase]]\nduration = 1.0\n'
+    with pytest.raises(InputError, match=r"phase\[0\]: .*nothing resists 'rail'.*or lock or drive them"):
+        run(head, tmp_path)
+    assert run(head + 'locked = ["rail"]', tmp_path).sound
+    (tmp_path / "point.toml").write_text('[robot]\nname = "p"\n[[body]]\nname = "b"\nmass = 1\ninertia = [0, 0, 0]')
+    with pytest.raises(InputError, match="nothing resists 'base_wx', 'base_wy', 'base_wz'"):
+        run(head, tmp_path)
+
+
+def test_why_a_run_ended_early_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("spacearm.scenarios.motion.simulate", partial(simulate, max_steps=3))
+    file = tmp_path / "case.toml"
+    file.write_text(HEAD + "forces = { joint2 = 10.0 }")
+    assert main(["run", str(file), "-o", str(tmp_path / "out")]) == 1
+    told = capsys.readouterr().err
+    assert "the run is not sound: more steps than allowed" in told
+    assert "exceeds its tolerance" not in told
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["certificate"]["reason"] == (
+        "more steps than allowed"
+    )

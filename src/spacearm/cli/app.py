@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from spacearm import __version__
-from spacearm.cli.terminal import complain
+from spacearm.cli.terminal import complain, told_warnings
 from spacearm.errors import InputError, SpacearmError
 
 app = App(
@@ -148,6 +148,11 @@ def bench(*, json: Json = False) -> int:
 
 def run_app(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status. No traceback for what the user can mend."""
+    with told_warnings():
+        return _run_app(arguments)
+
+
+def _run_app(arguments: Sequence[str] | None) -> int:
     try:
         status = app(
             arguments,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacearm.cli.terminal import complain, room, show, show_json
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,47 +16,27 @@ if TYPE_CHECKING:
     from spacearm.model import Joint, Robot
 
 
-# -- finding a robot ------------------------------------------------------------------------------------------------
-
-
-def find_robot(name: str) -> Robot:
-    """The robot of a file or, when there is no such file, of the catalogue."""
-    path = Path(name)
-    if path.exists():
-        robot: Robot = room("spacearm.model.files", "read robot files").load(path)
-        return robot
-    if path.suffix or len(path.parts) > 1:
-        raise InputError("there is no such file", file=path)
-    return _catalogue_robot(name)
-
-
-def _catalogue() -> Any:
-    return room("spacearm.model.catalogue", "list robots")
-
-
-def _catalogue_robot(name: str) -> Robot:
-    catalogue = _catalogue()
-    _check_catalogue_name(name)
-    robot: Robot = catalogue.load(name)
-    return robot
-
-
-def _check_catalogue_name(name: str) -> None:
-    names = _catalogue().names()
-    if name not in names:
-        raise InputError(f"{name!r} is neither a file nor a robot of the catalogue", hint=did_you_mean(name, names))
-
-
 # -- check ----------------------------------------------------------------------------------------------------------
 
 
 def check_robot(name: str, *, json: bool) -> int:
-    robot = find_robot(name)
+    """Print a robot; a degree of freedom that nothing resists is told, but it is no error: it may be driven."""
+    from spacearm.model.weightless import weightless_dofs, weightless_message
+
+    robot = _find_robot(name)
+    weightless = weightless_dofs(robot)
     if json:
-        show_json(description(robot))
-        return 0
-    show(tree_of(robot), *tables_of(robot), _totals(robot))
+        show_json({**description(robot), "weightless_dofs": weightless})
+    else:
+        show(tree_of(robot), *tables_of(robot), _totals(robot))
+    if weightless:
+        complain(f"{weightless_message(weightless)}; it can be locked or driven, not left free", kind="warning")
     return 0
+
+
+def _find_robot(name: str) -> Robot:
+    robot: Robot = room("spacearm.model.document", "read robot files").find_robot(name)
+    return robot
 
 
 def description(robot: Robot) -> dict[str, Any]:
@@ -226,7 +206,7 @@ def convert_robot(source: str, target: Path, *, strict: bool, json: bool) -> int
     kind = files.file_format(target)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        robot = find_robot(source)
+        robot = _find_robot(source)
         text = files.robot_text(robot, kind)
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if strict and messages:
@@ -247,7 +227,9 @@ def convert_robot(source: str, target: Path, *, strict: bool, json: bool) -> int
 def list_catalogue(*, json: bool) -> int:
     from rich.table import Table
 
-    robots = {name: _catalogue_robot(name) for name in _catalogue().names()}
+    from spacearm.model import catalogue
+
+    robots = {name: catalogue.load(name) for name in catalogue.names()}
     if json:
         show_json(
             [
@@ -268,7 +250,8 @@ def list_catalogue(*, json: bool) -> int:
 
 
 def show_catalogue(name: str) -> int:
-    _check_catalogue_name(name)
-    text: str = _catalogue().text(name)
+    from spacearm.model import catalogue
+
+    text = catalogue.text(name)
     print(text, end="" if text.endswith("\n") else "\n")
     return 0

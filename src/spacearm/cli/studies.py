@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacearm.cli.terminal import complain, progress_bar, room, show, show_json
 from spacearm.errors import InputError, SpacearmError
-from spacearm.result import Result, Verdict
+from spacearm.result import FLAGS, Result, Verdict, as_check
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,10 +39,12 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json: bool) -> int:
     """Run papers one after the other; one that fails does not stop the others."""
     from spacearm.papers import NotBuilt, select
-    from spacearm.report import publish, write_index, write_result
+    from spacearm.report import publish, refuse_foreign, write_index, write_result
     from spacearm.report.write import Entry
 
     papers = select(names)
+    for folder in [out, *(out / paper.name for paper in papers)] if len(papers) > 1 else [out / papers[0].name]:
+        refuse_foreign(folder)  # before the first run, which may take long
     done: list[tuple[Result, Path]] = []
     entries: list[Entry] = []
     failed = False
@@ -83,8 +85,32 @@ def _tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
                 show(table_of(result))
             show(*_summary(result, page))
         if not result.sound:
-            complain(f"{result.study}: the run is not sound, its certificate exceeds its tolerance; see {page}")
+            complain(f"{result.study}: the run is not sound: {'; '.join(reasons(result))}; see {page}")
     return 0 if all(result.sound for result, _ in done) else 1
+
+
+def reasons(result: Result) -> list[str]:
+    """Why a run is not sound: what the study says itself, then the checks that do not hold."""
+    found = list(_reasons("", result.certificate))
+    return found or ["its certificate does not say why"]
+
+
+def _reasons(name: str, entry: Any) -> Iterator[str]:
+    check = as_check(entry)
+    if check is not None:
+        if not check.holds:
+            shown = f"{check.value:.3g} {check.unit}".rstrip()
+            yield f"{name or 'its certificate'} is {shown} and exceeds its tolerance {check.tolerance:.3g}"
+        return
+    if isinstance(entry, Mapping):
+        said = entry.get("reason")
+        if isinstance(said, str) and said and not all(bool(entry.get(flag, True)) for flag in FLAGS):
+            yield f"{name}: {said}" if name else said
+        for key, value in entry.items():
+            yield from _reasons(f"{name}.{key}" if name else str(key), value)
+    elif isinstance(entry, Iterable) and not isinstance(entry, str | bytes):
+        for index, value in enumerate(entry):
+            yield from _reasons(f"{name}[{index}]", value)
 
 
 def table_of(result: Result) -> Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -49,6 +50,23 @@ def complain(text: str, *, kind: str = "error") -> None:
 
     style = "bold red" if kind == "error" else "bold yellow"
     console(stderr=True).print(Text.assemble((f"{kind}: ", style), text))
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Python's warnings as messages of the command, without the source line that raised them.
+
+    Which warnings are shown is left to Python (``-W``, ``PYTHONWARNINGS``).
+    """
+
+    def tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        # spacearm's own warnings are sentences; those of libraries say by their name what they are about
+        own = category.__module__.partition(".")[0] == "spacearm" or category is UserWarning
+        complain(str(message) if own else f"{category.__name__}: {message}", kind="warning")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell
+        yield
 
 
 def show_json(value: Any) -> None:

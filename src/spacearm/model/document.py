@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, did_you_mean, quoted
 from spacearm.model import catalogue
 from spacearm.model.files import load
 from spacearm.model.robot import Robot
@@ -45,12 +45,16 @@ def validated(schema: type[T], data: Mapping[str, Any]) -> T:
 def find_robot(name: str, folder: Path | None = None) -> Robot:
     """The robot of a file (relative to ``folder``) or, when there is no such file, of the catalogue."""
     path = Path(name) if folder is None else folder / name
-    if path.exists():
+    try:
+        there = path.exists()
+    except (OSError, ValueError):  # longer than any name can be, or with a zero byte
+        there = False
+    if there:
         return load(path)
     if Path(name).suffix or len(Path(name).parts) > 1:
         raise InputError("there is no such file", file=path)
     if name not in catalogue.names():
         raise InputError(
-            f"{name!r} is neither a file nor a robot of the catalogue", hint=did_you_mean(name, catalogue.names())
+            f"{quoted(name)} is neither a file nor a robot of the catalogue", hint=did_you_mean(name, catalogue.names())
         )
     return catalogue.load(name)

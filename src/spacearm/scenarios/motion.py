@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, quoted
 from spacearm.figures import lines
 from spacearm.model import Robot
 from spacearm.model.document import find_robot, validated
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
+from spacearm.model.weightless import check_weightless
 from spacearm.result import Check, Figure, Result, Row
-from spacearm.scenarios.motion_schema import (
-    CrossingTable,
-    LoadTable,
-    MethodTable,
-    MotionFile,
-    PhaseTable,
-    SignalTable,
-    SignalValue,
-    StartTable,
-    ThrusterTable,
+from spacearm.scenarios.motion_schema import CrossingTable, LoadTable, MotionFile, PhaseTable, SignalValue, StartTable
+from spacearm.scenarios.signals import (
+    angles,
+    at,
+    choice,
+    method_of,
+    not_an_angle,
+    on_and_off,
+    refuse_degrees,
+    signal_of,
+    throttle,
 )
-from spacearm.simulate import (
-    RK4,
-    Adaptive,
-    Crossing,
-    Load,
-    Phase,
-    Run,
-    Signal,
-    State,
-    constant,
-    firing,
-    half_sine,
-    pulse,
-    simulate,
-    spline,
-    table,
-    triangle,
-)
+from spacearm.simulate import Crossing, Load, Phase, Reason, Run, Signal, State, firing, simulate
 from spacearm.simulate.crosscheck import cross_check as check_in_mujoco
-from spacearm.simulate.methods import Method
 
 #: A cross-check with MuJoCo that differs by more than this, relative to the motion, makes a run unsound.
 CROSS_CHECK_TOLERANCE = 1e-6
@@ -62,19 +44,21 @@ def run(
     """Run a motion scenario; ``folder`` is where relative robot files are looked for."""
     file = validated(MotionFile, document)
     tell = progress or (lambda fraction, what: None)
-    with _at("robot"):
+    with at("robot"):
         robot = find_robot(file.robot, folder)
-    with _at("start"):
+    with at("start"):
         start = start_state(robot, file.start)
     phases = []
     for index, entry in enumerate(file.phase):
-        with _at(f"phase[{index}]"):
+        with at(f"phase[{index}]"):
             phases.append(phase_of(robot, entry))
-    with _at("method"):
+    with at("method"):
         method = method_of(file.method)
     tell(0.1, "compiling and running")
     done = simulate(robot, start, phases, method=method, sample=file.sample, tolerance=file.tolerance)
     certificate: dict[str, Any] = {"sound": done.ok}
+    if done.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+        certificate["reason"] = done.reason.text
     if done.certificate is not None:
         certificate |= {c.name: Check(c.value, c.tolerance, "", c.meaning) for c in done.certificate.checks}
     rows = _rows(robot, done)
@@ -105,55 +89,28 @@ def run(
     )
 
 
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    """Gives errors their place in the scenario file."""
-    try:
-        yield
-    except InputError as error:
-        if error.file is None:
-            error.place = f"{place}: {error.place}" if error.place else place
-        raise
-
-
-def _choice(place: str, **given: Any) -> tuple[str, Any] | None:
-    """The one alternative that is given, or None; two are an error."""
-    chosen = [(name, value) for name, value in given.items() if value is not None]
-    if len(chosen) > 1:
-        raise InputError(f"both {chosen[0][0]!r} and {chosen[1][0]!r} are given", place=place, hint="expected one")
-    return chosen[0] if chosen else None
-
-
-def _angles(place: str, **given: Any) -> Any:
-    """Values of the one key that is given, in rad when its name ends in ``_deg``."""
-    chosen = _choice(place, **given)
-    if chosen is None:
-        return None
-    return np.radians(chosen[1]) if chosen[0].endswith("_deg") else np.asarray(chosen[1], dtype=np.float64)
-
-
 def start_state(robot: Robot, entry: StartTable) -> State:
     """State at time zero."""
-    joints = _choice("", posture=entry.posture, joints=entry.joints, joints_deg=entry.joints_deg)
-    angles: Any = None
+    joints = choice("", posture=entry.posture, joints=entry.joints, joints_deg=entry.joints_deg)
+    positions: Any = None
     if joints is not None:
-        angles = joints[1] if joints[0] == "posture" else np.asarray(joints[1], dtype=np.float64)
+        positions = joints[1] if joints[0] == "posture" else np.asarray(joints[1], dtype=np.float64)
         if joints[0] == "joints_deg":
             _need_revolute(robot, "joints_deg", "joints")
-            angles = np.radians(angles)
+            positions = np.radians(positions)
     if entry.rates_deg is not None:
         _need_revolute(robot, "rates_deg", "rates")
-    attitude = _choice("", quaternion=entry.quaternion, rpy_deg=entry.rpy_deg)
+    attitude = choice("", quaternion=entry.quaternion, rpy_deg=entry.rpy_deg)
     quaternion: Any = (1.0, 0.0, 0.0, 0.0)
     if attitude is not None:
         quaternion = attitude[1]
         if attitude[0] == "rpy_deg":
             quaternion = quaternion_from_rotation(rotation_from_rpy(np.radians(attitude[1])))
-    turning = _angles("", angular_velocity=entry.angular_velocity, angular_velocity_deg=entry.angular_velocity_deg)
+    turning = angles("", angular_velocity=entry.angular_velocity, angular_velocity_deg=entry.angular_velocity_deg)
     return State.moving(
         robot,
-        angles,
-        _angles("", rates=entry.rates, rates_deg=entry.rates_deg),
+        positions,
+        angles("", rates=entry.rates, rates_deg=entry.rates_deg),
         position=entry.position,
         quaternion=quaternion,
         base_velocity=entry.velocity,
@@ -167,85 +124,67 @@ def _need_revolute(robot: Robot, key: str, instead: str) -> None:
         raise InputError(f"joint {sliding[0]!r} slides, it has no degrees", place=key, hint=f"give {instead!r} in SI")
 
 
-def method_of(entry: MethodTable) -> Method:
-    if entry.kind == "rk4":
-        if entry.step is None:
-            raise InputError("'step' is missing", hint="expected seconds")
-        return RK4(entry.step)
-    return Adaptive(entry.rtol, entry.atol, math.inf if entry.max_step is None else entry.max_step)
-
-
-def signal_of(entry: SignalValue, place: str) -> Signal:
-    """A number or a table as a function of time."""
-    if not isinstance(entry, SignalTable):
-        return constant(entry)
-    if entry.kind in ("table", "spline"):
-        values = _angles(place, values=entry.values, values_deg=entry.values_deg)
-        if values is None or entry.times is None:
-            raise InputError(f"a {entry.kind} needs 'times' and 'values'", place=place)
-        with _at(place):
-            return table(entry.times, values) if entry.kind == "table" else spline(entry.times, values, entry.ends)
-    value = _angles(place, value=entry.value, value_deg=entry.value_deg)
-    if value is None:
-        raise InputError("'value' is missing", place=place)
-    if entry.kind == "constant":
-        return constant(float(value))
-    if entry.start is None or entry.width is None:
-        raise InputError(f"a {entry.kind} needs 'start' and 'width' in seconds", place=place)
-    shape = {"pulse": pulse, "triangle": triangle, "half-sine": half_sine}[entry.kind]
-    with _at(place):
-        return shape(float(value), entry.start, entry.width)
-
-
 def phase_of(robot: Robot, entry: PhaseTable) -> Phase:
-    def signals(what: str, given: dict[str, Any]) -> dict[str, Signal]:
-        return {name: signal_of(value, f"{what}.{name}") for name, value in given.items()}
+    def signals(what: str, given: Mapping[str, SignalValue], no_degrees: str = "") -> dict[str, Signal]:
+        return {
+            name: signal_of(value, f"{what}.{name}", no_degrees or not_an_angle(robot, name))
+            for name, value in given.items()
+        }
 
     loads = [_load(robot, item, f"load[{k}]") for k, item in enumerate(entry.load)]
-    loads += [_firing(robot, item, f"thruster[{k}]") for k, item in enumerate(entry.thruster)]
-    return Phase(
+    loads += _thrust(robot, entry)
+    made = Phase(
         entry.duration,
-        until=[_crossing(item, f"until[{k}]") for k, item in enumerate(entry.until)],
-        events=[_crossing(item, f"record[{k}]") for k, item in enumerate(entry.record)],
+        until=[_crossing(robot, item, f"until[{k}]") for k, item in enumerate(entry.until)],
+        events=[_crossing(robot, item, f"record[{k}]") for k, item in enumerate(entry.record)],
         locked=entry.locked,
-        driven=signals("driven", dict(entry.driven)),
+        driven=signals("driven", entry.driven),
         accelerations=signals("accelerations", entry.accelerations),
-        forces=signals("forces", entry.forces),
+        forces=signals("forces", entry.forces, "a force has no degrees"),
         loads=loads,
         friction=entry.friction,
         limits=entry.limits,
         name=entry.name,
     )
+    # A joint with dry friction may rest for the whole phase; if it slips, the run itself ends.
+    sticky = [joint.name for joint in robot.joints if entry.friction and joint.friction is not None]
+    check_weightless(robot, [*entry.locked, *entry.driven, *entry.accelerations, *sticky])
+    return made
 
 
 def _load(robot: Robot, entry: LoadTable, place: str) -> Load:
-    chosen = _choice(place, force=entry.force, moment=entry.moment)
+    chosen = choice(place, force=entry.force, moment=entry.moment)
     if chosen is None:
         raise InputError("neither 'force' nor 'moment' is given", place=place)
-    with _at(place):
+    with at(place):
         robot.frame(entry.frame)
-        size = signal_of(chosen[1], chosen[0])
+        size = signal_of(chosen[1], chosen[0], f"a {chosen[0]} has no degrees")
         return Load.along(entry.frame, entry.direction, size, axes=entry.axes, moment=chosen[0] == "moment")
 
 
-def _firing(robot: Robot, entry: ThrusterTable, place: str) -> Load:
-    chosen = _choice(place, on=entry.on, level=entry.level)
-    with _at(place):
-        if chosen is None:
-            return firing(robot, entry.name)
-        if chosen[0] == "level":
-            return firing(robot, entry.name, signal_of(chosen[1], "level"))
-        total = constant(0.0)
-        for begin, end in chosen[1]:
-            if end <= begin:
-                raise InputError(f"fires from {begin:g} s to {end:g} s", place="on", hint="expected [start, end]")
-            total = total + pulse(1.0, begin, end - begin)
-        return firing(robot, entry.name, total)
+def _thrust(robot: Robot, entry: PhaseTable) -> list[Load]:
+    loads: list[Load] = []
+    seen: dict[str, str] = {}
+    for index, item in enumerate(entry.thruster):
+        place = f"thruster[{index}]"
+        if item.name in seen:
+            raise InputError(
+                f"{seen[item.name]} is also for {quoted(item.name)}", place=place, hint="give all its intervals in one"
+            )
+        seen[item.name] = place
+        chosen = choice(place, on=item.on, level=item.level)
+        with at(place):
+            level: Signal | float = 1.0
+            if chosen is not None:
+                level = throttle(chosen[1], entry.duration) if chosen[0] == "level" else on_and_off(chosen[1])
+            loads.append(firing(robot, item.name, level))
+    return loads
 
 
-def _crossing(entry: CrossingTable, place: str) -> Crossing:
-    value = _angles(place, value=entry.value, value_deg=entry.value_deg)
-    with _at(place):
+def _crossing(robot: Robot, entry: CrossingTable, place: str) -> Crossing:
+    refuse_degrees(entry, place, not_an_angle(robot, entry.quantity))
+    value = angles(place, value=entry.value, value_deg=entry.value_deg)
+    with at(place):
         return Crossing(entry.quantity, 0.0 if value is None else float(value), entry.direction)
 
 

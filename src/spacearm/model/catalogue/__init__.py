@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from spacearm.errors import ModelError, did_you_mean
+from spacearm.errors import ModelError, did_you_mean, quoted
 from spacearm.model.robot import Robot
 
 
@@ -19,7 +19,7 @@ def names() -> tuple[str, ...]:
 def text(name: str) -> str:
     """The robot file of this catalogue entry, with its comments on sources and corrections."""
     if name not in names():
-        raise ModelError(f"the catalogue has no robot {name!r}", hint=did_you_mean(name, names()))
+        raise ModelError(f"the catalogue has no robot {quoted(name)}", hint=did_you_mean(name, names()))
     return resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 

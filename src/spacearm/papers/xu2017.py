@@ -211,20 +211,15 @@ def _validation(check: Validation) -> list[Row]:
                 "the test of Sec. 5.5 cannot tell",
             )
         )
-        rows.append(Row(f"validation.wrong_15_percent.{name}", check.wrong.largest()[name], unit))
+        rows.append(Row(f"validation.wrong.{name}", check.wrong.largest()[name], unit, note="the drawing, 15 % wrong"))
     held, blind = check.hold_out
     note = "root mean square over an experiment that was not used: all joints move"
     rows.append(Row("hold_out.base_rate", held.base_rate, "rad/s", note=note))
     rows.append(Row("hold_out.base_velocity", held.base_velocity, "m/s", note=note))
     rows.append(Row("hold_out.null_twin.base_rate", blind.base_rate, "rad/s", note="no motion tells it from the truth"))
-    rows.append(
-        Row(
-            "validation.null_twin.masses",
-            [float(m) for m in check.twin_inertia.reshape(-1, 10)[:, 0]],
-            "kg",
-            note="bodies 0 to 6 of the robot that moves exactly alike",
-        )
-    )
+    for b, mass in enumerate(check.twin_inertia.reshape(-1, 10)[:, 0]):
+        note = f"of a robot that moves exactly alike; true {paper.THEORETIC[b][0]:g} kg"
+        rows.append(Row(f"validation.null_twin.mass{b}", float(mass), "kg", note=note))
     return rows
 
 
@@ -237,7 +232,7 @@ def _methods(case: Exact, swarm: Swarms) -> list[Row]:
     return [
         Row("noise_free.error.least_squares", case.error(case.linear.estimate.values), "", note=start),
         Row("noise_free.error.recursion", case.error(case.recursion.values), "", note="joints 1 to 6, " + start),
-        Row("noise_free.error.recursion_backwards", case.error(case.backwards.values), "", note="joints 6 to 1"),
+        Row("noise_free.error.recursion_back", case.error(case.backwards.values), "", note="joints 6 to 1"),
         Row(
             "noise_free.error.swarm_single_body",
             float(np.abs(swarm.single_error).max()),
@@ -248,7 +243,7 @@ def _methods(case: Exact, swarm: Swarms) -> list[Row]:
             "largest absolute error (kg, m, kg m2); agrees when at most the paper's",
         ),
         Row(
-            "noise_free.error.swarm_combinations",
+            "noise_free.error.combinations",
             worst,
             "",
             note="largest relative error of identifiable two-body combinations over six joints; single numbers in the "
@@ -282,10 +277,10 @@ def _noise(noise: Noisy) -> list[Row]:
     carlo, counts = noise.monte_carlo, noise.identification.known.counts()
     text = f"{len(carlo.values)} seeded repetitions, {carlo.errors.shape[1]} parameters"
     return [
-        Row("noise.largest_error", float(np.abs(noise.errors).max()), "standard deviations", note="one noisy run"),
+        Row("noise.largest_error", float(np.abs(noise.errors).max()), "sigma", note="one noisy run"),
         Row("noise.coverage", carlo.coverage, "", note=f"of the 95 % intervals, {text}"),
         Row("noise.coverage.lowest", float(carlo.coverage_each.min()), "", note="of any one parameter"),
-        Row("noise.largest_error.all", carlo.largest, "standard deviations", note=text),
+        Row("noise.largest_error.all", carlo.largest, "sigma", note=text),
         Row("noise.scatter_ratio.lowest", float(carlo.ratio.min()), "", note="found over claimed scatter"),
         Row("noise.scatter_ratio.highest", float(carlo.ratio.max()), "", note="found over claimed scatter"),
         Row(
@@ -299,8 +294,8 @@ def _noise(noise: Noisy) -> list[Row]:
         Row(
             "noise.weakest",
             noise.identification.weakest[0].deviation,
-            "typical sizes",
-            note=f"least known combination: {noise.identification.weakest[0].words}",
+            "",
+            note="in typical sizes; least known combination: " + f"{noise.identification.weakest[0].words}",
         ),
         Row("time.monte_carlo", carlo.seconds, "s"),
     ]
@@ -337,7 +332,7 @@ def _beyond(more: Beyond) -> list[Row]:
         Row(
             "online.largest_error",
             float(np.abs((last.values - more.target_truth) / last.std).max()),
-            "standard deviations",
+            "sigma",
             note="ten parameters after one motion of 60 s",
         ),
     ]
@@ -347,7 +342,7 @@ def _beyond(more: Beyond) -> list[Row]:
         "attitude_only": "moments without force: with joint motions they give the scale as well, orbital "
         "manoeuvres and "
         "accelerometers are not needed, against conclusion 1",
-        "base_mass_centre_known_attitude_only": "conclusion 2",
+        "base_centre_known": "conclusion 2",
         "base_known": "conclusion 3: 15 null directions between the links stay",
         "arm_known": "conclusion 3: everything is determined",
         "target_only": "conclusion 4: everything is determined",

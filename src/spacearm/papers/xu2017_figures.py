@@ -206,32 +206,14 @@ def _design(more: Beyond, case: Exact) -> go.Figure:
 
 
 def _online(more: Beyond) -> go.Figure:
-    import plotly.graph_objects as go
-
-    states = more.target[1:]
-    times = np.array([state.time for state in states])
-    mass = np.array([state.values[0] for state in states])
-    std = np.array([state.std[0] for state in states])
-    figure = new_figure(x="time", x_unit="s", y="target mass minus truth", y_unit="kg", height=400)
-    error = mass - more.target_truth[0]
-    band = 1.959964 * std
-    figure.add_trace(_line(times, error + band, "", line={"width": 0}, showlegend=False, hoverinfo="skip"))
-    figure.add_trace(
-        go.Scatter(
-            x=times,
-            y=error - band,
-            fill="tonexty",
-            mode="lines",
-            line={"width": 0},
-            name="95 % interval",
-            fillcolor="rgba(0, 114, 178, 0.25)",
-        )
-    )
-    figure.add_trace(_line(times, error, "estimate", line={"color": COLOURS[0]}))
-    figure.add_hline(y=0.0, line={"color": COLOURS[3], "dash": "dash"})
-    late = times > 5.0
-    reach = 1.2 * float(np.max(np.abs(error[late]) + band[late]))
-    figure.update_yaxes(range=[-reach, reach])
+    """Error and claimed interval of the mass, logarithmic, before and after every update."""
+    times = np.array([state.time for state in more.target])
+    error = np.array([abs(state.values[0] - more.target_truth[0]) for state in more.target])
+    band = np.array([1.959964 * state.std[0] for state in more.target])
+    figure = new_figure(x="time", x_unit="s", y="target mass", y_unit="kg", height=400)
+    figure.add_trace(_line(times, band, "95 % interval, half width", line={"color": COLOURS[0], "width": 3}))
+    figure.add_trace(_line(times, error, "error of the estimate", line={"color": COLOURS[3]}))
+    figure.update_yaxes(type="log", exponentformat="power", dtick=1)
     return figure
 
 

@@ -303,7 +303,7 @@ def conclusion_cases(case: Exact) -> dict[str, Case]:
         "all_unknown": (None, case.records),
         "joints_only": (None, free),
         "attitude_only": (None, turning),
-        "base_mass_centre_known_attitude_only": (Prior.known_mass_centre(robot, names[0]), turning),
+        "base_centre_known": (Prior.known_mass_centre(robot, names[0]), turning),
         "base_known": (Prior.known_bodies(robot, names[:1]), free),
         "arm_known": (Prior.known_bodies(robot, names[1:]), free),
         "target_only": (Prior.known_bodies(robot, names[:-1]), free[-1:]),

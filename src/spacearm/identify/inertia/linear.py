@@ -26,20 +26,19 @@ class LinearLeastSquares:
         begin = time.perf_counter()
         theory, rank = task.theory, task.theory.rank
         sizes = task.sizes
-        unknown = task.unknown_momenta
         blocks, right = [], []
         for i, record in enumerate(task.records):
             linear = task.equations.linear(record)
-            rows = linear.known.shape[-1]
-            matrix = (linear.matrix @ theory.lift) * sizes
-            extra = np.zeros((*matrix.shape[:-1], 6 * len(unknown)))
-            if i in unknown:
-                at = 6 * unknown.index(i)
-                extra[..., linear.momentum_rows, at : at + 6] = -np.eye(6)
-            blocks.append(np.concatenate([matrix, extra], axis=-1).reshape(-1, rank + extra.shape[-1]))
-            right.append(linear.known.reshape(-1, rows).ravel())
+            matrix, known = (linear.matrix @ theory.lift) * sizes, linear.known
+            if i in task.unknown_momenta:  # a free constant in these rows: their means say nothing
+                rows = linear.momentum_rows
+                matrix[..., rows, :] -= matrix[..., rows, :].mean(axis=-3, keepdims=True)
+                known = known.copy()
+                known[..., rows] -= known[..., rows].mean(axis=-2, keepdims=True)
+            blocks.append(matrix.reshape(-1, rank))
+            right.append(known.ravel())
         stacked, known = np.concatenate(blocks), np.concatenate(right)
-        values, covariance, cost = _fit(stacked, known, rank, self.rank_tolerance)
+        values, covariance, cost = _fit(stacked, known, self.rank_tolerance)
         residuals = np.sqrt(2.0 * cost / max(known.size, 1))
         return Estimate(
             theory.names,
@@ -57,8 +56,8 @@ class LinearLeastSquares:
         )
 
 
-def _fit(matrix: Array, right: Array, keep: int, tolerance: float) -> tuple[Array, Array, float]:
-    """Least squares by QR and SVD; values and covariance of the first ``keep`` unknowns."""
+def _fit(matrix: Array, right: Array, tolerance: float) -> tuple[Array, Array, float]:
+    """Least squares by QR and SVD: values, covariance, half the square sum."""
     norms = np.linalg.norm(matrix, axis=0)
     norms[norms == 0] = 1.0
     q, r = np.linalg.qr(matrix / norms)
@@ -71,7 +70,7 @@ def _fit(matrix: Array, right: Array, keep: int, tolerance: float) -> tuple[Arra
     residual = right - (matrix / norms) @ solution
     variance = float(residual @ residual) / max(right.size - int(seen.sum()), 1)
     half = (v[seen].T / s[seen]) / norms[:, None]
-    covariance = variance * (half @ half.T)[:keep, :keep]
-    blind = np.sqrt(np.sum(v[~seen] ** 2, axis=0))[:keep] > 1e-6
+    covariance = variance * (half @ half.T)
+    blind = np.sqrt(np.sum(v[~seen] ** 2, axis=0)) > 1e-6
     covariance[blind, blind] = np.inf
-    return (solution / norms)[:keep], covariance, 0.5 * float(residual @ residual)
+    return solution / norms, covariance, 0.5 * float(residual @ residual)

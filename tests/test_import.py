@@ -62,7 +62,9 @@ def test_every_public_name_resolves_and_all_lists_agree() -> None:
     for_type_checkers = {
         alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert for_type_checkers == spacearm._HOME
+    rooms = {name for name, module in for_type_checkers.items() if module == "spacearm"}
+    assert rooms == set(spacearm._ROOMS)
+    assert {name: for_type_checkers[name] for name in for_type_checkers.keys() - rooms} == spacearm._HOME
     assert set(spacearm.__all__) == {"__version__", *spacearm._HOME}
     for name in spacearm.__all__:
         assert getattr(spacearm, name) is not None
@@ -72,3 +74,26 @@ def test_every_public_name_resolves_and_all_lists_agree() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'robot'"):
         spacearm.robot  # noqa: B018
+
+
+def test_every_room_is_there_after_a_plain_import() -> None:
+    folder = Path(spacearm.__file__).parent
+    there = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert there - {"__init__", "__main__", "cli"} == set(spacearm._ROOMS)  # cli is a program, not a library
+    code = "import spacearm; " + "; ".join(f"assert spacearm.{room}.__name__" for room in spacearm._ROOMS)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert set(spacearm._ROOMS) <= set(dir(spacearm))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "assert spacearm.State.__name__ == 'State'",
+        "assert callable(spacearm.simulate.simulate)",
+        "spacearm.simulate_batch; assert callable(spacearm.simulate.simulate)",
+        "import spacearm.simulate as room; assert room.State is spacearm.State",
+        "assert 'xu2017' in spacearm.catalogue.names()",
+    ],
+)
+def test_names_and_rooms_do_not_shadow_each_other(code: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import spacearm; {code}"], check=True)

@@ -1,13 +1,29 @@
 """spacearm: dynamics of robot arms on free-floating satellites.
 
 The public names live in the rooms (``spacearm.model``, ``spacearm.mechanics``, ``spacearm.engine``,
-``spacearm.simulate``, ...) and are fetched from there on first use, so that ``import spacearm`` costs next to nothing.
+``spacearm.simulate``, ...). Names and rooms are fetched on first use, so that ``import spacearm`` costs next to nothing
+and yet suffices: ``spacearm.State``, ``spacearm.impact``. ``spacearm.simulate`` is the room, whose function of the same
+name is ``spacearm.simulate.simulate``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spacearm import capture as capture
+    from spacearm import ejection as ejection
+    from spacearm import engine as engine
+    from spacearm import errors as errors
+    from spacearm import figures as figures
+    from spacearm import identify as identify
+    from spacearm import impact as impact
+    from spacearm import mechanics as mechanics
+    from spacearm import model as model
+    from spacearm import papers as papers
+    from spacearm import report as report
+    from spacearm import result as result
+    from spacearm import scenarios as scenarios
+    from spacearm import simulate as simulate
     from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
     from spacearm.errors import EngineError as EngineError
@@ -27,6 +43,7 @@ if TYPE_CHECKING:
     from spacearm.model import Rotor as Rotor
     from spacearm.model import Spring as Spring
     from spacearm.model import Thruster as Thruster
+    from spacearm.model import catalogue as catalogue
     from spacearm.model import load as load
     from spacearm.model import save as save
     from spacearm.report import write_result as write_result
@@ -35,13 +52,25 @@ if TYPE_CHECKING:
     from spacearm.result import Result as Result
     from spacearm.result import Row as Row
     from spacearm.result import Verdict as Verdict
+    from spacearm.simulate import RK4 as RK4
+    from spacearm.simulate import Adaptive as Adaptive
+    from spacearm.simulate import Crossing as Crossing
+    from spacearm.simulate import Load as Load
+    from spacearm.simulate import Phase as Phase
+    from spacearm.simulate import State as State
+    from spacearm.simulate import rollout as rollout
+    from spacearm.simulate import simulate_batch as simulate_batch
+    from spacearm.simulate.crosscheck import cross_check as cross_check
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "RK4",
+    "Adaptive",
     "Body",
     "Check",
     "Coupling",
+    "Crossing",
     "EngineError",
     "Figure",
     "Frame",
@@ -51,8 +80,10 @@ __all__ = [
     "Joint",
     "Kernel",
     "Limits",
+    "Load",
     "Mechanics",
     "ModelError",
+    "Phase",
     "Pose",
     "Result",
     "Robot",
@@ -61,11 +92,16 @@ __all__ = [
     "SimulationError",
     "SpacearmError",
     "Spring",
+    "State",
     "Thruster",
     "Verdict",
     "__version__",
+    "catalogue",
+    "cross_check",
     "load",
+    "rollout",
     "save",
+    "simulate_batch",
     "write_result",
 ]
 
@@ -90,6 +126,7 @@ _HOME = {
     "Rotor": "spacearm.model",
     "Spring": "spacearm.model",
     "Thruster": "spacearm.model",
+    "catalogue": "spacearm.model",
     "load": "spacearm.model",
     "save": "spacearm.model",
     "write_result": "spacearm.report",
@@ -98,10 +135,38 @@ _HOME = {
     "Result": "spacearm.result",
     "Row": "spacearm.result",
     "Verdict": "spacearm.result",
+    "RK4": "spacearm.simulate",
+    "Adaptive": "spacearm.simulate",
+    "Crossing": "spacearm.simulate",
+    "Load": "spacearm.simulate",
+    "Phase": "spacearm.simulate",
+    "State": "spacearm.simulate",
+    "rollout": "spacearm.simulate",
+    "simulate_batch": "spacearm.simulate",
+    "cross_check": "spacearm.simulate.crosscheck",
 }
+#: The rooms, and the modules that all of them use.
+_ROOMS = (
+    "capture",
+    "ejection",
+    "engine",
+    "errors",
+    "figures",
+    "identify",
+    "impact",
+    "mechanics",
+    "model",
+    "papers",
+    "report",
+    "result",
+    "scenarios",
+    "simulate",
+)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"spacearm.{name}")  # importing it also puts it here
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module 'spacearm' has no attribute {name!r}")
@@ -111,4 +176,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pkgutil
 import re
+from html import unescape
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -86,6 +88,9 @@ class PublicNamesDirective(SphinxDirective):
         lines = []
         for name in sorted(set(spacearm.__all__) - {"__version__"}, key=str.lower):
             thing = getattr(spacearm, name)
+            if isinstance(thing, ModuleType):
+                lines += [f"- :py:mod:`{name} <{thing.__name__}>`"]
+                continue
             role = "class" if isinstance(thing, type) else "func"
             lines += [f"- :py:{role}:`{name} <{thing.__module__}.{thing.__qualname__}>`"]
         node = nodes.Element()
@@ -93,10 +98,15 @@ class PublicNamesDirective(SphinxDirective):
         return node.children
 
 
+def without_named_entities(mathml: str) -> str:
+    """HTML's named entities (``&ApplyFunction;`` after a cosine) as characters: XML knows only its own five."""
+    return re.sub(r"&(?!(?:lt|gt|amp|quot|apos);)[A-Za-z][A-Za-z0-9]*;", lambda match: unescape(match[0]), mathml)
+
+
 def accents_on_their_letters(mathml: str) -> str:
     """docutils writes a dotted letter with an index as a limit, index below and dot above; here the index is one."""
     ElementTree.register_namespace("", MATHML)
-    root = ElementTree.fromstring(mathml)
+    root = ElementTree.fromstring(without_named_entities(mathml))
     for element in root.iter(f"{{{MATHML}}}munderover"):
         letter, index, above = element
         if above.tag == f"{{{MATHML}}}mo" and (above.get("accent") or above.get("stretchy")):

@@ -11,6 +11,7 @@ import sys
 import tomllib
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -98,6 +99,37 @@ def test_links_between_files_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def module_of(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```", index, flags=re.DOTALL | re.MULTILINE)
+    entries = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    pages = [page.relative_to(ROOT / "docs").with_suffix("") for page in PAGES if (ROOT / "docs") in page.parents]
+    lost = [str(page) for page in pages if not any(page.match(entry) for entry in entries)]
+    assert lost == ["index"]
+
+
+@pytest.mark.parametrize(
+    "tex", [r"\cos \theta", r"\dot q_1 < \sin x", r"\max_i a_i", r"a \le b", r"\exp(-x) \ne 0", "a & b"]
+)
+def test_formulas_with_named_entities_can_be_shown(tex: str) -> None:
+    from docutils.utils.math import latex2mathml
+
+    conf = module_of(ROOT / "docs" / "conf.py", "docs_conf")
+    shown = conf.accents_on_their_letters(latex2mathml.tex2mathml(tex))
+    assert shown.startswith("<math")
+    assert not re.search(r"&(?!lt;|gt;|amp;)", shown)
+
+
 def test_the_makefile_has_what_the_readme_promises() -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert {"reproduce", "test", "bench", "docs", "lint", "types", "clean", "help"} <= set(targets)
@@ -120,12 +152,7 @@ def test_constraints_are_plain_versions_and_cover_the_dependencies() -> None:
 
 
 def test_the_picture_is_what_its_script_draws() -> None:
-    spec = importlib.util.spec_from_file_location("picture_of_robots", ROOT / "docs" / "figures" / "robots.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    module = module_of(ROOT / "docs" / "figures" / "robots.py", "picture_of_robots")
     drawn, kept = module.picture(), (ROOT / "docs" / "_static" / "robots.svg").read_text(encoding="utf-8")
     number = re.compile(r"-?\d+\.\d+")
     assert number.sub("#", drawn) == number.sub("#", kept)

@@ -57,7 +57,6 @@ class TargetFilter:
         # square-root information: rows whose squared length is the misfit, in scaled deviations from the guess
         self._root = np.diag(1.0 / doubt)
         self._right = np.zeros(16)
-        self._impulse = np.zeros(6)
         self.time = 0.0
         self.samples = 0
 

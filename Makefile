@@ -14,6 +14,10 @@ RESULTS ?= results
 # pytest-xdist workers: a number, or `auto` for one per core.
 WORKERS ?= auto
 
+# Small matrices only: threads of the linear algebra library would fight with the workers for the cores.
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
+
 say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help reproduce test bench docs lint types imports unit install clean distclean

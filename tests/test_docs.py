@@ -118,9 +118,7 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert lost == ["index"]
 
 
-@pytest.mark.parametrize(
-    "tex", [r"\cos \theta", r"\dot q_1 < \sin x", r"\max_i a_i", r"a \le b", r"\exp(-x) \ne 0", "a & b"]
-)
+@pytest.mark.parametrize("tex", [r"\cos \theta", r"\dot q_1 < \sin x", r"\max_i a_i", r"a \le b", r"\exp(-x) \ne 0"])
 def test_formulas_with_named_entities_can_be_shown(tex: str) -> None:
     from docutils.utils.math import latex2mathml
 

@@ -8,8 +8,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spacearm.model import Friction, Robot
-from spacearm.simulate import Load, Phase, Run, State, half_sine, pulse, simulate, spline
+from spacearm.model import Body, Friction, Inertia, Joint, Robot, Thruster, catalogue
+from spacearm.model.parts import Frame
+from spacearm.simulate import (
+    RK4,
+    Adaptive,
+    CertificateWarning,
+    Load,
+    Phase,
+    Reason,
+    Run,
+    State,
+    firing,
+    half_sine,
+    pulse,
+    simulate,
+    simulate_batch,
+    spline,
+    triangle,
+)
+from spacearm.simulate.bodies import centred, momentum, move
+from spacearm.simulate.motion import robot_parameters
+from spacearm.simulate.signals import Signal
 from support.random_robots import random_robot, random_state
 
 
@@ -76,3 +96,118 @@ def test_a_wrong_inertia_would_be_noticed() -> None:
     )
     for name in ("linear_momentum", "angular_momentum", "energy"):
         assert wrong[name].value > 1e-6
+
+
+BASE = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
+BALANCES = ("linear_momentum", "angular_momentum", "energy")
+
+
+def turning(robot: Robot, **base: object) -> State:
+    rng = np.random.default_rng(5)
+    spin = {"base_angular_velocity": [0.05, 0.1, -0.1], **base}
+    return State.moving(robot, 0.3 * rng.normal(size=robot.n), 0.1 * rng.normal(size=robot.n), **spin)  # type: ignore[arg-type]
+
+
+def rail(friction: float) -> Robot:
+    """A block of 2 kg that slides along the base's x, with a thruster on the base and a frame on the block."""
+    bodies = (Body("base", Inertia(10.0, tensor=np.eye(3))), Body("block", Inertia(2.0, tensor=0.1 * np.eye(3))))
+    dry = Friction(friction, friction) if friction else None
+    joint = Joint("x", "prismatic", "base", "block", axis=np.array([1.0, 0, 0]), friction=dry)
+    thruster = Thruster("main", "base", [0.3, 0.1, -0.4], [0.0, 0.6, 0.8], 12.0)
+    return Robot("rail", bodies, (joint,), (Frame("tip", "block"),), (thruster,))
+
+
+@pytest.mark.parametrize("sample", [[100.0], []])
+def test_a_wrong_run_with_late_samples_is_judged_from_its_start(sample: list[float]) -> None:
+    robot = catalogue.load("xu2017")
+    with pytest.warns(CertificateWarning, match="EXCEEDS"):
+        run = simulate(robot, turning(robot), 100.0, method=RK4(1.0), sample=sample)
+    assert run.reason == Reason.FINISHED
+    assert not run.ok
+    assert run.certificate is not None
+    for name in BALANCES:
+        assert run.certificate[name].value > 1e-3
+
+
+def test_a_right_run_with_late_samples_is_certified() -> None:
+    robot = rail(0.0)
+    phase = Phase(20.0, loads=[firing(robot, "main", pulse(1.0, 0.5, 3.0))])
+    run = simulate(robot, turning(robot), phase, sample=[5.0, 10.0, 20.0])
+    assert run.ok, str(run.certificate)
+    assert run.times.tolist() == [5.0, 10.0, 20.0]
+
+
+def test_what_is_seen_from_the_mass_centre_does_not_know_how_fast_it_moves() -> None:
+    robot = random_robot(4, 5, rotors=0.5, passive=True)
+    rng = np.random.default_rng(4)
+    moves = [random_state(robot, rng, speed=0.5) for _ in range(10)]
+    states = np.stack([State(s.position, s.quaternion, s.joints, s.velocity).vector for s in moves])
+    n = robot.n
+    own = robot_parameters(robot)
+    seen = centred(robot, states, own["inertia"], own["rotor"])
+    assert own["rotor"].size > 0
+    # by the textbook, from sums about the world's origin
+    bodies = move(robot, states)
+    sums = momentum(robot, bodies, states, own["inertia"], own["rotor"])
+    rows = own["inertia"].reshape(-1, 10)
+    centre = (
+        np.stack(
+            [
+                sum(row[0] * bodies.origin[t, b] + bodies.rotation[t, b] @ row[1:4] for b, row in enumerate(rows))
+                for t in range(10)
+            ]
+        )
+        / seen.mass
+    )
+    np.testing.assert_allclose(seen.mass * seen.velocity, sums.linear, atol=1e-12 * np.abs(sums.linear).max())
+    np.testing.assert_allclose(seen.sums.angular, sums.angular - np.cross(centre, sums.linear), atol=1e-10)
+    inner = sums.kinetic - 0.5 * seen.mass * (seen.velocity**2).sum(axis=1)
+    np.testing.assert_allclose(seen.sums.kinetic, inner, rtol=1e-10)
+    # and the same to the last digits from an orbit
+    far = states.copy()
+    far[:, :3] += [7e6, -1e5, 3.0]
+    far[:, 7 + n : 10 + n] += [7500.0, 100.0, -20.0]
+    again = centred(robot, far, own["inertia"], own["rotor"])
+    np.testing.assert_array_equal(again.sums.angular, seen.sums.angular)
+    np.testing.assert_array_equal(again.sums.kinetic, seen.sums.kinetic)
+
+
+def test_an_orbital_speed_hides_no_error() -> None:
+    """The same coarse steps: the residuals are not smaller because the base is far away and fast."""
+    robot = catalogue.load("xu2017")
+    here, there = turning(robot), turning(robot, position=[7e6, 0, 0], base_velocity=[0, 7500.0, 0])
+    with pytest.warns(CertificateWarning):
+        slow = simulate(robot, here, 20.0, method=RK4(0.2))
+    with pytest.warns(CertificateWarning):
+        fast = simulate(robot, there, 20.0, method=RK4(0.2))
+    assert slow.certificate is not None
+    assert fast.certificate is not None
+    for name in BALANCES:
+        assert fast.certificate[name].value > 0.5 * slow.certificate[name].value > 1e-8
+
+
+def test_books_close_at_moderate_speed_whatever_pushes_the_base() -> None:
+    robot = rail(0.0)
+    hit = Load.along("tip", [1.0, 0.5, 0.2], half_sine(30.0, 0.2, 0.1))
+    spun = Load("tip", (0.0, 1.0, 0.0, 0.2, 0.0, 0.1), "frame")
+    phases = [
+        Phase(1.0, loads=[hit, spun, firing(robot, "main", pulse(1.0, 0.1, 0.4))], forces={"base_wz": 2.0, "x": 1.0}),
+        Phase(1.0, accelerations={"base_vx": 0.3, "base_wy": -0.2}, forces={"base_vy": 4.0, "x": -2.0}),
+    ]
+    damping = {"damping": [0.5, 0.3, 0.2, 0.1, 0.1, 0.2, 0.4]}
+    start = turning(robot, base_velocity=[20.0, 3.0, -7.0], position=[1e3, 0.0, 5.0])
+    run = simulate(robot, start, phases, overrides=damping, method=Adaptive(rtol=1e-12))
+    assert run.ok, str(run.certificate)
+    batch = simulate_batch(robot, start.vector, phases, overrides=damping, ledger=True, method=Adaptive(rtol=1e-12))
+    assert batch.energy_residual[0] < 1e-8
+
+
+@pytest.mark.parametrize("over", [1e-11, 1e-9, 1e-6])
+@pytest.mark.parametrize("shape", [half_sine, triangle, pulse])
+@pytest.mark.parametrize("locked", [BASE, ()])
+def test_hardly_any_motion_is_no_false_alarm(over: float, shape: object, locked: tuple[str, ...]) -> None:
+    robot = rail(1.0)
+    force: Signal = shape(1.0 + over, 0.0, 1.0)  # type: ignore[operator]
+    run = simulate(robot, State.at_rest(robot), Phase(2.0, locked=locked, forces={"x": force}))
+    assert [event.kind for event in run.events] == ["slip", "stick"]
+    assert run.ok, str(run.certificate)

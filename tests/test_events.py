@@ -88,6 +88,57 @@ def test_starting_on_the_level_is_no_event() -> None:
     np.testing.assert_allclose(result.log[:, 0][result.log[:, 2] == 1], [2 * np.pi / OMEGA], atol=1e-10)
 
 
+def test_a_level_met_exactly_at_a_break_is_found_once() -> None:
+    force = (4, np.array([0.0, 1.0, 1.5, 3.0]), np.zeros((1, 3)))
+    for start, level in ((0.0, 1.0), (0.1, 1.1), (0.3, 1.3)):  # the last two only to rounding
+        result = run_blocks([start, 0], [1, 0], 3.0, channels=[force], levels=[Level(0, level, 0)])
+        assert result.log[:, 1].tolist() == [EventKind.COMPONENT]
+        assert result.log[0, 0] == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_driven_path_through_a_level_at_a_break_is_found_once() -> None:
+    # position, rate and acceleration given; pieces whose ends differ from the next start by rounding
+    slope = 0.1
+    breaks = np.array([0.0, 3.0, 7.0, 10.0])
+    path = np.array([slope * breaks[:-1], np.full(3, slope)])
+    channels = [(0, breaks, path), (2, breaks, np.full((1, 3), slope)), (6, breaks, np.zeros((1, 3)))]
+    for level in (0.3, 0.7, 0.1 + 0.2, 0.7 + 1e-16, 0.7 - 1e-16):
+        result = run_blocks([0, 0], [slope, 0], 10.0, channels=channels, mode=(1.0, 0.0), levels=[Level(0, level, 1)])
+        assert len(result.log) == 1
+        assert result.log[0, 0] == pytest.approx(10.0 * level, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("x", "v", "level", "end"), [(0.0, 1.0, 1.0, 1.0), (0.1, 1.0, 1.1, 1.0), (0.1, -0.3, -0.2, 1.0)]
+)
+def test_a_level_met_exactly_at_the_end_ends_the_phase(x: float, v: float, level: float, end: float) -> None:
+    result = run_blocks([x, 0], [v, 0], end, levels=[Level(0, level, 0, True)])
+    assert result.reason == Reason.TERMINAL_EVENT
+    assert result.log[:, 2].tolist() == [0]
+    assert result.time == pytest.approx(end, abs=1e-12)
+    # met from the wrong side, or not met by a hair: no event
+    for other in (Level(0, level, -int(np.sign(v)), True), Level(0, level + 1e-11 * v, 0, True)):
+        assert run_blocks([x, 0], [v, 0], end, levels=[other]).reason == Reason.FINISHED
+
+
+def test_a_crossing_back_within_one_step_is_logged() -> None:
+    # Free flight under a constant force is exact for any step: x = 1 - 4 t + 2 t^2 falls and rises through 0.
+    for direction, root in ((1, 1.0 + np.sqrt(0.5)), (-1, 1.0 - np.sqrt(0.5))):
+        result = run_blocks(
+            [1, 0], [-4, 0], 2.5, force=(4.0, 0.0), levels=[Level(0, 0.0, direction)], method=0, step=2.5
+        )
+        assert result.log[:, 1].tolist() == [EventKind.COMPONENT]
+        assert result.log[0, 0] == pytest.approx(root, abs=1e-11)
+
+
+def test_a_start_on_a_limit_counts_as_inside() -> None:
+    rising = [Level(0, 1.0, 1, True, -1)]
+    assert run_blocks([1, 0], [0.5, 0], 1.0, levels=rising).time < 1e-12
+    assert run_blocks([1, 0], [0, 0], 1.0, force=(1.0, 0.0), levels=rising).time < 1e-6
+    assert run_blocks([1, 0], [-0.5, 0], 1.0, levels=rising).reason == Reason.FINISHED
+    assert run_blocks([1, 0], [0, 0], 1.0, levels=rising).reason == Reason.FINISHED
+
+
 def test_too_many_events_end_the_run_with_a_reason() -> None:
     result = run_blocks([1, 0], [0, 0], 100.0, **OSCILLATOR, levels=[Level(0, 0.0, 0)], max_events=20)
     assert result.reason == Reason.TOO_MANY_EVENTS

@@ -28,7 +28,9 @@ from spacearm.simulate import (
     Load,
     Phase,
     Reason,
+    Run,
     RunWarning,
+    Signal,
     State,
     approximate,
     firing,
@@ -402,6 +404,111 @@ def test_a_start_beyond_a_limit_is_told() -> None:
         simulate(robot, State.at_rest(robot, [0.7]), Phase(1.0, limits="stop"))
 
 
+def line(slope: float = 1.0, start: float = 0.0) -> Signal:
+    return Signal(np.array([0.0, 100.0]), np.array([[start], [slope]]))
+
+
+def test_events_on_a_break_of_a_signal_are_found() -> None:
+    robot = slider(limits=Limits(-5.0, 1.0))
+    phase = Phase(
+        3.0,
+        driven={"x": line()},
+        forces={"base_vx": pulse(1.0, 1.0, 0.5)},
+        events=[Crossing("x", 1.0), Crossing("x", 1.5)],
+    )
+    run = simulate(robot, State.moving(robot, [0.0], [1.0]), phase)
+    assert sorted((event.kind, round(event.time, 10)) for event in run.events) == [
+        ("crossing", 1.0),
+        ("crossing", 1.5),
+        ("limit", 1.0),
+    ]
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.1, 0.3, -0.7])
+def test_until_met_at_the_very_end_of_its_phase_is_no_timeout(slope: float) -> None:
+    robot = slider()
+    goal = Crossing("x", slope * 3.0)
+    phases = [
+        Phase(3.0, driven={"x": line(slope)}, until=goal, name="go"),
+        Phase(1.0, driven={"x": line(slope, slope * 3.0)}, events=[goal]),
+    ]
+    run = simulate(robot, State.moving(robot, [0.0], [slope]), phases)
+    assert [(event.kind, event.phase) for event in run.events] == [("crossing", 0)]
+    # clamped: it arrives with rate zero
+    arrive = Phase(3.0, driven={"x": spline([0.0, 3.0], [0.0, slope * 3.0])}, until=goal)
+    run = simulate(robot, State.at_rest(robot), [arrive, Phase(1.0, locked=["x"], events=[goal])])
+    assert [(event.kind, event.phase) for event in run.events] == [("crossing", 0)]
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.1, 0.3, -0.7])
+def test_a_level_on_a_phase_boundary_is_crossed_once(slope: float) -> None:
+    robot = slider()
+    goal = Crossing("x", slope * 3.0)
+    for phases in (
+        [
+            Phase(3.0, driven={"x": line(slope)}, events=[goal]),
+            Phase(1.0, driven={"x": line(slope, 3.0 * slope)}, events=[goal]),
+        ],
+        [Phase(3.0, events=[goal]), Phase(1.0, events=[goal])],
+        [
+            Phase(3.0, locked=BASE_LOCKED, events=[goal]),
+            Phase(1.0, driven={"x": line(slope, 3.0 * slope)}, events=[goal]),
+        ],
+    ):
+        run = simulate(robot, State.moving(robot, [0.0], [slope]), phases)
+        assert [event.kind for event in run.events] == ["crossing"]
+        assert run.events[0].time == pytest.approx(3.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("position", "rate"), [(0.5, 1.0), (-1.0, -1.0)])
+def test_limits_that_stop_at_a_start_on_the_bound(position: float, rate: float) -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    phase = Phase(0.25, limits="stop", locked=BASE_LOCKED)
+    out = simulate(robot, State.moving(robot, [position], [rate]), phase)
+    assert out.reason == Reason.TERMINAL_EVENT
+    assert out.end_time < 1e-10
+    assert [event.name for event in out.events_of("limit")] == ["x"]
+    pushed = Phase(0.25, limits="stop", locked=BASE_LOCKED, forces={"x": rate})
+    assert simulate(robot, State.at_rest(robot, [position]), pushed).reason == Reason.TERMINAL_EVENT
+    for harmless in (State.moving(robot, [position], [-rate]), State.at_rest(robot, [position])):
+        stays = simulate(robot, harmless, phase)
+        assert stays.reason == Reason.FINISHED
+        assert stays.events == ()
+
+
+def test_limits_are_looked_at_when_a_phase_begins() -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    start = State.moving(robot, [0.0], [1.0])
+
+    def run(first: str, second: str, end: float = 1.0) -> Run:
+        phases = [Phase(end, limits=policy, locked=BASE_LOCKED) for policy in (first, second)]  # type: ignore[arg-type]
+        return simulate(robot, start, phases)
+
+    for end in (1.0, 0.5):  # beyond the bound, and exactly on it
+        stopped = run("ignore", "stop", end)
+        assert stopped.reason == Reason.TERMINAL_EVENT
+        assert stopped.end_time == pytest.approx(end, abs=1e-10)
+        assert run("report", "stop", end).end_time == pytest.approx(end, abs=1e-10)
+        for first in ("ignore", "report"):
+            told = run(first, "report", end)
+            assert told.reason == Reason.FINISHED
+            assert len(told.events_of("limit")) == 1
+    assert run("ignore", "report").events[0].time == pytest.approx(1.0, abs=1e-10)
+
+
+def test_limits_at_the_starts_of_a_batch() -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    starts = np.stack([State.at_rest(robot, [x]).vector for x in (0.0, 0.5, 0.7, 0.9)])
+    with pytest.raises(InputError, match=r"sample 2: joint 'x'.*outside its limits"):
+        simulate_batch(robot, starts, Phase(0.1, limits="stop"))
+    with pytest.warns(RunWarning, match=r"sample 2: joint 'x'.*outside its limits.*\(and 1 more"):
+        simulate_batch(robot, starts, Phase(0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulate_batch(robot, starts, Phase(0.1, limits="ignore"))
+        simulate_batch(robot, starts, lambda i: Phase(0.1, limits="ignore" if i > 1 else "stop"))
+
+
 def test_a_rigid_body_without_joints() -> None:
     robot = Robot("body", (Body("base", Inertia(3.0, [0.1, 0, 0], np.diag([1.0, 2.0, 2.5]))),))
     start = State.moving(robot, base_angular_velocity=[0.1, 1.0, 0.05])
@@ -562,16 +669,18 @@ def test_batches_are_single_runs_for_any_number_of_threads() -> None:
     stiffness = np.abs(np.random.default_rng(2).normal(size=(40, 3)))
     seen: list[tuple[int, int]] = []
     options = {"sample": [0.0, 0.5, 1.0], "overrides": {"stiffness": stiffness, "rest": np.array([0.1, 0.2, 0.3])}}
-    one = simulate_batch(robot, starts, 1.0, threads=1, ledger=True, **options)  # type: ignore[arg-type]
-    two = simulate_batch(
-        robot,
-        starts,
-        1.0,
-        threads=2,
-        ledger=True,
-        progress=lambda done, total: seen.append((done, total)),
-        **options,  # type: ignore[arg-type]
-    )
+    with pytest.warns(NonFiniteWarning, match="simulate_batch: 1 of 40 .* index 17"):
+        one = simulate_batch(robot, starts, 1.0, threads=1, ledger=True, **options)  # type: ignore[arg-type]
+    with pytest.warns(NonFiniteWarning):
+        two = simulate_batch(
+            robot,
+            starts,
+            1.0,
+            threads=2,
+            ledger=True,
+            progress=lambda done, total: seen.append((done, total)),
+            **options,  # type: ignore[arg-type]
+        )
     np.testing.assert_array_equal(one.end, two.end)
     np.testing.assert_array_equal(one.states, two.states)
     assert one.events == two.events
@@ -581,7 +690,8 @@ def test_batches_are_single_runs_for_any_number_of_threads() -> None:
     assert np.nanmax(one.energy_residual) < 1e-9
     assert np.isfinite(np.delete(one.states, 17, axis=0)).all()
     part = simulate_batch(robot, starts[20:25], 1.0, overrides={"stiffness": stiffness[20:25], "rest": [0.1, 0.2, 0.3]})
-    without = simulate_batch(robot, starts, 1.0, overrides=options["overrides"])  # type: ignore[arg-type]
+    with pytest.warns(NonFiniteWarning):
+        without = simulate_batch(robot, starts, 1.0, overrides=options["overrides"])  # type: ignore[arg-type]
     np.testing.assert_array_equal(part.end, without.end[20:25])
     single = simulate(
         robot,
@@ -606,6 +716,66 @@ def test_each_sample_of_a_batch_may_have_its_own_phases() -> None:
 
     batch = simulate_batch(robot, starts, phases)
     np.testing.assert_allclose(batch.end[:, -1], 0.5 * np.arange(5), atol=1e-13)
+
+
+def test_overrides_of_each_sample_are_checked_and_sized() -> None:
+    robot = arm(2)
+    starts = scattered(robot, 3)
+    static, coulomb = np.full((3, 2), 0.5), np.full((3, 2), 0.4)
+    coulomb[1, 0] = 0.6
+    for bad in (
+        {"static_friction": static, "coulomb_friction": coulomb},
+        {"static_friction": [0.5, 0.5], "coulomb_friction": coulomb},
+        {"static_friction": np.where(np.arange(3)[:, None] == 1, np.nan, static)},
+        {"static_friction": static, "coulomb_friction": np.where(np.arange(3)[:, None] == 1, -0.1, 0.0 * static)},
+    ):
+        with pytest.raises(InputError, match=r"sample 1.*static friction is below"):
+            simulate_batch(robot, starts, 0.1, overrides=bad)
+        with pytest.raises(InputError, match=r"sample 1.*static friction is below"):
+            rollout(robot, starts, 0.01, 5, overrides=bad, ignore_friction=True)
+    with pytest.raises(InputError, match="'static_friction' has 3 numbers"):
+        simulate_batch(robot, starts, 0.1, overrides={"static_friction": [1, 2, 3], "coulomb_friction": 0 * coulomb})
+    with pytest.raises(InputError, match="dry friction"):
+        rollout(robot, starts, 0.01, 5, overrides={"static_friction": static})
+    # dampings of the joints alone, for each sample
+    damping = np.array([[0.0, 0.0], [0.3, 0.0], [0.1, 0.2]])
+    full = np.hstack([np.zeros((3, 6)), damping])
+    for run in (
+        lambda given: simulate_batch(robot, starts, 0.5, overrides={"damping": given}).end,
+        lambda given: rollout(robot, starts, 0.01, 50, overrides={"damping": given}),
+    ):
+        np.testing.assert_array_equal(run(damping), run(full))
+        assert np.abs(run(damping)[1] - run(0.0 * damping)[1]).max() > 1e-4
+    friction = {"static_friction": static, "coulomb_friction": 0.5 * static}
+    rubbed = simulate_batch(robot, starts, 0.5, overrides=friction)
+    alone = simulate(
+        robot, State.from_vector(starts[2]), 0.5, overrides={k: v[2] for k, v in friction.items()}, ledger=False
+    )
+    assert alone.end is not None
+    np.testing.assert_array_equal(rubbed.end[2], alone.end.vector)
+
+
+def test_settings_that_could_not_be_run_are_told() -> None:
+    robot = slider()
+    start = State.at_rest(robot)
+    for sample in (1e-14, 1e-320):
+        with pytest.raises(InputError, match="samples"):
+            simulate(robot, start, 1.0, sample=sample)
+    for tolerance in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(InputError, match="tolerance"):
+            simulate(robot, start, 1.0, tolerance=tolerance)
+    with pytest.raises(InputError, match="the start is NoneType"):
+        simulate(robot, None, 1.0)  # type: ignore[arg-type]
+    for phases in (None, [], ["push"], [1.0]):
+        with pytest.raises(InputError, match="phases must be"):
+            simulate(robot, start, phases)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a load is list"):
+        simulate(robot, start, Phase(1.0, loads=[[1.0, 0, 0, 0, 0, 0]]))  # type: ignore[list-item]
+    for duration in (np.float32(0.5), np.int64(1), np.array(0.5)):
+        assert simulate(robot, start, duration).end_time == float(duration)
+    entries = Load("block", [1.0, 0, 0, 0, 0, 0])  # type: ignore[arg-type]
+    assert simulate(robot, start, Phase(0.1, loads=[entries])).ok
+    assert motion(robot, [entries.place], False) is motion(robot, (entries.place,), False)
 
 
 # -- signals ----------------------------------------------------------------------------------------------------------

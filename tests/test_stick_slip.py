@@ -18,6 +18,16 @@ def one(log: np.ndarray, kind: int | None = None) -> np.ndarray:
     return log if kind is None else log[log[:, 1] == kind]
 
 
+def test_friction_that_holds_less_at_rest_than_in_motion_ends_with_a_reason() -> None:
+    """Such numbers are refused by simulate; the loop itself must not hang on them."""
+    result = run_blocks([0, 0], [0, 0], 1.0, force=(1.5, 0.0), static=(1.0, 0.0), coulomb=(2.0, 0.0))
+    assert result.reason in (Reason.TOO_MANY_EVENTS, Reason.FRICTION_INDETERMINATE)
+    ramp = (4, np.array([0.0, 1.0]), np.array([[0.0], [2.0]]))
+    result = run_blocks([0, 0], [0, 0], 1.0, channels=[ramp], static=(1.0, 0.0), coulomb=(2.0, 0.0))
+    assert result.reason in (Reason.TOO_MANY_EVENTS, Reason.FRICTION_INDETERMINATE)
+    assert result.time == pytest.approx(0.5, abs=1e-6)
+
+
 @pytest.mark.parametrize("method", [0, 1])
 def test_free_decay_of_a_spring_block(method: int) -> None:
     m, k, coulomb, static, x0 = 2.0, 50.0, 4.9, 6.0, 1.0

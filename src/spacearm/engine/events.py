@@ -43,6 +43,7 @@ class Events(NamedTuple):
     sign: Any  # (f + c + g,) int64: side on which each function was last seen; 0: on none yet
     home: Any  # (c + g,) int64: side on which a function counts that is zero at the phase's start; 0: on none
     carried: Any  # (c + g,) int64: side on which the phase before left it, whatever it is now; 0: not watched there
+    opening: Array  # (c + g,) values at the phase's start
 
 
 @compiled
@@ -118,7 +119,11 @@ def start_signs(
         if i < count:
             events.sign[i] = 1
         elif events.sign[i] == 0:
-            events.sign[i] = 1 if g[i] > 0.0 else (-1 if g[i] < 0.0 else (events.home[i - count] if opening else 0))
+            events.sign[i] = 1 if g[i] > 0.0 else (-1 if g[i] < 0.0 else 0)
+            if events.sign[i] == 0 and opening:
+                events.sign[i] = events.home[i - count]
+        if i >= count and opening:
+            events.opening[i - count] = g[i]
 
 
 @compiled
@@ -128,7 +133,8 @@ def met_at_end(
     """How many watched functions have reached zero at the very end of a phase, ``work.y``; they are marked in ``g``.
 
     Reached is: zero, or (components only) so near that it would be zero within the width to which instants are
-    bracketed. Their side becomes the other one, so that the next phase does not find them again.
+    bracketed. What has been there since the phase's start has not reached it. The side that is left is such that the
+    next phase does not find the same again, whether it goes on or rests.
     """
     gauge(plant, signals, piece, t, work.y, contact, events, work, g)
     count = contact.dof.size
@@ -138,17 +144,20 @@ def met_at_end(
         left = g[i]
         g[i] = 0.0
         sign = events.sign[i]
-        if i < count or sign == 0 or sign * events.direction[i - count] > 0:
+        if i < count or sign == 0 or sign * events.direction[i - count] > 0 or sign * left < 0.0:
             continue
-        met = left == 0.0
-        if not met and i - count < events.component.size and sign * left > 0.0:
-            component, level = events.component[i - count], events.value[i - count]
-            slack = ROUNDING * (abs(level) + abs(work.y[component]))
-            met = sign * (left + width * work.k[0, component]) <= slack
-        if met:
+        slack = drift = 0.0
+        if i - count < events.component.size:
+            component = events.component[i - count]
+            slack = ROUNDING * (abs(events.value[i - count]) + abs(work.y[component]))
+            drift = width * work.k[0, component]
+        if abs(events.opening[i - count]) > slack and sign * (left + drift) <= slack:
             g[i] = 1.0
-            events.sign[i] = -sign
             found += 1
+            if sign * (left + drift) < 0.0:
+                events.sign[i] = -sign
+            elif left == 0.0:
+                events.sign[i] = 0
     return found
 
 

@@ -65,6 +65,7 @@ def make_events(
         np.zeros(size, dtype=np.int64),
         np.array([level.inside for level in levels] + [0] * outputs, dtype=np.int64),
         np.array(carried if len(carried) else [0] * len(directions), dtype=np.int64),
+        np.zeros(len(directions)),
     )
 
 

@@ -314,7 +314,8 @@ def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[i
         if beyond > slack:
             result[k] = level.inside if before is not None else 0
         elif beyond >= -slack:
-            result[k] = -level.inside if beyond > 0.0 and not -level.inside * rate > 0.0 else level.inside
+            rounded = beyond > 0.0 and not -level.inside * rate > 0.0
+            result[k] = -level.inside if rounded else level.inside
         else:
             result[k] = 0
     return result

@@ -55,7 +55,9 @@ class Mechanics:
         self, kernel: Kernel, base: npt.ArrayLike | None = None, **arrays: npt.ArrayLike | None
     ) -> dict[str, Array]:
         """Run a kernel of this robot, with the robot's own inertias where none are given."""
+        # What has no numbers says nothing: a body without joints has joint positions of length zero.
         given = {name: value for name, value in arrays.items() if value is not None}
+        given = {name: value for name, value in given.items() if name in kernel.inputs or np.size(value)}
         for name in given:
             if name not in kernel.inputs:
                 hint = "name the frames that it acts on in 'loads'" if name == "wrench" else ""

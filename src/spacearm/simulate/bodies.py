@@ -142,6 +142,11 @@ class Centred:
     bodies: Bodies  # world axes
     sums: Motion  # angular momentum about the mass centre, kinetic energy in its frame
 
+    @property
+    def reach(self) -> float:
+        """Largest distance of a body's frame from the mass centre, m; one metre where there is none."""
+        return float(np.linalg.norm(self.bodies.origin, axis=2).max()) or 1.0
+
 
 def centred(robot: Robot, states: Array, inertia: Array, rotors: Array) -> Centred:
     """States (T, 13 + 2 n) from the mass centre, with these inertias (bodies, 10) and rotor inertias.

@@ -14,7 +14,7 @@ from spacearm.simulate.motion import Motion, Prepared, path_values
 
 #: Largest error, relative to what moves, that a run may show before it warns.
 TOLERANCE = 1e-8
-#: Share of the whole momentum that is rounding of the base's velocity, summed over many steps.
+#: Share of the mass centre's speed that is rounding in every body's velocity, summed over many steps.
 ROUNDING = 2e-14
 #: Share of the impulse of forces within joints to which their balance is known: dry friction holds this much more.
 BALANCE = SLACK
@@ -203,8 +203,7 @@ def _within(model: Motion, motion: Centred, inputs: Array, weight: Array) -> tup
     sizes = np.abs(inputs[:, places["force"]][:, 6:]) + np.abs(inputs[:, places["friction"]][:, 6:])
     turning = np.array([joint.kind == "revolute" for joint in model.robot.joints], dtype=bool)
     push, twist = float(weight @ sizes[:, ~turning].sum(axis=1)), float(weight @ sizes[:, turning].sum(axis=1))
-    reach = float(np.linalg.norm(motion.bodies.origin, axis=2).max()) or 1.0
-    return push + twist / reach, twist + push * reach
+    return push + twist / motion.reach, twist + push * motion.reach
 
 
 def _books_of_samples(model: Motion, parameters: Mapping[str, Array], y: Array, times: Array, inputs: Array) -> _Books:
@@ -260,9 +259,11 @@ def _balances(books: _Books, tolerance: float) -> list[Check]:
     turned = motion.sums.angular - motion.sums.angular[0] - books.twist
     done = books.inner - books.inner[0] - books.work
     # What rounding can do is no drift, however little moves; np.maximum keeps a NaN.
-    rounding = ROUNDING * motion.mass * speed + BALANCE * books.within[0]
-    linear = float(np.maximum(np.linalg.norm(pushed, axis=1).max() - rounding, 0.0))
-    angular = float(np.maximum(np.linalg.norm(turned, axis=1).max() - BALANCE * books.within[1], 0.0))
+    noise = ROUNDING * motion.mass * speed
+    linear = np.linalg.norm(pushed, axis=1).max() - noise - BALANCE * books.within[0]
+    angular = np.linalg.norm(turned, axis=1).max() - noise * motion.reach - BALANCE * books.within[1]
+    energy = np.abs(done).max() - noise * (rms / motion.mass + ROUNDING * speed)
+    linear, angular, energy = (float(np.maximum(value, 0.0)) for value in (linear, angular, energy))
     return [
         Check(
             "linear_momentum",
@@ -280,7 +281,7 @@ def _balances(books: _Books, tolerance: float) -> list[Check]:
         ),
         Check(
             "energy",
-            _relative(float(np.abs(done).max()), books.inner_scale + books.gross[2]),
+            _relative(energy, books.inner_scale + books.gross[2]),
             tolerance,
             "drift of kinetic + elastic + dissipated - work in the mass centre's frame, relative to the largest of "
             "them summed",

@@ -9,6 +9,7 @@ import pytest
 from numba import carray, cfunc
 
 from hand_kernels import BLOCKS, SIGNATURE, run_blocks
+from spacearm.engine.phase import Level
 from spacearm.engine.run import EventKind, Reason
 
 STICK, SLIP, REVERSE = EventKind.STICK, EventKind.SLIP, EventKind.REVERSE
@@ -16,6 +17,14 @@ STICK, SLIP, REVERSE = EventKind.STICK, EventKind.SLIP, EventKind.REVERSE
 
 def one(log: np.ndarray, kind: int | None = None) -> np.ndarray:
     return log if kind is None else log[log[:, 1] == kind]
+
+
+@pytest.mark.parametrize("late", [0.0, 1e-13, -1e-13])
+def test_speeds_that_reach_zero_together_are_both_events(late: float) -> None:
+    levels = [Level(2, 0.0, -1), Level(3, 0.0, -1)]
+    result = run_blocks([0, 0], [1, 1 + late], 3.0, static=(1.0, 1.0), coulomb=(1.0, 1.0), levels=levels)
+    np.testing.assert_allclose(result.log[:, 0], 1.0, atol=1e-12)
+    assert sorted(result.log[:, 1].tolist()) == [STICK, STICK, EventKind.COMPONENT, EventKind.COMPONENT]
 
 
 def test_friction_that_holds_less_at_rest_than_in_motion_ends_with_a_reason() -> None:

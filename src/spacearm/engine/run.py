@@ -350,6 +350,13 @@ def run_phase(
                     events.sign[i] = 1 if g[i] > 0.0 else -1
             if contact.dof.size > 0 and not _rest(plant, signals, piece, t, contact, events, work, record, stopped):
                 return (5 if _finite(work.dy) else 4), t, h, audit
+            # Joints that stop together are set to rest a moment early: that too reaches a level at zero speed.
+            for number in range(events.component.size):
+                i = contact.dof.size + number
+                if g[i] != 0.0 and y[events.component[number]] == events.value[number]:
+                    if events.sign[i] != 0 and events.sign[i] * events.direction[number] <= 0:
+                        ended = _log_watched(number, t, events, record) or ended
+                    events.sign[i] = 0
             if ended:
                 return 1, t, h, audit
             idle = idle + 1 if hit <= NO_PROGRESS else 0

@@ -330,11 +330,10 @@ def _certificate(runs: Sequence[Run]) -> dict[str, Check]:
     worst: dict[str, Check] = {}
     for run in runs:
         assert run.certificate is not None
-        for check in run.certificate.checks:
-            if check.name == "energy":
+        for name, check in run.certificate.checks.items():
+            if name == "energy":
                 continue  # judged over the whole chain
-            tolerance = MOMENTUM_TOLERANCE if check.name.endswith("momentum") else check.tolerance
-            old = worst.get(check.name)
-            if old is None or check.value > old.value:
-                worst[check.name] = Check(check.value, tolerance, "", check.meaning)
+            tolerance = MOMENTUM_TOLERANCE if name.endswith("momentum") else check.tolerance
+            if name not in worst or check.value > worst[name].value:
+                worst[name] = Check(check.value, tolerance, "", check.note)
     return worst

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from spacearm.capture.softjoint import AXES, SoftAxis, SoftJoint, relaxed, soft_
 from spacearm.capture.target import Caught, Target, catch, catch_softly
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.document import find_robot, validated
+from spacearm.model.document import at, find_robot, validated
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_values import inertia_of, pose_of
 from spacearm.result import Check, Figure, Result, Row
@@ -59,23 +58,23 @@ def run(
     """Run the study that a scenario file describes; ``folder`` is where relative robot files are looked for."""
     file = validated(CaptureFile, document)
     tell = progress or (lambda fraction, what: None)
-    with _at("robot"):
+    with at("robot"):
         robot = find_robot(file.robot, folder)
     for k, entry in enumerate(file.soft):
-        with _at(f"soft[{k}]"):
+        with at(f"soft[{k}]"):
             robot = _soften(robot, entry)
     if not soft_joints(robot):
         raise InputError("the robot has no soft joint", place="soft", hint="add a [[soft]] table")
-    with _at("start"):
+    with at("start"):
         start = _start(robot, file)
     modes = [_mode(entry, f"clutch[{k}]") for k, entry in enumerate(file.clutch)] or list(SOFT)
     hits = []
     for k, item in enumerate(file.hit):
-        with _at(f"hit[{k}]"):
+        with at(f"hit[{k}]"):
             hits.append(_hit(robot, item))
     caught = None
     if file.target is not None:
-        with _at("target"):
+        with at("target"):
             caught = _catch(robot, start, file, modes[0].kind == "rigid")
             robot, start = caught.robot, caught.state
     if caught is None and not hits:
@@ -104,7 +103,7 @@ def run(
     figures = _figures(outcome, caught)
     front = None
     if file.design is not None:
-        with _at("design"):
+        with at("design"):
             own = Case(tuple(hits), start, name="as run")
             front = _design(robot, file.design, own, lambda part: tell(0.5 + 0.4 * part, "designing"))
         rows += _design_rows(front)
@@ -122,17 +121,6 @@ def run(
     )
 
 
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    """Gives errors their place in the scenario file."""
-    try:
-        yield
-    except InputError as error:
-        if error.file is None:
-            error.place = f"{place}: {error.place}" if error.place else place
-        raise
-
-
 def _axis(entry: AxisTable) -> SoftAxis:
     travel = math.inf if entry.travel is None else entry.travel
     return SoftAxis(
@@ -148,7 +136,7 @@ def _soften(robot: Robot, entry: SoftTable) -> Robot:
     for name in AXES:
         own = getattr(entry, name)
         if own is not None:
-            with _at(name):
+            with at(name):
                 axes[name] = _axis(own)
     return soften(robot, entry.joint, SoftJoint.of(axes), where=entry.where)
 
@@ -184,7 +172,7 @@ def _hit(robot: Robot, entry: HitTable) -> Hit:
 
 
 def _mode(entry: ClutchTable, place: str) -> Mode:
-    with _at(place):
+    with at(place):
         until = entry.until
         if until is None:
             return Mode(entry.mode)
@@ -232,7 +220,7 @@ def _catch(robot: Robot, start: State, file: CaptureFile, rigid: bool) -> Caught
 
 
 def _settling(entry: SettlingTable) -> Settling:
-    with _at("settling"):
+    with at("settling"):
         return Settling(entry.fraction, entry.velocity, entry.rate)
 
 
@@ -240,7 +228,7 @@ def _damping(file: CaptureFile) -> float | dict[str, float] | OnOff | None:
     if file.on_off is not None:
         if file.damping is not None:
             raise InputError("both 'damping' and 'on_off' are given", place="on_off", hint="expected one")
-        with _at("on_off"):
+        with at("on_off"):
             return OnOff(file.on_off.on, file.on_off.off)
     return file.damping
 
@@ -309,7 +297,7 @@ def _figures(outcome: Outcome, caught: Caught | None) -> list[Figure]:
 def _design(robot: Robot, entry: DesignTable, own: Case, progress: Callable[[float], None]) -> Front:
     cases = [own] if not entry.case else []
     for k, case in enumerate(entry.case):
-        with _at(f"case[{k}]"):
+        with at(f"case[{k}]"):
             cases.append(Case(tuple(_hit(robot, h) for h in case.hit), own.start, case.probability, case.name))
     return design(
         robot,

@@ -7,7 +7,6 @@ curves, at a tolerance that suits searches and statistics. Results do not depend
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,6 @@ from spacearm.ejection.loop import Found, Stage, eject_many
 from spacearm.ejection.parameters import Parameters, count_samples
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.run import PATIENCE
-from spacearm.engine.batch import default_threads
 from spacearm.engine.phase import make_audit, make_record
 from spacearm.engine.plant import make_work
 from spacearm.engine.run import Reason
@@ -31,6 +29,7 @@ from spacearm.model.parts import Array
 from spacearm.simulate import Adaptive, Crossing, Phase
 from spacearm.simulate.motion import Motion, Prepared, enter, motion, prepare
 from spacearm.simulate.state import rotation_of
+from spacearm.simulate.threads import spread
 
 #: Local errors far below what friction and springs are known to.
 METHOD = Adaptive(rtol=1e-8, atol=1e-10)
@@ -149,7 +148,7 @@ def eject_batch(
         rows = parameters.rows(0, 0, plan.contacts)
         legs = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
         eject_many(*legs, plan.rubbing, direction, attitudes[:0], rows, 0, 0, empty, stop)
-    _spread(work, range(0, count, CHUNK), count, threads or default_threads(), stop, progress)
+    spread(work, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
     return _result(rig, attitudes, found, near, plan)
 
 
@@ -158,7 +157,7 @@ def announced_compilation(text: str) -> Iterator[None]:
     """Says ``text`` on standard error when Numba really compiles something inside."""
     from numba.core import event
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         told = False
 
         def on_start(self, event: Any) -> None:
@@ -172,33 +171,6 @@ def announced_compilation(text: str) -> Iterator[None]:
 
     with event.install_listener("numba:compile", Listener()):
         yield
-
-
-def _spread(
-    work: Callable[[int], int],
-    firsts: Sequence[int],
-    total: int,
-    threads: int,
-    stop: npt.NDArray[np.uint8],
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """All chunks over threads; an error or Ctrl-C stops the others."""
-    done = 0
-    if not firsts:
-        return
-    with ThreadPoolExecutor(max(1, min(threads, len(firsts)))) as pool:
-        waiting = {pool.submit(work, first) for first in firsts}
-        try:
-            while waiting:
-                ready, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    done += future.result()
-                if ready and progress is not None:
-                    progress(done, total)
-        except BaseException:
-            stop[0] = 1
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
 
 
 # -- the stages --------------------------------------------------------------------------------------------------

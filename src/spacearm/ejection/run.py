@@ -196,8 +196,7 @@ class Ejection:
         }
         for name, run in (("rail", self.rail), ("flight", self.flight), ("satellite", self.satellite)):
             if run is not None and run.certificate is not None:
-                for c in run.certificate.checks:
-                    checks[f"{name}.{c.name}"] = Check(c.value, c.tolerance, "", c.meaning)
+                checks |= {f"{name}.{what}": check for what, check in run.certificate.checks.items()}
         return checks
 
     @property

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.verify import check_in_mujoco, friction_laws
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.document import find_robot, validated
+from spacearm.model.document import at, find_robot, validated
 from spacearm.model.parts import Array, Friction, Inertia
 from spacearm.result import Check, Figure, Result, Row
 
@@ -46,26 +45,15 @@ def run(
     return _Scenario(file, folder).run(cross_check, progress or (lambda fraction, what: None))
 
 
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    """Gives errors their place in the file."""
-    try:
-        yield
-    except InputError as error:
-        if error.file is None:
-            error.place = f"{place}: {error.place}" if error.place else place
-        raise
-
-
 def device_of(entry: DeviceTable) -> Device:
     """The separation device of the file's ``[device]``."""
     satellite = None
     if entry.satellite is not None:
-        with _at("satellite"):
+        with at("satellite"):
             satellite = Inertia(entry.satellite.mass, np.array(entry.satellite.com), _tensor(entry.satellite.inertia))
     friction = None
     if entry.friction is not None:
-        with _at("friction"):
+        with at("friction"):
             static = entry.friction.coulomb if entry.friction.static is None else entry.friction.static
             friction = Friction(static, entry.friction.coulomb)
     return Device(
@@ -122,27 +110,27 @@ def attitude_of(arm: Robot, entry: AttitudeTable) -> tuple[str | None, Array]:
 class _Scenario:
     def __init__(self, file: EjectionFile, folder: Path) -> None:
         self.file = file
-        with _at("robot"):
+        with at("robot"):
             robot = find_robot(file.robot, folder)
-        with _at("freeze"):
+        with at("freeze"):
             arm = planar(robot, file.freeze) if file.freeze else robot
-        with _at("device"):
+        with at("device"):
             device = device_of(file.device)
-        with _at("table"):
+        with at("table"):
             self.rig = Rig(arm, device, file.table)
         self.regions = []
         for k, entry in enumerate(file.keep_out):
-            with _at(f"keep_out[{k}]"):
+            with at(f"keep_out[{k}]"):
                 self.regions.append(region_of(entry))
         self.attitudes: dict[str, Array] = {}
         for k, item in enumerate(file.attitude):
-            with _at(f"attitude[{k}]"):
+            with at(f"attitude[{k}]"):
                 name, joints = attitude_of(arm, item)
                 label = name or str(k + 1)
                 if label in self.attitudes:
                     raise InputError(f"two are called {label!r}", place="name")
                 self.attitudes[label] = self.rig.attitude(joints)
-        with _at("radii"):
+        with at("radii"):
             from spacearm.ejection.clearance import skeleton
 
             skeleton(arm, file.radii)
@@ -158,7 +146,7 @@ class _Scenario:
                 rig, joints, flight=file.flight, limits=file.limits, keep_out=self.regions, radii=file.radii
             )
             if file.segmented:
-                with _at("segmented"):
+                with at("segmented"):
                     parts[name] = segmented(rig, joints, step=file.segment)
         rows = [row for name, done in runs.items() for row in self._rows(name, done, parts.get(name))]
         certificate: dict[str, Any] = {}
@@ -287,7 +275,7 @@ class _Scenario:
 
         chart, best, spread = None, None, None
         if file.map is not None:
-            with _at("map"):
+            with at("map"):
                 chart = attitude_map(
                     rig,
                     *file.map.joints,
@@ -298,7 +286,7 @@ class _Scenario:
                     progress=part(0.3, 0.5),
                 )
         if file.search is not None:
-            with _at("search"):
+            with at("search"):
                 best = best_attitude(
                     rig,
                     Goal(file.search.velocity, file.search.tumbling),
@@ -313,7 +301,7 @@ class _Scenario:
                 )
         if file.monte_carlo is not None:
             entry = file.monte_carlo
-            with _at("monte_carlo"):
+            with at("monte_carlo"):
                 spread = monte_carlo(
                     rig,
                     next(iter(self.attitudes.values())) if best is None else best.joints,

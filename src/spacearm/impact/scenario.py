@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from spacearm.impact.scenario_schema import CaseTable, GraspVelocityTable, Impac
 from spacearm.impact.systems import CONTACT, System, flying, free_body
 from spacearm.impact.tensor import impact_point
 from spacearm.model import Robot
-from spacearm.model.document import find_robot, validated
+from spacearm.model.document import at, find_robot, validated
 from spacearm.model.parts import Array
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.result import Check, Figure, Result, Row
@@ -43,22 +42,12 @@ def run(
     return _Scenario(validated(ImpactFile, document), folder).run(cross_check, progress or (lambda _f, _w: None))
 
 
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    """Puts the table's place before an error's own."""
-    try:
-        yield
-    except InputError as error:
-        error.place = f"{place}.{error.place}" if error.place else place
-        raise
-
-
 class _Scenario:
     def __init__(self, file: ImpactFile, folder: Path) -> None:
         self.file = file
-        with _at("robot"):
+        with at("robot"):
             self.robot = find_robot(file.robot, folder)
-        with _at("frame"):
+        with at("frame"):
             self.robot.frame(file.frame)
         self.point = impact_point(self.robot, file.frame)
         self._unique("case", [case.name for case in file.case])
@@ -67,9 +56,9 @@ class _Scenario:
         self._unique("grasp_velocity", [entry.name for entry in file.grasp_velocity])
         self.systems = {}
         for i, case in enumerate(file.case):
-            with _at("start"):
+            with at("start"):
                 state = _state(self.robot, file.start)
-            with _at(f"case[{i}]"):
+            with at(f"case[{i}]"):
                 self.systems[case.name] = flying(
                     self.robot, file.frame, position=file.start.position, **state, **_modes(case)
                 )
@@ -93,7 +82,7 @@ class _Scenario:
     def _target(self, folder: Path) -> System:
         table = self.file.target
         assert table is not None
-        with _at("target"):
+        with at("target"):
             if (table.robot is None) == (table.mass is None):
                 raise InputError(
                     "is neither a body nor a robot", hint="give either mass and inertia, or robot and frame"
@@ -106,7 +95,7 @@ class _Scenario:
                 if table.frame is None:
                     raise InputError("is missing", place="frame", hint="where on the robot the contact is")
                 frame = table.frame
-                with _at("frame"):
+                with at("frame"):
                     robot.frame(frame)
             else:
                 if table.inertia is None:
@@ -131,11 +120,11 @@ class _Scenario:
         self._collisions(say)
         for i, search in enumerate(file.optimise):
             say(0.6 + 0.3 * i / len(file.optimise), f"posture {search.name}")
-            with _at(f"optimise[{i}]"):
+            with at(f"optimise[{i}]"):
                 self._optimise(search)
         for i, entry in enumerate(file.grasp_velocity):
             say(0.9, f"grasp velocity {entry.name}")
-            with _at(f"grasp_velocity[{i}]"):
+            with at(f"grasp_velocity[{i}]"):
                 self._grasp_velocity(entry)
         if cross_check:
             self.certificate["cross_check"] = {"mujoco": self._mujoco(maps)}
@@ -169,7 +158,7 @@ class _Scenario:
                 options: dict[str, Any] = {
                     "kind": entry.kind, "normal": entry.normal, "restitution": entry.restitution,
                 }  # fmt: skip
-                with _at(f"collision[{i}]"):
+                with at(f"collision[{i}]"):
                     hit = collide(system, other, **options)
                     if entry.contact is not None:
                         stiffening[name] = contact_convergence(
@@ -207,7 +196,7 @@ class _Scenario:
         system = self._case(search.case)
         ranges = {name: _pair(name, pair) for name, pair in search.bounds.items()}
         ranges |= {name: _pair(name, pair, np.pi / 180.0) for name, pair in search.bounds_deg.items()}
-        with _at("direction"):
+        with at("direction"):
             x, y, z = search.direction
             hit = Hit((x, y, z), search.axes, search.speed, search.mass, search.restitution)
         best = optimise_posture(

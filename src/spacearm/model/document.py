@@ -6,7 +6,8 @@ A study's scenario schema derives its tables from :class:`Table`, and takes numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from spacearm.model.toml_errors import schema_error
 from spacearm.model.toml_read import parse_toml, read_text
 from spacearm.model.toml_schema import Table
 
-__all__ = ["Table", "find_robot", "read_document", "validated"]
+__all__ = ["Table", "at", "find_robot", "read_document", "validated"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -40,6 +41,17 @@ def validated(schema: type[T], data: Mapping[str, Any]) -> T:
         return schema.model_validate(data)
     except ValidationError as error:
         raise schema_error(error, data, schema) from None
+
+
+@contextmanager
+def at(place: str) -> Iterator[None]:
+    """Gives errors that are met inside their place in the file."""
+    try:
+        yield
+    except InputError as error:
+        if error.file is None:
+            error.place = f"{place}: {error.place}" if error.place else place
+        raise
 
 
 def find_robot(name: str, folder: Path | None = None) -> Robot:

@@ -11,14 +11,13 @@ import numpy as np
 from spacearm.errors import InputError, quoted
 from spacearm.figures import lines
 from spacearm.model import Robot
-from spacearm.model.document import find_robot, validated
+from spacearm.model.document import at, find_robot, validated
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.weightless import check_weightless
 from spacearm.result import Check, Figure, Result, Row
 from spacearm.scenarios.motion_schema import CrossingTable, LoadTable, MotionFile, PhaseTable, SignalValue, StartTable
 from spacearm.scenarios.signals import (
     angles,
-    at,
     choice,
     method_of,
     not_an_angle,
@@ -60,7 +59,7 @@ def run(
     if done.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
         certificate["reason"] = done.reason.text
     if done.certificate is not None:
-        certificate |= {c.name: Check(c.value, c.tolerance, "", c.meaning) for c in done.certificate.checks}
+        certificate |= done.certificate.checks
     rows = _rows(robot, done)
     if cross_check:
         tell(0.6, "cross-checking with MuJoCo")

@@ -7,14 +7,14 @@ there is no angle.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
+from spacearm.model.document import at
 from spacearm.scenarios.motion_schema import MethodTable, SignalTable, SignalValue
 from spacearm.simulate import RK4, Adaptive, Signal, constant, half_sine, pulse, spline, table, triangle
 from spacearm.simulate.methods import Method
@@ -31,17 +31,6 @@ SIGNAL_KEYS = {
 METHOD_KEYS = {"adaptive": ("rtol", "atol", "max_step"), "rk4": ("step",)}
 #: How far a throttle may leave 0 ... 1 by rounding of a spline.
 ROUNDING = 1e-9
-
-
-@contextmanager
-def at(place: str) -> Iterator[None]:
-    """Gives errors their place in the scenario file."""
-    try:
-        yield
-    except InputError as error:
-        if error.file is None:
-            error.place = f"{place}: {error.place}" if error.place else place
-        raise
 
 
 def choice(place: str, **given: Any) -> tuple[str, Any] | None:

@@ -3,7 +3,7 @@
 from spacearm.engine.run import Reason
 from spacearm.engine.warm import warm_up
 from spacearm.simulate.batch import BatchRun, simulate_batch
-from spacearm.simulate.certificate import Certificate, CertificateWarning, Check
+from spacearm.simulate.certificate import Certificate, CertificateWarning
 from spacearm.simulate.course import Event
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Adaptive
@@ -29,7 +29,6 @@ __all__ = [
     "BatchRun",
     "Certificate",
     "CertificateWarning",
-    "Check",
     "Crossing",
     "Event",
     "Gauge",

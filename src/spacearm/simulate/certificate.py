@@ -9,6 +9,7 @@ import numpy as np
 
 from spacearm.engine.friction import SLACK
 from spacearm.model.parts import Array
+from spacearm.result import Check
 from spacearm.simulate.bodies import Centred, centred, elastic_energy, external, momentum, move
 from spacearm.simulate.motion import Motion, Prepared, path_values
 
@@ -25,42 +26,26 @@ class CertificateWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Check:
-    """One residual against its tolerance."""
-
-    name: str
-    value: float
-    tolerance: float
-    meaning: str
-
-    @property
-    def ok(self) -> bool:
-        return bool(self.value <= self.tolerance)  # a NaN is not
-
-
-@dataclass(frozen=True)
 class Certificate:
-    """All residuals of a run."""
+    """All residuals of a run by name, each with its tolerance and meaning."""
 
-    checks: tuple[Check, ...]
+    checks: Mapping[str, Check]
 
     @property
     def ok(self) -> bool:
-        return all(check.ok for check in self.checks)
+        return all(check.holds for check in self.checks.values())
 
     def __getitem__(self, name: str) -> Check:
-        return next(check for check in self.checks if check.name == name)
+        return self.checks[name]
 
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, for ``results.json``."""
-        rows = {
-            c.name: {"value": c.value, "tolerance": c.tolerance, "ok": c.ok, "meaning": c.meaning} for c in self.checks
-        }
-        return {"ok": self.ok, **rows}
+        return {"ok": self.ok, **{name: check.to_json() for name, check in self.checks.items()}}
 
     def __str__(self) -> str:
         return "; ".join(
-            f"{c.name} {c.value:.2e} ({'within' if c.ok else 'EXCEEDS'} {c.tolerance:.0e})" for c in self.checks
+            f"{name} {check.value:.2e} ({'within' if check.holds else 'EXCEEDS'} {check.tolerance:.0e})"
+            for name, check in self.checks.items()
         )
 
 
@@ -188,7 +173,7 @@ def certify(
         books = _books_of_steps(model, parameters, rows, audit)
     else:
         books = _books_of_samples(model, parameters, rows, times, inputs)
-    return Certificate((*_balances(books, tolerance), *_constraints(model, times, y, inputs, stretches, tolerance)))
+    return Certificate(_balances(books, tolerance) | _constraints(model, times, y, inputs, stretches, tolerance))
 
 
 def _relative(value: float, scale: float) -> float:
@@ -251,7 +236,7 @@ def _books_of_steps(model: Motion, parameters: Mapping[str, Array], y: Array, au
     return _Books(motion, *inner, impulse, twist, work, gross, _within(model, inside, rows, weight))
 
 
-def _balances(books: _Books, tolerance: float) -> list[Check]:
+def _balances(books: _Books, tolerance: float) -> dict[str, Check]:
     motion = books.motion
     speed = np.linalg.norm(motion.velocity, axis=1).max()
     rms = np.sqrt(2.0 * motion.mass * np.abs(motion.sums.kinetic).max())
@@ -264,34 +249,34 @@ def _balances(books: _Books, tolerance: float) -> list[Check]:
     angular = np.linalg.norm(turned, axis=1).max() - noise * motion.reach - BALANCE * books.within[1]
     energy = np.abs(done).max() - noise * (rms / motion.mass + ROUNDING * speed)
     linear, angular, energy = (float(np.maximum(value, 0.0)) for value in (linear, angular, energy))
-    return [
-        Check(
-            "linear_momentum",
+    return {
+        "linear_momentum": Check(
             _relative(linear, float(motion.sums.linear_scale.max() + rms) + books.gross[0]),
             tolerance,
+            "",
             "change of momentum less the impulse from outside, relative to the momenta of the bodies about the mass "
             "centre and to the impulses of all that acts",
         ),
-        Check(
-            "angular_momentum",
+        "angular_momentum": Check(
             _relative(angular, float(motion.sums.angular_scale.max()) + books.gross[1]),
             tolerance,
+            "",
             "change of angular momentum about the mass centre less the impulse from outside, relative to the sum of "
             "the bodies' shares and to the impulses of all that acts",
         ),
-        Check(
-            "energy",
+        "energy": Check(
             _relative(energy, books.inner_scale + books.gross[2]),
             tolerance,
+            "",
             "drift of kinetic + elastic + dissipated - work in the mass centre's frame, relative to the largest of "
             "them summed",
         ),
-    ]
+    }
 
 
 def _constraints(
     model: Motion, times: Array, y: Array, inputs: Array, stretches: Sequence[Stretch], tolerance: float
-) -> list[Check]:
+) -> dict[str, Check]:
     robot, nx = model.robot, model.nx
     velocity = y[:, nx - robot.dofs : nx]
     mode = inputs[:, model.kernel.inputs["mode"]]
@@ -309,10 +294,11 @@ def _constraints(
             slip = np.abs(velocity[rows, 6 + joint] - rate) / (1.0 + np.abs(rate))
             path = max(path, float(gap.max()), float(slip.max()))
     norm = float(np.abs(np.linalg.norm(y[:, 3:7], axis=1) - 1.0).max())
-    checks = [
-        Check("quaternion", norm, 1e-12, "largest deviation of the base quaternion's norm from 1"),
-        Check("resting_velocity", resting, 0.0, "largest speed of a degree of freedom that sticks or is locked"),
-    ]
+    checks = {
+        "quaternion": Check(norm, 1e-12, "", "largest deviation of the base quaternion's norm from 1"),
+        "resting_velocity": Check(resting, 0.0, "", "largest speed of a degree of freedom that sticks or is locked"),
+    }
     if any(stretch.prepared.paths for stretch in stretches):
-        checks.append(Check("path", path, min(tolerance, 1e-10), "largest deviation of driven joints from their paths"))
+        meaning = "largest deviation of driven joints from their paths"
+        checks["path"] = Check(path, min(tolerance, 1e-10), "", meaning)
     return checks

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from spacearm.simulate import Load as Load
     from spacearm.simulate import Phase as Phase
     from spacearm.simulate import State as State
-    from spacearm.simulate import rollout as rollout
     from spacearm.simulate import simulate_batch as simulate_batch
     from spacearm.simulate.crosscheck import cross_check as cross_check
+    from spacearm.simulate.rollout import rollout as rollout
 
 __version__ = "0.1.0"
 
@@ -141,7 +141,7 @@ _HOME = {
     "Load": "spacearm.simulate",
     "Phase": "spacearm.simulate",
     "State": "spacearm.simulate",
-    "rollout": "spacearm.simulate",
+    "rollout": "spacearm.simulate.rollout",
     "simulate_batch": "spacearm.simulate",
     "cross_check": "spacearm.simulate.crosscheck",
 }

@@ -86,7 +86,7 @@ def test_a_wrong_inertia_would_be_noticed() -> None:
     run = simulate(robot, start, 5.0)
     model = motion(robot, (), True)
     parameters = model.parameters()
-    inputs, y = run._inputs, run._y
+    inputs, y = run.inputs, run.integrated
     assert certify(model, parameters, run.times, y, inputs, None, []).ok
     heavier: Robot = robot.with_inertia_parameters(
         robot.inertia_parameters * np.where(np.arange(len(robot.bodies)) == 2, 1.01, 1.0)[:, None]

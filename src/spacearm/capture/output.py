@@ -270,10 +270,10 @@ def assemble(
     waiting = list(impacts)
     for stretch in stretches:
         run, begin = stretch.run, stretch.time
-        model, y = run._model, run._y
+        model, y = run.model, run.integrated
         while waiting and waiting[0].time <= begin:
             lost += waiting.pop(0).lost
-        ledger = run._ledger
+        ledger = run.ledger
         assert ledger is not None
         series = {name: getattr(ledger, name) for name in _ENERGIES}
         for name in _ENERGIES[2:]:
@@ -285,9 +285,9 @@ def assemble(
         chunk = {
             "times": run.times + begin,
             "states": run.states,
-            "acceleration": run._outputs[:, model.nx - robot.dofs : model.nx],
-            "reaction": run._outputs[:, model.plant.reaction : model.plant.reaction + robot.dofs],
-            "wrench": run._inputs[:, inputs["wrench"]],
+            "acceleration": run.outputs[:, model.nx - robot.dofs : model.nx],
+            "reaction": run.outputs[:, model.plant.reaction : model.plant.reaction + robot.dofs],
+            "wrench": run.inputs[:, inputs["wrench"]],
             "dampers": own,
             "lost": np.full(len(y), lost),
             **series,
@@ -320,7 +320,7 @@ def assemble(
         tuple(impacts),
         tuple(switches),
         certificate,
-        stretches[0].run._model.loads,
+        stretches[0].run.model.loads,
         tuple(stretches),
     )
 

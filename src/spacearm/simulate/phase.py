@@ -119,6 +119,8 @@ class Phase:
             raise InputError("locked is a single text", place=self.place, hint="expected a list of names")
         until = (self.until,) if isinstance(self.until, Crossing) else tuple(self.until)
         object.__setattr__(self, "until", tuple(Crossing(c.quantity, c.value, c.direction, "phase") for c in until))
+        if isinstance(self.loads, Load):
+            object.__setattr__(self, "loads", (self.loads,))
         for key in ("locked", "loads", "events"):
             object.__setattr__(self, key, tuple(getattr(self, key)))
 

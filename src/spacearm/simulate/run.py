@@ -61,12 +61,12 @@ class Run:
     certificate: Certificate | None
     phase_starts: tuple[float, ...]
     times: Array
-    _model: Motion = field(repr=False)
-    _y: Array = field(repr=False)
-    _inputs: Array = field(repr=False)
-    _outputs: Array = field(repr=False)
-    _stuck: npt.NDArray[np.bool_] = field(repr=False)
-    _ledger: Ledger | None = field(repr=False)
+    model: Motion = field(repr=False)  # kernel and offsets, with which the samples below are read
+    integrated: Array = field(repr=False)  # (T, ny): flat state, then energies since the start
+    inputs: Array = field(repr=False)  # (T, ...) the kernel's inputs that change in time
+    outputs: Array = field(repr=False)  # (T, n_out) the kernel's outputs
+    stuck: npt.NDArray[np.bool_] = field(repr=False)  # (T, 6 + n)
+    ledger: Ledger | None = field(repr=False)
 
     @property
     def ok(self) -> bool:
@@ -77,7 +77,7 @@ class Run:
     @property
     def states(self) -> Array:
         """Flat states at the sample times (T, 13 + 2 n)."""
-        return self._y[:, : self._model.nx]
+        return self.integrated[:, : self.model.nx]
 
     @cached_property
     def data(self) -> xr.Dataset:
@@ -85,7 +85,9 @@ class Run:
         attrs: dict[str, Any] = {"robot": self.robot.name, "reason": self.reason.text}
         if self.certificate is not None:
             attrs["certificate"] = str(self.certificate)
-        return dataset(self._model, self.times, self._y, self._inputs, self._outputs, self._stuck, self._ledger, attrs)
+        return dataset(
+            self.model, self.times, self.integrated, self.inputs, self.outputs, self.stuck, self.ledger, attrs
+        )
 
     def events_of(self, kind: str) -> tuple[Event, ...]:
         return tuple(event for event in self.events if event.kind == kind)

@@ -30,7 +30,7 @@ class SpacearmError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        where = ": ".join(str(part) for part in (self.file and clipped(self.file), self.place) if part)
+        where = ": ".join(str(part) for part in (self.file and shown_path(self.file), self.place) if part)
         text = f"{where}: {self.message}" if where else self.message
         return f"{text} ({self.hint})" if self.hint else text
 
@@ -58,6 +58,8 @@ class SimulationError(SpacearmError, RuntimeError):
 
 #: Longest name or path that a message shows: a whole file given in place of its path shall not fill the screen.
 LONGEST_SHOWN = 80
+#: A path is shown whole up to this, so that it can be copied; what is longer is a text given by mistake.
+LONGEST_PATH = 400
 
 
 def clipped(text: object, most: int = LONGEST_SHOWN) -> str:
@@ -67,6 +69,12 @@ def clipped(text: object, most: int = LONGEST_SHOWN) -> str:
         return line
     head = (2 * most) // 3
     return f"{line[:head]} ... {line[len(line) - (most - head - 5) :]}"
+
+
+def shown_path(path: str | Path) -> str:
+    """A path whole, unless it is a whole text given in place of one."""
+    text = str(path)
+    return text if len(text) <= LONGEST_PATH and "\n" not in text else clipped(text)
 
 
 def quoted(name: object) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spacearm.errors import ModelError, clipped, quoted
+from spacearm.errors import ModelError, clipped, quoted, shown_path
 from spacearm.model.fuse import Weld, fuse, located
 from spacearm.model.lossy import Losses
 from spacearm.model.parts import Body, Friction, Inertia, Joint, JointKind, Limits, Pose
@@ -57,7 +57,7 @@ def robot_from_urdf(text: str | bytes, file: str | Path | None = None) -> Robot:
             name = _attribute(root, "name")
         if len(root.findall("link")) > MAX_LINKS:
             raise ModelError(f"there are {len(root.findall('link'))} links", hint=f"at most {MAX_LINKS} are read")
-        _tell_unknown(root, "URDF" if file is None else clipped(file))
+        _tell_unknown(root, "URDF" if file is None else shown_path(file))
         for tag in ("link", "joint"):
             check_unique([_named(element, i)[0] for i, element in enumerate(root.findall(tag))], tag)
         links = [_link(element, i) for i, element in enumerate(root.findall("link"))]

@@ -67,6 +67,14 @@ def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array)
 
 
 @compiled
+def _aligned(size: int) -> Array:
+    """Memory that starts on a cache line, so that no vector lies across two of them."""
+    room = np.empty(size + 8)
+    skip = (-room.ctypes.data // 8) % 8
+    return room[skip : skip + size]
+
+
+@compiled
 def _run(
     address: int, width: int, sources: Table, targets: Table, start: int, stop: int, n_in: int, n_out: int
 ) -> tuple[int, int]:
@@ -75,8 +83,8 @@ def _run(
     ``width`` is 1 or the lanes of this processor. Returns how many samples gave a number that is not finite, and the
     first of them.
     """
-    inputs = np.empty(n_in * width)
-    outputs = np.empty(n_out * width)
+    inputs = _aligned(n_in * width)
+    outputs = _aligned(n_out * width)
     for k in range(sources.shape[0]):
         for i in range(sources[k, 1]):
             value = load_double(sources[k, 0] + 8 * i)

@@ -17,6 +17,9 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.program import Program
 from spacearm.model.parts import Array
 
+#: Inputs that describe the robot and not its state.
+_CONSTANT = ("inertia", "rotor")
+
 
 class NonFiniteWarning(RuntimeWarning):
     """Some samples of a batch gave numbers that are not finite; the others are untouched."""
@@ -35,10 +38,8 @@ class Kernel:
         self.outputs = _places({name: value.numel() for name, value in program.outputs.items()})
         for name in uniform:
             self._check_input(name)
-        self._uniform = frozenset(
-            index for name in uniform for index in range(self.inputs[name].start, self.inputs[name].stop)
-        )
-        self._code: dict[int, MachineCode] = {}
+        self._uniform = self._entries(uniform)
+        self._code: dict[tuple[int, frozenset[int]], MachineCode] = {}
 
     def __repr__(self) -> str:
         def listed(places: dict[str, slice]) -> str:
@@ -58,15 +59,21 @@ class Kernel:
     def n_out(self) -> int:
         return sum(place.stop - place.start for place in self.outputs.values())
 
-    def code(self, width: int = 1) -> MachineCode:
-        """Machine code for vectors of ``width`` doubles."""
-        if width not in self._code:
-            self._code[width] = load(kernel_ir(self.trace, width, self._uniform))
-        return self._code[width]
+    def code(self, width: int = 1, shared: tuple[str, ...] = ()) -> MachineCode:
+        """Machine code for vectors of ``width`` doubles; ``shared`` names further uniform inputs."""
+        uniform = self._uniform if width == 1 else self._uniform | self._entries(shared)
+        key = (width, uniform)
+        if key not in self._code:
+            self._code[key] = load(kernel_ir(self.trace, width, uniform))
+        return self._code[key]
 
-    def address(self, width: int = 1) -> int:
+    def address(self, width: int = 1, shared: tuple[str, ...] = ()) -> int:
         """Address of ``void f(const double* in, double* out)``, in [n_in][width], out [n_out][width]."""
-        return self.code(width).address
+        return self.code(width, shared).address
+
+    def _entries(self, names: tuple[str, ...]) -> frozenset[int]:
+        """Flat indices of these inputs."""
+        return frozenset(index for name in names for index in range(self.inputs[name].start, self.inputs[name].stop))
 
     def __call__(
         self,
@@ -97,8 +104,10 @@ class Kernel:
         results = {name: np.empty((*lead, place.stop - place.start)) for name, place in self.outputs.items()}
         if count:
             width = host().lanes if lead else 1
+            # A robot's own numbers are the same for all samples as a rule: then what depends on them alone is scalar.
+            shared = tuple(name for name in _CONSTANT if name in given and given[name].ndim == 1)
             bad, first = run_batch(
-                self.address(width),
+                self.address(width, shared),
                 width,
                 inputs,
                 [(results[name], place) for name, place in self.outputs.items()],

@@ -57,7 +57,10 @@ def test_rows_have_their_values(result):
     assert rows["settling.damping1"].verdict is Verdict.AGREES
     assert rows["settling.damping5"].verdict is Verdict.DIFFERS
     assert rows["rigid.base_share.fz"].verdict is Verdict.DIFFERS
-    assert all(rows[f"decoupling.{hit}"].verdict is Verdict.AGREES for hit in zhang2020.SINGLE)
+    # Bending stretches the z slide to second order: in the hits across the arm by 1.3 % of a hit along it.
+    across = {hit for hit in zhang2020.SINGLE if rows[f"decoupling.{hit}"].verdict is Verdict.DIFFERS}
+    assert across == {"fx", "fy"}
+    assert all(0.0 < value(f"decoupling.{hit}") < 1e-3 for hit in across)
 
 
 def test_figures_are_the_paper_s(result):

@@ -26,7 +26,7 @@ def test_it_gives_the_papers_theory_columns(rig: Rig, number: int) -> None:
     found = segmented(rig, f"attitude{number}")
     time, velocity, joint2, joint4 = THEORY[number]
     assert found.time == pytest.approx(time, rel=0.025)
-    assert 1e3 * found.velocity == pytest.approx(velocity, rel=0.07)
+    assert 1e3 * found.velocity == pytest.approx(velocity, rel=0.07)  # attitude 2 is 6.8 % off
     assert -np.degrees(found.variation[0]) == pytest.approx(joint2, abs=0.7)
     assert np.degrees(found.variation[1]) == pytest.approx(joint4, abs=1.0)
 

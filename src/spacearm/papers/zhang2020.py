@@ -315,9 +315,9 @@ def _settings(designed: Designed, six: dict[str, Outcome]) -> dict[str, Any]:
 
 def _summary(long: dict[str, Outcome], designed: Designed) -> str:
     return (
-        "Two soft-contact joints of four axes on a 200 kg base are struck at the end of the arm. In the six single hits "
-        "no forbidden axis turns at all; bending stretches the z slide to second order, in the hits across the arm by a "
-        "little more than one percent of what a hit along it gives. A rigid arm passes on the base's "
+        "Two soft-contact joints of four axes on a 200 kg base are struck at the end of the arm. In the six single "
+        "hits no forbidden axis turns at all; bending stretches the z slide to second order, in the hits across the "
+        "arm by a little more than one percent of what a hit along it gives. A rigid arm passes on the base's "
         "share of the mass, not all of the 50 N; a joint of four axes passes a force across the arm at once, one of "
         "six does not.\n\n"
         f"Fig. 12's settling times depend on the criterion: to 5 % of the peak it takes "

@@ -47,7 +47,7 @@ from spacearm.simulate.state import rotation_of
 Progress = Callable[[float, str], None]
 DEGREE = 180.0 / np.pi
 
-#: How near a full run of the surrogate is expected to come to the ADAMS columns; 15 % of the angular velocity is a choice.
+#: How near a full run of the surrogate should come to the ADAMS columns; 15 % of the angular velocity is a choice.
 TOLERANCES = {"time": (0.0, 0.03), "velocity": (0.0, 0.06), "joint2": (0.7, 0.0), "joint4": (0.7, 0.0)}
 SPIN_TOLERANCE = 0.15
 MASS_TOLERANCE = 0.03

@@ -286,6 +286,19 @@ def test_split_joint_moves_along_its_axes():
         edit.split_joint(robot, "j", [])
 
 
+def test_a_joint_can_be_split_again():
+    inertia = Inertia(1.0, tensor=np.eye(3))
+    robot = Robot("r", (Body("a", inertia), Body("b", inertia)), (Joint("j", "revolute", "a", "b"),))
+    soft = [edit.Axis("x", "prismatic", Spring(5.0)), edit.Axis("y", "revolute", Spring(2.0))]
+    twice = edit.split_joint(edit.split_joint(robot, "j", soft), "j", soft)
+    assert twice.joint_names == ("j", "j.slide_x2", "j.turn_y2", "j.slide_x", "j.turn_y")
+    assert twice.body_names == ("a", "j.body2", "j.slide_x2.body", "j.body", "j.slide_x.body", "b")
+    thrice = edit.split_joint(twice, "j", soft[:1], where="before")
+    assert thrice.joint_names[:2] == ("j.slide_x3", "j")
+    framed = edit.split_joint(robot.replace(frames=(Frame("j.body", "b"),)), "j", soft[:1])
+    assert framed.body_names == ("a", "j.body2", "b")
+
+
 def test_flexible_joint():
     inertia = Inertia(1.0, tensor=np.eye(3))
     robot = Robot(

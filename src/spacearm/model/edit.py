@@ -265,8 +265,9 @@ def split_joint(
 
     The axes follow one another in the order given, parent to child, all through the joint frame's origin; directions
     are those of the child body's frame ("after") or of the joint frame at zero ("before", "instead"). They are called
-    ``<joint>.slide_x``, ``<joint>.turn_y`` and so on, with a number where a name comes again; the massless body behind
-    a joint is called ``<its name>.body``. The child body keeps its name and frame. A coupled joint cannot be replaced.
+    ``<joint>.slide_x``, ``<joint>.turn_y`` and so on; the massless body behind a joint is called ``<its name>.body``.
+    A name that is in use, by an earlier split too, gets a number: ``<joint>.slide_x2``, ``<joint>.body2``. The child
+    body keeps its name and frame. A coupled joint cannot be replaced.
     """
     old, axes = robot.joint(joint), list(axes)
     if where not in ("after", "before", "instead"):
@@ -282,10 +283,9 @@ def split_joint(
                     hint="split after or before it",
                 )
     row: list[Joint] = []
-    labels: dict[str, int] = {}
+    places, joints, *_ = (set(names) for names in _names(robot))
     for axis in axes:
-        count = labels[axis.label] = labels.get(axis.label, 0) + 1
-        name = f"{joint}.{axis.label}" + (str(count) if count > 1 else "")
+        name = _unused(f"{joint}.{axis.label}", joints)
         with located(f"joint {name!r}"):
             row.append(
                 Joint(
@@ -303,7 +303,7 @@ def split_joint(
     moved = replace(old, placement=Pose())
     row = {"after": [moved, *row], "before": [*row, moved], "instead": row}[where]
     row[0] = replace(row[0], placement=old.placement)
-    massless = [Body(f"{part.name}.body", Inertia.massless()) for part in row[:-1]]
+    massless = [Body(_unused(f"{part.name}.body", places), Inertia.massless()) for part in row[:-1]]
     stations = [old.parent, *(body.name for body in massless), old.child]
     row = [replace(part, parent=stations[i], child=stations[i + 1]) for i, part in enumerate(row)]
     index = robot.joint_index(joint)
@@ -316,6 +316,16 @@ def split_joint(
         couplings=robot.couplings,
         postures=named_postures(robot),
     )
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """``name``, with the first number from 2 on that makes it new; it is taken from now on."""
+    number, new = 1, name
+    while new in taken:
+        number += 1
+        new = f"{name}{number}"
+    taken.add(new)
+    return new
 
 
 def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, rotor: Rotor | None = None) -> Robot:

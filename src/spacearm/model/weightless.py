@@ -8,6 +8,7 @@ the degree of freedom free has to be told.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,7 +35,11 @@ def weightless_dofs(robot: Robot, driven: Iterable[str] = ()) -> tuple[str, ...]
     ``driven`` are degrees of freedom that do not move of their own: they are left out. Bodies and rotors count; springs
     and friction do not, since they are forces.
     """
-    held = {robot.dof_index(name) for name in driven}
+    return _weightless(robot, frozenset(robot.dof_index(name) for name in driven))
+
+
+@lru_cache(maxsize=256)
+def _weightless(robot: Robot, held: frozenset[int]) -> tuple[str, ...]:
     free = [index for index in range(robot.dofs) if index not in held]
     if not free:
         return ()

@@ -13,7 +13,6 @@ from spacearm.figures import lines
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
-from spacearm.model.weightless import check_weightless
 from spacearm.result import Check, Figure, Result, Row
 from spacearm.scenarios.motion_schema import CrossingTable, LoadTable, MotionFile, PhaseTable, SignalValue, StartTable
 from spacearm.scenarios.signals import (
@@ -132,7 +131,7 @@ def phase_of(robot: Robot, entry: PhaseTable) -> Phase:
 
     loads = [_load(robot, item, f"load[{k}]") for k, item in enumerate(entry.load)]
     loads += _thrust(robot, entry)
-    made = Phase(
+    return Phase(
         entry.duration,
         until=[_crossing(robot, item, f"until[{k}]") for k, item in enumerate(entry.until)],
         events=[_crossing(robot, item, f"record[{k}]") for k, item in enumerate(entry.record)],
@@ -145,10 +144,6 @@ def phase_of(robot: Robot, entry: PhaseTable) -> Phase:
         limits=entry.limits,
         name=entry.name,
     )
-    # A joint with dry friction may rest for the whole phase; if it slips, the run itself ends.
-    sticky = [joint.name for joint in robot.joints if entry.friction and joint.friction is not None]
-    check_weightless(robot, [*entry.locked, *entry.driven, *entry.accelerations, *sticky])
-    return made
 
 
 def _load(robot: Robot, entry: LoadTable, place: str) -> Load:

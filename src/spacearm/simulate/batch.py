@@ -20,7 +20,7 @@ from spacearm.model.parts import Array
 from spacearm.simulate.certificate import energy_residual, inner_scale
 from spacearm.simulate.course import Course, Event, as_phases
 from spacearm.simulate.methods import Adaptive, Method
-from spacearm.simulate.motion import check_limits, load_frames, motion, prepare
+from spacearm.simulate.motion import check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.rollout import split_overrides
 from spacearm.simulate.run import RunWarning
@@ -90,6 +90,8 @@ def simulate_batch(
         Course(model, tuple(prepare(model, phase, k) for k, phase in enumerate(chosen)), solver, max_steps, max_events)
         for chosen in each_phases
     ]
+    for course in courses:
+        check_resisted(course.prepared, robot, overrides)
     _check_starts(robot, states, each_phases)
     common, each = split_overrides(robot, overrides, count)
     shared = model.parameters(common)

@@ -72,10 +72,9 @@ def obstacle(robot: Robot, phases: Sequence[Phase]) -> str:
         held = {*phase.locked, *phase.driven, *phase.accelerations}
         dry = [joint.name for joint in robot.joints if joint.friction is not None and joint.name not in held]
         if dry:
-            where = phase.name or str(number + 1)
             return (
-                f"phase {where}: dry friction on {', '.join(dry)}; MuJoCo only has a regularised friction loss, which "
-                "creeps where a joint should stick"
+                f"{phase.numbered(number)}: dry friction on {', '.join(dry)}; MuJoCo only has a regularised friction "
+                "loss, which creeps where a joint should stick"
             )
     return ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -16,11 +16,12 @@ from spacearm.engine.friction import Contact, make_contact
 from spacearm.engine.phase import Functions, Level, make_events
 from spacearm.engine.plant import Plant
 from spacearm.engine.signals import Signals, merge
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, ModelError, did_you_mean
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.model.weightless import check_weightless
 from spacearm.simulate.loads import Load
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
@@ -179,7 +180,7 @@ class Prepared:
 def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
     """Check a phase against the robot and merge its signals."""
     robot, inputs, n = model.robot, model.kernel.inputs, model.robot.n
-    place = f"phase {number}" + (f" {phase.name!r}" if phase.name else "")
+    place = phase.numbered(number)
 
     def dof(name: str, what: str) -> int:
         if name not in robot.dof_names:
@@ -269,6 +270,23 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
         tuple(labels),
         bool(sums) or any(index < 6 for index in given) or any(name.startswith("base_") for name in phase.forces),
     )
+
+
+def check_resisted(prepared: Iterable[Prepared], robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None) -> None:
+    """A :class:`ModelError` where a phase leaves a degree of freedom free that nothing resists.
+
+    One with dry friction may rest for the whole phase; if it slips, the run itself ends. So does it with overrides that
+    take the inertia away: only the robot's own numbers are judged beforehand.
+    """
+    if {"inertia", "rotor", "static_friction"} & {*(overrides or ())}:
+        return
+    for each in prepared:
+        sticky = [joint.name for joint in robot.joints if each.phase.friction and joint.friction is not None]
+        try:
+            check_weightless(robot, [*(robot.dof_names[index] for index in each.driven), *sticky])
+        except ModelError as error:
+            error.place = f"{each.place}: {error.place}"
+            raise
 
 
 #: The side on which each watched function was when a phase ended; see :func:`sides`.

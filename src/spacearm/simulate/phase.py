@@ -128,6 +128,10 @@ class Phase:
     def place(self) -> str:
         return f"phase {self.name!r}" if self.name else "phase"
 
+    def numbered(self, number: int) -> str:
+        """Where it stands among the phases of a run, from zero: its place in a scenario file."""
+        return f"phase[{number}]" + (f" {self.name!r}" if self.name else "")
+
     @property
     def crossings(self) -> tuple[Crossing, ...]:
         until = (self.until,) if isinstance(self.until, Crossing) else tuple(self.until)

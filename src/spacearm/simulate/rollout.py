@@ -18,6 +18,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.model.weightless import check_weightless
 from spacearm.simulate.motion import check_friction, fitted, robot_parameters, with_base
 from spacearm.simulate.threads import spread
 
@@ -89,6 +90,8 @@ def rollout(
             place="rollout",
             hint="use simulate_batch, or pass ignore_friction=True",
         )
+    if not {"inertia", "rotor"} & {*(overrides or ())}:
+        check_weightless(robot)
     width = 1 if single else host().lanes
     kernel = _kernel(robot, frozenset(overrides or ()), frozenset(each))
     inputs = _inputs(kernel, parameters, each, size)

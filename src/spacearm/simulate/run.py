@@ -32,7 +32,7 @@ from spacearm.simulate.certificate import (
 from spacearm.simulate.course import MAX_EVENTS, MAX_STEPS, Course, Event, Outcome, Stats, as_phases
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.methods import Adaptive, Method
-from spacearm.simulate.motion import Motion, check_limits, load_frames, motion, prepare
+from spacearm.simulate.motion import Motion, check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.state import State
 
@@ -160,6 +160,7 @@ def simulate(
     solver = Adaptive() if method is None else method
     model = motion(robot, load_frames(chosen), ledger)
     prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
+    check_resisted(prepared, robot, overrides)
     parameters = model.parameters(overrides)
     wanted = sample_times(sample, sum(phase.duration for phase in chosen))
     ensure_loops()

@@ -1,0 +1,111 @@
+"""The command line itself: help, version, wrong use, bench, cache, the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import spacearm
+from spacearm.cli import main
+from support.cli import Capture
+
+
+def test_help_names_every_command(capsys: Capture) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in ("check", "run", "reproduce", "convert", "catalogue", "bench", "cache", "--version"):
+        assert command in shown
+
+
+def test_version(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"spacearm {spacearm.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["bogus"], ["check"], ["check", "xu2017", "--bogus"], ["run", "x.toml"], ["convert", "a.toml"]]
+)
+def test_wrong_use_is_status_2_on_stderr(arguments: list[str], capsys: Capture) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert "Traceback" not in shown.err
+
+
+def test_the_installed_command_runs() -> None:
+    command = Path(sys.executable).with_name("spacearm")
+    done = subprocess.run([command, "check", "no-such-robot"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "'no-such-robot' is neither a file nor a robot of the catalogue" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bench_prints_rows(stand_in: Callable[..., None], capsys: Capture) -> None:
+    stand_in("spacearm.engine.benchmark", run=lambda **_: [("one trajectory", 366.0, "ns per evaluation")])
+    assert main(["bench"]) == 0
+    assert "one trajectory" in capsys.readouterr().out
+    assert main(["bench", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"what": "one trajectory", "value": 366.0, "unit": "ns per evaluation"}
+    ]
+
+
+def test_cache_show_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("SPACEARM_CACHE", str(tmp_path / "cache"))
+    from spacearm.engine import cache
+
+    assert main(["cache", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"path": str(tmp_path / "cache"), "kernels": 0, "bytes": 0}
+    cache.write("a" * 64, b"code")
+    assert main(["cache", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"] == 1
+    assert main(["cache", "clear"]) == 0
+    assert cache.read("a" * 64) is None
+
+
+def run_on_terminal(arguments: list[str], environment: dict[str, str]) -> str:
+    """What the command writes when stdout is a terminal."""
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "spacearm.cli", *arguments], stdout=follower, stderr=follower, env=environment
+    ) as process:
+        os.close(follower)
+        shown = b""
+        with io.FileIO(leader) as stream:
+            while True:
+                try:
+                    part = stream.read(65536)
+                except OSError:  # Linux ends a terminal's stream so
+                    break
+                if not part:
+                    break
+                shown += part
+    assert process.returncode == 0
+    return shown.decode()
+
+
+def test_colours_on_a_terminal_only_and_not_with_no_color() -> None:
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    colour = "\x1b[36m"  # cyan, the masses
+    assert colour in run_on_terminal(["check", "xu2017"], environment)
+    assert colour not in run_on_terminal(["check", "xu2017"], {**environment, "NO_COLOR": "1"})
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    code = "import sys; from spacearm.cli import main; sys.exit(main(['check', 'xu2017']))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.returncode == 141
+    assert done.stderr == ""

@@ -1,0 +1,158 @@
+"""The command line on robots: check, convert, catalogue."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from spacearm import Body, Inertia, Robot
+from spacearm.cli import main
+from spacearm.model.files import load, save
+from support.cli import Capture, files_in
+
+
+def test_check_prints_tree_totals_frames_and_thrusters(robot_file: Path, capsys: Capture) -> None:
+    assert main(["check", str(robot_file)]) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0] == "hub  100 kg  base, 6 degrees of freedom"
+    assert lines[1].startswith("└── arm  5 kg  on shoulder (revolute; friction 2/1 N m; rotor 0.0001 kg m2, ratio 100)")
+    assert lines[2].startswith("    └── slide  2.5 kg  on rail (prismatic; spring 100 N/m; damper 3 N s/m)")
+    assert lines[-1] == (
+        "two [red]arms[/red]: 3 bodies (0 massless), 2 joints (1 revolute, 1 prismatic), 8 degrees of freedom, 107.5 kg"
+    )
+    for expected in ("hand", "jet", "(0, 0, 1)", "22", "home", "(0.1, 0.2)"):
+        assert expected in shown.out
+    assert "\x1b" not in shown.out
+    assert shown.err == ""
+
+
+def test_check_json(robot_file: Path, robot: Robot, capsys: Capture) -> None:
+    assert main(["check", str(robot_file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["mass"] == 107.5
+    assert told["dofs"] == 8
+    assert told["dof_names"] == list(robot.dof_names)
+    assert [body["name"] for body in told["bodies"]] == ["hub", "arm", "slide"]
+    assert told["joints"][1]["axis"] == [0.0, 0.0, 1.0]
+    assert told["thrusters"][0]["force"] == 22.0
+    assert told["postures"] == {"home": [0.1, 0.2]}
+
+
+def test_a_bad_robot_is_status_2_with_file_and_place(robot_file: Path, capsys: Capture) -> None:
+    robot_file.write_text(robot_file.read_text().replace("mass = 5.0", "mass = -5.0"))
+    assert main(["check", str(robot_file)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert str(robot_file) in shown.err
+    assert "arm" in shown.err
+    assert "mass" in shown.err
+
+
+def test_check_tells_what_nothing_resists(tmp_path: Path, capsys: Capture) -> None:
+    point = Robot("p", (Body("hub", Inertia(1.0)),))
+    assert main(["check", str(save(point, tmp_path / "point.toml"))]) == 0
+    shown = capsys.readouterr()
+    assert "warning: nothing resists 'base_wx', 'base_wy', 'base_wz'" in shown.err
+    assert "hub" in shown.out
+    assert main(["check", str(tmp_path / "point.toml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["weightless_dofs"] == ["base_wx", "base_wy", "base_wz"]
+
+
+def test_warnings_are_messages_without_source_lines(robot_file: Path, tmp_path: Path, capsys: Capture) -> None:
+    robot_file.write_text(robot_file.read_text().replace("[0.1, 0.2]", "[90.0, 0.2]"))
+    urdf = tmp_path / "odd.urdf"
+    assert main(["convert", "xu2017", str(urdf)]) == 0
+    urdf.write_text(urdf.read_text().replace("<dynamics", "<dinamics").replace("<axis", "<axes/><axis", 1))
+    capsys.readouterr()
+    for file, said in ((robot_file, "angle is 90 rad"), (urdf, "<axes> is unknown and ignored")):
+        assert main(["check", str(file)]) == 0
+        told = capsys.readouterr().err
+        assert told.startswith("warning: ")
+        assert said in told
+        for leak in (".py", "UserWarning", "warnings.warn", "UnitWarning"):
+            assert leak not in told
+        assert len(told.splitlines()) == 1
+
+
+def test_a_whole_file_in_place_of_its_name_is_told_shortly(robot_file: Path, capsys: Capture) -> None:
+    text = robot_file.read_text() * 20
+    for arguments in (["check", text], ["check", text + ".toml"], ["catalogue", "show", text]):
+        assert main(arguments) == 2
+        assert len(capsys.readouterr().err) < 400
+
+
+def test_every_catalogue_robot_checks(capsys: Capture) -> None:
+    assert main(["catalogue", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {"yoshida1992", "cai2023", "zhang2020", "xu2017", "wojtunik2023"} <= {entry["name"] for entry in listed}
+    for entry in listed:
+        assert main(["check", entry["name"], "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["mass"], told["dofs"]) == (entry["mass"], entry["dofs"])
+
+
+def test_a_file_wins_over_a_catalogue_name(
+    robot: Robot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "xu2017", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mass"] != robot.mass
+    save(robot, tmp_path / "robot.toml").rename(tmp_path / "xu2017")
+    assert main(["check", "xu2017"]) == 2  # it has no ending, so it is no robot file: but it is the file that is read
+    assert "xu2017: the file's name has no ending" in capsys.readouterr().err
+
+
+def test_catalogue_show_prints_a_file_that_loads(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["catalogue", "show", "xu2017"]) == 0
+    path = tmp_path / "mine.toml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    from spacearm.model import catalogue
+
+    assert load(path) == catalogue.load("xu2017")
+
+
+def test_an_unknown_catalogue_name_gets_a_suggestion(capsys: Capture) -> None:
+    assert main(["catalogue", "show", "xu2071"]) == 2
+    assert "did you mean 'xu2017'?" in capsys.readouterr().err
+
+
+def test_convert_says_what_is_lost_and_keeps_the_rest(robot_file: Path, tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "robot.urdf"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # losses are told by the command, not as Python warnings
+        assert main(["convert", str(robot_file), str(target)]) == 0
+    shown = capsys.readouterr()
+    assert "lost: " in shown.err
+    assert "'jet'" in shown.err
+    assert str(target) in shown.out
+    assert load(target).mass == pytest.approx(107.5)
+
+
+def test_convert_json_lists_the_losses(robot_file: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["convert", str(robot_file), str(tmp_path / "robot.urdf"), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert any("'jet'" in text for text in json.loads(shown.out)["lost"])
+    assert shown.err == ""
+
+
+def test_strict_convert_writes_nothing(robot_file: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["convert", str(robot_file), str(tmp_path / "robot.urdf"), "--strict"]) == 2
+    assert "'jet'" in capsys.readouterr().err
+    assert files_in(tmp_path) == ["robot.toml"]
+
+
+@pytest.mark.parametrize("target", ["robot.xyz", "missing/robot.urdf", "robot.toml"])
+def test_convert_refuses_targets_it_cannot_write(robot_file: Path, tmp_path: Path, target: str) -> None:
+    before = robot_file.read_bytes()
+    assert main(["convert", str(robot_file), str(tmp_path / target)]) == 2
+    assert files_in(tmp_path) == ["robot.toml"]
+    assert robot_file.read_bytes() == before
+
+
+def test_convert_takes_a_catalogue_name(tmp_path: Path) -> None:
+    assert main(["convert", "xu2017", str(tmp_path / "mine.toml")]) == 0
+    assert load(tmp_path / "mine.toml").mass == pytest.approx(476.0)

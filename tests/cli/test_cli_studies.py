@@ -1,0 +1,251 @@
+"""The command line on studies: run and reproduce, their folders, their exit status; a failed command leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spacearm.cli import main
+from spacearm.errors import InputError, SimulationError
+from spacearm.result import Check, Result, Row
+from support.cli import Capture, files_in
+
+PAPER = "xu2017"
+
+
+def test_warnings_of_libraries_keep_their_kind(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
+    def run_scenario(path: Path, **_: object) -> Result:
+        warnings.warn("overflow met", RuntimeWarning, stacklevel=1)
+        return good()
+
+    stand_in("spacearm.scenarios", run_scenario=run_scenario)
+    (tmp_path / "case.toml").touch()
+    shown_before = warnings.showwarning
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().err == "warning: RuntimeWarning: overflow met\n"
+    assert warnings.showwarning is shown_before
+
+
+def good(study: str = "case") -> Result:
+    rows = [Row.compare("mass", 1.0, 1.0, unit="kg", source="Sec. 1"), Row("speed", 2.0, "m/s")]
+    return Result(study, rows, {"energy": Check(1e-12, 1e-9)})
+
+
+def unsound(study: str = "case") -> Result:
+    return Result(study, [Row("speed", 2.0, "m/s")], {"energy": Check(1.0, 1e-9)})
+
+
+def test_run_hands_over_and_writes_the_folder(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def run_scenario(path: Path, *, cross_check: bool, progress: object) -> Result:
+        calls.append((path, cross_check, progress))
+        return replace(good(), files={"extra.txt": "from the scenario"})
+
+    stand_in("spacearm.scenarios", run_scenario=run_scenario)
+    scenario = tmp_path / "case.toml"
+    scenario.touch()
+    assert main(["run", str(scenario), "-o", str(tmp_path / "new" / "out"), "--cross-check"]) == 0
+    assert calls == [(scenario, True, None)]
+    assert files_in(tmp_path / "new" / "out") == ["extra.txt", "index.html", "results.json"]
+    assert str(tmp_path / "new" / "out" / "index.html") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "message"),
+    [
+        (InputError("unknown key", place="run.stpe", hint="did you mean 'step'?"), 2, "unknown key (did you mean"),
+        (SimulationError("the step size fell to zero"), 1, "error: the step size fell to zero"),
+        (KeyboardInterrupt(), 130, "error: interrupted"),
+        (PermissionError(13, "Permission denied", "somewhere"), 1, "error: somewhere: Permission denied"),
+    ],
+)
+def test_a_failed_run_leaves_nothing_and_has_its_status(
+    failure: BaseException,
+    status: int,
+    message: str,
+    tmp_path: Path,
+    stand_in: Callable[..., None],
+    capsys: Capture,
+) -> None:
+    def run_scenario(path: Path, **_: object) -> Result:
+        raise failure
+
+    stand_in("spacearm.scenarios", run_scenario=run_scenario)
+    (tmp_path / "case.toml").touch()
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "a" / "out")]) == status
+    assert files_in(tmp_path) == ["case.toml"]
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+    assert message in shown.err
+
+
+def test_a_missing_scenario_is_status_2(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", str(tmp_path / "none.toml"), "-o", str(tmp_path / "out")]) == 2
+    assert "none.toml: there is no such scenario file" in capsys.readouterr().err
+    assert files_in(tmp_path) == []
+
+
+def test_an_output_that_cannot_be_is_told_before_the_run(tmp_path: Path, stand_in: Callable[..., None]) -> None:
+    runs: list[object] = []
+    stand_in("spacearm.scenarios", run_scenario=lambda path, **_: runs.append(path))
+    (tmp_path / "case.toml").touch()
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "case.toml")]) == 2
+    assert runs == []
+
+
+def test_an_unsound_run_is_written_loud_and_status_1(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: unsound())
+    (tmp_path / "case.toml").touch()
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
+    shown = capsys.readouterr()
+    assert "NOT SOUND" in shown.out
+    assert "error: case: the run is not sound" in shown.err
+    assert (tmp_path / "out" / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("certificate", "said"),
+    [
+        ({"energy": Check(1.0, 1e-9, "J")}, ": energy is 1 J and exceeds its tolerance 1e-09;"),
+        ({"sound": False, "reason": "more steps than allowed"}, ": more steps than allowed;"),
+        ({"runs": [{"ok": True}, {"ok": False, "reason": "interrupted"}]}, ": runs[1]: interrupted;"),
+        ({"sound": False}, ": its certificate does not say why;"),
+        ({"sound": False, "reason": "stopped", "path": Check(float("nan"), 1.0)}, ": stopped; path is nan and exceeds"),
+    ],
+)
+def test_the_reason_of_an_unsound_run_is_its_own(
+    certificate: dict[str, object], said: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: Result("case", [], certificate))
+    (tmp_path / "case.toml").touch()
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
+    assert f"error: case: the run is not sound{said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("index.html", "<h1>My home page</h1>"),
+        ("results.json", "[1, 2]"),
+        ("results.json", '{"study": "x", "rows": []}'),
+        ("results.json", "not JSON"),
+    ],
+)
+def test_results_of_others_are_not_overwritten(
+    name: str, content: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    runs: list[object] = []
+    stand_in("spacearm.scenarios", run_scenario=lambda path, **_: runs.append(path))
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: runs.append("paper"))
+    (tmp_path / "case.toml").touch()
+    folder = tmp_path / "out" / PAPER
+    folder.mkdir(parents=True)
+    (folder / name).write_text(content)
+    for arguments in (
+        ["run", str(tmp_path / "case.toml"), "-o", str(folder)],
+        ["reproduce", PAPER, "-o", str(folder.parent)],
+    ):
+        assert main(arguments) == 2
+        assert f"{name} is there, and spacearm did not write it" in capsys.readouterr().err
+    assert runs == []
+    assert (folder / name).read_text() == content
+    assert files_in(tmp_path / "out") == [PAPER, f"{PAPER}/{name}"]
+
+
+def test_an_index_over_papers_does_not_overwrite_another_page(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    for paper in ("yoshida1992", PAPER):
+        stand_in(f"spacearm.papers.{paper}", reproduce=lambda **_: good())
+    page = tmp_path / "index.html"
+    page.write_text("mine")
+    assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path)]) == 2
+    assert files_in(tmp_path) == ["index.html"]
+    page.unlink()
+    for _ in range(2):  # one's own is replaced
+        assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path)]) == 0
+    assert "mine" not in page.read_text()
+
+
+def test_one_s_own_results_are_replaced(tmp_path: Path, stand_in: Callable[..., None]) -> None:
+    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: good())
+    (tmp_path / "case.toml").touch()
+    for _ in range(2):
+        assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
+
+
+def test_reproduce_prints_the_table_of_agreement(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: good(PAPER))
+    assert main(["reproduce", PAPER, "-o", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    for expected in ("quantity", "paper", "mass", "agrees", "speed", "new", "sound; 1 agrees, 1 new"):
+        assert expected in shown
+    assert str(tmp_path / "out" / PAPER / "index.html") in shown
+    assert files_in(tmp_path / "out") == [PAPER, f"{PAPER}/index.html", f"{PAPER}/results.json"]
+
+
+def test_reproduce_json(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: good(PAPER))
+    assert main(["reproduce", PAPER, "-o", str(tmp_path / "out"), "--json"]) == 0
+    (study,) = json.loads(capsys.readouterr().out)["studies"]
+    assert study == {**good(PAPER).to_json(), "page": str(tmp_path / "out" / PAPER / "index.html")}
+
+
+def test_one_paper_that_fails_does_not_stop_the_others(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    def fail(**_: object) -> Result:
+        raise SimulationError("the step size fell to zero")
+
+    stand_in("spacearm.papers.yoshida1992", reproduce=fail)
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: good(PAPER))
+    assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path / "out")]) == 1
+    shown = capsys.readouterr()
+    assert "error: yoshida1992: the step size fell to zero" in shown.err
+    assert files_in(tmp_path / "out") == [
+        "index.html",
+        "summary.json",
+        PAPER,
+        f"{PAPER}/index.html",
+        f"{PAPER}/results.json",
+    ]
+    assert "failed: the step size fell to zero" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_an_unsound_paper_is_status_1(tmp_path: Path, stand_in: Callable[..., None]) -> None:
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: unsound(PAPER))
+    assert main(["reproduce", PAPER, "-o", str(tmp_path / "out")]) == 1
+
+
+def test_a_paper_that_is_not_built_is_said_plainly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    from spacearm import papers
+
+    missing = papers.Paper("nobody1900", "N. Body", 1900, "A paper without a module", "nothing")
+    monkeypatch.setattr(papers, "PAPERS", {"nobody1900": missing, PAPER: papers.PAPERS[PAPER]})
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: good(PAPER))
+    message = "note: nobody1900: the reproduction of this paper is not part of this version"
+    assert main(["reproduce", "nobody1900", "-o", str(tmp_path / "none")]) == 1
+    assert message in capsys.readouterr().err
+    assert files_in(tmp_path) == []
+    assert main(["reproduce", "all", "-o", str(tmp_path / "out")]) == 0
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["xu2018"], []])
+def test_an_unknown_paper_or_none_is_status_2(arguments: list[str], tmp_path: Path, capsys: Capture) -> None:
+    assert main(["reproduce", *arguments, "-o", str(tmp_path / "out")]) == 2
+    assert "xu2017" in capsys.readouterr().err
+    assert files_in(tmp_path) == []

@@ -1,0 +1,248 @@
+"""Events of whole runs: friction, crossings, limits, phases that end by an event, gauges."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+import pytest
+
+from spacearm.engine import Kernel
+from spacearm.errors import InputError
+from spacearm.mechanics import Program
+from spacearm.model import Friction, Limits, Spring
+from spacearm.simulate import (
+    Adaptive,
+    Crossing,
+    Gauge,
+    Load,
+    Phase,
+    Reason,
+    Run,
+    RunWarning,
+    Signal,
+    State,
+    half_sine,
+    pulse,
+    simulate,
+    spline,
+    table,
+)
+from support.arms import BASE_LOCKED, arm, slider, tumbling
+
+
+def test_spring_block_on_a_held_base_meets_the_closed_form() -> None:
+    k, m, coulomb, static = 50.0, 2.0, 4.9, 6.0
+    robot = slider(spring=Spring(k), friction=Friction(static, coulomb))
+    run = simulate(robot, State.at_rest(robot, [1.0]), Phase(5.0, locked=BASE_LOCKED), sample=0.01)
+    half = np.pi / np.sqrt(k / m)
+    assert [event.kind for event in run.events] == ["slip", "reverse", "reverse", "reverse", "reverse", "stick"]
+    np.testing.assert_allclose([event.time for event in run.events[1:]], half * np.arange(1, 6), atol=1e-8)
+    assert run.end is not None
+    assert run.end.joints[0] == pytest.approx(-1.0 + 10 * coulomb / k, abs=1e-8)
+    assert run.ok, str(run.certificate)
+    after = run.times > run.events[-1].time
+    assert np.all(run.data["joint_velocity"].values[after] == 0.0)
+    assert np.all(run.data["mode"].sel(dof="x").values[after] == 1)
+    lost = float(run.data["energy_friction"][-1])
+    assert lost == pytest.approx(0.5 * k * (1.0 - run.end.joints[0] ** 2), rel=1e-9)
+
+
+def test_a_friction_arm_sticks_and_slips_and_still_keeps_its_books() -> None:
+    robot = arm(5, friction=Friction(0.9, 0.5), damping=0.05)
+    start = tumbling(robot, 5)
+    load = Load.along("hand", [1.0, 0.3, 0.2], half_sine(30.0, 1.0, 0.3))
+    run = simulate(robot, start, Phase(6.0, loads=[load]), sample=0.02)
+    assert run.ok, str(run.certificate)
+    kinds = {event.kind for event in run.events}
+    assert {"stick", "slip"} <= kinds
+    mode = run.data["mode"].values[:, 6:]
+    np.testing.assert_array_equal(run.data["stuck"].values[:, 6:], mode == 1)
+    assert mode.any(axis=0).all()
+    assert np.all(run.data["joint_velocity"].values[mode == 1] == 0.0)
+    reaction = run.data["reaction"].values[:, 6:]
+    assert np.abs(reaction[mode == 1]).max() <= 0.9 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_event_is_missed_by_long_steps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    coulomb = 10 ** rng.uniform(-1.5, 0.5)
+    friction = Friction(coulomb * float(rng.choice([1.0, 1.3, 2.0])), coulomb)
+    robot = arm(int(rng.integers(1, 6)), friction=friction, spring=Spring(10 ** rng.uniform(-1, 1.5), 0.1))
+    loads = [
+        Load.along("hand", rng.normal(size=3), half_sine(10 ** rng.uniform(0, 2.5), 0.3, 10 ** rng.uniform(-2, 0))),
+        Load.along("hand", rng.normal(size=3), pulse(10 ** rng.uniform(-1, 1.5), 1.0, 0.4), axes="frame"),
+    ]
+    phase = Phase(3.0, loads=loads, forces={"j0": table([0, 2, 4], [0, 3 * rng.normal(), 0])})
+    long, short = (simulate(robot, tumbling(robot, seed), phase, method=Adaptive(max_step=h)) for h in (np.inf, 2e-3))
+    assert long.ok
+    assert short.ok
+    assert [(e.kind, e.name) for e in long.events] == [(e.kind, e.name) for e in short.events]
+    np.testing.assert_allclose([e.time for e in long.events], [e.time for e in short.events], atol=1e-8, rtol=0)
+    assert len(long.events) > 0
+
+
+def test_phases_that_end_by_an_event() -> None:
+    robot = slider()
+    phases = [
+        Phase(10.0, until=Crossing("x", 0.5, "rising"), forces={"x": 1.0}, locked=BASE_LOCKED, name="push"),
+        Phase(10.0, until=Crossing("x.rate", 0.0, "falling"), forces={"x": -1.0}, locked=BASE_LOCKED, name="brake"),
+        Phase(0.25, until=Crossing("x", 7.0), locked=BASE_LOCKED, name="rest"),
+    ]
+    run = simulate(robot, State.at_rest(robot), phases, sample=0.1)
+    np.testing.assert_allclose(run.phase_starts, [0.0, np.sqrt(2.0), 2 * np.sqrt(2.0)], atol=1e-10)
+    assert run.reason == Reason.FINISHED
+    assert [event.kind for event in run.events] == ["crossing", "crossing", "timeout"]
+    assert run.end_time == pytest.approx(2 * np.sqrt(2) + 0.25, abs=1e-10)
+    assert run.end is not None
+    assert run.end.joints[0] == pytest.approx(1.0, abs=1e-9)
+    assert run.times[-1] == run.end_time
+    assert np.all(np.diff(run.times) > 0)
+
+
+def test_a_phase_that_lasts_until_friction_has_stopped_a_joint() -> None:
+    robot = slider(friction=Friction(3.0, 2.0))
+    start = State.moving(robot, [0.0], [1.5])
+    phases = [Phase(9.0, until=Crossing("x.rate", 0.0, "falling"), locked=BASE_LOCKED), Phase(1.0, locked=BASE_LOCKED)]
+    run = simulate(robot, start, phases)
+    assert sorted(event.kind for event in run.events) == ["crossing", "stick"]
+    assert run.phase_starts[1] == pytest.approx(1.5, abs=1e-10)
+    assert run.end is not None
+    assert run.end.rates[0] == 0.0
+    assert run.end.joints[0] == pytest.approx(1.5**2 / 2, abs=1e-10)
+
+
+def test_dry_friction_of_a_rail_under_the_base() -> None:
+    robot = slider()
+    rail = [name for name in BASE_LOCKED if name != "base_vx"]
+    coefficients = {"static_friction": [4.0, 0, 0, 0, 0, 0, 0], "coulomb_friction": [3.0, 0, 0, 0, 0, 0, 0]}
+    phase = Phase(4.0, locked=[*rail, "x"], forces={"base_vx": pulse(9.0, 0.5, 1.0)})
+    run = simulate(robot, State.at_rest(robot), phase, overrides=coefficients)
+    assert run.ok, str(run.certificate)
+    assert [(event.kind, event.name) for event in run.events] == [("slip", "base_vx"), ("stick", "base_vx")]
+    # 12 kg: 0.5 m/s2 for 1 s, then 0.25 m/s2 against it
+    assert [event.time for event in run.events] == pytest.approx([0.5, 3.5], abs=1e-10)
+    assert run.end is not None
+    assert run.end.position[0] == pytest.approx(0.25 + 0.5, abs=1e-10)
+
+
+@pytest.mark.parametrize(("policy", "count"), [("report", 1), ("stop", 1), ("ignore", 0)])
+def test_joint_limits(policy: str, count: int) -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    start = State.moving(robot, [0.0], [1.0])
+    run = simulate(robot, start, Phase(2.0, limits=policy, locked=BASE_LOCKED))  # type: ignore[arg-type]
+    assert len(run.events_of("limit")) == count
+    assert run.reason == (Reason.TERMINAL_EVENT if policy == "stop" else Reason.FINISHED)
+    assert run.end_time == pytest.approx(0.5 if policy == "stop" else 2.0, abs=1e-10)
+
+
+def test_a_start_beyond_a_limit_is_told() -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    with pytest.warns(RunWarning, match="outside its limits"):
+        simulate(robot, State.at_rest(robot, [0.7]), 1.0)
+    with pytest.raises(InputError, match="outside its limits"):
+        simulate(robot, State.at_rest(robot, [0.7]), Phase(1.0, limits="stop"))
+
+
+def line(slope: float = 1.0, start: float = 0.0) -> Signal:
+    return Signal(np.array([0.0, 100.0]), np.array([[start], [slope]]))
+
+
+def test_events_on_a_break_of_a_signal_are_found() -> None:
+    robot = slider(limits=Limits(-5.0, 1.0))
+    phase = Phase(
+        3.0,
+        driven={"x": line()},
+        forces={"base_vx": pulse(1.0, 1.0, 0.5)},
+        events=[Crossing("x", 1.0), Crossing("x", 1.5)],
+    )
+    run = simulate(robot, State.moving(robot, [0.0], [1.0]), phase)
+    assert sorted((event.kind, round(event.time, 10)) for event in run.events) == [
+        ("crossing", 1.0),
+        ("crossing", 1.5),
+        ("limit", 1.0),
+    ]
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.1, 0.3, -0.7])
+def test_until_met_at_the_very_end_of_its_phase_is_no_timeout(slope: float) -> None:
+    robot = slider()
+    goal = Crossing("x", slope * 3.0)
+    phases = [
+        Phase(3.0, driven={"x": line(slope)}, until=goal, name="go"),
+        Phase(1.0, driven={"x": line(slope, slope * 3.0)}, events=[goal]),
+    ]
+    run = simulate(robot, State.moving(robot, [0.0], [slope]), phases)
+    assert [(event.kind, event.phase) for event in run.events] == [("crossing", 0)]
+    # clamped: it arrives with rate zero
+    arrive = Phase(3.0, driven={"x": spline([0.0, 3.0], [0.0, slope * 3.0])}, until=goal)
+    run = simulate(robot, State.at_rest(robot), [arrive, Phase(1.0, locked=["x"], events=[goal])])
+    assert [(event.kind, event.phase) for event in run.events] == [("crossing", 0)]
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.1, 0.3, -0.7])
+def test_a_level_on_a_phase_boundary_is_crossed_once(slope: float) -> None:
+    robot = slider()
+    goal = Crossing("x", slope * 3.0)
+    for phases in (
+        [
+            Phase(3.0, driven={"x": line(slope)}, events=[goal]),
+            Phase(1.0, driven={"x": line(slope, 3.0 * slope)}, events=[goal]),
+        ],
+        [Phase(3.0, events=[goal]), Phase(1.0, events=[goal])],
+        [
+            Phase(3.0, locked=BASE_LOCKED, events=[goal]),
+            Phase(1.0, driven={"x": line(slope, 3.0 * slope)}, events=[goal]),
+        ],
+    ):
+        run = simulate(robot, State.moving(robot, [0.0], [slope]), phases)
+        assert [event.kind for event in run.events] == ["crossing"]
+        assert run.events[0].time == pytest.approx(3.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("position", "rate"), [(0.5, 1.0), (-1.0, -1.0)])
+def test_limits_that_stop_at_a_start_on_the_bound(position: float, rate: float) -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    phase = Phase(0.25, limits="stop", locked=BASE_LOCKED)
+    out = simulate(robot, State.moving(robot, [position], [rate]), phase)
+    assert out.reason == Reason.TERMINAL_EVENT
+    assert out.end_time < 1e-10
+    assert [event.name for event in out.events_of("limit")] == ["x"]
+    pushed = Phase(0.25, limits="stop", locked=BASE_LOCKED, forces={"x": rate})
+    assert simulate(robot, State.at_rest(robot, [position]), pushed).reason == Reason.TERMINAL_EVENT
+    for harmless in (State.moving(robot, [position], [-rate]), State.at_rest(robot, [position])):
+        stays = simulate(robot, harmless, phase)
+        assert stays.reason == Reason.FINISHED
+        assert stays.events == ()
+
+
+def test_limits_are_looked_at_when_a_phase_begins() -> None:
+    robot = slider(limits=Limits(-1.0, 0.5))
+    start = State.moving(robot, [0.0], [1.0])
+
+    def run(first: str, second: str, end: float = 1.0) -> Run:
+        phases = [Phase(end, limits=policy, locked=BASE_LOCKED) for policy in (first, second)]  # type: ignore[arg-type]
+        return simulate(robot, start, phases)
+
+    for end in (1.0, 0.5):  # beyond the bound, and exactly on it
+        stopped = run("ignore", "stop", end)
+        assert stopped.reason == Reason.TERMINAL_EVENT
+        assert stopped.end_time == pytest.approx(end, abs=1e-10)
+        assert run("report", "stop", end).end_time == pytest.approx(end, abs=1e-10)
+        for first in ("ignore", "report"):
+            told = run(first, "report", end)
+            assert told.reason == Reason.FINISHED
+            assert len(told.events_of("limit")) == 1
+    assert run("ignore", "report").events[0].time == pytest.approx(1.0, abs=1e-10)
+
+
+def test_a_compiled_gauge_is_watched() -> None:
+    robot = slider()
+    state, time = ca.SX.sym("state", 15), ca.SX.sym("time", 1)
+    program = Program("gauge", {"state": state, "time": time}, {"g": state[7] + 0.1 * time - 0.6})
+    gauge = Gauge(Kernel(program), ("together",), ("rising",), ("run",))
+    phases = [Phase(0.1, locked=BASE_LOCKED), Phase(5.0, gauge=gauge, locked=BASE_LOCKED), Phase(1.0)]
+    run = simulate(robot, State.moving(robot, [0.0], [1.0]), phases)
+    assert run.reason == Reason.TERMINAL_EVENT
+    assert run.end_time == pytest.approx(0.6 / 1.1, abs=1e-10)
+    assert run.events[-1].name == "together"

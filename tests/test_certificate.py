@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,8 @@ from spacearm.simulate import (
     triangle,
 )
 from spacearm.simulate.bodies import centred, momentum, move
-from spacearm.simulate.motion import robot_parameters
+from spacearm.simulate.certificate import Certificate, certify
+from spacearm.simulate.motion import motion, robot_parameters
 from spacearm.simulate.signals import Signal
 from support.random_robots import random_robot, random_state
 
@@ -77,9 +79,6 @@ def test_random_robots_under_everything(seed: int) -> None:
 
 def test_a_wrong_inertia_would_be_noticed() -> None:
     """The certificate is able to fail: judge a run by a robot that is one percent heavier in one link."""
-    from spacearm.simulate.certificate import certify
-    from spacearm.simulate.motion import motion
-
     robot = random_robot(3, 4, passive=False)
     state = random_state(robot, np.random.default_rng(3), speed=0.5)
     start = State(state.position, state.quaternion, state.joints, state.velocity)
@@ -98,8 +97,38 @@ def test_a_wrong_inertia_would_be_noticed() -> None:
         assert wrong[name].value > 1e-6
 
 
+@pytest.mark.parametrize("pushed", [False, True])
+@pytest.mark.parametrize("far", [0.0, 7e6])
+def test_a_wrong_position_would_be_noticed(pushed: bool, far: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A base that creeps by a micrometre a second from where its velocity takes it, at 7000 km from the origin too."""
+    judged: list[tuple[Any, ...]] = []
+
+    def listening(*arguments: Any) -> Certificate:
+        judged.append(arguments)
+        return certify(*arguments)
+
+    monkeypatch.setattr("spacearm.simulate.run.certify", listening)
+    robot = rail(0.0)
+    start = turning(robot, base_velocity=[0.1, 0.0, 0.2], position=[far, 0.0, -far])
+    phase = Phase(5.0, loads=firing(robot, "main", pulse(1.0, 1.0, 2.0)) if pushed else ())
+    run = simulate(robot, start, phase)
+    assert run.ok
+    assert run.certificate is not None
+    assert run.certificate["mass_centre"].value < 1e-10
+    model, parameters, times, y, inputs, audit, *rest = judged[0]
+    y = y.copy()
+    y[:, 0] += 1e-6 * times
+    if pushed:
+        audit = audit.copy()
+        audit[:, 2] += 1e-6 * audit[:, 0]
+    else:
+        assert audit is None
+    wrong = certify(model, parameters, times, y, inputs, audit, *rest)
+    assert [name for name, check in wrong.checks.items() if not check.holds] == ["mass_centre"]
+
+
 BASE = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
-BALANCES = ("linear_momentum", "angular_momentum", "energy")
+BALANCES = ("linear_momentum", "mass_centre", "angular_momentum", "energy")
 
 
 def turning(robot: Robot, **base: object) -> State:

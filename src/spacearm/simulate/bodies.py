@@ -138,6 +138,7 @@ class Centred:
     """A robot seen from its mass centre, which may move: origins and velocities of ``bodies`` are relative to it."""
 
     mass: float  # kg
+    centre: Array  # (T, 3) mass centre from the base's origin, world axes, m
     velocity: Array  # (T, 3) of the mass centre in the world, m/s
     bodies: Bodies  # world axes
     sums: Motion  # angular momentum about the mass centre, kinetic energy in its frame
@@ -162,10 +163,11 @@ def centred(robot: Robot, states: Array, inertia: Array, rotors: Array) -> Centr
     rows = np.asarray(inertia).reshape(-1, 10)
     mass = float(rows[:, 0].sum())
     first = np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + np.einsum("tbij,bj->ti", bodies.rotation, rows[:, 1:4])
+    centre = first / mass
     drift = momentum(robot, bodies, local, rows, rotors).linear / mass
     common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, 7 + n : 10 + n])
-    seen = replace(bodies, origin=bodies.origin - (first / mass)[:, None], velocity=bodies.velocity - drift[:, None])
-    return Centred(mass, common + drift, seen, momentum(robot, seen, local, rows, rotors))
+    seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
+    return Centred(mass, centre, common + drift, seen, momentum(robot, seen, local, rows, rotors))
 
 
 @dataclass(frozen=True)

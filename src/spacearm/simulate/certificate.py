@@ -102,6 +102,9 @@ class _Books:
     """
 
     motion: Centred
+    time: float  # s, from the start to the last instant
+    place: Array  # (T, 3) m, base's origin in the world
+    way: Array  # (T, 3) m, that the mass centre should have gone since the start
     inner: Array  # (T,) J
     inner_scale: float  # J
     impulse: Array  # (T, 3) N s
@@ -172,7 +175,8 @@ def certify(
     if audit is not None and len(audit):
         books = _books_of_steps(model, parameters, rows, audit)
     else:
-        books = _books_of_samples(model, parameters, rows, times, inputs)
+        instants = np.concatenate([[times[0] if start is None else 0.0], times])
+        books = _books_of_samples(model, parameters, rows, instants, inputs)
     return Certificate(_balances(books, tolerance) | _constraints(model, times, y, inputs, stretches, tolerance))
 
 
@@ -192,12 +196,17 @@ def _within(model: Motion, motion: Centred, inputs: Array, weight: Array) -> tup
 
 
 def _books_of_samples(model: Motion, parameters: Mapping[str, Array], y: Array, times: Array, inputs: Array) -> _Books:
-    """From rows ``y`` (T, ny), the start first, of a run on which nothing acts from outside."""
+    """From rows ``y`` (T, ny) at ``times``, the start first, of a run on which nothing acts from outside.
+
+    The mass centre then goes at the velocity that it started with.
+    """
     motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
     nothing = np.zeros((len(y), 3))
     inner = inner_energy(model, parameters, y, motion)
-    within = _within(model, motion, inputs, np.diff(times, prepend=0.0))
-    return _Books(motion, *inner, nothing, nothing, np.zeros(len(y)), (0.0, 0.0, 0.0), within)
+    within = _within(model, motion, inputs, np.diff(times))
+    since = times - times[0]
+    way = since[:, None] * motion.velocity[0]
+    return _Books(motion, since[-1], y[:, :3], way, *inner, nothing, nothing, np.zeros(len(y)), (0.0, 0.0, 0.0), within)
 
 
 def _books_of_steps(model: Motion, parameters: Mapping[str, Array], y: Array, audit: Array) -> _Books:
@@ -233,7 +242,10 @@ def _books_of_steps(model: Motion, parameters: Mapping[str, Array], y: Array, au
         float(weight @ np.abs(acting.power).sum(axis=1)),
     )
     impulse, twist, work = (since_start(part.sum(axis=1)) for part in (acting.force, acting.moment, acting.power))
-    return _Books(motion, *inner, impulse, twist, work, gross, _within(model, inside, rows, weight))
+    way = since_start(inside.velocity)
+    time = float(weight.sum())
+    within = _within(model, inside, rows, weight)
+    return _Books(motion, time, steps[:, :3], way, *inner, impulse, twist, work, gross, within)
 
 
 def _balances(books: _Books, tolerance: float) -> dict[str, Check]:
@@ -243,19 +255,32 @@ def _balances(books: _Books, tolerance: float) -> dict[str, Check]:
     pushed = books.motion.mass * (motion.velocity - motion.velocity[0]) - books.impulse
     turned = motion.sums.angular - motion.sums.angular[0] - books.twist
     done = books.inner - books.inner[0] - books.work
+    # The base's way first: at a large distance it is known better than its ends.
+    gone = (books.place - books.place[0]) + (motion.centre - motion.centre[0]) - books.way
     # What rounding can do is no drift, however little moves; np.maximum keeps a NaN.
     noise = ROUNDING * motion.mass * speed
     linear = np.linalg.norm(pushed, axis=1).max() - noise - BALANCE * books.within[0]
     angular = np.linalg.norm(turned, axis=1).max() - noise * motion.reach - BALANCE * books.within[1]
     energy = np.abs(done).max() - noise * (rms / motion.mass + ROUNDING * speed)
-    linear, angular, energy = (float(np.maximum(value, 0.0)) for value in (linear, angular, energy))
+    distance = np.abs(books.place).max()
+    off = np.linalg.norm(gone, axis=1).max() - ROUNDING * (distance + speed * books.time)
+    off -= BALANCE * books.within[0] / motion.mass * books.time
+    linear, angular, energy, off = (float(np.maximum(value, 0.0)) for value in (linear, angular, energy, off))
+    pushes = float(motion.sums.linear_scale.max() + rms) + books.gross[0]
     return {
         "linear_momentum": Check(
-            _relative(linear, float(motion.sums.linear_scale.max() + rms) + books.gross[0]),
+            _relative(linear, pushes),
             tolerance,
             "",
             "change of momentum less the impulse from outside, relative to the momenta of the bodies about the mass "
             "centre and to the impulses of all that acts",
+        ),
+        "mass_centre": Check(
+            _relative(off, motion.reach + pushes / motion.mass * books.time),
+            tolerance,
+            "",
+            "way of the mass centre less that of its velocity, relative to the robot's reach and to the way that the "
+            "momenta and impulses of linear_momentum would carry its mass",
         ),
         "angular_momentum": Check(
             _relative(angular, float(motion.sums.angular_scale.max()) + books.gross[1]),

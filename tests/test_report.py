@@ -89,7 +89,10 @@ def test_results_json_is_the_result_and_strict(tmp_path: Path) -> None:
         raise AssertionError(constant)
 
     text = (tmp_path / "out" / "results.json").read_text(encoding="utf-8")
-    assert json.loads(text, parse_constant=refuse) == result().to_json()
+    content = json.loads(text, parse_constant=refuse)
+    there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert set(content.pop("files")) == there
+    assert content == result().to_json()
     assert json.loads(text)["rows"][1]["value"] == "NaN"
 
 

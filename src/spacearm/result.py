@@ -175,7 +175,7 @@ class Result:
 
     def __post_init__(self) -> None:
         for name in self.files:
-            if name != Path(name).name or name in ("results.json", "data.nc", "index.html"):
+            if name != Path(name).name or name in ("results.json", "data.nc", "index.html", "figures", "plotly.min.js"):
                 raise InputError(f"{name!r} is no name for a further file", place=f"study {self.study!r}")
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "figures", tuple(self.figures))

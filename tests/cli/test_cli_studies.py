@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def test_warnings_of_libraries_keep_their_kind(tmp_path: Path, stand_in: Callabl
         warnings.warn("overflow met", RuntimeWarning, stacklevel=1)
         return good()
 
-    stand_in("spacearm.scenarios", run_scenario=run_scenario)
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     shown_before = warnings.showwarning
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
@@ -31,7 +32,7 @@ def test_warnings_of_libraries_keep_their_kind(tmp_path: Path, stand_in: Callabl
     assert warnings.showwarning is shown_before
 
 
-def good(study: str = "case") -> Result:
+def good(study: str = "case", **_: object) -> Result:
     rows = [Row.compare("mass", 1.0, 1.0, unit="kg", source="Sec. 1"), Row("speed", 2.0, "m/s")]
     return Result(study, rows, {"energy": Check(1e-12, 1e-9)})
 
@@ -47,7 +48,7 @@ def test_run_hands_over_and_writes_the_folder(tmp_path: Path, stand_in: Callable
         calls.append((path, cross_check, progress))
         return replace(good(), files={"extra.txt": "from the scenario"})
 
-    stand_in("spacearm.scenarios", run_scenario=run_scenario)
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=run_scenario)
     scenario = tmp_path / "case.toml"
     scenario.touch()
     assert main(["run", str(scenario), "-o", str(tmp_path / "new" / "out"), "--cross-check"]) == 0
@@ -76,7 +77,7 @@ def test_a_failed_run_leaves_nothing_and_has_its_status(
     def run_scenario(path: Path, **_: object) -> Result:
         raise failure
 
-    stand_in("spacearm.scenarios", run_scenario=run_scenario)
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "a" / "out")]) == status
     assert files_in(tmp_path) == ["case.toml"]
@@ -94,7 +95,7 @@ def test_a_missing_scenario_is_status_2(tmp_path: Path, capsys: Capture) -> None
 
 def test_an_output_that_cannot_be_is_told_before_the_run(tmp_path: Path, stand_in: Callable[..., None]) -> None:
     runs: list[object] = []
-    stand_in("spacearm.scenarios", run_scenario=lambda path, **_: runs.append(path))
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "case.toml")]) == 2
     assert runs == []
@@ -103,7 +104,7 @@ def test_an_output_that_cannot_be_is_told_before_the_run(tmp_path: Path, stand_i
 def test_an_unsound_run_is_written_loud_and_status_1(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: unsound())
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=lambda *_, **__: unsound())
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr()
@@ -125,7 +126,11 @@ def test_an_unsound_run_is_written_loud_and_status_1(
 def test_the_reason_of_an_unsound_run_is_its_own(
     certificate: dict[str, object], said: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: Result("case", [], certificate))
+    stand_in(
+        "spacearm.scenarios",
+        study_of=lambda path: "case",
+        run_scenario=lambda *_, **__: Result("case", [], certificate),
+    )
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
     assert f"error: case: the run is not sound{said}" in capsys.readouterr().err
@@ -144,7 +149,7 @@ def test_results_of_others_are_not_overwritten(
     name: str, content: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
     runs: list[object] = []
-    stand_in("spacearm.scenarios", run_scenario=lambda path, **_: runs.append(path))
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
     stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: runs.append("paper"))
     (tmp_path / "case.toml").touch()
     folder = tmp_path / "out" / PAPER
@@ -165,7 +170,7 @@ def test_an_index_over_papers_does_not_overwrite_another_page(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
     for paper in ("yoshida1992", PAPER):
-        stand_in(f"spacearm.papers.{paper}", reproduce=lambda **_: good())
+        stand_in(f"spacearm.papers.{paper}", reproduce=partial(good, paper))
     page = tmp_path / "index.html"
     page.write_text("mine")
     assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path)]) == 2
@@ -176,11 +181,51 @@ def test_an_index_over_papers_does_not_overwrite_another_page(
     assert "mine" not in page.read_text()
 
 
-def test_one_s_own_results_are_replaced(tmp_path: Path, stand_in: Callable[..., None]) -> None:
-    stand_in("spacearm.scenarios", run_scenario=lambda *_, **__: good())
+def test_one_s_own_results_are_replaced_as_a_whole(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
     (tmp_path / "case.toml").touch()
-    for _ in range(2):
-        assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
+    out = tmp_path / "out"
+    run = ["run", str(tmp_path / "case.toml"), "-o", str(out)]
+    assert main(run) == 0
+    assert "replaced" not in capsys.readouterr().err
+    # What an older run left and the new one lacks goes; what the user put there stays.
+    results = json.loads((out / "results.json").read_text())
+    outside, mine = tmp_path / "outside.txt", out / "notes.txt"
+    for path in (outside, mine, out / "data.nc", out / "figures" / "old.html"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("old")
+    results["files"] += ["data.nc", "figures/old.html", "../outside.txt", str(outside), 3, "missing.txt"]
+    (out / "results.json").write_text(json.dumps(results))
+    assert main(run) == 0
+    assert f"note: {out}: older results were replaced" in capsys.readouterr().err
+    assert files_in(out) == ["index.html", "notes.txt", "results.json"]
+    assert outside.exists()
+
+
+def test_results_of_another_study_are_not_replaced(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
+    papers = ("yoshida1992", PAPER)
+    for paper in papers:
+        stand_in(f"spacearm.papers.{paper}", reproduce=partial(good, paper))
+    (tmp_path / "case.toml").touch()
+    run = ["run", str(tmp_path / "case.toml"), "-o"]
+    papers_out, case_out = tmp_path / "papers", tmp_path / "case"
+    assert main(["reproduce", *papers, "-o", str(papers_out)]) == 0
+    assert main([*run, str(case_out)]) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    for arguments, said in (
+        ([*run, str(papers_out / PAPER)], f"holds results of the study '{PAPER}'"),
+        ([*run, str(papers_out)], "holds an index over several studies"),
+        (["reproduce", *papers, "-o", str(case_out)], "holds results of the study 'case'"),
+    ):
+        assert main(arguments) == 2
+        assert said in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_reproduce_prints_the_table_of_agreement(

@@ -28,7 +28,12 @@ app.command(catalogue_app)
 app.command(cache_app)
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print JSON for scripts")]
-Out = Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the results, made if it is absent")]
+Out = Annotated[
+    Path,
+    Parameter(
+        name=["--out", "-o"], help="folder for the results, made if it is absent; older ones of the study are replaced"
+    ),
+]
 CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]
 
 

@@ -24,34 +24,40 @@ COLOUR = {
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
-    from spacearm.report import publish, write_result
+    from spacearm.report import held, publish, write_result
 
     if not scenario.is_file():
         raise InputError("there is no such scenario file", file=scenario)
     module = room("spacearm.scenarios", "run scenarios")
-    with publish(out) as staging:  # before the run: a folder that cannot be written is told at once
+    study = module.study_of(scenario)
+    with publish(out, study) as staging:  # before the run: a folder that cannot be written is told at once
         with progress_bar(scenario.name) as tick:
             result: Result = module.run_scenario(scenario, cross_check=cross_check, progress=tick)
         write_result(result, staging)
+        older = held(out)
+    if older:
+        complain(f"{out}: older results were replaced", kind="note")
     return _tell([(result, out / "index.html")], json=json)
 
 
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json: bool) -> int:
     """Run papers one after the other; one that fails does not stop the others."""
     from spacearm.papers import NotBuilt, select
-    from spacearm.report import publish, refuse_foreign, write_index, write_result
+    from spacearm.report import INDEX, publish, refuse_foreign, write_index, write_result
     from spacearm.report.write import Entry
 
     papers = select(names)
-    for folder in [out, *(out / paper.name for paper in papers)] if len(papers) > 1 else [out / papers[0].name]:
-        refuse_foreign(folder)  # before the first run, which may take long
+    if len(papers) > 1:
+        refuse_foreign(out, INDEX)
+    for paper in papers:
+        refuse_foreign(out / paper.name, paper.name)  # before the first run, which may take long
     done: list[tuple[Result, Path]] = []
     entries: list[Entry] = []
     failed = False
     for paper in papers:
         title = f"{paper.title} ({paper.authors}, {paper.year})"
         try:
-            with publish(out / paper.name) as staging:
+            with publish(out / paper.name, paper.name) as staging:
                 with progress_bar(paper.name) as tick:
                     result = paper.reproduce(cross_check=cross_check, progress=tick)
                 write_result(result, staging)

@@ -10,21 +10,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, quoted
+
+#: What :func:`held` calls a folder whose page is an index over several studies.
+INDEX = "(index)"
 
 
 @contextmanager
-def publish(folder: Path) -> Iterator[Path]:
+def publish(folder: Path, study: str = "") -> Iterator[Path]:
     """A temporary folder beside ``folder`` whose files move there when the block ends well.
 
     After an exception nothing is left behind and ``folder`` is as it was before (absent, if it was absent). In a
-    folder that exists, files of the same name are replaced one by one, each atomically; all others stay. A folder
-    whose results or page are not spacearm's is refused: see :func:`refuse_foreign`.
+    folder that exists, files of the same name are replaced one by one, each atomically. Older results of the same
+    study go as a whole: files that they list and that the new ones lack are removed. All others stay. A folder that
+    holds something else than ``study`` is refused: see :func:`refuse_foreign`.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError("is a file, not a folder", file=folder, hint="choose another output folder")
-    refuse_foreign(folder)
+    refuse_foreign(folder, study)
     # Beside the target, so that moving is renaming within one file system.
     near = next(parent for parent in folder.absolute().parents if parent.is_dir())
     try:
@@ -34,35 +38,70 @@ def publish(folder: Path) -> Iterator[Path]:
     try:
         yield staging
         if any(staging.iterdir()):
+            fresh = {path.relative_to(staging) for path in staging.rglob("*")}
+            stale = _listed(folder) - fresh if Path("results.json") in fresh else set()
             _move(staging, folder)
+            _remove(folder, stale)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def refuse_foreign(folder: Path) -> None:
-    """An :class:`InputError` when this folder holds a ``results.json`` or ``index.html`` that spacearm did not write.
+def refuse_foreign(folder: Path, study: str = "") -> None:
+    """An :class:`InputError` when this folder holds what must not be overwritten.
+
+    That is a ``results.json`` or ``index.html`` that spacearm did not write and, where ``study`` says what is to come
+    (:data:`INDEX` for an index over several), the results of another study.
+    """
+    there = held(folder)
+    if study and there and there != study:
+        what = "an index over several studies" if there == INDEX else f"results of the study {quoted(there)}"
+        raise InputError(f"holds {what}", file=folder, hint="choose another output folder, or remove this one")
+
+
+def held(folder: Path) -> str:
+    """The study whose results a folder holds, :data:`INDEX`, or nothing; an error where spacearm did not write them.
 
     What spacearm wrote is known by its ``results.json`` (study, version, rows) or, for an index over several studies,
     by its ``summary.json`` (studies).
     """
     results, page, summary = (folder / name for name in ("results.json", "index.html", "summary.json"))
     if results.exists():
-        own = _has_keys(results, "study", "version", "rows")
-    else:
-        own = not page.exists() or _has_keys(summary, "studies")
-    if not own:
-        name = (results if results.exists() else page).name
-        raise InputError(
-            f"{name} is there, and spacearm did not write it", file=folder, hint="choose another output folder"
-        )
+        content = _read(results)
+        if {"study", "version", "rows"} <= content.keys():
+            return str(content["study"])
+    elif "studies" in _read(summary):
+        return INDEX
+    elif not page.exists():
+        return ""
+    name = (results if results.exists() else page).name
+    raise InputError(
+        f"{name} is there, and spacearm did not write it", file=folder, hint="choose another output folder"
+    )
 
 
-def _has_keys(file: Path, *keys: str) -> bool:
+def _read(file: Path) -> dict[str, object]:
+    """A JSON table; empty when there is none."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and set(keys) <= content.keys()
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _listed(folder: Path) -> set[Path]:
+    """The files that the results in this folder say they consist of, relative to it."""
+    names = _read(folder / "results.json").get("files")
+    return {Path(name) for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
+def _remove(folder: Path, stale: set[Path]) -> None:
+    """Remove these files, but nothing outside the folder, and the folder of figures when that leaves it empty."""
+    for name in stale:
+        path = folder / name
+        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+            path.unlink()
+            if path.parent != folder and not any(path.parent.iterdir()):
+                path.parent.rmdir()
 
 
 def _move(staging: Path, folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spacearm.report import page
-from spacearm.report.folder import publish
+from spacearm.report.folder import INDEX, publish
 from spacearm.result import Figure, Result
 
 PLOTLY = "plotly.min.js"
@@ -19,17 +19,16 @@ def write_result(result: Result, folder: Path | str) -> Path:
     """Write ``results.json``, ``data.nc``, the figures and ``index.html``; the path of ``index.html``.
 
     The folder appears only when all of it is written (see :func:`spacearm.report.publish`). ``data.nc`` and the
-    figures are left out when the result has none.
+    figures are left out when the result has none. Older results of the same study are replaced, those of another are
+    an :class:`~spacearm.errors.InputError`. ``results.json`` also lists the ``files`` of the folder.
     """
     folder = Path(folder)
-    with publish(folder) as staging:
+    with publish(folder, result.study) as staging:
         _write(result, staging)
     return folder / "index.html"
 
 
 def _write(result: Result, folder: Path) -> None:
-    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    (folder / "results.json").write_text(text + "\n", encoding="utf-8")
     if result.data is not None:
         result.data.to_netcdf(folder / "data.nc", engine="h5netcdf")
     for name, content in result.files.items():
@@ -46,6 +45,10 @@ def _write(result: Result, folder: Path) -> None:
             (folder / "figures" / f"{figure.name}.html").write_text(html, encoding="utf-8")
     html = page.render_result(result, plots, plotly=PLOTLY, data=result.data is not None)
     (folder / "index.html").write_text(html, encoding="utf-8")
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    table = {**result.to_json(), "files": [*files, "results.json"]}
+    text = json.dumps(table, indent=2, allow_nan=False, ensure_ascii=False)
+    (folder / "results.json").write_text(text + "\n", encoding="utf-8")
 
 
 def plot_json(figure: Figure) -> str:
@@ -79,7 +82,7 @@ def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "R
         }
         for entry in entries
     ]
-    with publish(folder) as staging:
+    with publish(folder, INDEX) as staging:
         (staging / "index.html").write_text(page.render_index(entries, title), encoding="utf-8")
         text = json.dumps({"studies": summary}, indent=2, allow_nan=False, ensure_ascii=False)
         (staging / "summary.json").write_text(text + "\n", encoding="utf-8")

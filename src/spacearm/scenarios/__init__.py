@@ -14,12 +14,13 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model.document import read_document
 from spacearm.result import Result
 
-__all__ = ["STUDIES", "Progress", "run_scenario"]
+__all__ = ["STUDIES", "Progress", "run_scenario", "study_of"]
 
 Progress = Callable[[float, str], None]
 
@@ -34,6 +35,23 @@ STUDIES = {
 }
 
 
+def study_of(path: str | Path) -> str:
+    """The study that a scenario file is for, an :class:`InputError` if there is no such."""
+    return _study(Path(path), _read(Path(path)))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return read_document(path, 'study = "..." and robot = "..."')
+
+
+def _study(path: Path, document: dict[str, Any]) -> str:
+    study = document.get("study", "motion")
+    known = [name for name, module in STUDIES.items() if _exists(module)]
+    if not isinstance(study, str) or study not in known:
+        raise InputError(f"there is no study {study!r}", place="study", file=path, hint=did_you_mean(str(study), known))
+    return study
+
+
 def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progress | None = None) -> Result:
     """Run the scenario in a file.
 
@@ -41,11 +59,8 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
         InputError: with file and place, whatever is wrong with the file.
     """
     path = Path(path)
-    document = read_document(path, 'study = "..." and robot = "..."')
-    study = document.get("study", "motion")
-    known = [name for name, module in STUDIES.items() if _exists(module)]
-    if not isinstance(study, str) or study not in known:
-        raise InputError(f"there is no study {study!r}", place="study", file=path, hint=did_you_mean(str(study), known))
+    document = _read(path)
+    study = _study(path, document)
     try:
         result: Result = import_module(STUDIES[study]).run(
             document, folder=path.parent, cross_check=cross_check, progress=progress

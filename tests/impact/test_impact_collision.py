@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from spacearm.engine import Mechanics
+from spacearm.engine import Mechanics, NonFiniteWarning
 from spacearm.errors import InputError, ModelError
 from spacearm.impact import System, ball, collide, effective_mass, flying, free_body, virtual_mass
-from spacearm.model import Robot, catalogue
+from spacearm.model import Body, Inertia, Joint, Robot, catalogue
 from spacearm.model.edit import attach
 from spacearm.model.parts import Array, Pose
 from support.population import member
@@ -181,11 +183,58 @@ def test_resistances_so_unequal_that_a_push_draws_the_hand_in_are_refused() -> N
     resisting = System(robot, "hand", joints, resistance=held)
     heavy = flying(ball(1000.0, 1.0), "contact", velocity=direction).meeting(resisting)
     assert virtual_mass(resisting.point.acceleration(direction, joints, resistance=held), direction).projected < -50.0
-    with pytest.raises(InputError, match=r"draws the contact together.*not passive"):
-        collide(resisting, heavy, normal=direction)
-    locked = collide(System(robot, "hand", joints, locked=held), heavy, normal=direction)
-    assert locked.energy_lost > 0.0
-    assert locked.momentum_residual < 1e-12
+    for options in ({"normal": direction}, {"kind": "point"}, {"kind": "grasp"}):
+        with pytest.raises(InputError, match=r"draws the contact together.*not passive"):
+            collide(resisting, heavy, **options)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"draws the contact together.*not passive"):
+            effective_mass(resisting, heavy, **options)  # type: ignore[arg-type]
+        locked = collide(System(robot, "hand", joints, locked=held), heavy, **options)  # type: ignore[arg-type]
+        assert locked.energy_lost > 0.0
+        assert locked.momentum_residual < 1e-12
+
+
+def test_whether_a_contact_gives_way_depends_on_its_directions_and_not_on_units() -> None:
+    """Refused is exactly what has a push (force, moment) that does negative work, be it in newtons or giganewtons."""
+    robot = catalogue.load("xu2017")
+    rng = np.random.default_rng(0)
+    joints, mu = rng.uniform(-np.pi, np.pi, (60, 6)), (rng.random((60, 6)) < 0.5).astype(float)
+    light, heavy = ball(50.0, 0.7), ball(1000.0, 1.0)
+    refused = {"point": 0, "grasp": 0}
+    for q, resistance in zip(joints, mu, strict=True):
+        chain = System(robot, "hand", q, resistance=resistance)
+        for body, (kind, size) in product((light, heavy), (("point", 3), ("grasp", 6))):
+            target = flying(body, "contact", velocity=[0.1, 0.2, 0.3]).meeting(chain)
+            compliance = (chain.response.tensor + target.response.tensor)[:size, :size]
+            passive = np.linalg.eigvalsh(compliance + compliance.T)[0] > 0.0
+            refused[kind] += not passive
+            if passive:
+                hit = collide(chain, target, kind=kind)  # type: ignore[arg-type]
+                assert hit.contact_work < 0.0
+            else:
+                with pytest.raises(InputError, match="draws the contact together"):
+                    collide(chain, target, kind=kind)  # type: ignore[arg-type]
+    assert 0 < refused["point"] < refused["grasp"] < 120
+
+
+@pytest.mark.parametrize("kind", ["normal", "point", "grasp"])
+def test_a_passive_contact_is_never_refused_however_unlike_the_masses(kind: str) -> None:
+    robot = catalogue.load("xu2017")
+    chain = System(robot, "hand", "normal")
+    for mass, radius in ((1e-6, 1e-4), (1e12, 1e4), (1e3, 1e-5)):
+        target = flying(ball(mass, radius), "contact", velocity=[0.1, 0.2, 0.3]).meeting(chain)
+        hit = collide(chain, target, kind=kind, normal=[1, 2, 3] if kind == "normal" else None)  # type: ignore[arg-type]
+        assert hit.energy_lost > 0.0
+        assert hit.momentum_residual < 1e-12
+
+
+def test_a_robot_of_two_points_has_nothing_that_resists_its_turning() -> None:
+    point = Inertia(1.0, np.zeros(3), np.zeros((3, 3)))
+    joint = Joint("slide", "prismatic", "one", "two", Pose(np.eye(3), np.zeros(3)), np.array([1.0, 0.0, 0.0]))
+    robot = Robot("dumbbell", (Body("one", point), Body("two", point)), (joint,))
+    dumbbell = System(robot, "two", [0.5])
+    striker = flying(ball(1.0), "contact", velocity=[0, 1, 0]).meeting(dumbbell)
+    with pytest.warns(NonFiniteWarning), pytest.raises(InputError, match="no inertia about some axis"):
+        collide(dumbbell, striker, normal=[0, 1, 0])
 
 
 def test_a_locked_joint_that_turns_keeps_its_rate_and_its_drive_works() -> None:
@@ -249,9 +298,9 @@ def test_what_is_refused() -> None:
     striker = far.meeting(chain)
     with pytest.raises(InputError, match=r"'hand' and 'contact' lie .* apart"):
         collide(chain, far, normal=[1, 0, 0])
-    for e in (-0.1, 1.1, float("nan")):
+    for e in (-0.1, 1.1, float("nan"), "high", [0.5, 2.0]):
         with pytest.raises(InputError, match="restitution"):
-            collide(chain, striker, normal=[1, 0, 0], restitution=e)
+            collide(chain, striker, normal=[1, 0, 0], restitution=e)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"normal.*no direction"):
         collide(chain, striker, normal=[0, 0, 0])
     with pytest.raises(InputError, match=r"normal.*missing"):
@@ -262,6 +311,8 @@ def test_what_is_refused() -> None:
         collide(chain, striker, kind="glue")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="expected error or ignore"):
         collide(chain, striker, normal=[1, 0, 0], apart="maybe")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="expected error or ignore"):
+        collide(chain, striker, kind="grasp", apart="maybe")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no frame 'foot'"):
         System(chain.robot, "foot", "L")
     with pytest.raises(InputError, match=r"velocity.*expected .*8"):

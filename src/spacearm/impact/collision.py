@@ -12,7 +12,8 @@ What is conserved: momentum, always, because joint torques are internal. Kinetic
 contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the joints, ``t . (qd' + qd) / 2`` with their
 reaction impulses t. A free joint does no work, a locked one none if it stands still (else its drive does). Joints that
 resist with one mu take ``mu (1 - mu) / 2 g^T H*^-1 g`` (g = J*^T p) when they start at rest, so even an elastic contact
-then loses energy; with unequal mu Eq. 10 is not passive and may even add some. Both parts are reported.
+then loses energy; with unequal mu Eq. 10 is not passive and may even add some. Both parts are reported. Where it goes
+so far that a push in some direction of the contact draws the contact together, the collision is refused.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ Kind = Literal["normal", "point", "grasp"]
 KINDS: tuple[str, ...] = ("normal", "point", "grasp")
 #: How far apart (m) the two contact frames' origins may lie, beside rounding of far-away places.
 TOGETHER = 1e-9
+#: How far below zero rounding may take the least eigenvalue of a compliance whose diagonal is scaled to one.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,21 +130,15 @@ def collide(
         apart: when systems move apart along the normal: an ``error``, or no impulse (``ignore``, for batches).
     """
     e = _restitution(restitution)
+    if apart not in ("error", "ignore"):
+        raise InputError(f"is {apart!r}", place="apart", hint="expected error or ignore")
     _check_together(first, second)
     rows = selection(kind, normal)
     relative = second.twist - first.twist
     closing = np.einsum("...ki,...i->...k", rows, relative)
     if kind == "normal":
         closing = _approaching(closing, apart)
-    compliance = first.response.tensor + second.response.tensor
-    inner = rows @ compliance @ np.swapaxes(rows, -1, -2)
-    if kind == "normal" and np.any(inner <= 0.0):
-        raise InputError(
-            "a push along the normal draws the contact together",
-            place="resistance",
-            hint="Eq. 10 with unequal resistances is not passive here; lock joints, or take one resistance for all",
-        )
-    size = np.linalg.solve(inner, ((1.0 + e)[..., None] * closing)[..., None])
+    size = np.linalg.solve(contact_compliance(first, second, rows), ((1.0 + e)[..., None] * closing)[..., None])
     impulse = (np.swapaxes(rows, -1, -2) @ size)[..., 0]
     jumps = [_jump(first, impulse), _jump(second, -impulse)]
     return _account(first, second, jumps[0], jumps[1], rows, impulse, closing, e)
@@ -151,13 +148,44 @@ def effective_mass(
     first: System, second: System, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None
 ) -> Array:
     """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg."""
-    rows = selection(kind, normal)
-    inner = rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2)
-    return np.asarray(np.linalg.inv(inner), dtype=np.float64)
+    return np.asarray(np.linalg.inv(contact_compliance(first, second, selection(kind, normal))), dtype=np.float64)
+
+
+def contact_compliance(first: System, second: System, rows: Array) -> Array:
+    """S (G1* + G2*) S^T (..., k, k) for the rows of S. It must give way to every push, or there is no such contact."""
+    inner = np.asarray(rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2))
+    if not np.all(np.isfinite(inner)):
+        raise InputError(
+            "gives way without end", place="contact", hint="a system has no inertia about some axis in this posture"
+        )
+    if not _gives_way(inner):
+        raise InputError(
+            "a push draws the contact together",
+            place="resistance",
+            hint="Eq. 10 with unequal resistances is not passive here; lock joints, or take one resistance for all",
+        )
+    return inner
+
+
+def _gives_way(compliance: Array) -> bool:
+    """Whether x^T C x > 0 for all x, whatever the units of x: only unequal resistances can break it."""
+    diagonal = np.einsum("...ii->...i", compliance)
+    if np.any(diagonal <= 0.0):
+        return False
+    root = np.sqrt(diagonal)
+    scaled = compliance / (root[..., :, None] * root[..., None, :])
+    try:
+        np.linalg.cholesky(0.5 * (scaled + np.swapaxes(scaled, -1, -2)) + ROUNDING * np.eye(root.shape[-1]))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _restitution(value: npt.ArrayLike) -> Array:
-    e = np.asarray(value, dtype=np.float64)
+    try:
+        e = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"is {value!r}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)") from error
     if not np.all((e >= 0.0) & (e <= 1.0)):
         wrong = float(e[~((e >= 0.0) & (e <= 1.0))].flat[0])
         raise InputError(f"is {wrong:g}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)")
@@ -178,8 +206,6 @@ def _check_together(first: System, second: System) -> None:
 def _approaching(closing: Array, apart: str) -> Array:
     if apart == "ignore":
         return np.maximum(closing, 0.0)
-    if apart != "error":
-        raise InputError(f"is {apart!r}", place="apart", hint="expected error or ignore")
     if np.any(closing <= 0.0):
         where = np.argwhere(closing[..., 0] <= 0.0)[0]
         sample = f" (sample {tuple(map(int, where))})" if closing.ndim > 1 else ""

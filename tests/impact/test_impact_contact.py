@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.impact import (
     System,
     ball,
@@ -98,6 +98,24 @@ def test_even_a_soft_contact_conserves() -> None:
     assert run.momentum_residual < 1e-9
 
 
+def test_the_least_restitution_is_given_back() -> None:
+    """The rebound is e times the approach for any e, in a contact whose unloading lasts e times as long."""
+    left, right = flying(ball(2.0), "contact", velocity=[1.0, 0, 0]), flying(ball(3.0), "contact")
+    for e in (1e-3, 1e-6, 1e-8, 1e-12):
+        run = simulate_contact(left, right, frequency=1e4, normal=[-1, 0, 0], restitution=e)
+        assert run.relative[-1, 0] / -run.relative[0, 0] == pytest.approx(e, rel=1e-6, abs=1e-15)
+        assert run.duration == pytest.approx(0.5e-4 * np.pi * (1 + e), rel=1e-9)
+    nothing = simulate_contact(left, right, frequency=1e4, normal=[-1, 0, 0], restitution=1e-200)
+    assert abs(nothing.relative[-1, 0]) < 1e-9
+
+
+def test_a_contact_too_soft_to_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spacearm.impact.contact.EVALUATIONS", 5000)
+    first, second = pair()
+    with pytest.raises(SimulationError, match=r"does not come to an end.*raise the frequency"):
+        simulate_contact(first, second, frequency=1e-6, kind="grasp")
+
+
 def test_what_is_refused() -> None:
     first, second = pair()
     normal = (second.twist - first.twist)[:3]
@@ -111,6 +129,15 @@ def test_what_is_refused() -> None:
         simulate_contact(first, second, normal=-normal, stiffness=1e4)
     with pytest.raises(InputError, match="either frequencies or stiffnesses"):
         contact_convergence(first, second, normal=normal)
+    for nothing in ({"frequencies": []}, {"stiffnesses": []}):
+        with pytest.raises(InputError, match="one or more frequencies"):
+            contact_convergence(first, second, normal=normal, **nothing)
+    still = flying(ball(1.0), "contact")
+    with pytest.raises(InputError, match="do not move against each other"):
+        simulate_contact(still, still, frequency=1e3, kind="grasp")
+    assert np.isnan(contact_convergence(first, second, [1e3, 1e3], normal=normal).order)
     many = flying(ball(1.0), "contact", velocity=[[1, 0, 0], [2, 0, 0]]).meeting(first)
     with pytest.raises(InputError, match="not a batch"):
         simulate_contact(first, many, frequency=1e4, kind="grasp")
+    with pytest.raises(InputError, match="not a batch"):
+        simulate_contact(first, second, frequency=1e4, kind="grasp", restitution=[0.0, 1.0])  # type: ignore[arg-type]

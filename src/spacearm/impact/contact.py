@@ -7,6 +7,8 @@ slopes, so that a contact of restitution e gives back e^2 of the energy put in::
     loading     p = K s                            until p . ds/dt = 0, where s = s1
     unloading   p = K / e^2 (s - (1 - e^2) s1)     until p . ds/dt = 0 again (e = 0: none, they stay together)
 
+In unloading the bracket is the variable, from e^2 s1 on: as a difference it would lose all digits when e is small.
+
 K = omega^2 (S (G1* + G2*) S^T)^-1: with this stiffness all directions of the contact swing with one frequency omega and
 turn round together, as the algebraic law assumes. Along a normal that is any stiffness k = omega^2 m. As omega grows,
 velocities, impulse and joint reactions tend to those of :func:`spacearm.impact.collide`. The error falls as the
@@ -37,6 +39,8 @@ from spacearm.model import Robot
 from spacearm.model.parts import Array
 
 RTOL, ATOL = 1e-11, 1e-13
+#: Evaluations after which a stretch of contact is given up. One takes about 300, a thousand if systems turn meanwhile.
+EVALUATIONS = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +83,7 @@ class Convergence:
         stiffness: along the normal, N/m (for other kinds: the largest eigenvalue of the translational part).
         error: largest difference of any velocity after the impact, relative to the largest jump; (runs).
         impulse_error: of the impulse, relative; (runs).
-        order: fitted power of the duration with which ``error`` falls (1: as the duration).
+        order: fitted power of the duration with which ``error`` falls (1: as the duration); NaN for one contact.
         jump: the algebraic collision.
         runs: the contacts.
     """
@@ -99,9 +103,9 @@ class _Pair:
     def __init__(self, first: Robot, first_frame: str, second: Robot, second_frame: str) -> None:
         sizes = [state_size(first.n), state_size(second.n)]
         states = [ca.SX.sym(name, size) for name, size in zip(("a", "b"), sizes, strict=True)]
-        slip, gap = ca.SX.sym("slip", 6), ca.SX.sym("gap", 6)
+        slip = ca.SX.sym("slip", 6)
         stiffness = ca.SX.sym("stiffness", 6, 6)
-        wrench = stiffness @ (slip - gap)
+        wrench = stiffness @ slip
         one = pushed(first, first_frame, "a", wrench, states[0])
         # Where the second's frame is does not depend on the push: build it once with none to get its place.
         nothing = pushed(second, second_frame, "b", ca.SX.zeros(6), states[1])
@@ -113,7 +117,7 @@ class _Pair:
         works = [_joint_work(one, states[0], first.n), _joint_work(two, states[1], second.n)]
         parts = [one.rate, two.rate, relative, wrench, one.reaction[6:], two.reaction[6:], *works]
         parts.append(-ca.dot(wrench, relative))
-        inputs = {"a": states[0], "b": states[1], "slip": slip, "gap": gap, "stiffness": stiffness}
+        inputs = {"a": states[0], "b": states[1], "slip": slip, "stiffness": stiffness}
         inputs |= one.inputs | two.inputs
         program = Program("contact", inputs, {"rate": ca.densify(ca.vertcat(*parts))})
         self.kernel = Kernel(program)
@@ -159,11 +163,15 @@ def simulate_contact(
         kind, normal, restitution: as for :func:`~spacearm.impact.collide`.
     """
     jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
+    if jump.impulse.ndim != 1:
+        raise InputError("is one run in time, not a batch", place="contact", hint="give single states")
     mass = effective_mass(first, second, kind=kind, normal=normal)
     omega = _frequency(frequency, stiffness, kind, mass)
     rows = selection(kind, normal)
-    if jump.impulse.ndim != 1:
-        raise InputError("is one run in time, not a batch", place="contact", hint="give single states")
+    if not np.any(jump.closing):
+        raise InputError(
+            "the systems do not move against each other", place="contact", hint="no collision: nothing to simulate"
+        )
     matrix = omega**2 * rows.T @ mass @ rows
     return _Run(first, second, matrix, omega, float(restitution)).run()
 
@@ -201,35 +209,39 @@ class _Run:
             for name, value in values.items():
                 if f"{prefix}_{name}" in places:
                     self.inputs[places[f"{prefix}_{name}"]] = value
-        self._gap, self._stiffness = places["gap"], places["stiffness"]
+        self._stiffness = places["stiffness"]
 
     def run(self) -> ContactRun:
         y = np.zeros(self.pair.size)
         y[: self.pair.states] = np.concatenate([_state(self.first), _state(self.second)])
         slip = slice(self.pair.states, self.pair.states + 6)
-        stretches = [self._stretch(y, self.stiffness, np.zeros(6), falling=True)]
-        peak = stretches[0][1][-1]
-        if self.e > 0.0:
-            gap = (1.0 - self.e**2) * peak[slip]
-            stretches.append(self._stretch(peak, self.stiffness / self.e**2, gap, falling=False))
+        stretches = [self._stretch(y, self.stiffness, self.omega, falling=True)]
+        if self.e**2 > 0.0:
+            peak = stretches[0][1][-1].copy()
+            peak[slip] *= self.e**2
+            stretches.append(self._stretch(peak, self.stiffness / self.e**2, self.omega / self.e, falling=False))
         return self._report(y, stretches)
 
-    def _stretch(self, y: Array, stiffness: Array, gap: Array, *, falling: bool) -> tuple[Array, Array, Array, Array]:
+    def _stretch(
+        self, y: Array, stiffness: Array, omega: float, *, falling: bool
+    ) -> tuple[Array, Array, Array, Array]:
         """Until the contact's power changes sign: instants, states, wrenches, relative twists."""
         from scipy.integrate import solve_ivp
 
-        states, omega = self.pair.states, self.omega / (self.e if not falling else 1.0)
-        self.inputs[self._gap] = gap
+        states, left = self.pair.states, EVALUATIONS
         self.inputs[self._stiffness] = stiffness.ravel()
 
         def rate(_: float, at: Array) -> Array:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise _endless()
             return self.pair.rate(self.inputs, at) / omega
 
         def power(t: float, at: Array) -> float:
             if t == 0.0:
                 return 1.0 if falling else -1.0
-            deflection = at[states : states + 6] - gap
-            return float((stiffness @ deflection) @ self.pair.rate(self.inputs, at)[states : states + 6])
+            return float((stiffness @ at[states : states + 6]) @ self.pair.rate(self.inputs, at)[states : states + 6])
 
         power.terminal, power.direction = True, -1.0 if falling else 1.0  # type: ignore[attr-defined]
         scale = np.abs(y) + 1e-3 * np.abs(y[:states]).max()
@@ -238,13 +250,9 @@ class _Run:
             first_step=1e-3, max_step=0.1,
         )  # fmt: skip
         if done.status != 1:
-            raise SimulationError(
-                "the contact does not come to an end",
-                place="contact",
-                hint="it is so soft that the systems turn meanwhile: raise the frequency",
-            )
+            raise _endless()
         path = done.y.T
-        wrench = (path[:, states : states + 6] - gap) @ stiffness.T
+        wrench = path[:, states : states + 6] @ stiffness.T
         relative = np.array([self.pair.rate(self.inputs, row)[states : states + 6] for row in path])
         return done.t / omega, path, wrench, relative
 
@@ -291,6 +299,14 @@ class _Run:
         return parts[0] + parts[1]
 
 
+def _endless() -> SimulationError:
+    return SimulationError(
+        "the contact does not come to an end",
+        place="contact",
+        hint="it is so soft that the systems turn meanwhile: raise the frequency",
+    )
+
+
 def _state(system: System) -> Array:
     return np.concatenate([np.asarray(system.base), np.asarray(system.joints), np.asarray(system.velocity)])
 
@@ -313,6 +329,8 @@ def contact_convergence(
     if frequencies is None:
         frequencies = [_frequency(None, k, kind, mass) for k in stiffnesses or ()]
     omega = np.asarray(frequencies, dtype=np.float64)
+    if omega.ndim != 1 or omega.size == 0:
+        raise InputError("is no list of contacts", place="contact", hint="expected one or more frequencies")
     runs = tuple(
         simulate_contact(first, second, frequency=float(w), kind=kind, normal=normal, restitution=restitution)
         for w in omega
@@ -321,6 +339,7 @@ def contact_convergence(
     largest = max(np.abs(jump.first.change).max(), np.abs(jump.second.change).max())
     error = np.array([np.abs(np.concatenate([run.first, run.second]) - after).max() for run in runs]) / largest
     missed = np.array([np.abs(run.impulse - jump.impulse).max() for run in runs]) / np.abs(jump.impulse).max()
-    order = float(-np.polyfit(np.log(omega), np.log(np.maximum(error, 1e-300)), 1)[0]) if len(omega) > 1 else np.nan
+    several = np.unique(omega).size > 1
+    order = float(-np.polyfit(np.log(omega), np.log(np.maximum(error, 1e-300)), 1)[0]) if several else np.nan
     stiff = omega**2 * np.abs(np.linalg.eigvals(mass[:3, :3])).max()
     return Convergence(omega, stiff, error, missed, order, jump, runs)

@@ -20,9 +20,12 @@ from spacearm.identify.joint import (
     early,
     identify_joints,
     observe,
+    profile_likelihood,
     smooth_path,
     twin,
 )
+from spacearm.identify.joint.path_errors import path_errors
+from spacearm.identify.joint.paths import smoothed
 from spacearm.model import catalogue
 from spacearm.simulate import spline
 from support.joint_twins import (
@@ -84,6 +87,43 @@ def test_with_noise_the_values_lie_within_four_standard_deviations() -> None:
         assert all(one.p_value > 1e-4 for one in fit.whiteness["test"].values())
         known = identify_joints(robot, [known_torque_test(seed)], drive="torque", warn=False)
         assert np.abs((known.estimate.values - RIGHT) / known.estimate.std).max() < 4.0
+
+
+def test_the_noise_of_the_encoders_reaches_the_standard_deviations() -> None:
+    """Encoders as poor as the camera: paths made of their readings are wrong, and the angle holds the same noise."""
+    robot, loud = printed(), replace(NOISE, encoder=1e-3)
+    found, chain = truth(robot), Chain(robot, FRAME, loud)
+    errors = []
+    for seed in range(60):
+        test = observe(found, FRAME, loud, np.random.default_rng([4, seed]), chain=chain)
+        fit = identify_joints(robot, [test], warn=False)
+        errors.append((fit.estimate.values - RIGHT) / fit.estimate.std)
+        assert fit.chi2 == pytest.approx(1.0, abs=0.25)
+    assert np.std(errors, axis=0) == pytest.approx(1.0, abs=0.35)  # the offset's was 2.2 with paths taken as exact
+    one = profile_likelihood(fit, "offset", points=7)
+    assert one.interval[1] - one.interval[0] == pytest.approx(2.0 * 1.96 * fit.std("offset"), rel=0.05)
+
+
+def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
+    """Residuals at the true values, over many noises: along the paths' deviations their variance is as told."""
+    robot, loud = printed(), replace(NOISE, encoder=1e-3)
+    found, chain = truth(robot), Chain(robot, FRAME, loud)
+    told, rows = np.zeros(0), []
+    for seed in range(300):
+        test = observe(found, FRAME, loud, np.random.default_rng([5, seed]), chain=chain)
+        test = replace(test, paths={n: smooth_path(TIMES, v, sigma=1e-3, from_rest=True, pieces=1)
+                                    for n, v in test.encoders.items()})  # fmt: skip
+        model = Model(robot, [test])
+        if seed == 0:
+            same = {n: smoothed(TIMES, v, sigma=1e-3, from_rest=True, pieces=1) for n, v in test.encoders.items()}
+            model.smoothed[0] = {("path", n): path for n, path in same.items()}
+            errors = path_errors(model, RIGHT, 0)
+            assert errors is not None
+            told = 1.0 + errors.gain
+        rows.append(errors.basis.T @ model.residual(RIGHT))
+    assert np.var(rows, axis=0) == pytest.approx(told, rel=0.35)
+    assert told.max() > 3.0
+    assert told.min() < 0.7
 
 
 def test_the_jacobian_of_the_residuals_is_exact() -> None:
@@ -192,6 +232,16 @@ def test_friction_of_a_prescribed_motor_is_not_determined() -> None:
     assert np.isfinite(fit.std("stiffness"))
 
 
+def test_what_is_not_determined_stays_so_under_early_weights() -> None:
+    from spacearm.identify.joint import Law
+
+    robot = printed()
+    with pytest.warns(IdentifiabilityWarning, match="motor_coulomb is not determined"):
+        fit = identify_joints(robot, [seen(robot, 1)], law=Law(motor="coulomb"), weighting=early(3.0))
+    assert np.isinf(fit.std("motor_coulomb"))
+    assert np.isfinite(fit.std("stiffness"))
+
+
 def test_a_small_offset_means_a_large_uncertainty() -> None:
     robot = printed()
     sd = []
@@ -217,6 +267,33 @@ def test_nelder_mead_with_the_papers_cost_agrees_with_levenberg_marquardt() -> N
     model = simplex.model
     x = simplex.estimate.values
     assert model.paper_cost(x) == pytest.approx(float(np.sum(model.raw(x, 0)[0] ** 2)), rel=1e-12)  # Eq. 24
+
+
+def test_the_papers_cost_looks_at_the_angle_only_and_says_what_that_costs() -> None:
+    """The base's attitude is not in Eq. 24, so the standard deviations must not draw on it."""
+    robot = printed()
+    both = seen(robot, 6)
+    marquardt = identify_joints(robot, [both.channels(("joint1",))], warn=False)
+    for method in (NelderMead(spread=1.0, tolerance=1e-9), "levenberg_marquardt"):
+        fit = identify_joints(robot, [both], method=method, cost="paper", warn=False)  # type: ignore[arg-type]
+        assert fit.estimate.std == pytest.approx(marquardt.estimate.std, rel=0.05)
+        assert np.abs((fit.estimate.values - marquardt.estimate.values) / marquardt.estimate.std).max() < 0.3
+    sooner = identify_joints(robot, [both], cost="paper", weighting=early(1.0), warn=False)
+    assert sooner.std("stiffness") > 1.5 * fit.std("stiffness")
+    with pytest.raises(InputError, match="no flexible joint's angle is measured"):
+        identify_joints(robot, [both.channels(("base_rz",))], cost="paper")
+
+
+def test_values_are_held_by_kind_as_by_name() -> None:
+    robot = printed()
+    test = seen(robot, 6)
+    by_kind = identify_joints(robot, [test], fixed={"stiffness": 5.2}, warn=False)
+    by_name = identify_joints(robot, [test], fixed={"joint1.stiffness": 5.2}, warn=False)
+    assert "joint1.stiffness" not in by_kind.estimate.names
+    assert by_kind.values["joint1"]["stiffness"] == 5.2
+    assert np.array_equal(by_kind.estimate.values, by_name.estimate.values)
+    with pytest.raises(InputError, match="stiffness' is nan"):
+        identify_joints(robot, [test], fixed={"stiffness": float("nan")})
 
 
 def test_nelder_mead_stalls_at_zero_damping_and_a_start_from_the_period_cures_it() -> None:

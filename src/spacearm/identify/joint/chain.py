@@ -44,6 +44,7 @@ class Reconstruction:
     """Angles of the flexible joints with their errors; base and hand errors are (position 3, attitude 3), world axes.
 
     ``covariance`` (T, F, F) of the angles; ``with_base`` (T, F, 6) between them and the errors of the base's pose;
+    ``by_encoder``: joint to (T, F), how far the angles move for an error of 1 rad in that joint's encoder;
     ``misfit`` (T,) distance between the hand as seen and as computed, in standard deviations.
     """
 
@@ -52,6 +53,7 @@ class Reconstruction:
     covariance: Array
     with_base: Array
     misfit: Array
+    by_encoder: dict[str, Array]
 
     @property
     def std(self) -> Array:
@@ -146,7 +148,11 @@ class Chain:
         error = self._error(q, base, hand)
         left = np.linalg.solve(total, error[..., None])[..., 0]
         misfit = np.sqrt(np.maximum(np.sum(error * left, axis=-1), 0.0))
-        return Reconstruction(tuple(f.name for f in self.flexible), q[:, self.links], covariance, with_base, misfit)
+        names = self.robot.joint_names
+        by_encoder = {names[i]: -(gain @ jacobian[..., [6 + i]])[..., 0] for i in self.encoded}
+        return Reconstruction(
+            tuple(f.name for f in self.flexible), q[:, self.links], covariance, with_base, misfit, by_encoder
+        )
 
     def _closed_form(self, q: Array, base: Array, hand: Array, kind: str) -> Array:
         """Eq. 21 solved for the one angle: by directions across the axis, or by the attitude about it."""

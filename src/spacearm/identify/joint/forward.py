@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +109,7 @@ class Forward:
             raise InputError("sample times must start at 0 and rise", place="forward model")
         self.accuracy = accuracy or Accuracy()
         self.evaluations = 0
+        self.torques = dict(torques or {})
         names = setup.robot.joint_names
         needed = {*setup.paths, *(f.motor for f in setup.flexible)}
         for joint in needed:
@@ -134,6 +135,19 @@ class Forward:
         self._motors = np.array(starts)
         self.paths = dict(paths)
         self._loops: dict[bool, _Loop] = {}
+
+    def changed(self, kind: Literal["path", "torque"], joint: str, signal: Signal) -> Forward:
+        """The same with another path of a joint, or another torque of a flexible joint's motor."""
+        changed = {joint: signal}
+        return Forward(
+            self.setup,
+            {**self.paths, **(changed if kind == "path" else {})},
+            self.times,
+            torques={**self.torques, **(changed if kind == "torque" else {})},
+            base_velocity=self._base[:6],
+            base_pose=self._base[6:],
+            accuracy=self.accuracy,
+        )
 
     def _loop(self, derivatives: bool) -> _Loop:
         if derivatives not in self._loops:

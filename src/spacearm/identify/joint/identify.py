@@ -12,6 +12,7 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.identify.estimate import Estimate, Estimator
+from spacearm.identify.joint.covariance import covariance
 from spacearm.identify.joint.diagnose import Whiteness, whiteness
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.laws import Law
@@ -19,7 +20,7 @@ from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.problem import Bounds, Model, Weighting
 from spacearm.identify.joint.program import Drive
-from spacearm.identify.joint.robots import with_values
+from spacearm.identify.joint.robots import flexible_joints, with_values
 from spacearm.identify.least_squares import LeastSquares
 from spacearm.identify.multistart import MultiStart
 from spacearm.identify.nelder_mead import NelderMead
@@ -144,25 +145,30 @@ def identify_joints(
             whatever moves the motor; ``torque`` needs the torque that really acted; ``rigid_torque`` is the paper's.
         law: friction and other laws beyond spring and damper.
         method: a name or any estimator of :mod:`spacearm.identify`.
-        cost: for searches without derivatives: the likelihood, or Eq. 24 of the paper.
+        cost: the likelihood, or Eq. 24 of the paper, which compares the flexible joints' angles only, all alike.
         bounds: by full name (``joint1.stiffness``) or by kind (``stiffness``); the paper's where not given.
-        guess, fixed: start values, and values that are not to be identified; by full name, guesses by kind too.
+        guess, fixed: start values, and values that are not to be identified; by full name or by kind.
         offset_rate: the spring's rate at the start is unknown too.
         weighting: weights over time, for example :func:`early`.
         warn: warn about what is not determined.
     """
     began = time.perf_counter()
+    if cost not in ("likelihood", "paper"):
+        raise InputError(f"cost is {cost!r}", place="identification", hint="likelihood or paper")
+    chosen = [_angles_only(robot, test) for test in tests] if cost == "paper" else tests
     model = Model(
-        robot, tests, drive=drive, law=law, bounds=bounds, guess=guess, fixed=fixed, offset_rate=offset_rate,
+        robot, chosen, drive=drive, law=law, bounds=bounds, guess=guess, fixed=fixed, offset_rate=offset_rate,
         weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
     )  # fmt: skip
     estimator = estimator_of(method) if isinstance(method, str) else method
-    if cost not in ("likelihood", "paper"):
-        raise InputError(f"cost is {cost!r}", place="identification", hint="likelihood or paper")
-    problem = model.paper_problem() if cost == "paper" else model.problem()
-    estimate = estimator.solve(problem)
-    if weighting is not None and estimate.covariance is not None:
-        estimate = replace(estimate, covariance=sandwich(model, estimate.values))
+    estimate = estimator.solve(model.paper_problem() if cost == "paper" else model.problem())
+    used = model.plain() if cost == "paper" else model
+    model = model.with_path_errors(estimate.values)
+    polish = estimator.estimator or LeastSquares() if isinstance(estimator, MultiStart) else estimator
+    if cost == "likelihood" and isinstance(polish, LeastSquares) and any(model.path_errors):
+        estimate, used = _again(model, estimate, polish), model
+    if estimate.covariance is not None:
+        estimate = replace(estimate, covariance=covariance(used, model, estimate.values))
     fit = assess(model, estimate, time.perf_counter() - began)
     if warn:
         for text in fit.remarks:
@@ -171,18 +177,31 @@ def identify_joints(
     return fit
 
 
-def sandwich(model: Model, x: Array) -> Array:
-    """Covariance of a weighted fit: the weights are no noise, so they stand on both sides of it."""
-    weighted = model.jacobian(x)
-    weights = [np.repeat(w, len(t.measured)) for w, t in zip(model._weight, model.tests, strict=True)]
-    root = np.concatenate(weights)
-    bread = np.linalg.pinv(weighted.T @ weighted)
-    meat = (weighted * root[:, None]).T @ (weighted * root[:, None])
-    full: Array = bread @ meat @ bread
-    if not model.noise_known:
-        r = model.residual(x, weighted=False)
-        full = full * (r @ r) / max(r.size - x.size, 1)
-    return full
+def _angles_only(robot: Robot, test: JointTest) -> JointTest:
+    """What Eq. 24 looks at: the angles of the flexible joints."""
+    links = [f.name for f in flexible_joints(robot)]
+    kept = tuple(channel for channel in test.measured if channel in links)
+    if not kept:
+        raise InputError("no flexible joint's angle is measured", place=f"test {test.name!r}",
+                         hint="Eq. 24 (cost='paper') compares nothing else")  # fmt: skip
+    return test.channels(kept)
+
+
+def _again(model: Model, first: Estimate, estimator: LeastSquares) -> Estimate:
+    """The estimate once more, with the paths' errors among the noise."""
+    starts = np.clip(first.values, [p.lower for p in model.parameters], [p.upper for p in model.parameters])
+    parameters = [replace(p, guess=float(start)) for p, start in zip(model.parameters, starts, strict=True)]
+    second = estimator.solve(model.problem(parameters))
+    return replace(
+        second,
+        evaluations=first.evaluations + second.evaluations,
+        iterations=first.iterations + second.iterations,
+        reason=second.reason if first.success else first.reason,
+        history=first.history,
+        seconds=first.seconds + second.seconds,
+        method=first.method,
+        extra=first.extra,
+    )
 
 
 def assess(model: Model, estimate: Estimate, seconds: float) -> JointFit:

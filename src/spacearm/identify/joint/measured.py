@@ -12,7 +12,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.data import Measurements
 from spacearm.identify.joint.chain import Chain, Method, planar_pose
-from spacearm.identify.joint.paths import smooth_path
+from spacearm.identify.joint.paths import Smoothed, smoothed
 from spacearm.identify.joint.robots import flexible_joints
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -39,6 +39,8 @@ class JointTest:
         base_velocity: linear and angular velocity of the base at the first sample, base axes.
         base_pose: position and quaternion of the base there.
         paths: exact paths in place of smoothed encoder readings.
+        shares: channel, joint: how far the channel's reading moves (T,) for an error of 1 rad in that joint's encoder;
+            an angle made by Eq. 21 holds the encoders' noise.
         biases: measured channels with an unknown constant in them, which is then identified too: the base's attitude
             when its start is known only by the same noisy sensor.
     """
@@ -55,6 +57,7 @@ class JointTest:
     base_pose: Array = field(default_factory=lambda: np.array([0.0, 0, 0, 1, 0, 0, 0]))
     paths: Mapping[str, Signal] = field(default_factory=dict)
     biases: tuple[str, ...] = ()
+    shares: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         place = f"test {self.name!r}"
@@ -133,22 +136,22 @@ class JointTest:
         noise[:, size, size] = sigma**2
         return replace(self, measured=measured, noise=noise)
 
-    def path(self, joint: str) -> Signal:
-        """The joint's motion, the clock starting with the first sample."""
+    def path(self, joint: str) -> Signal | Smoothed:
+        """The joint's motion, the clock starting with the first sample; with its errors where it had to be smoothed."""
         if joint in self.paths:
             return self.paths[joint]
         if joint not in self.encoders:
             raise InputError(f"joint {joint!r} has no encoder data", place=f"test {self.name!r}",
                              hint=did_you_mean(joint, self.encoders))  # fmt: skip
-        return smooth_path(self.time, self.encoders[joint], sigma=self.encoder_sigma, from_rest=self.from_rest)
+        return smoothed(self.time, self.encoders[joint], sigma=self.encoder_sigma, from_rest=self.from_rest)
 
-    def torque(self, joint: str) -> Signal:
-        """The known torque of a motor."""
+    def torque(self, joint: str) -> Signal | Smoothed:
+        """The known torque of a motor; with its errors where it was read at the samples."""
         if joint not in self.torques:
             raise InputError(f"the torque of {joint!r} is not given", place=f"test {self.name!r}",
                              hint="drive='motor_angle' needs no torque")  # fmt: skip
         given = self.torques[joint]
-        return given if isinstance(given, Signal) else smooth_path(self.time, given)
+        return given if isinstance(given, Signal) else smoothed(self.time, given)
 
 
 def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -> Array:
@@ -207,8 +210,12 @@ def joint_test_from_vision(
     else:
         noise = noise[:, :count, :count]
     sigma = chain.noise.encoder or None
+    shares = {
+        joint: {encoder: moved[:, k] for encoder, moved in found.by_encoder.items()}
+        for k, joint in enumerate(found.names)
+    }
     return JointTest(name, t, {k: np.asarray(v, float) for k, v in encoders.items()}, measured, noise,
-                     encoder_sigma=sigma, **more)  # type: ignore[arg-type] # fmt: skip
+                     encoder_sigma=sigma, shares=shares, **more)  # type: ignore[arg-type] # fmt: skip
 
 
 def attitude_vector(quaternion: Array) -> Array:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -12,9 +15,12 @@ from spacearm.identify.joint.forward import Accuracy, Forward, Response
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import BASE, JointTest, attitude_vector
+from spacearm.identify.joint.path_errors import PathErrors, path_errors
+from spacearm.identify.joint.paths import Smoothed
 from spacearm.identify.joint.program import Drive, Setup
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.simulate import Signal
 
 Bounds = Mapping[str, tuple[float, float]]
 Weighting = Callable[[Array], Array]
@@ -61,7 +67,9 @@ class Model:
         if any(known) and not all(known):
             raise InputError("some tests have noise and some have none", place="identification")
         self.noise_known = all(known)
-        self.forwards = [self._forward(test, accuracy) for test in self.tests]
+        self.smoothed: list[dict[tuple[Literal["path", "torque"], str], Smoothed]] = [{} for _ in self.tests]
+        self.path_errors: list[PathErrors | None] = [None] * len(self.tests)
+        self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
         self._white = [self._whitener(test) for test in self.tests]
         self._weight = [np.ones(t.time.size) if weighting is None else np.sqrt(weighting(t.time - t.time[0]))
                         for t in self.tests]  # fmt: skip
@@ -74,11 +82,12 @@ class Model:
         self.all_names = (*self.setup.parameters, *own, *biases)
         self.parameters = self._parameters(bounds or {}, guess or {}, fixed or {})
         self.free = [self.all_names.index(p.name) for p in self.parameters]
-        self._held = np.array([float((fixed or {}).get(name, 0.0)) for name in self.all_names])
+        held = fixed or {}
+        self._held = np.array([float(held.get(n, held.get(n.rsplit(".", 1)[1], 0.0))) for n in self.all_names])
 
     # -- set-up -------------------------------------------------------------------------------------------------
 
-    def _forward(self, test: JointTest, accuracy: Accuracy | None) -> Forward:
+    def _forward(self, index: int, test: JointTest, accuracy: Accuracy | None) -> Forward:
         setup, names = self.setup, self.robot.joint_names
         links = {f.name for f in setup.flexible}
         for channel in test.measured:
@@ -87,10 +96,17 @@ class Model:
                 raise InputError(f"cannot be compared with channel {channel!r}", place=f"test {test.name!r}",
                                  hint=did_you_mean(channel, allowed))  # fmt: skip
         needed = {*setup.paths, *(f.motor for f in setup.flexible)}
-        paths = {names[i]: test.path(names[i]) for i in sorted(needed)}
-        torques = {f.name: test.torque(f.name) for f in setup.flexible} if setup.drive == "torque" else None
-        return Forward(setup, paths, test.time - test.time[0], torques=torques, base_velocity=test.base_velocity,
-                       base_pose=test.base_pose, accuracy=accuracy)  # fmt: skip
+        given: dict[tuple[Literal["path", "torque"], str], Signal | Smoothed] = {
+            ("path", names[i]): test.path(names[i]) for i in sorted(needed)
+        }
+        if setup.drive == "torque":
+            given |= {("torque", f.name): test.torque(f.name) for f in setup.flexible}
+        self.smoothed[index] = {key: path for key, path in given.items() if isinstance(path, Smoothed)}
+        plain = {key: path.signal if isinstance(path, Smoothed) else path for key, path in given.items()}
+        return Forward(setup, {joint: path for (kind, joint), path in plain.items() if kind == "path"},
+                       test.time - test.time[0],
+                       torques={joint: path for (kind, joint), path in plain.items() if kind == "torque"},
+                       base_velocity=test.base_velocity, base_pose=test.base_pose, accuracy=accuracy)  # fmt: skip
 
     def _whitener(self, test: JointTest) -> Array | None:
         return None if test.noise is None else np.linalg.inv(np.linalg.cholesky(test.noise))
@@ -106,9 +122,12 @@ class Model:
         guesses = self._guesses(not ({"stiffness", f"{self.setup.flexible[0].name}.stiffness"} & {*guess, *fixed}))
         result = []
         for name in self.all_names:
-            if name in fixed:
-                continue
             short = name.rsplit(".", 1)[1]
+            held = fixed.get(name, fixed.get(short))
+            if held is not None:
+                if not np.isfinite(held):
+                    raise InputError(f"{name!r} is {held}", place="fixed", hint="expected a finite number")
+                continue
             unit, low, high, _, size = SPECIFICATION[short]
             unit = "m" if name.endswith(tuple(f"{channel}.bias" for channel in BASE[:3])) else unit
             low, high = bounds.get(name, bounds.get(short, (low, high)))
@@ -214,14 +233,17 @@ class Model:
         rate = own[count:] if each > count else np.zeros(count)
         return full[:common], own[:count], rate
 
-    def respond(self, x: Array, test: int, derivatives: bool = False) -> Response:
-        """One test's states at the values ``x`` of the free parameters."""
+    def respond(self, x: Array, test: int, derivatives: bool = False, forward: Forward | None = None) -> Response:
+        """One test's states at the values ``x`` of the free parameters; ``forward``: with other paths."""
         parameters, offset, rate = self.split(self.complete(x), test)
-        return self.forwards[test](parameters, offset, rate, derivatives=derivatives)
+        return (forward or self.forwards[test])(parameters, offset, rate, derivatives=derivatives)
 
-    def outputs(self, x: Array, test: int, response: Response) -> tuple[dict[str, Array], dict[str, Array]]:
+    def outputs(
+        self, x: Array, test: int, response: Response, forward: Forward | None = None
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Measured channels of a response (T,), and their derivatives (T, directions) where it has them."""
         setup, names = self.setup, self.robot.joint_names
+        run = forward or self.forwards[test]
         values: dict[str, Array] = {}
         slopes: dict[str, Array] = {}
         torque: tuple[Array, Array | None] | None = None
@@ -229,7 +251,7 @@ class Model:
             if channel in names:
                 joint = names.index(channel)
                 if joint not in setup.free:
-                    values[channel] = self.forwards[test].paths[channel](self.forwards[test].times)
+                    values[channel] = run.paths[channel](run.times)
                     slopes[channel] = np.zeros((values[channel].size, len(setup.directions)))
                     continue
                 at = setup.places["joints"].start + setup.free.index(joint)
@@ -243,7 +265,7 @@ class Model:
                 continue
             else:
                 if torque is None:
-                    torque = self.forwards[test].torque(response, self.split(self.complete(x), test)[0])
+                    torque = run.torque(response, self.split(self.complete(x), test)[0])
                 k = [f"{f.name}.torque" for f in setup.flexible].index(channel)
                 values[channel] = torque[0][:, k]
                 if torque[1] is not None:
@@ -254,9 +276,11 @@ class Model:
                 slopes[channel] = response.derivatives[:, at]
         return values, slopes
 
-    def raw(self, x: Array, test: int, *, derivatives: bool = False) -> tuple[Array, Array | None]:
+    def raw(
+        self, x: Array, test: int, *, derivatives: bool = False, forward: Forward | None = None
+    ) -> tuple[Array, Array | None]:
         """Model minus measurement (T, channels) of one test, and derivatives (T, channels, directions)."""
-        values, slopes = self.outputs(x, test, self.respond(x, test, derivatives))
+        values, slopes = self.outputs(x, test, self.respond(x, test, derivatives, forward), forward)
         measured = self.tests[test].measured
         first_bias, full = len(self.all_names) - len(self._biases), self.complete(x)
         biases = {channel: full[first_bias + b] for b, (k, channel) in enumerate(self._biases) if k == test}
@@ -267,11 +291,17 @@ class Model:
         moved = np.stack([slopes[channel] for channel in measured], axis=1) if derivatives else None
         return np.stack(columns, axis=1), moved
 
-    def white(self, test: int, rows: Array, weighted: bool = True) -> Array:
-        """Rows (T, channels, ...) with the noise made independent and of unit size, then weighted in time."""
+    def sample_white(self, test: int, rows: Array) -> Array:
+        """Rows (T, channels, ...) with the noise of each sample made independent and of unit size."""
         white = self._white[test]
-        if white is not None:
-            rows = np.einsum("tij,tj...->ti...", white, rows)
+        return rows if white is None else np.einsum("tij,tj...->ti...", white, rows)
+
+    def white(self, test: int, rows: Array, weighted: bool = True) -> Array:
+        """Rows (T, channels, ...) with all noise, that of the paths too, made independent; then weighted in time."""
+        rows = self.sample_white(test, rows)
+        errors = self.path_errors[test]
+        if errors is not None:
+            rows = errors.whitened(rows.reshape(len(errors.basis), math.prod(rows.shape[2:]))).reshape(rows.shape)
         if not weighted:
             return rows
         weight = self._weight[test]
@@ -303,6 +333,32 @@ class Model:
         # A candidate whose derivatives cannot be followed to the end (very stiff) must not stop a search.
         return np.nan_to_num(np.concatenate(blocks)[:, self.free], nan=0.0, posinf=0.0, neginf=0.0)
 
+    def with_path_errors(self, x: Array) -> Model:
+        """The same, aware of what the encoders' noise does to the paths; ``x``: about which values."""
+        found = copy.copy(self)
+        found.path_errors = [path_errors(self, x, k) for k in range(len(self.tests))]
+        return found
+
+    def plain(self) -> Model:
+        """The same with residuals as they are, rad, as in Eq. 24; only time weights are left."""
+        found = copy.copy(self)
+        found._white, found.path_errors = [None] * len(self.tests), [None] * len(self.tests)
+        return found
+
+    def noise_seen(self, noise: Model, test: int, rows: Array) -> Array:
+        """Transpose of the map from independent unit noise to this model's residuals, on rows (m, p) of one test.
+
+        ``noise`` is this model, or the one that knows the whole noise where this one takes less of it into account.
+        """
+        channels = len(self.tests[test].measured)
+        rows = rows * np.repeat(self._weight[test], channels)[:, None]
+        own = noise._white[test]
+        if self._white[test] is None and own is not None:
+            per_sample = rows.reshape(-1, channels, rows.shape[1])
+            rows = np.einsum("tji,tjp->tip", np.linalg.inv(own), per_sample).reshape(rows.shape)
+        errors = noise.path_errors[test]
+        return rows if errors is None or self.path_errors[test] is not None else errors.coloured(rows)
+
     def problem(self, parameters: Sequence[Parameter] | None = None) -> Problem:
         """For estimators: residuals of unit size, or of unknown equal size where the noise is not known."""
         return Problem(
@@ -311,22 +367,19 @@ class Model:
         )  # fmt: skip
 
     def paper_cost(self, x: Array) -> float:
-        """Eq. 24: the plain sum of squares of the flexible joints' angle errors, rad2."""
-        total = 0.0
-        for k, test in enumerate(self.tests):
-            rows = self.raw(x, k)[0]
-            chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in self.setup.flexible)]
-            total += float(np.sum(rows[:, chosen] ** 2))
+        """Eq. 24: the plain sum of squares of the angle errors, rad2; weighted in time where that is wanted."""
+        rows = self.plain().residual(x)
+        total = float(rows @ rows)
         return total if np.isfinite(total) else float("inf")
 
-    def paper_problem(self, parameters: Sequence[Parameter] | None = None) -> Problem:
-        """The same with Eq. 24 as the cost of searches without derivatives."""
+    def paper_problem(self) -> Problem:
+        """Eq. 24 in place of the likelihood, for every estimator."""
+        plain = self.plain()
 
         def cost(xs: Array) -> Array:
             return np.array([self.paper_cost(x) for x in xs])
 
-        base = self.problem(parameters)
-        return Problem(base.parameters, base.residual, base.jacobian, None, base.sigma, cost, base.name)
+        return Problem(self.parameters, plain.residual, plain.jacobian, cost=cost, name="flexible joints")
 
 
 def _attitude(response: Response, place: slice, axis: int) -> tuple[Array, Array | None]:

@@ -98,6 +98,7 @@ def select_law(
         n, p = residual.size, fit.estimate.values.size + (0 if fit.model.noise_known else 1)
         total = float(residual @ residual)
         deviance = total if fit.model.noise_known else n * float(np.log(total / n))
+        deviance += sum(errors.log_determinant for errors in fit.model.path_errors if errors is not None)
         prediction, error = float("nan"), float("nan")
         if criterion == "cross_validation":
             square = _predictions(robot, tests, law, fit, folds, options)

@@ -89,15 +89,30 @@ def test_the_ellipsoid_bounds_every_map_and_is_the_polar_curve() -> None:
         np.testing.assert_allclose(carried, ellipsoid.acceleration_axes, atol=1e-9)
 
 
-def test_an_ellipse_in_a_tilted_plane() -> None:
-    tensor = impact_point(catalogue.load("xu2017"), "hand").tensor("normal")
+@pytest.mark.parametrize("options", [{}, {"resistance": [0.9, 0.1, 0.6, 0.0, 0.3, 0.8]}])
+def test_an_ellipse_in_a_tilted_plane_is_the_map_over_that_plane(options: dict[str, object]) -> None:
+    """Of a robot that does not keep to the plane: the acceleration leaves it, and counts as a whole."""
+    point = impact_point(catalogue.load("xu2017"), "hand")
+    tensor = point.tensor("normal", **options)
     normal = np.array([1.0, 2.0, -0.5])
     ellipse = mass_ellipsoid(tensor, normal)
+    _, directions = circle(7201, normal, half=True)
+    found = virtual_mass(point.acceleration(directions, "normal", **options), directions).absolute
+    np.testing.assert_allclose([found.max(), found.min()], ellipse.masses, rtol=1e-6)
+    assert np.all(found <= ellipse.masses[0] * (1 + 1e-12))
+    assert np.all(found >= ellipse.masses[1] * (1 - 1e-12))
+    carried = tensor[:3, :3] @ ellipse.axes * ellipse.masses
+    np.testing.assert_allclose(carried, ellipse.acceleration_axes, atol=1e-9)
+    assert np.abs(normal @ ellipse.acceleration_axes).max() > 0.01
     points = ellipse.surface()
     assert np.abs(points @ normal).max() < 1e-9
     assert np.linalg.norm(points, axis=-1).max() == pytest.approx(ellipse.masses[0], rel=1e-12)
     with pytest.raises(InputError, match="single curve"):
         mass_ellipsoid(tensor).surface()
+    with pytest.raises(InputError, match=r"tensor.*expected"):
+        mass_ellipsoid(np.eye(2))
+    with pytest.raises(InputError, match=r"tensor.*not finite"):
+        mass_ellipsoid(np.full((6, 6), np.nan))
 
 
 def test_many_postures_at_once_are_the_single_ones() -> None:

@@ -78,13 +78,14 @@ def _masses() -> Kernel:
 
 @dataclass(frozen=True, eq=False)
 class MassEllipsoid:
-    """Principal directions of G11* (..., k, k), k = 3 in space or 2 in a plane, the heaviest first.
+    """Principal directions of G11* for forces in space (k = 3) or in a plane (k = 2), the heaviest first.
 
     Attributes:
         masses: principal absolute virtual masses (..., k), kg: semi-axes of the mass ellipsoid, largest first.
         axes: unit vectors of the force (..., 3, k) in columns, world axes.
-        acceleration_axes: unit vectors of the acceleration that each gives, (..., 3, k). Equal to ``axes`` when G11* is
-            symmetric, that is unless joints resist unequally.
+        acceleration_axes: unit vectors of the acceleration that each gives, (..., 3, k). In space they are ``axes`` when
+            G11* is symmetric, that is unless joints resist unequally; they may leave a plane that the robot does not
+            keep to.
     """
 
     masses: Array
@@ -102,17 +103,20 @@ class MassEllipsoid:
 
 
 def mass_ellipsoid(tensor: npt.ArrayLike, normal: npt.ArrayLike | None = None) -> MassEllipsoid:
-    """Principal virtual masses of G* (..., 6, 6) or G11* (..., 3, 3); with ``normal``, in the plane across it.
+    """Principal virtual masses of G* (..., 6, 6) or G11* (..., 3, 3); with ``normal``, for forces across it.
 
-    In a plane both force and acceleration are taken in the plane.
+    In a plane that is the section of the ellipsoid by the plane: the force lies in it, the acceleration need not.
     """
     block = np.asarray(tensor, dtype=np.float64)[..., :3, :3]
+    if block.shape[-2:] != (3, 3):
+        raise InputError(f"has shape {np.shape(tensor)}", place="tensor", hint="expected (..., 6, 6) or (..., 3, 3)")
+    if not np.all(np.isfinite(block)):
+        raise InputError("is not finite", place="tensor", hint="something has no inertia to resist a push")
     basis = np.eye(3) if normal is None else plane_basis(normal)
-    inner = basis.T @ block @ basis
-    left, values, right = np.linalg.svd(inner)
+    left, values, right = np.linalg.svd(block @ basis, full_matrices=False)
     # Smallest compliance first: the heaviest direction.
     axes = np.swapaxes(right, -1, -2)[..., ::-1]
-    return MassEllipsoid(1.0 / values[..., ::-1], basis @ axes, basis @ left[..., ::-1])
+    return MassEllipsoid(1.0 / values[..., ::-1], basis @ axes, left[..., ::-1])
 
 
 def plane_basis(normal: npt.ArrayLike) -> Array:

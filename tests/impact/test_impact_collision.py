@@ -319,3 +319,31 @@ def test_what_is_refused() -> None:
         System(chain.robot, "hand", "L", velocity=np.zeros(7))
     with pytest.raises(InputError, match=r"base.*not finite"):
         System(chain.robot, "hand", "L", base=[np.nan, 0, 0, 1, 0, 0, 0])
+    with pytest.raises(InputError, match="radius"):
+        ball(1.0, -0.1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"velocity": [0, 1]}, r"velocity.*expected \(\.\.\., 3\)"),
+        ({"velocity": 1.0}, "velocity"),
+        ({"velocity": "fast"}, "velocity.*not numbers"),
+        ({"angular_velocity": [0, 0, np.nan]}, "angular velocity.*not finite"),
+        ({"position": 0.0}, "position"),
+        ({"rates": [1.0]}, r"rates.*expected \(\.\.\., 2\)"),
+        ({"quaternion": [2, 0, 0, 0]}, "quaternion.*unit length"),
+        ({"quaternion": [0, 0, 0, 0]}, "quaternion.*unit length"),
+        ({"quaternion": [1, 0, 0]}, r"quaternion.*expected \(\.\.\., 4\)"),
+    ],
+)
+def test_a_state_must_be_one(wrong: dict[str, object], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        flying(catalogue.load("yoshida1992"), "hand", joints="L", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_quaternion_that_is_nearly_of_unit_length_is_scaled() -> None:
+    rough = np.array([0.6, 0.0, 0.8, 0.0]) * (1 + 5e-7)
+    system = flying(catalogue.load("yoshida1992"), "hand", joints="L", quaternion=rough, velocity=[1.0, 2.0, 3.0])
+    np.testing.assert_allclose(system.twist[:3], [1.0, 2.0, 3.0], rtol=1e-14)
+    assert np.linalg.norm(np.asarray(system.base)[3:]) == pytest.approx(1.0, abs=1e-15)

@@ -187,7 +187,7 @@ def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(ModelError, match=r"no frame 'hnd'.*did you mean 'hand'"):
         impact_point(robot, "hnd")
     point = impact_point(robot, "hand")
-    for wrong in (1.2, -0.1, [0.5, 1.5], float("nan"), {"joint1": 2.0}):
+    for wrong in (1.2, -0.1, [0.5, 1.5], float("nan"), {"joint1": 2.0}, {"joint1": "half"}, {"joint1": [0.1, 0.2]}):
         with pytest.raises(InputError, match="resistance"):
             point.tensor("L", resistance=wrong)
     with pytest.raises(InputError, match=r"resistance.*no joint 'joint_1'.*did you mean 'joint1'"):
@@ -202,5 +202,7 @@ def test_errors_say_what_is_wrong() -> None:
         point.tensor("L", resistance=[0.1, 0.2, 0.3])
     with pytest.raises(ModelError, match="posture 'M'"):
         point.tensor("M")
+    with pytest.raises(InputError, match=r"joints.*not numbers"):
+        point.tensor(["a", "b"])
     with pytest.raises(InputError, match="no inertia about some axis"):
         impact_point(free_body(1.0, [0.0, 0.0, 0.0]), "contact")

@@ -222,9 +222,7 @@ class _Run:
             stretches.append(self._stretch(peak, self.stiffness / self.e**2, self.omega / self.e, falling=False))
         return self._report(y, stretches)
 
-    def _stretch(
-        self, y: Array, stiffness: Array, omega: float, *, falling: bool
-    ) -> tuple[Array, Array, Array, Array]:
+    def _stretch(self, y: Array, stiffness: Array, omega: float, *, falling: bool) -> tuple[Array, Array, Array, Array]:
         """Until the contact's power changes sign: instants, states, wrenches, relative twists."""
         from scipy.integrate import solve_ivp
 

@@ -72,7 +72,7 @@ def _resistance(robot: Robot, resistance: Resistance) -> Array:
     if isinstance(resistance, Mapping):
         array = np.zeros(robot.n)
         for name, value in resistance.items():
-            array[_index(robot, name, "resistance")] = value
+            array[_index(robot, name, "resistance")] = _number(value, f"resistance of {name!r}")
     else:
         array = _per_joint(robot, resistance, "resistance")
     wrong = ~((array >= 0.0) & (array <= 1.0))
@@ -83,6 +83,13 @@ def _resistance(robot: Robot, resistance: Resistance) -> Array:
             hint="expected 0 (free) to 1 (as if all were fixed)",
         )
     return array
+
+
+def _number(value: object, place: str) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{value!r} is not a number", place=place) from error
 
 
 def _index(robot: Robot, name: str, place: str) -> int:

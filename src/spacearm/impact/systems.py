@@ -13,7 +13,7 @@ from spacearm.impact.joints import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.parts import Array
-from spacearm.simulate.state import State, rotation_of
+from spacearm.simulate.state import UNIT_TOLERANCE, State, rotation_of
 
 IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 #: Name of the frame at which :func:`free_body` and :func:`ball` are struck.
@@ -46,7 +46,8 @@ class System:
     def __post_init__(self) -> None:
         point = impact_point(self.robot, self.frame)
         object.__setattr__(self, "joints", _array(point.posture(self.joints), self.robot.n, "joints"))
-        object.__setattr__(self, "base", _array(self.base, 7, "base"))
+        base = _array(self.base, 7, "base")
+        object.__setattr__(self, "base", np.concatenate([base[..., :3], _unit_quaternion(base[..., 3:])], axis=-1))
         still = np.zeros(self.robot.dofs)
         velocity = still if self.velocity is None else self.velocity
         object.__setattr__(self, "velocity", _array(velocity, self.robot.dofs, "velocity"))
@@ -135,6 +136,15 @@ def _array(value: npt.ArrayLike, size: int, place: str) -> Array:
     return array
 
 
+def _unit_quaternion(value: npt.ArrayLike) -> Array:
+    """Quaternions (..., 4), scaled to length one exactly."""
+    quaternion = _array(value, 4, "quaternion")
+    norm = np.linalg.norm(quaternion, axis=-1, keepdims=True)
+    if np.any(np.abs(norm - 1.0) > UNIT_TOLERANCE):
+        raise InputError("is not of unit length", place="quaternion", hint="expected w, x, y, z with norm 1")
+    return np.asarray(quaternion / norm)
+
+
 def free_body(
     mass: float,
     inertia: npt.ArrayLike,
@@ -159,6 +169,8 @@ def free_body(
 
 def ball(mass: float, radius: float = 0.05, *, name: str = "ball") -> Robot:
     """A solid ball, struck in line with its centre: to a central hit it is the paper's mass point."""
+    if not radius > 0.0:
+        raise InputError(f"is {radius:g}", place="radius of the ball", hint="expected more than zero, m")
     return free_body(mass, [0.4 * mass * radius**2] * 3, name=name)
 
 
@@ -176,11 +188,11 @@ def flying(
     resistance: Resistance = 0.0,
 ) -> System:
     """A system from the velocities of its base in WORLD axes (..., 3) and joint rates (..., n)."""
-    turn = rotation_of(quaternion)
-    linear = np.einsum("...ji,...j->...i", turn, np.asarray(velocity, dtype=np.float64))
-    angular = np.einsum("...ji,...j->...i", turn, np.asarray(angular_velocity, dtype=np.float64))
-    turning = np.zeros(robot.n) if rates is None else np.asarray(rates, dtype=np.float64)
-    place, attitude = np.asarray(position, dtype=np.float64), np.asarray(quaternion, dtype=np.float64)
+    place, attitude = _array(position, 3, "position"), _unit_quaternion(quaternion)
+    turn = rotation_of(attitude)
+    linear = np.einsum("...ji,...j->...i", turn, _array(velocity, 3, "velocity"))
+    angular = np.einsum("...ji,...j->...i", turn, _array(angular_velocity, 3, "angular velocity"))
+    turning = np.zeros(robot.n) if rates is None else _array(rates, robot.n, "rates")
     return System(robot, frame, joints, _joined(place, attitude), _joined(linear, angular, turning), locked, resistance)
 
 

@@ -94,7 +94,10 @@ class ImpactPoint:
         """Joint positions (..., n) from numbers, the name of a posture, or None (all zero)."""
         if joints is None or isinstance(joints, str):
             return self.robot.posture(joints or "zero")
-        return np.asarray(joints, dtype=np.float64)
+        try:
+            return np.asarray(joints, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError("is not numbers", place="joints") from error
 
     def tensor(
         self,

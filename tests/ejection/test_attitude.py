@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ from spacearm.ejection import (
     monte_carlo,
 )
 from spacearm.errors import InputError
+from spacearm.model import Limits
 
 DECK = Plane(np.array([0.0, 0.0, -0.1]))
 
@@ -74,8 +77,34 @@ def test_impossible_searches(rig: Rig) -> None:
     high = Plane(np.array([0.0, 0.0, 5.0]))
     with pytest.raises(InputError, match="none of 32 attitudes"):
         best_attitude(rig, constraints=Constraints((high,)), samples=32)
-    with pytest.raises(InputError, match="weights"):
-        Goal(-1.0, 0.0)
+    for weights in ((-1.0, 0.0), (np.nan, 0.0), (np.inf, 0.0), (0.0, 0.0)):
+        with pytest.raises(InputError, match="weights"):
+            Goal(*weights)
+    for numbers in ({"samples": 0}, {"samples": -3}, {"keep": 0}, {"refine": -1}):
+        with pytest.raises(InputError, match="samples is"):
+            best_attitude(rig, **{"samples": 4, **numbers})
+    with pytest.raises(InputError, match="margin is nan"):
+        Constraints((DECK,), margin=np.nan)
+    with pytest.raises(InputError, match="limit_margin is -1"):
+        Constraints(limit_margin=-1.0)
+
+
+def test_a_margin_that_leaves_no_range_is_refused(rig: Rig) -> None:
+    with pytest.raises(InputError, match=r"leaves 'joint2' no range") as caught:
+        best_attitude(rig, constraints=Constraints(limit_margin=2.0), samples=4)
+    assert "1.5708" in caught.value.hint
+
+
+def test_a_slide_without_limits_may_stay_where_it_is(rig: Rig) -> None:
+    joints = tuple(j if j.name != "joint6" else replace(j, kind="prismatic", limits=Limits()) for j in rig.arm.joints)
+    own = Rig(rig.arm.replace(joints=joints), rig.device, None)
+    chart = attitude_map(own, "joint2", "joint4", resolution=(2, 2), flight=0.1)
+    assert np.all(np.isfinite(chart["velocity"].values))
+    assert (
+        best_attitude(own, joints=["joint2"], samples=4, refine=0, constraints=Constraints(stable=False)).samples == 4
+    )
+    with pytest.raises(InputError, match="no limits to search within"):
+        best_attitude(own, samples=4)
 
 
 def test_monte_carlo(rig: Rig) -> None:
@@ -103,3 +132,8 @@ def test_each_cause_alone_has_its_share(rig: Rig) -> None:
     assert found.shares["velocity"]["spring"] > 0.99
     with pytest.raises(InputError, match="friction is -1"):
         Uncertainty(friction=-1.0)
+
+
+def test_the_clearance_of_a_monte_carlo_knows_the_radii(rig: Rig) -> None:
+    thin, thick = (monte_carlo(rig, "attitude2", samples=5, keep_out=[DECK], radii=r, flight=1.0) for r in (0.0, 0.03))
+    np.testing.assert_allclose(thin.runs.clearance - thick.runs.clearance, 0.03, atol=1e-12)

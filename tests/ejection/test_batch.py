@@ -13,6 +13,7 @@ from spacearm.errors import InputError
 from spacearm.model import Friction, Inertia
 from spacearm.simulate import Adaptive, Phase, State, simulate
 
+LOCKED = ("joint2", "joint4", "joint6")
 DECK = Plane(np.array([0.0, 0.0, -0.1]))
 WALL = Box(np.array([-2.0, -1.0, -0.5]), np.array([-0.3, 1.0, 0.6]))
 
@@ -148,3 +149,20 @@ def test_the_satellite_coasts_as_a_run_says(rig: Rig, table: str | None) -> None
     )
     found = coast(own, start.vector[None], times)[0]
     np.testing.assert_allclose(found, run.states[:4], atol=1e-7)
+
+
+def test_soft_springs_and_heavy_arms_are_given_their_time(rig: Rig) -> None:
+    """A sample a million times softer or heavier than the rig leaves the rail too, a thousand times later."""
+    joints = np.zeros(3)
+    stiffness = np.array([1e-6, 1.0]) * rig.device.total_stiffness
+    soft = eject_batch(rig, joints, overrides={"stiffness": stiffness}, flight=0.1)
+    assert soft.ok.all()
+    assert soft.time[0] == pytest.approx(rig.device.quarter_period(rig.arm.mass) * 1e3, rel=1e-6)  # no joint gives way
+    heavy = eject_batch(rig, joints, overrides={"inertia": 1e6 * rig.arm.inertia_parameters}, flight=0.1, locked=LOCKED)
+    assert heavy.time[0] == pytest.approx(rig.device.quarter_period(1e6 * rig.arm.mass), rel=1e-6)
+
+
+def test_instants_of_the_clearance_are_a_whole_number(rig: Rig) -> None:
+    for samples in (-1, 1.5):
+        with pytest.raises(InputError, match="samples is"):
+            eject_batch(rig, np.zeros(3), keep_out=[DECK], samples=samples)  # type: ignore[arg-type]

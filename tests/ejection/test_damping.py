@@ -53,3 +53,12 @@ def test_wrong_requests(rig: Rig) -> None:
         grid_search(rig, tests, steps=0)
     with pytest.raises(InputError, match="dry friction"):
         fit_damping(rig.with_joints(friction=None), tests, with_coulomb=True)
+    for noise in (-1.0, np.nan):
+        with pytest.raises(InputError, match="noise is"):
+            synthetic_tests(rig, BOTH, damping=5.4, velocity_noise=noise)
+    with pytest.raises(InputError, match="no attitude"):
+        synthetic_tests(rig, [], damping=5.4)
+    with pytest.raises(InputError, match="start is"):
+        fit_damping(rig, tests, start=0.0)
+    with pytest.raises(InputError, match="no noise"):
+        fit_damping(rig, synthetic_tests(rig, BOTH, damping=5.4, angle_noise=0.0))

@@ -22,6 +22,7 @@ from spacearm.simulate.bodies import momentum, move
         ({"stiffness": 0.0}, "stiffness of a spring is 0"),
         ({"springs": 0}, "number of springs"),
         ({"springs": True}, "number of springs"),
+        ({"springs": 2.0}, "number of springs"),
         ({"direction": np.array([0.0, 0.0, 2.0])}, "rail direction has length 2"),
         ({"friction": Friction(200.0, 10.0)}, "holds the springs"),
         ({"satellite": Inertia.massless()}, "no mass"),
@@ -86,7 +87,7 @@ def test_splitting_keeps_momentum_and_energy() -> None:
 
 
 def test_quarter_period() -> None:
-    device = Device(800.0, 0.1, 2)
+    device = Device(800.0, 0.1, np.int64(2))
     assert device.quarter_period(50.0) == pytest.approx(np.pi / 2 * np.sqrt(50.0 / 1600.0), rel=1e-15)
     assert device.energy == pytest.approx(8.0, rel=1e-15)
     # Springs that still push when the arm leaves: 0.2 m compressed, over 0.1 m.

@@ -80,6 +80,7 @@ def test_other_inertias_and_wrong_inputs(rig: Rig) -> None:
     joints = rig.arm.posture("attitude2")
     twice = equivalent_mass(rig, joints, inertia=2.0 * rig.arm.inertia_parameters)
     assert twice == pytest.approx(2.0 * float(equivalent_mass(rig, joints)), rel=1e-12)
+    assert equivalent_mass(rig, joints, "joint4") == equivalent_mass(rig, joints, ["joint4"])
     with pytest.raises(InputError, match="no joint 'joint5'"):
         equivalent_mass(rig, joints, ["joint5"])
     with pytest.raises(InputError, match="mask"):

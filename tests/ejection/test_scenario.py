@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spacearm.ejection.scenario import run
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
 
@@ -86,6 +86,11 @@ def test_a_satellite_that_recoils(document: dict[str, Any]) -> None:
         ({"radii": {"hand9": 0.1}}, "radii", "no body 'hand9'"),
         ({"map.joints": ["joint2", "joint2"]}, "map: attitude map", "different joints"),
         ({"search.velocity": -1.0}, "search: goal", "weights"),
+        ({"search.samples": 0}, "search: best attitude", "samples is 0"),
+        ({"search.limit_margin_deg": 100.0}, "search: best attitude", "no range"),
+        ({"search.seed": -1}, "search.seed", "greater than or equal to 0"),
+        ({"monte_carlo.seed": -1}, "monte_carlo.seed", "greater than or equal to 0"),
+        ({"attitude": [{"name": "a/b", "posture": "attitude1"}]}, "attitude[0]: name", "is 'a/b'"),
     ],
 )
 def test_faults_are_told_with_their_place(
@@ -115,3 +120,21 @@ def test_numbers_are_finite(result: Result) -> None:
     for row in result.rows:
         if isinstance(row.value, float):
             assert not np.isnan(row.value), row.quantity
+
+
+def test_a_run_that_does_not_leave_the_rail_names_its_attitude(document: dict[str, Any]) -> None:
+    data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device")}
+    data |= {"limits": "stop", "attitude": {"name": "folded", "joints_deg": [60.0, -179.9, 0.0]}}
+    with pytest.raises(SimulationError, match="does not leave the rail") as caught:
+        run(data, folder=EXAMPLE.parent)
+    assert caught.value.place.startswith("attitude 'folded'")
+
+
+def test_the_monte_carlo_of_a_file_knows_its_radii(document: dict[str, Any]) -> None:
+    data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device", "keep_out")}
+    data |= {"attitude": {"posture": "attitude2"}, "flight": 1.0, "monte_carlo": {"samples": 4}}
+    found = []
+    for radius in (0.0, 0.03):
+        rows = run(data | {"radii": radius}, folder=EXAMPLE.parent).rows
+        found.append(next(row.value for row in rows if row.quantity == "monte_carlo.clearance.worst"))
+    assert found[0] - found[1] == pytest.approx(0.03, abs=1e-9)

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from spacearm.ejection import Device, Ejection, Rig, compare, eject, segmented
 from spacearm.ejection.segmented import _coasting, _Response
 from spacearm.errors import InputError
-from spacearm.model import Friction, Inertia
+from spacearm.model import Body, Friction, Inertia, Robot
 
 #: Table III, theory columns: time, velocity, joint 2, joint 4, in the paper's signs.
 THEORY = {
@@ -123,8 +123,14 @@ def test_what_it_cannot_do_is_refused(rig: Rig) -> None:
     ):
         with pytest.raises(InputError, match="assumes"):
             segmented(Rig(rig.arm, device, "y"), "attitude1")
-    with pytest.raises(InputError, match="step"):
-        segmented(rig, "attitude1", step=0.0)
+    for step in (0.0, 1e-7):  # the shorter one would take minutes
+        with pytest.raises(InputError, match="step is"):
+            segmented(rig, "attitude1", step=step)
+    for damping in (-1.0, np.nan, [1.0, 2.0]):
+        with pytest.raises(InputError, match="damping is"):
+            segmented(rig, "attitude1", damping=damping)
+    with pytest.raises(InputError, match="mass is 'all'"):
+        segmented(rig, "attitude1", mass="all")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="outside its limits"):
         segmented(rig, [0.0, 0.5, 0.0])
 
@@ -135,3 +141,28 @@ def test_viscous_joints_coast_to_a_finite_angle(rig: Rig) -> None:
     inertia, damping, rate = np.array([[2.0, 0.7], [0.7, 1.1]]), np.array([3.0, 5.0]), np.array([0.3, -0.2])
     form = _Response(inertia, damping, np.zeros(2), np.zeros(2), 0.0, 0.0, rate)
     np.testing.assert_allclose(_coasting(inertia, damping, rate, np.arange(2)), form.turn(200.0), rtol=1e-12)
+
+
+def test_a_step_of_more_than_a_period_is_one_segment(rig: Rig) -> None:
+    """The springs are spent within it: the motion does not swing back."""
+    locked = rig.with_joints(friction=Friction(1e6, 1e6))
+    found = segmented(locked, "attitude1", mass="slipping joints", step=10.0)
+    assert found.segments == 1
+    assert found.time == pytest.approx(rig.device.quarter_period(rig.arm.mass), rel=1e-12)
+    once = segmented(rig, "attitude1", step=10.0)
+    assert once.velocity == pytest.approx(segmented(rig, "attitude1").velocity, rel=0.01)
+
+
+def test_a_body_without_joints(rig: Rig) -> None:
+    body = Body("payload", Inertia(20.0, np.array([0.05, 0.0, 0.1]), np.eye(3)))
+    found = segmented(Rig(Robot("payload", (body,)), Device(800.0, 0.08, 2)), [])
+    assert found.time == pytest.approx(np.pi / 2 * np.sqrt(20.0 / 1600.0), rel=1e-12)
+    assert found.stable_time == found.time
+
+
+def test_the_cost_is_negative_where_the_approximation_gives_less(rig: Rig) -> None:
+    """In attitude 2 all joints turn less, whichever way they turn."""
+    lines = {line.quantity: line for line in compare(rig, ["attitude2"], flight=0.1).lines}
+    assert lines["joint2"].full > 0.0 > lines["joint4"].full
+    assert -0.1 < lines["joint2"].error < -0.05
+    assert -0.1 < lines["joint4"].error < -0.05

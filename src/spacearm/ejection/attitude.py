@@ -39,7 +39,7 @@ class Goal:
     tumbling: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.velocity < 0.0 or self.tumbling < 0.0 or self.velocity + self.tumbling <= 0.0:
+        if not (self.velocity >= 0.0 and self.tumbling >= 0.0 and 0.0 < self.velocity + self.tumbling < np.inf):
             raise InputError(
                 f"weights are {self.velocity} and {self.tumbling}", place="goal", hint="expected 0 or more, not both 0"
             )
@@ -68,6 +68,14 @@ class Constraints:
     respect_limits: bool = True
     limit_margin: float = 0.0
     stable: bool = True
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.margin):
+            raise InputError(f"margin is {self.margin} m", place="constraints", hint="expected a finite number")
+        if not 0.0 <= self.limit_margin < np.inf:
+            raise InputError(
+                f"limit_margin is {self.limit_margin}", place="constraints", hint="expected rad or m, 0 or more"
+            )
 
     def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
         kept = runs.ok.copy()
@@ -98,16 +106,14 @@ class BestAttitude:
 def joint_ranges(rig: Rig, joints: Sequence[str] | None = None) -> tuple[Array, Array]:
     """Ranges to search (n,): limits, half a turn either way for a revolute joint without; fixed joints have none."""
     low, high = rig.arm.lower_limits.copy(), rig.arm.upper_limits.copy()
+    kept = range(rig.arm.n) if joints is None else {rig.arm.joint_index(name) for name in joints}
     for i, joint in enumerate(rig.arm.joints):
-        if not (np.isfinite(low[i]) and np.isfinite(high[i])):
+        if i not in kept:
+            low[i] = high[i] = 0.0
+        elif not (np.isfinite(low[i]) and np.isfinite(high[i])):
             if joint.kind == "prismatic":
                 raise InputError("has no limits to search within", place=f"joint {joint.name!r}", hint="give it limits")
             low[i], high[i] = max(low[i], -np.pi), min(high[i], np.pi)
-    if joints is not None:
-        kept = {rig.arm.joint_index(name) for name in joints}
-        for i in range(rig.arm.n):
-            if i not in kept:
-                low[i] = high[i] = 0.0
     return low, high
 
 
@@ -147,12 +153,23 @@ def best_attitude(
         refine: most steps of the refinement; a step tries both ways along every joint, and halves where none is better.
     """
     goal, constraints = goal or Goal(), constraints or Constraints()
+    if samples < 1 or keep < 1 or refine < 0:
+        raise InputError(
+            f"samples is {samples}, keep {keep}, refine {refine}",
+            place="best attitude",
+            hint="expected 1 or more, 1 or more, 0 or more",
+        )
     low, high = joint_ranges(rig, joints)
     base = rig.attitude(at)
-    narrow = high - low > 2.0 * constraints.limit_margin
-    low[narrow] += constraints.limit_margin
-    high[narrow] -= constraints.limit_margin
     fixed = high <= low
+    tight = ~fixed & (high - low < 2.0 * constraints.limit_margin)
+    if tight.any():
+        raise InputError(
+            f"limit_margin {constraints.limit_margin:.6g} leaves {rig.arm.joint_names[int(tight.argmax())]!r} no range",
+            place="best attitude",
+            hint=f"expected at most {0.5 * (high - low)[~fixed].min():.6g}",
+        )
+    low, high = low + constraints.limit_margin, high - constraints.limit_margin
     low[fixed] = high[fixed] = base[fixed]
     points = sample_attitudes(low, high, samples, seed)
 
@@ -239,7 +256,7 @@ def attitude_map(
     import xarray as xr
 
     constraints = constraints or Constraints()
-    low, high = joint_ranges(rig)
+    low, high = joint_ranges(rig, [first, second])
     axes = [rig.arm.joint_index(name) for name in (first, second)]
     if axes[0] == axes[1]:
         raise InputError(f"both are {first!r}", place="attitude map", hint="expected two different joints")

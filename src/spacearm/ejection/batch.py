@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,8 @@ def eject_batch(
     attitudes = np.ascontiguousarray(np.broadcast_to(attitudes, (count, rig.arm.n)))
     if not (np.isfinite(flight) and flight > 0.0):
         raise InputError(f"flight lasts {flight} s", place="batch", hint="expected seconds above zero")
+    if isinstance(samples, bool) or not isinstance(samples, Integral) or samples < 0:
+        raise InputError(f"samples is {samples!r}", place="batch", hint="expected a whole number, 0 or more")
     solver = METHOD if method is None else method
     parameters = Parameters.of(rig, given)
     # Denser at first: joints move, and the arm is near.
@@ -214,9 +217,10 @@ class _Plan:
         ):
             own[name] = np.concatenate([np.zeros(6), [slide], values])
             alone[name] = np.concatenate([np.zeros(6), values])
-        patience = PATIENCE * rig.device.quarter_period(rig.arm.mass)
         until = Crossing(rig.rail, rig.device.stroke, "rising")
-        on_rail = Phase(patience, until=until, locked=(*rig.locked_on_rail, *locked), name="on the rail")
+        on_rail = Phase(
+            PATIENCE * given.quarter, until=until, locked=(*rig.locked_on_rail, *locked), name="on the rail"
+        )
         free = Phase(flight, locked=(*rig.out_of_plane, *locked), name="flight")
         self.rail = _Leg(mounted, prepare(mounted, on_rail, 0), solver, own)
         self.flight = _Leg(arm, prepare(arm, free, 1), solver, alone)

@@ -25,8 +25,8 @@ class Line:
 
     @property
     def error(self) -> float:
-        """What the approximation costs: segmented less full, relative; NaN where the full run gives zero."""
-        return (self.segmented - self.full) / abs(self.full) if self.full else float("nan")
+        """What the approximation costs: segmented / full - 1, negative where it gives less in size; NaN for a full 0."""
+        return self.segmented / self.full - 1.0 if self.full else float("nan")
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,6 +75,12 @@ def synthetic_tests(
     """Tests whose truth is known: the full run with this damping in every joint, plus Gaussian noise."""
     if repeats < 1:
         raise InputError(f"repeats is {repeats}", place="synthetic tests", hint="expected 1 or more")
+    if not attitudes:
+        raise InputError("there is no attitude", place="synthetic tests", hint="expected one or more")
+    if not (velocity_noise >= 0.0 and angle_noise >= 0.0):
+        raise InputError(
+            f"noise is {velocity_noise} m/s, {angle_noise} rad", place="synthetic tests", hint="expected 0 or more"
+        )
     joints = np.array([rig.attitude(attitude) for attitude in attitudes])
     velocity, variation = predict(rig, joints, damping)
     draw = np.random.default_rng(seed)
@@ -159,6 +165,12 @@ def fit_damping(
     frictions = [joint.friction.coulomb for joint in rig.arm.joints if joint.friction is not None]
     if with_coulomb and not frictions:
         raise InputError("no joint has dry friction", place="damping fit", hint="fit the damping alone")
+    if not (np.isfinite(start) and start > 0.0):
+        raise InputError(f"start is {start} N m s/rad", place="damping fit", hint="expected above zero")
+    if not (tests.velocity_noise > 0.0 and tests.angle_noise > 0.0):
+        raise InputError(
+            "the tests have no noise to weigh them by", place="damping fit", hint="expected deviations above zero"
+        )
     first = np.array([start, float(np.mean(frictions))]) if with_coulomb else np.array([start])
     names = ("damping", "coulomb") if with_coulomb else ("damping",)
     runs = 0

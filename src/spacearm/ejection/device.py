@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import numpy as np
 
@@ -47,8 +48,11 @@ class Device:
         except InputError as error:
             error.place = error.place or place
             raise
-        if isinstance(self.springs, bool) or not isinstance(self.springs, int) or self.springs < 1:
-            raise InputError(f"number of springs is {self.springs!r}", place=place, hint="expected 1 or more")
+        if isinstance(self.springs, bool) or not isinstance(self.springs, Integral) or self.springs < 1:
+            raise InputError(
+                f"number of springs is {self.springs!r}", place=place, hint="expected a whole number, 1 or more"
+            )
+        object.__setattr__(self, "springs", int(self.springs))
         if self.stroke <= 0.0:
             raise InputError(f"the rail has length {self.stroke:g} m", place=place, hint="expected a stroke above zero")
         if preload <= 0.0:

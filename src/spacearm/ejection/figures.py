@@ -130,7 +130,7 @@ def comparison(lines: Sequence[Line]) -> go.Figure:
         [f"{line.segmented:.4g}" for line in lines],
         ["" if np.isnan(line.error) else f"{100.0 * line.error:+.1f} %" for line in lines],
     ]
-    header = ("attitude", "quantity", "unit", "full run", "segmented", "segmented - full")
+    header = ("attitude", "quantity", "unit", "full run", "segmented", "segmented / full - 1")
     return table(header, columns, height=80 + 26 * len(lines))
 
 

@@ -57,6 +57,8 @@ def free_mask(rig: Rig, free: Sequence[str] | npt.ArrayLike | None) -> Array:
     n = rig.arm.n
     if free is None:
         return np.ones(n)
+    if isinstance(free, str):
+        free = [free]
     if isinstance(free, (list, tuple)) and all(isinstance(name, str) for name in free):
         mask = np.zeros(n)
         for name in free:

@@ -55,6 +55,7 @@ class Parameters:
     static: Array  # (B or 1, n) friction of the arm's joints
     coulomb: Array
     rail_friction: tuple[float, float]  # static and Coulomb friction of the rail, N
+    quarter: float  # s, longest quarter period of any sample's arm as one mass
 
     @classmethod
     def of(cls, rig: Rig, given: Mapping[str, Array]) -> Parameters:
@@ -94,7 +95,7 @@ class Parameters:
             )
         grip = rig.device.friction
         pair = (0.0, 0.0) if grip is None else (grip.static, grip.coulomb)
-        return cls(_tail(mounted, own, rail), _tail(arm, alone, free), static, coulomb, pair)
+        return cls(_tail(mounted, own, rail), _tail(arm, alone, free), static, coulomb, pair, _longest(rig, given))
 
     def rows(self, first: int, last: int, joints: list[int]) -> Table:
         """Samples ``first`` to ``last``; friction of these joints only, the rail's in front where it has any."""
@@ -116,6 +117,14 @@ class Parameters:
             coulomb,
         )
         return Table(*(np.ascontiguousarray(array) for array in arrays))
+
+
+def _longest(rig: Rig, given: Mapping[str, Array]) -> float:
+    """Quarter period (s) of the heaviest arm on the weakest springs of all samples."""
+    mass = given["inertia"][..., 0].sum(axis=-1).max(initial=0.0) if "inertia" in given else rig.arm.mass
+    softest = given["stiffness"].min(initial=np.inf) if "stiffness" in given else np.inf
+    own = rig.device.total_stiffness
+    return float(rig.device.quarter_period(max(mass, rig.arm.mass)) * np.sqrt(own / min(softest, own)))
 
 
 def _tail(model: Motion, own: Mapping[str, Array], changes: Mapping[str, Array]) -> Array:

@@ -20,7 +20,7 @@ from spacearm.ejection.scenario_schema import AttitudeTable, DeviceTable, Ejecti
 from spacearm.ejection.segmented import Segmented, segmented
 from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.verify import check_in_mujoco, friction_laws
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.model.parts import Array, Friction, Inertia
@@ -127,6 +127,8 @@ class _Scenario:
             with at(f"attitude[{k}]"):
                 name, joints = attitude_of(arm, item)
                 label = name or str(k + 1)
+                if "/" in label:
+                    raise InputError(f"is {label!r}", place="name", hint="expected no '/': it names results")
                 if label in self.attitudes:
                     raise InputError(f"two are called {label!r}", place="name")
                 self.attitudes[label] = self.rig.attitude(joints)
@@ -142,9 +144,13 @@ class _Scenario:
         tell(0.0, "compiling")
         for name, joints in self.attitudes.items():
             tell(0.05, f"attitude {name}")
-            runs[name] = eject(
-                rig, joints, flight=file.flight, limits=file.limits, keep_out=self.regions, radii=file.radii
-            )
+            try:
+                runs[name] = eject(
+                    rig, joints, flight=file.flight, limits=file.limits, keep_out=self.regions, radii=file.radii
+                )
+            except SimulationError as error:
+                error.place = f"attitude {name!r}: {error.place}"
+                raise
             if file.segmented:
                 with at("segmented"):
                     parts[name] = segmented(rig, joints, step=file.segment)
@@ -310,6 +316,7 @@ class _Scenario:
                     seed=entry.seed,
                     flight=file.flight,
                     keep_out=self.regions,
+                    radii=file.radii,
                     progress=part(0.8, 0.95),
                 )
         return chart, best, spread

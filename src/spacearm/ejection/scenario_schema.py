@@ -11,6 +11,7 @@ from spacearm.model.toml_schema import Moments, Name, Number, Vector3
 
 Numbers = list[Number]
 Count = Annotated[int, Strict()]
+Seed = Annotated[int, Strict(), Field(ge=0)]
 
 
 class FrictionTable(Table):
@@ -70,7 +71,7 @@ class SearchTable(Table):
     margin: Number = 0.0
     limit_margin_deg: Number = 0.0
     respect_limits: bool = True
-    seed: Count = 0
+    seed: Seed = 0
 
 
 class MonteCarloTable(Table):
@@ -81,7 +82,7 @@ class MonteCarloTable(Table):
     damping: Number = 0.2
     spring: Number = 0.03
     mass: Number = 0.02
-    seed: Count = 0
+    seed: Seed = 0
 
 
 def _one_or_more(value: Any) -> Any:

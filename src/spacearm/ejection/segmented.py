@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Below this share of a segment, damping is treated as absent in the closed forms (they divide by it).
 _WEAK = 1e-5
+#: Segments in the time that the whole arm as one mass would take.
+_MOST_SEGMENTS = 10_000
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 
 
@@ -155,10 +157,19 @@ class _Arm:
             raise InputError("knows neither springs in joints nor couplings", place="segmented algorithm")
         frictions = [joint.friction for joint in robot.joints]
         own = np.array([joint.damping for joint in robot.joints])
+        if damping is not None:
+            given = np.asarray(damping, dtype=np.float64)
+            if given.shape not in ((), own.shape) or not np.all(np.isfinite(given) & (given >= 0.0)):
+                raise InputError(
+                    f"damping is {damping}",
+                    place="segmented algorithm",
+                    hint=f"expected one number or {robot.n}, 0 or more",
+                )
+            own = np.array(np.broadcast_to(given, own.shape))
         return cls(
             _mechanics(robot),
             np.array(rig.device.direction),
-            own if damping is None else np.array(np.broadcast_to(np.asarray(damping, dtype=np.float64), own.shape)),
+            own,
             np.array([0.0 if f is None else f.static for f in frictions]),
             np.array([0.0 if f is None else f.coulomb for f in frictions]),
         )
@@ -186,13 +197,19 @@ def segmented(
             that slip.
         damping: in place of the joints' own, one number or n, N m s/rad.
     """
+    place = "segmented algorithm"
     if not (np.isfinite(step) and step > 0.0):
-        raise InputError(f"step is {step}", place="segmented algorithm", hint="expected seconds above zero")
+        raise InputError(f"step is {step}", place=place, hint="expected seconds above zero")
+    shortest = rig.device.quarter_period(rig.arm.mass) / _MOST_SEGMENTS
+    if step < shortest:
+        raise InputError(f"step is {step}", place=place, hint=f"expected {shortest:.2g} s or more")
+    if mass not in ("all joints", "slipping joints"):
+        raise InputError(f"mass is {mass!r}", place=place, hint="expected 'all joints' or 'slipping joints'")
     start = rig.attitude(joints)
     arm = _Arm.of(rig, damping)
     stiffness, stroke = rig.device.total_stiffness, rig.device.stroke
     n = rig.arm.n
-    q, rate, slip = start.copy(), np.zeros(n), np.zeros(n)
+    q, rate = start.copy(), np.zeros(n)
     z, z_rate, t, velocity, shift, omega = -stroke, 0.0, 0.0, 0.0, 0.0, 0.0
     loss, stops = 0.0, np.zeros(n)
     curve = [(0.0, 0.0, start.copy())]
@@ -200,17 +217,14 @@ def segmented(
     while True:
         total, h, arm_inertia, _ = arm.inertia(q)
         before = stiffness * stroke * (np.cos(omega * t) - shift)  # force at the end of the last segment
-        slip = _slipping(arm, total, h, arm_inertia, before, rate, slip)
+        slip = _slipping(arm, total, h, arm_inertia, before, rate)
         moving = np.flatnonzero(slip)
         counted = np.arange(n) if mass == "all joints" else moving
         effective = _reduced(total, h, arm_inertia, counted)
         new = np.sqrt(stiffness / effective)
         shift += np.cos(new * t) - np.cos(omega * t)  # Eq. 20d: the force goes on where it was
         omega = new
-        end = t + step
-        z_end = z * np.cos(omega * step) + z_rate / omega * np.sin(omega * step)
-        if z_end >= 0.0:
-            end = t + float(np.arctan2(-omega * z, z_rate)) / omega  # Eq. 20c with its sign
+        end = t + min(step, float(np.arctan2(-omega * z, z_rate)) / omega)  # to zero force: Eq. 20c with its sign
         response = _response(arm, total, h, arm_inertia, moving, slip, rate, stiffness * stroke, shift, omega, t)
         end, stopped = _first_stop(response, slip[moving], t, end)
         dt = end - t
@@ -235,8 +249,8 @@ def segmented(
         curve.append((t, velocity, q.copy()))
         if z >= -1e-12 * stroke:
             break
-        if segments > 100_000:
-            raise InputError("takes more than 100000 segments", place="segmented algorithm", hint="a longer step")
+        if segments > 2 * _MOST_SEGMENTS:
+            raise InputError(f"takes more than {segments} segments", place=place, hint="a longer step")
     return _flight(rig, arm, start, q, rate, slip, velocity, t, loss, stops, curve, segments)
 
 
@@ -247,10 +261,10 @@ def _reduced(total: float, h: Array, inertia: Array, free: npt.NDArray[np.intp])
     return total - float(h[free] @ np.linalg.solve(inertia[np.ix_(free, free)], h[free]))
 
 
-def _slipping(arm: _Arm, total: float, h: Array, inertia: Array, force: float, rate: Array, slip: Array) -> Array:
+def _slipping(arm: _Arm, total: float, h: Array, inertia: Array, force: float, rate: Array) -> Array:
     """Which way each joint slips (0: not at all): the worst overload is let go, one after the other (Eq. 23)."""
     slip = np.where(rate != 0.0, np.sign(rate), 0.0)
-    for _ in range(slip.size + 1):
+    for _ in range(slip.size):
         moving = np.flatnonzero(slip)
         acceleration = np.zeros(slip.size)
         if moving.size:

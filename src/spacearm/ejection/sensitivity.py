@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +75,7 @@ def monte_carlo(
     seed: int = 0,
     flight: float = 10.0,
     keep_out: Sequence[KeepOut] = (),
+    radii: Mapping[str, float] | float = 0.0,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sensitivity:
@@ -104,6 +105,7 @@ def monte_carlo(
         },
         flight=flight,
         keep_out=keep_out,
+        radii=radii,
         threads=threads,
         progress=progress,
     )

@@ -80,7 +80,7 @@ def methods(study: Study) -> go.Figure:
         for key, unit in UNITS.items():
             printed = getattr(TABLE[number], key)
             theory, simulation = printed if isinstance(printed, tuple) else (None, printed)
-            cost = (parts[key] - full[key]) / abs(full[key]) if full[key] else None
+            cost = parts[key] / full[key] - 1.0 if full[key] else None
             cells = (
                 str(number),
                 key.replace("_", " "),
@@ -101,7 +101,7 @@ def methods(study: Study) -> go.Figure:
         "paper: theory",
         "full run",
         "paper: ADAMS",
-        "segmented - full",
+        "segmented / full - 1",
     )
     return table(header, columns, height=80 + 25 * len(columns[0]))
 

@@ -273,6 +273,25 @@ def test_a_run_can_be_interrupted() -> None:
     assert time.perf_counter() - began < 10.0
 
 
+def test_a_long_run_tells_how_far_it_is() -> None:
+    told: list[tuple[float, float]] = []
+    robot = arm(7)
+    run = simulate(
+        robot, tumbling(robot), [Phase(3.0), Phase(1.0)], method=RK4(2e-5), progress=lambda *at: told.append(at)
+    )
+    assert run.ok
+    assert len(told) > 1
+    assert told == sorted(told)
+    assert {total for _, total in told} == {4.0}
+    assert 0.0 < told[-1][0] <= 4.0
+
+    def give_up(*_: float) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        simulate(robot, tumbling(robot), 1e6, sample=0.01, max_steps=10**9, progress=give_up)
+
+
 def test_the_dataset_has_names_and_units(tmp_path: Path) -> None:
     robot = arm(2)
     load = Load("hand", (0, 1.0, 0, 0, 0, 0), "frame")

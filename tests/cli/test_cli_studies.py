@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -85,6 +87,20 @@ def test_a_failed_run_leaves_nothing_and_has_its_status(
     assert shown.out == ""
     assert "Traceback" not in shown.err
     assert message in shown.err
+
+
+def test_a_terminated_run_leaves_nothing(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    stand_in(
+        "spacearm.scenarios",
+        study_of=lambda path: "case",
+        run_scenario=lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM),
+    )
+    (tmp_path / "case.toml").touch()
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 143
+    assert "error: terminated" in capsys.readouterr().err
+    assert files_in(tmp_path) == ["case.toml"]
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_missing_scenario_is_status_2(tmp_path: Path, capsys: Capture) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from spacearm import __version__
-from spacearm.cli.terminal import complain, told_warnings
+from spacearm.cli.terminal import Terminated, complain, termination_cleans_up, told_warnings
 from spacearm.errors import InputError, SpacearmError
 
 app = App(
@@ -153,7 +153,7 @@ def bench(*, json: Json = False) -> int:
 
 def run_app(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status. No traceback for what the user can mend."""
-    with told_warnings():
+    with told_warnings(), termination_cleans_up():
         return _run_app(arguments)
 
 
@@ -176,6 +176,9 @@ def _run_app(arguments: Sequence[str] | None) -> int:
     except SpacearmError as error:
         complain(str(error))
         return 1
+    except Terminated:
+        complain("terminated")
+        return 143
     except KeyboardInterrupt:
         complain("interrupted")
         return 130

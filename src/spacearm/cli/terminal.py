@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,6 +69,27 @@ def told_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = tell
         yield
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM): as Ctrl-C, but with another exit status."""
+
+
+@contextmanager
+def termination_cleans_up() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does, so that no unfinished folder is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def show_json(value: Any) -> None:

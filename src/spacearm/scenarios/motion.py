@@ -53,7 +53,15 @@ def run(
     with at("method"):
         method = method_of(file.method)
     tell(0.1, "compiling and running")
-    done = simulate(robot, start, phases, method=method, sample=file.sample, tolerance=file.tolerance)
+    done = simulate(
+        robot,
+        start,
+        phases,
+        method=method,
+        sample=file.sample,
+        tolerance=file.tolerance,
+        progress=lambda time, total: tell(0.1 + 0.5 * time / total, f"at {time:.3g} s of {total:.3g} s"),
+    )
     certificate: dict[str, Any] = {"sound": done.ok}
     if done.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
         certificate["reason"] = done.reason.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -130,6 +130,7 @@ def simulate(
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
     max_events: int = MAX_EVENTS,
+    progress: Callable[[float, float], None] | None = None,
 ) -> Run:
     """Run a robot in time.
 
@@ -142,6 +143,8 @@ def simulate(
             ``damping``, ``coupling``, ``static_friction``, ``coulomb_friction``.
         ledger: integrate energies and issue a certificate.
         tolerance: relative error that the certificate allows.
+        progress: called now and then with (time of the last sample, time of all phases), s, from the calling thread.
+            Not called where :func:`simulate` itself runs in another thread than the main one.
 
     Warns:
         CertificateWarning: momentum, energy or a constraint was not kept.
@@ -162,22 +165,31 @@ def simulate(
     prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
     check_resisted(prepared, robot, overrides)
     parameters = model.parameters(overrides)
-    wanted = sample_times(sample, sum(phase.duration for phase in chosen))
+    total = float(sum(phase.duration for phase in chosen))
+    wanted = sample_times(sample, total)
     ensure_loops()
     course = Course(model, prepared, solver, max_steps, max_events)
     record = make_record(np.append(wanted, np.inf), model.plant, model.kernel.n_out, max_events=max_events + 1000)
     pushed = ledger and (any(p.pushed for p in prepared) or bool(np.any(parameters["damping"][:6])))
     pushed = pushed or (ledger and bool(np.any(parameters["static_friction"][:6])))
     escale = max(inner_scale(model, parameters, start.vector), 1e-3) if ledger else 1.0
+
+    def watch() -> None:
+        if progress is not None and record.counts[0]:
+            progress(float(record.times[record.counts[0] - 1]), total)
+
     outcome = interruptible(
-        lambda stop: course.run(start.vector, parameters, record, stop, audited=pushed, escale=escale)
+        lambda stop: course.run(start.vector, parameters, record, stop, audited=pushed, escale=escale), watch
     )
     _record_end(model, outcome, wanted)
     return _result(course, outcome, parameters, wanted, pushed, tolerance, start)
 
 
-def interruptible(call: Any) -> Any:
-    """Run ``call(stop)`` in a thread that Ctrl-C can stop through the flag; in another thread, plainly."""
+def interruptible(call: Any, watch: Callable[[], None]) -> Any:
+    """Run ``call(stop)`` in a thread that Ctrl-C can stop through the flag, and ``watch()`` meanwhile.
+
+    In another thread than the main one, ``call`` alone and plainly.
+    """
     stop = np.zeros(1, dtype=np.uint8)
     if threading.current_thread() is not threading.main_thread():
         return call(stop)
@@ -195,7 +207,8 @@ def interruptible(call: Any) -> Any:
     try:
         while thread.is_alive():
             thread.join(0.2)
-    except KeyboardInterrupt:
+            watch()
+    except BaseException:
         stop[0] = 1
         thread.join()
         raise

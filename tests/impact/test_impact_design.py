@@ -107,6 +107,35 @@ def test_limits_hold_and_other_joints_stay() -> None:
     np.testing.assert_array_equal(some.joints, again.joints)
 
 
+def test_slides_without_limits_may_stay_where_they_are() -> None:
+    robot = catalogue.load("zhang2020")
+    turning = [joint.name for joint in robot.joints if joint.kind == "revolute"][:2]
+    best = optimise_posture(robot, "hand", Hit((1, 0, 0)), vary=turning, samples=64, restarts=4)
+    kept = [robot.joint_index(joint.name) for joint in robot.joints if joint.name not in turning]
+    np.testing.assert_array_equal(best.joints[kept], 0.0)
+    with pytest.raises(InputError, match=r"slide .* has no limits"):
+        optimise_posture(robot, "hand", Hit((1, 0, 0)), samples=64, restarts=4)
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+@pytest.mark.parametrize("samples", [8, 4096])
+def test_a_pole_of_unequal_resistances_is_no_optimum(quantity: str, samples: int) -> None:
+    """With few samples none shows the pole, and the search runs into it; with many, the screening does."""
+    options = {"quantity": quantity, "resistance": [1.0, 0.0, 1.0, 1.0, 0.0, 0.0], "samples": samples, "restarts": 8}
+    hit = Hit((0.837, -0.313, -0.449), mass=1000.0)
+    with pytest.raises(InputError, match=r"resistance.*virtual mass.*476 kg.*not passive"):
+        optimise_posture(catalogue.load("xu2017"), "hand", hit, maximise=True, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{}, {"locked": ["joint2"]}, {"resistance": 0.7}])
+def test_a_passive_arm_never_feels_heavier_than_it_is(options: dict[str, object]) -> None:
+    robot = catalogue.load("xu2017")
+    objective = PostureObjective(robot, "hand", Hit((0.2, 0.5, -1.0)), **options)  # type: ignore[arg-type]
+    joints = np.random.default_rng(3).uniform(-np.pi, np.pi, (2000, 6))
+    assert objective.compliance(joints).min() * robot.mass > 1.0
+    np.testing.assert_allclose(objective.compliance(joints), 1.0 / objective.value(joints), rtol=1e-12)
+
+
 def test_searches_refuse_nonsense() -> None:
     robot = catalogue.load("yoshida1992")
     for wrong, match in (
@@ -129,8 +158,15 @@ def test_searches_refuse_nonsense() -> None:
         optimise_posture(robot, "hand", hit, vary=[])
     with pytest.raises(ModelError, match="did you mean"):
         optimise_posture(robot, "hand", hit, vary=["joint_1"])
-    with pytest.raises(InputError, match="start"):
-        optimise_posture(robot, "hand", hit, start=[1.0])
+    for start in ([1.0], [np.nan, 0.0]):
+        with pytest.raises(InputError, match=r"start.*expected 2 finite numbers"):
+            optimise_posture(robot, "hand", hit, start=start)
+    with pytest.raises(InputError, match="twice"):
+        optimise_posture(robot, "hand", hit, vary=["joint1", "joint1"])
+    with pytest.raises(InputError, match="seed"):
+        optimise_posture(robot, "hand", hit, seed=-1)
+    with pytest.raises(InputError, match="not varied"):
+        optimise_posture(robot, "hand", hit, vary=["joint2"], bounds={"joint1": (0.0, 1.0)})
     with pytest.raises(InputError, match="go from"):
         posture_bounds(robot, {"joint1": (1.0, 0.0)})
     with pytest.raises(InputError, match="beyond its limits"):

@@ -65,3 +65,18 @@ def test_a_search_does_not_depend_on_its_neighbours() -> None:
     for i in range(6):
         alone = minimise_boxed(rosenbrock, starts[i : i + 1], low, high)
         np.testing.assert_allclose(every.points[i], alone.points[0], atol=1e-9)
+
+
+def test_a_search_that_falls_into_a_pole_ends_and_leaves_the_others_alone() -> None:
+    def pole(x: Array) -> tuple[Array, Array]:
+        """-1/x of a positive x has no least value; a bowl beside it, for x below -1, has."""
+        a = x[..., 0]
+        deep = a > 0.0
+        safe = np.where(deep, a, 1.0)
+        value = np.where(deep, -1.0 / safe, (a + 2.0) ** 2)
+        return value, np.where(deep, 1.0 / safe**2, 2.0 * (a + 2.0))[..., None]
+
+    wide = np.full(1, np.inf)
+    found = minimise_boxed(pole, np.array([[1.0], [-1.5], [0.3], [-3.0]]), -wide, wide)
+    assert np.all(found.values[[0, 2]] < -1e6)
+    np.testing.assert_allclose(found.points[[1, 3], 0], -2.0, atol=1e-9)

@@ -141,6 +141,10 @@ class PostureObjective:
         value = np.sqrt(merit)
         return value, np.divide(slope, 2.0 * value[..., None], out=np.zeros_like(slope), where=value[..., None] > 0.0)
 
+    def compliance(self, joints: npt.ArrayLike) -> Array:
+        """n^T G11* n (...) along the hit, 1/kg: at least one over the robot's mass, unless joints resist unequally."""
+        return self._evaluate(self._value, joints)["compliance"][..., 0]
+
     def merit_and_gradient(self, joints: npt.ArrayLike) -> tuple[Array, Array]:
         """What searches work on: the quantity or its square (...), and the gradient (..., n)."""
         found = self._evaluate(self._gradient, joints)
@@ -166,18 +170,20 @@ def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel
     blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
     response = blocks.response(ca.vertcat(n, ca.SX.zeros(3)), x.locked, x.resistance)
     acceleration = response.twist[:3]
+    compliance = ca.dot(n, acceleration)
     if quantity == "projected":
-        merit = 1 / ca.dot(n, acceleration)
+        merit = 1 / compliance
     elif quantity == "absolute":
         merit = 1 / ca.sqrt(ca.sumsqr(acceleration))
     else:
         # Along a normal: p = (1 + e) v / (n.G n + 1 / m), as in collision.py.
-        impulse = strength[0] / (ca.dot(n, acceleration) + strength[1])
+        impulse = strength[0] / (compliance + strength[1])
         merit = ca.sumsqr(response.base[3:] * impulse)
     inputs = x.named(direction=direction, strength=strength)
-    value = Program(f"impact_{quantity}", inputs, {"merit": ca.densify(merit)})
+    outputs = {"merit": ca.densify(merit), "compliance": ca.densify(compliance)}
+    value = Program(f"impact_{quantity}", inputs, outputs)
     slope = value.jacobian("merit", "joints").outputs["d_merit_d_joints"]
-    both = Program(f"impact_{quantity}_gradient", inputs, {**value.outputs, "gradient": slope.T})
+    both = Program(f"impact_{quantity}_gradient", inputs, {"merit": outputs["merit"], "gradient": slope.T})
     return Kernel(value), Kernel(both)
 
 
@@ -192,11 +198,15 @@ class PostureBounds:
     last: Array
 
 
-def posture_bounds(robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None) -> PostureBounds:
-    """The joint limits, narrowed by ``bounds``. A slide needs both ends, a revolute joint may turn without end."""
+def posture_bounds(
+    robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None, vary: Sequence[str] | None = None
+) -> PostureBounds:
+    """The joint limits, narrowed by ``bounds``. A slide that varies needs both ends; others may go without end."""
     lower, upper = robot.lower_limits.copy(), robot.upper_limits.copy()
     for name, (low, high) in (bounds or {}).items():
         i = robot.joint_index(name)
+        if vary is not None and name not in vary:
+            raise InputError(f"of joint {name!r}, which is not varied", place="bounds", hint="add it to 'vary'")
         if not low <= high:
             raise InputError(f"of joint {name!r} go from {low:g} to {high:g}", place="bounds")
         if low < robot.lower_limits[i] or high > robot.upper_limits[i]:
@@ -207,7 +217,7 @@ def posture_bounds(robot: Robot, bounds: Mapping[str, tuple[float, float]] | Non
         below, above = np.isfinite(lower[i]), np.isfinite(upper[i])
         if below and above:
             continue
-        if joint.kind == "prismatic":
+        if joint.kind == "prismatic" and (vary is None or joint.name in vary):
             raise InputError(f"slide {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
         first[i] = lower[i] if below else (upper[i] - 2.0 * np.pi if above else -np.pi)
         last[i] = first[i] + 2.0 * np.pi
@@ -251,18 +261,26 @@ def optimise_posture(
         raise InputError(
             f"{restarts} restarts of {samples} samples", place="search", hint="expected 1 <= restarts <= samples"
         )
+    if seed < 0:
+        raise InputError(f"is {seed}", place="seed", hint="expected zero or more")
     objective = PostureObjective(
         robot, frame, hit, quantity, quaternion=quaternion, locked=locked, resistance=resistance
     )
-    ranges = posture_bounds(robot, bounds)
+    ranges = posture_bounds(robot, bounds, vary)
     given = (
         robot.posture(start or "zero") if start is None or isinstance(start, str) else np.asarray(start, dtype=float)
     )
-    if given.shape != (robot.n,):
-        raise InputError(f"has shape {given.shape}", place="start", hint=f"expected {robot.n} numbers")
+    if given.shape != (robot.n,) or not np.all(np.isfinite(given)):
+        raise InputError(
+            f"is {given.tolist()}" if given.size < 8 else f"has shape {given.shape}",
+            place="start",
+            hint=f"expected {robot.n} finite numbers",
+        )
     free = np.array(range(robot.n) if vary is None else [robot.joint_index(name) for name in vary], dtype=int)
     if free.size == 0:
         raise InputError("no joint may move", place="vary")
+    if np.unique(free).size < free.size:
+        raise InputError("names a joint twice", place="vary")
     sign = -1.0 if maximise else 1.0
 
     def full(part: Array) -> Array:
@@ -274,6 +292,8 @@ def optimise_posture(
     spread = qmc.Sobol(free.size, seed=np.random.default_rng(seed)).random_base2(int(np.ceil(np.log2(samples))))
     places = np.concatenate([first + (last - first) * spread, np.clip(given[free], low, high)[None]])
     values = objective.value(full(places))
+    # A mass has its pole where the hand does not give way, a hit where both together do not.
+    _check_passive(objective, full(places), -1.0 / hit.mass if quantity == "base_rotation" else 0.0)
     order = np.argsort(sign * values, kind="stable")
     # Most from the best, some from all over: the deepest valley need not be the one that a sample fell deepest into.
     best = max(1, (2 * restarts) // 3)
@@ -293,6 +313,7 @@ def optimise_posture(
     endless = np.isinf(ranges.lower) & np.isinf(ranges.upper)
     endless[np.setdiff1d(np.arange(robot.n), free)] = False
     winner[endless] = np.remainder(winner[endless] + np.pi, 2.0 * np.pi) - np.pi
+    _check_passive(objective, winner, (1.0 - 1e-6) / robot.mass)
     value, gradient = objective.value_and_gradient(winner)
     at_limit = (winner <= ranges.lower + 1e-9) | (winner >= ranges.upper - 1e-9)
     return Optimum(
@@ -306,3 +327,15 @@ def optimise_posture(
         (float(values.min()), float(values.max())),
         done.rounds,
     )
+
+
+def _check_passive(objective: PostureObjective, joints: Array, least: float) -> None:
+    """Unequal resistances may put a pole into a search, where the hand gives way to no push, or comes towards it."""
+    compliance = objective.compliance(joints)
+    if not np.all(compliance > least):
+        heavy = 1.0 / float(np.min(compliance)) if np.all(np.isfinite(compliance)) else np.nan
+        raise InputError(
+            f"in some posture the virtual mass is {heavy:.4g} kg, of a robot of {objective.robot.mass:.4g} kg",
+            place="resistance",
+            hint="Eq. 10 with unequal resistances is not passive here; lock joints, or take one resistance for all",
+        )

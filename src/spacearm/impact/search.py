@@ -21,6 +21,8 @@ Mask = npt.NDArray[np.bool_]
 DECREASE, HALVINGS, ROUNDING = 1e-4, 40, 1e-15
 #: A search ends when it gains less than this, relative to its value, so many times in a row.
 STAGNATION, PATIENCE = 1e-13, 3
+#: A value beyond this has no minimum but a pole: the search ends there.
+RUNAWAY = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,8 @@ def minimise_boxed(
     """Local minima within bounds.
 
     Args:
-        function: points (starts, n) to values (starts) and gradients (starts, n); values of about one.
+        function: points (starts, n) to values (starts) and gradients (starts, n); values of about one. A search whose
+            values run off to a pole ends far down it.
         starts: (starts, n).
         lower, upper: (n).
         tolerance: largest entry of the projected gradient at which a search ends.
@@ -64,8 +67,9 @@ def minimise_boxed(
         done |= np.abs(gradient * free).max(axis=-1) <= tolerance
         if done.all():
             break
-        step = _step(matrix, gradient, free)
-        uphill = np.einsum("ri,ri->r", step, gradient) >= 0.0
+        step = np.zeros_like(x)
+        step[~done] = _step(matrix[~done], gradient[~done], free[~done])
+        uphill = ~done & (np.einsum("ri,ri->r", step, gradient) >= 0.0)
         if uphill.any():
             matrix[uphill] = eye * (np.abs(gradient[uphill]).max(axis=-1)[:, None, None] + 1e-300) / longest
             step[uphill] = _step(matrix[uphill], gradient[uphill], free[uphill])
@@ -85,7 +89,7 @@ def minimise_boxed(
                 break
         done[waiting] = True  # no decrease to be had: at the rounding of the value
         idle = np.where(value - better <= STAGNATION * np.abs(value), idle + 1, 0)
-        done |= idle >= PATIENCE
+        done |= (idle >= PATIENCE) | ~(np.abs(better) < RUNAWAY) | ~np.isfinite(slope).all(axis=-1)
         s, y = moved - x, slope - gradient
         _update(matrix, s, y, fresh, ~done & (np.abs(s).max(axis=-1) > 0.0))
         x, value, gradient = moved, better, slope

@@ -83,9 +83,9 @@ class MassEllipsoid:
     Attributes:
         masses: principal absolute virtual masses (..., k), kg: semi-axes of the mass ellipsoid, largest first.
         axes: unit vectors of the force (..., 3, k) in columns, world axes.
-        acceleration_axes: unit vectors of the acceleration that each gives, (..., 3, k). In space they are ``axes`` when
-            G11* is symmetric, that is unless joints resist unequally; they may leave a plane that the robot does not
-            keep to.
+        acceleration_axes: unit vectors of the acceleration that each gives, (..., 3, k). In space they are ``axes``
+            when G11* is symmetric, that is unless joints resist unequally; they may leave a plane that the robot does
+            not keep to.
     """
 
     masses: Array

@@ -28,6 +28,10 @@ def chain(**more: object) -> dict[str, object]:
     return {"study": "impact", "robot": "yoshida1992", "frame": "hand", "start": {"posture": "L"}, **PLANE, **more}
 
 
+def slides(**more: object) -> dict[str, object]:
+    return {"study": "impact", "robot": "zhang2020", "frame": "hand", "map": {"directions": 50}, **more}
+
+
 def run_here(document: dict[str, object], **options: bool) -> Result:
     return run(document, folder=Path(), **options)
 
@@ -124,6 +128,23 @@ def test_a_plane_map_is_the_papers() -> None:
     assert any(row.quantity == "tensor.uneven.asymmetry" for row in uneven.rows)
 
 
+def test_a_plane_map_of_a_robot_that_leaves_the_plane() -> None:
+    document = {
+        "robot": "xu2017", "frame": "hand", "start": {"posture": "normal"}, "case": [{"name": "free"}],
+        "map": {"plane": [0.0, 0.0, 1.0], "directions": 3601},
+    }  # fmt: skip
+    result = run_here(document)
+    rows = {row.quantity: row.value for row in result.rows}
+    curve = result.data["absolute_mass"].sel(case="free")
+    assert rows["virtual_mass.free.peak"] == pytest.approx(float(curve.max()), rel=1e-6)
+    assert rows["virtual_mass.free.minimum"] == pytest.approx(float(curve.min()), rel=1e-6)
+    peak = float(curve["angle"][int(curve.argmax("angle"))])
+    assert rows["virtual_mass.free.peak_direction"] == pytest.approx(peak, abs=0.1)
+    # The angle has no sign out of a plane, and so no jumps.
+    psi = next(figure for figure in result.figures if figure.name == "psi").plot.data[0].y
+    assert np.abs(np.diff(psi)).max() < 0.1
+
+
 BAD = {
     "unknown frame": (chain(frame="hnd"), r"frame.*no frame 'hnd'.*did you mean 'hand'"),
     "unknown robot": (chain(robot="yoshida"), r"robot.*did you mean 'yoshida1992'"),
@@ -147,6 +168,21 @@ BAD = {
     "optimise direction": (chain(optimise=[{"name": "a", "direction": [0, 0, 0]}]), r"optimise\[0\].*no direction"),
     "optimise case": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "case": "fre"}]), "did you mean 'free'"),
     "bounds": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds": {"joint1": [1.0]}}]), "lower and upper"),
+    "bounds twice": (
+        chain(optimise=[{"name": "a", "direction": [1, 0, 0], **dict.fromkeys(("bounds", "bounds_deg"), {"joint1": [0, 1]})}]),
+        r"optimise\[0\].*'joint1' are also in 'bounds_deg'",
+    ),
+    "seed": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "seed": -1}]), r"optimise\[0\].seed"),
+    "slide bounds in degrees": (
+        slides(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds_deg": {"joint1.slide_z": [-1, 1]}}]),
+        r"bounds_deg.*is a slide.*in m",
+    ),
+    "slide rates in degrees": (slides(start={"rates_deg": [1.0] * 8}), r"rates_deg.*slides.*'rates', in rad and m"),
+    "slide joints in degrees": (slides(start={"joints_deg": [1.0] * 8}), r"joints_deg.*slides.*'joints', in rad and m"),
+    "no contacts": (
+        chain(**TARGET, collision=[{"name": "a", "normal": [1, 0, 0], "contact": {"frequencies": []}}]),
+        r"collision\[0\], case 'free'.*one or more frequencies",
+    ),
     "grasp without target": (chain(grasp_velocity=[{"name": "a"}]), r"grasp_velocity\[0\].*no target"),
     "two angles": (chain(start={"joints": [0, 0], "joints_deg": [0, 0]}), "both given"),
     "quaternion": (chain(start={"quaternion": [2, 0, 0, 0]}), "unit length"),

@@ -208,7 +208,7 @@ def convergence_curves(cases: Mapping[str, Convergence], *, title: str = "") -> 
     figure = new_figure(x="contact frequency ω", x_unit="rad/s", y="largest velocity error / largest jump", title=title)
     for i, (name, case) in enumerate(cases.items()):
         style: dict[str, Any] = {"line": {"dash": DASHES[i % len(DASHES)]}, "marker": {"size": 7}}
-        label = f"{name} (order {case.order:.2f})"
+        label = f"{name} (order {case.order:.2f})" if np.isfinite(case.order) else name
         figure.add_trace(go.Scatter(x=case.frequency, y=case.error, mode="lines+markers", name=label, **style))
     power = {"type": "log", "exponentformat": "power", "dtick": 1}
     figure.update_xaxes(**power)

@@ -158,7 +158,7 @@ class _Scenario:
                 options: dict[str, Any] = {
                     "kind": entry.kind, "normal": entry.normal, "restitution": entry.restitution,
                 }  # fmt: skip
-                with at(f"collision[{i}]"):
+                with at(f"collision[{i}], case {name!r}"):
                     hit = collide(system, other, **options)
                     if entry.contact is not None:
                         stiffening[name] = contact_convergence(
@@ -177,7 +177,8 @@ class _Scenario:
                     )
                 )
                 for name, case in stiffening.items():
-                    note = f"velocities after the contact, relative to the jump; order {case.order:.3f} in the duration"
+                    note = "velocities after the contact, relative to the jump"
+                    note += f"; order {case.order:.3f} in the duration" if np.isfinite(case.order) else ""
                     self.rows.append(
                         Row(f"collision.{entry.name}.{name}.contact_error", float(case.error[-1]), "", note=note)
                     )
@@ -194,6 +195,11 @@ class _Scenario:
 
     def _optimise(self, search: OptimiseTable) -> None:
         system = self._case(search.case)
+        for name in search.bounds_deg:
+            if name in search.bounds:
+                raise InputError(f"of joint {name!r} are also in 'bounds_deg'", place="bounds")
+            if self.robot.joints[self.robot.joint_index(name)].kind == "prismatic":
+                raise InputError(f"joint {name!r} is a slide", place="bounds_deg", hint="give 'bounds' in m")
         ranges = {name: _pair(name, pair) for name, pair in search.bounds.items()}
         ranges |= {name: _pair(name, pair, np.pi / 180.0) for name, pair in search.bounds_deg.items()}
         with at("direction"):
@@ -274,6 +280,12 @@ def _one(table: StateKeys, *keys: str) -> tuple[str, Any] | None:
     return given[0] if given else None
 
 
+def _no_slides(robot: Robot, key: str) -> None:
+    """Degrees of all joints at once make sense only where all of them turn."""
+    if any(joint.kind == "prismatic" for joint in robot.joints):
+        raise InputError("some joints are slides", place=key, hint=f"give '{key.removesuffix('_deg')}', in rad and m")
+
+
 def _angles(table: StateKeys, key: str) -> Array | None:
     given = _one(table, key, f"{key}_deg")
     if given is None:
@@ -294,8 +306,10 @@ def _state(robot: Robot, table: StateKeys) -> dict[str, Any]:
     joints: Any = posture[1] if posture is not None else None
     if posture is not None and posture[0] != "posture":
         joints = np.radians(posture[1]) if posture[0] == "joints_deg" else np.asarray(posture[1], dtype=np.float64)
-        if posture[0] == "joints_deg" and any(joint.kind == "prismatic" for joint in robot.joints):
-            raise InputError("some joints are slides", place="joints_deg", hint="give 'joints' in rad and m")
+        if posture[0] == "joints_deg":
+            _no_slides(robot, "joints_deg")
+    if table.rates_deg is not None:
+        _no_slides(robot, "rates_deg")
     turning = _angles(table, "angular_velocity")
     return {
         "joints": joints,

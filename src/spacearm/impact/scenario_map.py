@@ -46,6 +46,12 @@ class CaseMap:
         """Of the heaviest direction: degrees in the plane, or a unit vector."""
         return self.direction(0)
 
+    def keeps_to_the_plane(self) -> bool:
+        """Whether forces in the plane accelerate the frame in the plane."""
+        assert self.normal is not None
+        out = self.map.acceleration @ (self.normal / np.linalg.norm(self.normal))
+        return bool(np.abs(out).max() <= 1e-9 * np.abs(self.map.acceleration).max())
+
     def direction(self, k: int) -> Any:
         axis = self.ellipsoid.axes[:, k]
         if self.normal is None:
@@ -159,7 +165,11 @@ def _plane_figures(point: ImpactPoint, maps: dict[str, CaseMap], first: CaseMap)
     assert first.normal is not None
     masses = {name: case.map.absolute for name, case in maps.items()}
     peaks = {name: (case.peak_direction(), float(case.ellipsoid.masses[0])) for name, case in maps.items()}
-    angles = {name: np.degrees(case.map.signed_angle(first.normal)) for name, case in maps.items()}
+    # Out of the plane an angle has no sign: with one, the curve would jump where it does not reach zero.
+    flat = all(case.keeps_to_the_plane() for case in maps.values())
+    angles = {
+        name: np.degrees(case.map.signed_angle(first.normal) if flat else case.map.angle) for name, case in maps.items()
+    }
     figures = [
         Figure(
             "mass",
@@ -169,11 +179,12 @@ def _plane_figures(point: ImpactPoint, maps: dict[str, CaseMap], first: CaseMap)
         Figure(
             "psi",
             direction_curves(first.azimuth, angles, y="angle ψ", y_unit="deg", zero_line=True),
-            "Angle from force to acceleration, positive about the plane's normal.",
+            "Angle from force to acceleration"
+            + (", positive about the plane's normal." if flat else ", which leaves the plane."),
         ),
     ]
-    flat = np.abs(first.normal[:2]).max() == 0.0
-    if flat and np.allclose(np.asarray(first.system.base)[3:], [1.0, 0.0, 0.0, 0.0]):
+    seen = np.abs(first.normal[:2]).max() == 0.0
+    if seen and np.allclose(np.asarray(first.system.base)[3:], [1.0, 0.0, 0.0, 0.0]):
         joints = np.asarray(first.system.joints)
         hand = point.mechanics.frame_pose(point.frame, joints)[0]
         marks = {"mass centre": point.mechanics.centre_of_mass(joints)}

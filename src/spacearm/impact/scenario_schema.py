@@ -91,9 +91,9 @@ class OptimiseTable(Table):
     vary: list[Name] | None = None
     bounds: dict[str, list[Number]] = Field(default_factory=dict)
     bounds_deg: dict[str, list[Number]] = Field(default_factory=dict)
-    restarts: int = 64
-    samples: int = 4096
-    seed: int = 0
+    restarts: int = Field(default=64, ge=1)
+    samples: int = Field(default=4096, ge=1, le=10_000_000)
+    seed: int = Field(default=0, ge=0)
 
 
 class GraspVelocityTable(Table):

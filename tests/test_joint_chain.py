@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import Chain, JointTest, SensorNoise, Truth, observe, planar_pose, twin
+from spacearm.identify.joint import (
+    Chain,
+    JointTest,
+    SensorNoise,
+    Truth,
+    joint_test_from_vision,
+    observe,
+    planar_pose,
+    twin,
+)
 from spacearm.identify.joint.twin import _blurred
 from support.joint_twins import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
 
@@ -145,6 +154,25 @@ def test_shapes_and_frames_are_checked() -> None:
         Chain(robot, "satellite")
     with pytest.raises(InputError, match="method is 'both'"):
         Chain(robot, FRAME).reconstruct(found.joints, found.base, found.hand, "both")  # type: ignore[arg-type]
+
+
+def test_every_encoder_is_needed() -> None:
+    """An angle behind a joint without readings would be wrong by that joint's angle."""
+    found = truth(printed())
+    encoders = {"joint1.motor": found.joints[:, 1], "joint2": found.joints[:, 2]}
+    with pytest.raises(InputError, match="joint 'joint3' has no encoder data"):
+        joint_test_from_vision("t", Chain(found.robot, FRAME), TIMES, encoders, found.base, found.hand)
+
+
+def test_the_angle_follows_an_encoders_error_as_told() -> None:
+    found = spatial_truth()
+    chain = Chain(found.robot, FRAME)
+    right = chain.reconstruct(found.joints, found.base, found.hand)
+    moved = found.joints.copy()
+    moved[:, found.robot.joint_index("joint2")] += 1e-5
+    slope = (chain.reconstruct(moved, found.base, found.hand).angles - right.angles) / 1e-5
+    assert np.abs(slope - right.by_encoder["joint2"]).max() < 1e-3
+    assert np.abs(slope).max() > 0.1
 
 
 def test_planar_pose_has_its_heading() -> None:

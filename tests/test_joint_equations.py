@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi as ca
 import numpy as np
 import pytest
 
 from spacearm.engine import Mechanics
+from spacearm.errors import InputError
 from spacearm.identify.joint import flexible_joints, with_gear, with_values
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
@@ -126,6 +129,15 @@ def test_the_gear_divides_the_coupling_blocks() -> None:
     assert parts["printed"] == pytest.approx((3.3, 3.3, 3.3), rel=1e-12)
     assert parts["geared"] == pytest.approx((3.3e-4, 3.3e-2, 3.3), rel=1e-12)
     assert parts["catalogue"] == pytest.approx(parts["geared"], rel=1e-12)
+
+
+def test_a_gear_needs_a_ratio_and_a_flexible_joint_turns() -> None:
+    robot = catalogue.load("wojtunik2023")
+    with pytest.raises(InputError, match="gear ratio is 0"):
+        with_gear(robot, 0.0)
+    sliding = tuple(replace(joint, kind="prismatic") if joint.name == "joint1" else joint for joint in robot.joints)
+    with pytest.raises(InputError, match="joint 'joint1' slides"):
+        flexible_joints(robot.replace(joints=sliding))
 
 
 def test_rigid_and_flexible_joints_stand_side_by_side() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from spacearm.identify.joint import (
     DataWarning,
     IdentifiabilityWarning,
     JointTest,
+    Law,
     Model,
     early,
     identify_joints,
@@ -23,6 +25,7 @@ from spacearm.identify.joint import (
     profile_likelihood,
     smooth_path,
     twin,
+    with_values,
 )
 from spacearm.identify.joint.path_errors import path_errors
 from spacearm.identify.joint.paths import smoothed
@@ -32,6 +35,7 @@ from support.joint_twins import (
     DEGREE,
     FRAME,
     NOISE,
+    START,
     TEST2,
     TIMES,
     paper_paths,
@@ -223,8 +227,6 @@ def test_an_undetermined_motor_inertia_is_told() -> None:
 
 
 def test_friction_of_a_prescribed_motor_is_not_determined() -> None:
-    from spacearm.identify.joint import Law
-
     robot = printed()
     with pytest.warns(IdentifiabilityWarning, match="motor_coulomb is not determined"):
         fit = identify_joints(robot, [seen(robot, 1)], law=Law(motor="coulomb"))
@@ -233,8 +235,6 @@ def test_friction_of_a_prescribed_motor_is_not_determined() -> None:
 
 
 def test_what_is_not_determined_stays_so_under_early_weights() -> None:
-    from spacearm.identify.joint import Law
-
     robot = printed()
     with pytest.warns(IdentifiabilityWarning, match="motor_coulomb is not determined"):
         fit = identify_joints(robot, [seen(robot, 1)], law=Law(motor="coulomb"), weighting=early(3.0))
@@ -417,8 +417,6 @@ def test_data_shorter_than_a_period_are_told() -> None:
 
 
 def test_a_model_that_lacks_something_is_told() -> None:
-    from spacearm.identify.joint import Law
-
     robot = printed()
     test = seen(robot, 1, values={"spring_coulomb": 0.05}, law=Law(spring="coulomb"))
     with pytest.warns(IdentifiabilityWarning, match="the model lacks something"):
@@ -456,6 +454,33 @@ def test_wrong_tests_are_told() -> None:
         identify_joints(robot, [replace(test, encoders={"joint2": test.encoders["joint2"]})])
     with pytest.raises(InputError, match="decay is 0"):
         early(0.0)
+
+
+@pytest.mark.parametrize("weights", [lambda t: -t, lambda t: t * np.nan, lambda t: 0.0 * t, lambda t: np.ones(3)])
+def test_unusable_weights_are_told(weights: Callable[[np.ndarray], np.ndarray]) -> None:
+    with pytest.raises(InputError, match="weights of test 'test' are not usable"):
+        identify_joints(printed(), [seen(printed())], weighting=weights)
+
+
+def test_a_value_on_its_bound_is_told() -> None:
+    robot = printed()
+    with pytest.warns(IdentifiabilityWarning, match="stiffness ended on its bound 6 N m/rad"):
+        fit = identify_joints(robot, [seen(robot, 1)], bounds={"stiffness": (6.0, 9.0)})
+    assert fit.at_bounds == ("joint1.stiffness",)
+
+
+def test_damping_of_the_motor_in_the_robot_is_not_counted_twice() -> None:
+    """What was identified is written into the robot; identified again it is the same, not what is left over."""
+    law = Law(motor_damping=True)
+    torque = {"joint1": spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.3, -0.2, 0.25, -0.3, 0.1])}
+    held = {joint: quadratic(start, 0.0) for joint, start in START.items()}
+    own = {**TEST2, "motor_damping": 0.1}
+    values = {"joint1": {**own, "offset": 2.0 * DEGREE}}
+    found = []
+    for robot in (printed(), with_values(printed(), {"joint1": own})):
+        motion = twin(robot, FRAME, values, held, TIMES, drive="torque", law=law, torques=torque)
+        found.append(motion.joints)
+    assert np.abs(found[1] - found[0]).max() < 1e-12
 
 
 def test_paths_may_be_given_exactly() -> None:

@@ -178,5 +178,9 @@ def test_wrong_laws_are_told() -> None:
         Law(edge=0.0)
     with pytest.raises(InputError, match="criterion is 'r2'"):
         select_law(printed(), [seen(printed())], criterion="r2")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"there is no parameter 'stifness'.*did you mean 'stiffness'"):
+        seen(printed(), values={"stifness": 4.0})
+    with pytest.raises(InputError, match="there is no parameter 'spring_coulomb'"):
+        seen(printed(), values={"spring_coulomb": 0.02})  # the law has none
     with pytest.raises(InputError, match="'play' of 'joint1' is not given"):
         seen(printed(), law=Law(play=True))

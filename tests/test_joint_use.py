@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,8 @@ def test_posterior_samples_have_the_spread_of_the_fit(fit: JointFit) -> None:
     low, high = found.interval()
     assert np.all(low < fit.estimate.values)
     assert np.all(high > fit.estimate.values)
+    with pytest.raises(InputError, match="0 steps"):
+        sample_posterior(fit, steps=0)
     again = sample_posterior(fit, steps=5, burn=2, seed=3)
     assert np.array_equal(again.samples, sample_posterior(fit, steps=5, burn=2, seed=3).samples)
 
@@ -179,7 +182,7 @@ def test_the_identified_joint_goes_into_a_robot_file(fit: JointFit, tmp_path: Pa
         assert rotor.ratio == (1.0 if name.endswith("printed") else 100.0)
 
 
-def write_csv(path: Path, found: Truth, noise: SensorNoise, seed: int) -> None:
+def write_csv(path: Path, found: Truth, noise: SensorNoise, seed: int, torque: float | None = None) -> None:
     """Sensors as a laboratory would write them: degrees and millimetres, angles wrapped, one row missing."""
     rng = np.random.default_rng(seed)
     robot = found.robot
@@ -195,6 +198,8 @@ def write_csv(path: Path, found: Truth, noise: SensorNoise, seed: int) -> None:
         columns[f"{who}_y"] = 1e3 * (pose[:, 1] + where * rng.standard_normal(TIMES.size))
         angle = 2.0 * np.arctan2(pose[:, 6], pose[:, 3]) + turn * rng.standard_normal(TIMES.size)
         columns[f"{who}_phi"] = (np.degrees(angle) + 180.0) % 360.0 - 180.0
+    if torque is not None:
+        columns["torque"] = found.torque[:, 0] + torque * rng.standard_normal(TIMES.size)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -214,6 +219,13 @@ base_angle = { column = "base_phi", unit = "deg" }
 hand_x = { column = "hand_x", unit = "mm" }
 hand_y = { column = "hand_y", unit = "mm" }
 hand_angle = { column = "hand_phi", unit = "deg" }
+"""
+JOINT = 'joint1 = { column = "joint2", unit = "deg" }\n'
+SENSORS = """[noise]
+encoder_deg = 0.00573
+base_attitude_deg = 0.0573
+hand_attitude_deg = 0.0573
+torque = 0.01
 """
 HEAD = 'study = "joint-identification"\nrobot = "wojtunik2023_printed"\nframe = "hand"\n'
 FILE = 'name = "a"\nfile = "a.csv"\ntime = { column = "t_ms", unit = "ms" }\n'
@@ -266,6 +278,37 @@ def test_known_torques_come_from_columns(tmp_path: Path) -> None:
     rows = {row.quantity: row.value for row in run_scenario(tmp_path / "s.toml").rows}
     assert rows["joint1.motor_inertia"] == pytest.approx(3.3, rel=1e-3)
     assert rows["joint1.stiffness"] == pytest.approx(5.1, rel=1e-3)
+
+
+def test_a_measured_torque_is_compared_and_makes_a_geared_motor_known(tmp_path: Path) -> None:
+    """The advice of the warning, followed in a file: with the torque's column the motor's inertia is determined."""
+    robot = catalogue.load("wojtunik2023")
+    found = truth(robot)
+    write_csv(tmp_path / "a.csv", found, NOISE, 5, torque=0.01)
+    head = HEAD.replace("_printed", "") + "attitude = false\n" + SENSORS
+    body = "[[test]]\n" + FILE + 'missing = "drop"\n' + COLUMNS
+    sd = []
+    for more in ("", '"joint1.torque" = { column = "torque", unit = "N m" }\n'):
+        (tmp_path / "s.toml").write_text(head + body + more)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rows = {row.quantity: row.value for row in run_scenario(tmp_path / "s.toml").rows}
+        sd.append(rows["joint1.motor_inertia.sd"])
+    assert sd[0] > 1.0
+    assert sd[1] < 0.2
+    assert abs(rows["joint1.motor_inertia"] - 3.3) < 4.0 * sd[1]
+    assert rows["chi2"] == pytest.approx(1.0, abs=0.2)
+    (tmp_path / "s.toml").write_text('angle = "measured"\n' + head + body + more + JOINT)
+    with pytest.raises(InputError, match="a torque cannot be weighed against angles of unknown noise"):
+        run_scenario(tmp_path / "s.toml")
+
+
+def test_a_hold_out_has_the_files_bounds_and_start_rate(tmp_path: Path) -> None:
+    moved = TWIN.replace("offset_deg = 2.8", "offset_deg = 8.0, offset_rate = 0.05")
+    second = moved.replace('name = "a"', 'name = "b"\nhold_out = true')
+    (tmp_path / "s.toml").write_text(HEAD + "offset_rate = true\n[bounds]\noffset = [-0.3, 0.3]\n" + moved + second)
+    rows = {row.quantity: row.value for row in run_scenario(tmp_path / "s.toml").rows}
+    assert rows["hold_out.b.chi2"] == pytest.approx(1.0, abs=0.2)
 
 
 # -- scenarios ------------------------------------------------------------------------------------------------------

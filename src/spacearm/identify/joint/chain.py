@@ -25,13 +25,14 @@ Method = Literal["least_squares", "position", "orientation"]
 
 @dataclass(frozen=True)
 class SensorNoise:
-    """Standard deviations of one reading: encoders and attitudes in rad (each component), positions in m."""
+    """Standard deviations of one reading: encoders and attitudes (each component) rad, positions m, torques N m."""
 
     encoder: float = 1e-4
     base_position: float = 5e-4
     base_attitude: float = 1e-3
     hand_position: float = 5e-4
     hand_attitude: float = 1e-3
+    torque: float = 0.01
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

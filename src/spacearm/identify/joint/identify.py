@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Estimator
+from spacearm.identify.estimate import Estimate, Estimator, Parameter
 from spacearm.identify.joint.covariance import covariance
 from spacearm.identify.joint.diagnose import Whiteness, whiteness
 from spacearm.identify.joint.forward import Accuracy
@@ -106,9 +106,7 @@ class JointFit:
     def at_bounds(self) -> tuple[str, ...]:
         """Parameters that ended on a bound; their standard deviations are those of an unbounded fit."""
         return tuple(
-            p.name
-            for p, value in zip(self.model.parameters, self.estimate.values, strict=True)
-            if min(value - p.lower, p.upper - value) <= 1e-6 * p.size
+            p.name for p, value in zip(self.model.parameters, self.estimate.values, strict=True) if on_bound(p, value)
         )
 
     def summary(self) -> list[dict[str, Any]]:
@@ -204,6 +202,10 @@ def _again(model: Model, first: Estimate, estimator: LeastSquares) -> Estimate:
     )
 
 
+def on_bound(parameter: Parameter, value: float) -> bool:
+    return bool(min(value - parameter.lower, parameter.upper - value) <= 1e-6 * parameter.size)
+
+
 def assess(model: Model, estimate: Estimate, seconds: float) -> JointFit:
     """Diagnostics of an estimate: whiteness of residuals, what is not determined, what the set-up does."""
     x = estimate.values
@@ -234,6 +236,9 @@ def _remarks(model: Model, estimate: Estimate, chi2: float) -> list[str]:
                 f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {model.setup.drive!r}"
                 + _advice(model, short)
             )
+    for parameter, value in zip(model.parameters, estimate.values, strict=True):
+        if on_bound(parameter, value):
+            found.append(f"{parameter.name} ended on its bound {value:.4g} {parameter.unit}: it would go further")
     correlation = estimate.correlation
     for i, j in zip(*np.triu_indices(len(estimate.names), 1), strict=True):
         if abs(correlation[i, j]) > TIED:

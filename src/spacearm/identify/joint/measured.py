@@ -192,6 +192,10 @@ def joint_test_from_vision(
     robot = chain.robot
     t = np.asarray(time, dtype=np.float64)
     joints = np.zeros((t.size, robot.n))
+    for index in (*chain.encoded, *(f.motor for f in chain.flexible)):
+        if robot.joint_names[index] not in encoders:
+            raise InputError(f"joint {robot.joint_names[index]!r} has no encoder data", place=f"test {name!r}",
+                             hint=did_you_mean(robot.joint_names[index], encoders))  # fmt: skip
     for joint, values in encoders.items():
         joints[:, robot.joint_index(joint)] = np.unwrap(np.asarray(values, dtype=np.float64))
     found = chain.reconstruct(joints, base, hand, method)
@@ -243,19 +247,21 @@ def _axis_in_base(robot: Robot) -> Array:
 def joint_test_from_measurements(
     name: str, chain: Chain, data: Measurements, *, plane: bool = True,
     method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
-    start_known: bool = False, **more: object,
+    start_known: bool = False, torque: Literal["known", "measured"] = "known", **more: object,
 ) -> JointTest:  # fmt: skip
     """A test from named columns: joint names for encoders, ``base_x``, ``base_y``, ``base_angle`` for vision.
 
     The hand's are ``hand_x``, ``hand_y``, ``hand_angle``. With ``plane=False`` the poses are ``base_x`` ... ``base_z``,
     ``base_qw`` ... ``base_qz``, and the same for the hand.
     With ``angle="measured"`` the columns already hold the flexible joints' own angles, and no vision is needed.
-    A column ``<joint>.torque`` is the known torque of that joint's motor.
+    A column ``<joint>.torque`` is the torque of that joint's motor: known, so that it drives the model and the motor's
+    encoder is compared; or with ``torque="measured"`` one more channel to compare the model with.
     """
     robot = chain.robot
     links = {f.name for f in chain.flexible}
     encoders = {joint: data[joint] for joint in robot.joint_names if joint not in links}
-    torques = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data.values}
+    columns = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data.values}
+    torques = columns if torque == "known" else {}
     if angle == "measured":
         measured = {joint: data[joint] for joint in links}
         test = JointTest(name, data.time, encoders, measured, None, torques, **more)  # type: ignore[arg-type]
@@ -274,4 +280,10 @@ def joint_test_from_measurements(
         for f in chain.flexible:
             motor = robot.joint_names[f.motor]
             test = test.with_channel(motor, data[motor], chain.noise.encoder or None)
+    elif columns and test.noise is None:
+        raise InputError("a torque cannot be weighed against angles of unknown noise", place=f"test {name!r}",
+                         hint="drive='torque', or vision in place of measured angles")  # fmt: skip
+    else:
+        for joint, values in columns.items():
+            test = test.with_channel(f"{joint}.torque", values, chain.noise.torque)
     return test

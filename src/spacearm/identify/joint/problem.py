@@ -71,8 +71,7 @@ class Model:
         self.path_errors: list[PathErrors | None] = [None] * len(self.tests)
         self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
         self._white = [self._whitener(test) for test in self.tests]
-        self._weight = [np.ones(t.time.size) if weighting is None else np.sqrt(weighting(t.time - t.time[0]))
-                        for t in self.tests]  # fmt: skip
+        self._weight = [_weights(weighting, test) for test in self.tests]
         self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
         starts = ("offset", "offset_rate") if offset_rate else ("offset",)
         own = [f"{t}.{f.name}.{word}" for t in names for word in starts for f in self.setup.flexible]
@@ -380,6 +379,18 @@ class Model:
             return np.array([self.paper_cost(x) for x in xs])
 
         return Problem(self.parameters, plain.residual, plain.jacobian, cost=cost, name="flexible joints")
+
+
+def _weights(weighting: Weighting | None, test: JointTest) -> Array:
+    """Roots of the weights of a test's samples."""
+    if weighting is None:
+        return np.ones(test.time.size)
+    weights = np.asarray(weighting(test.time - test.time[0]), dtype=np.float64)
+    good = weights.shape == test.time.shape and np.all(np.isfinite(weights) & (weights >= 0.0)) and np.any(weights > 0)
+    if not good:
+        raise InputError(f"weights of test {test.name!r} are not usable", place="weighting",
+                         hint="expected one for each sample, at least 0 and not all 0")  # fmt: skip
+    return np.sqrt(weights)
 
 
 def _attitude(response: Response, place: slice, axis: int) -> tuple[Array, Array | None]:

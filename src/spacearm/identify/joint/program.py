@@ -142,9 +142,11 @@ def _model(setup: Setup) -> _Model:
         reference_rate, applied = _rigid_reference(setup, tree, inputs, state["reference"], inertia, rotor)
 
     force = ca.SX.zeros(6 + n)
+    motors = [f.motor for f in setup.flexible]
     for joint in setup.free:
         part = robot.joints[joint]
-        force[6 + joint] -= part.damping * rates[joint]
+        if not (law.motor_damping and joint in motors):  # else the parameter stands for it
+            force[6 + joint] -= part.damping * rates[joint]
         if part.spring is not None:
             force[6 + joint] -= part.spring.stiffness * (q[joint] - part.spring.rest)
     bristle_rates: list[SX] = []

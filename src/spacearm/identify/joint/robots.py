@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,9 @@ def flexible_joints(robot: Robot, names: Sequence[str] | None = None) -> tuple[F
         motor = robot.joint(coupling.second)
         if motor.rotor is None:
             continue
+        if robot.joint(coupling.first).kind != "revolute":
+            raise InputError(f"joint {coupling.first!r} slides", place=f"robot {robot.name!r}",
+                             hint="stiffness and damping are identified for revolute joints")  # fmt: skip
         found[coupling.first] = FlexibleJoint(
             coupling.first,
             robot.joint_index(coupling.first),
@@ -69,6 +73,8 @@ def with_gear(robot: Robot, ratio: float, joint: str | None = None) -> Robot:
     A motor of load-side inertia I turning ``ratio`` times as fast couples to the bodies around it with I / ratio, and
     adds I / ratio**2 to them.
     """
+    if not (math.isfinite(ratio) and ratio != 0.0):
+        raise InputError(f"gear ratio is {ratio}", place="gear", hint="expected a number other than 0")
     chosen = flexible_joints(robot, None if joint is None else [joint])
     joints = list(robot.joints)
     for flexible in chosen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def run(
         rows += _selection(robot, used, file, options)
     if kept:
         tell(0.8, "tests held out")
-        for found in hold_out(fit, kept):
+        for found in hold_out(fit, kept, offset_rate=file.offset_rate, bounds=_by_kind(options["bounds"])):
             rows.append(Row(f"hold_out.{found.test}.rms", found.rms / DEGREE, "deg", note="error of the link's angle"))
             rows.append(
                 Row(f"hold_out.{found.test}.rigid_rms", found.rigid_rms / DEGREE, "deg", note="with a rigid joint")
@@ -126,10 +126,15 @@ def run(
     )  # fmt: skip
 
 
+def _by_kind(bounds: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Bounds that hold for any test, not those of a test by its name."""
+    return {name: pair for name, pair in bounds.items() if "." not in name}
+
+
 def sensor_noise(table: NoiseTable) -> SensorNoise:
     return SensorNoise(
         table.encoder_deg * DEGREE, table.base_position, table.base_attitude_deg * DEGREE, table.hand_position,
-        table.hand_attitude_deg * DEGREE,
+        table.hand_attitude_deg * DEGREE, table.torque,
     )  # fmt: skip
 
 
@@ -145,8 +150,11 @@ def joint_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, fo
         folder / str(entry.file), columns, time=Column(entry.time.column, entry.time.unit or "s"),
         missing=entry.missing, gaps=entry.gaps,
     )  # fmt: skip
+    torque: Literal["known", "measured"] = "known" if file.drive == "torque" else "measured"
     if file.angle == "measured":
-        return joint_test_from_measurements(entry.name, chain, data, angle="measured", from_rest=entry.from_rest)
+        return joint_test_from_measurements(
+            entry.name, chain, data, angle="measured", torque=torque, from_rest=entry.from_rest
+        )
     return joint_test_from_measurements(
         entry.name,
         chain,
@@ -154,6 +162,7 @@ def joint_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, fo
         plane=file.planar,
         method=file.angle,
         attitude=file.attitude,
+        torque=torque,
         from_rest=entry.from_rest,
         start_known=entry.base_at_origin,
     )

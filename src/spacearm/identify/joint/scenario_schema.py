@@ -28,6 +28,7 @@ class NoiseTable(Table):
     base_attitude_deg: Number = 0.05
     hand_position: Number = 5e-4
     hand_attitude_deg: Number = 0.05
+    torque: Number = 0.01
 
 
 class LawTable(Table):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Mechanics
-from spacearm.errors import InputError
+from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.joint.chain import Chain, Method, SensorNoise
 from spacearm.identify.joint.forward import Accuracy, Forward
 from spacearm.identify.joint.laws import Law
@@ -62,6 +62,12 @@ def twin(
     times = np.asarray(time, dtype=np.float64)
     forward = Forward(setup, paths, times, torques=torques, accuracy=accuracy or Accuracy(1e-12, 1e-14))
     flat = []
+    known = {*setup.law.parameters, "offset", "offset_rate"}
+    for joint, given in values.items():
+        for name in given:
+            if name not in known:
+                raise InputError(f"there is no parameter {name!r}", place=f"twin experiment: {joint}",
+                                 hint=did_you_mean(name, known))  # fmt: skip
     for f in setup.flexible:
         own = {**f.values, **values.get(f.name, {})}
         for name in setup.law.parameters:

@@ -140,6 +140,8 @@ def sample_posterior(
     best, p = fit.estimate.values, fit.estimate.values.size
     count = walkers or max(2 * p + 2, 12)
     count += count % 2
+    if steps < 1 or burn < 0:
+        raise InputError(f"{steps} steps after {burn}", place="posterior", hint="expected at least 1 after at least 0")
     if count < 2 * p:
         raise InputError(f"{count} walkers for {p} parameters", place="posterior", hint=f"expected {2 * p} or more")
     rng = np.random.default_rng(seed)

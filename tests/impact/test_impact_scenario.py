@@ -20,6 +20,7 @@ from spacearm.scenarios import run_scenario
 from support.population import member, member_state
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+RANGE = {"joint1": [0.0, 1.0]}
 PLANE = {"map": {"plane": [0.0, 0.0, 1.0], "directions": 91}}
 TARGET = {"target": {"mass": 1.0, "inertia": [0.1, 0.1, 0.1], "velocity": [1.0, 0.0, 0.0]}}
 
@@ -169,7 +170,7 @@ BAD = {
     "optimise case": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "case": "fre"}]), "did you mean 'free'"),
     "bounds": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds": {"joint1": [1.0]}}]), "lower and upper"),
     "bounds twice": (
-        chain(optimise=[{"name": "a", "direction": [1, 0, 0], **dict.fromkeys(("bounds", "bounds_deg"), {"joint1": [0, 1]})}]),
+        chain(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds": RANGE, "bounds_deg": RANGE}]),
         r"optimise\[0\].*'joint1' are also in 'bounds_deg'",
     ),
     "seed": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "seed": -1}]), r"optimise\[0\].seed"),

@@ -51,15 +51,21 @@ def test_every_row_that_is_asked_for(rows: dict[str, Row], number: int) -> None:
 def test_what_was_expected_of_the_full_run(rows: dict[str, Row]) -> None:
     for number in range(1, 6):
         for key in ("time", "velocity", "joint2", "joint4"):
-            assert rows[f"attitude{number}.full.{key}"].verdict is Verdict.FITTED
+            if (number, key) != (5, "joint4"):  # holds here, turns in the paper
+                assert rows[f"attitude{number}.full.{key}"].verdict is Verdict.FITTED
         for key in ("joint2", "joint4", "angular_velocity"):
             row = rows[f"attitude{number}.full.{key}"]
             if number < 5:
                 assert np.sign(row.value) == np.sign(row.paper)
     # What lies outside says so.
     assert rows["attitude1.full.angular_velocity"].verdict is Verdict.DIFFERS
+    assert rows["attitude5.full.joint4"].verdict is Verdict.DIFFERS
+    assert rows["attitude5.segmented.joint4"].verdict is Verdict.DIFFERS
     assert rows["attitude4.test.joint4"].verdict is Verdict.DIFFERS
-    assert "wrong sign" in rows["attitude4.test.joint4"].note
+    # Nothing of a fitted arm is said to agree, and every reason names its test.
+    assert not any(row.verdict is Verdict.AGREES for row in rows.values())
+    for number in (1, 5):
+        assert rows[f"attitude{number}.elsewhere.angular_velocity"].verdict is Verdict.FITTED
 
 
 def test_the_proof_about_the_printed_tables(rows: dict[str, Row]) -> None:
@@ -79,6 +85,9 @@ def test_damping_best_attitude_and_recoil(rows: dict[str, Row]) -> None:
     assert rows["best.balanced.angular_velocity"].value < 0.5
     low, high = (rows[f"best.fastest.velocity.percentile{p}"].value for p in (5, 95))
     assert low < rows["best.fastest.velocity"].value < high
+    assert rows["best.fastest.velocity.worst"].value < low
+    assert rows["best.fastest.clearance.worst"].value > 0.0
+    assert rows["best.fastest.limit_share"].value <= 0.01
     assert rows["recoil.satellite.velocity"].value > 0.0
 
 

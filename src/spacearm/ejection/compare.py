@@ -25,7 +25,7 @@ class Line:
 
     @property
     def error(self) -> float:
-        """What the approximation costs: segmented / full - 1, negative where it gives less in size; NaN for a full 0."""
+        """What the approximation costs: segmented / full - 1, negative where it gives less in size; NaN for full 0."""
         return self.segmented / self.full - 1.0 if self.full else float("nan")
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spacearm.ejection import Device, Rig, planar
+import numpy as np
+
+from spacearm.ejection import Device, Ejection, Rig, Segmented, planar
 from spacearm.model import catalogue
+from spacearm.result import Verdict
 
 #: Joints that the air table holds, and the freedoms that it leaves.
 FROZEN = ("joint1", "joint3", "joint5", "joint7")
@@ -50,6 +53,11 @@ _COLUMNS = (
 )  # fmt: skip
 TABLE = {number: Printed(*row) for number, row in zip(ATTITUDES, _COLUMNS, strict=True)}
 
+#: Other attitudes (q2, q4, q6 in this model's signs, deg) that meet all of Table III, its angular velocity as well.
+ELSEWHERE = {1: (42.0, -144.0, 0.0), 5: (-2.5, -0.5, 0.0)}
+UNITS = {"time": "s", "velocity": "mm/s", "joint2": "deg", "joint4": "deg", "angular_velocity": "deg/s"}
+DEGREE = 180.0 / np.pi
+
 #: Total mass as the text has it, Sec. 4.2, kg.
 TOTAL = 116.1
 
@@ -57,3 +65,23 @@ TOTAL = 116.1
 def rig_of(name: str) -> Rig:
     """The arm of this catalogue entry on the air table: joints 1, 3, 5, 7 frozen, motion in the x-z plane."""
     return Rig(planar(catalogue.load(name), FROZEN), Device(STIFFNESS, STROKE, SPRINGS), table="y")
+
+
+def in_paper_signs(run: Ejection | Segmented) -> dict[str, float]:
+    """The five quantities of Table III in the paper's units and signs."""
+    joints = run.rig.arm.joint_names
+    variation = run.variation * DEGREE
+    return {
+        "time": run.time,
+        "velocity": 1e3 * run.velocity,
+        "joint2": -float(variation[joints.index("joint2")]),
+        "joint4": float(variation[joints.index("joint4")]),
+        "angular_velocity": -float(run.angular_velocity[1]) * DEGREE,
+    }
+
+
+def judged(value: float, paper: float, limit: float) -> tuple[Verdict, str]:
+    """``fitted`` within the limit and with the paper's sign, else ``differs``; what to say of the sign."""
+    same = bool(np.sign(value) == np.sign(paper))
+    verdict = Verdict.FITTED if same and abs(value - paper) <= limit else Verdict.DIFFERS
+    return verdict, "" if same else ", but not the paper's sign" if value else ", but the paper has it move"

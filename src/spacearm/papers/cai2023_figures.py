@@ -8,7 +8,7 @@ import numpy as np
 
 from spacearm.ejection.figures import energy_areas, histograms, panels, table
 from spacearm.figures import COLOURS, new_figure
-from spacearm.papers.cai2023_data import ATTITUDES, DAMPING, TABLE
+from spacearm.papers.cai2023_data import ATTITUDES, DAMPING, DEGREE, TABLE, UNITS, in_paper_signs
 from spacearm.result import Figure
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from spacearm.papers.cai2023 import Study
-
-DEGREE = 180.0 / np.pi
-
 
 CAPTIONS = {
     "methods": "The segmented algorithm and the full run as columns, beside the paper's theory and ADAMS columns of "
@@ -41,7 +38,7 @@ CAPTIONS = {
     "own error moves its minimum.",
     "attitude-map": "Ejection velocity and size of the angular velocity over joints 2 and 4 (paper's signs), joint 6 "
     "straight; grey: touches the deck or a joint limit. Numbers: the paper's attitudes; star: fastest, diamond: "
-    "balanced, cross: calmest.",
+    "balanced, cross: calmest (each at a q6 of its own).",
     "monte-carlo": "The fastest attitude under uncertain friction, damping, springs and masses: 2000 runs with 5, 50 "
     "and 95 % marks.",
 }
@@ -72,8 +69,6 @@ def _scatter(**options: Any) -> go.Scatter:
 
 
 def methods(study: Study) -> go.Figure:
-    from spacearm.papers.cai2023 import UNITS, in_paper_signs
-
     columns: list[list[str]] = [[] for _ in range(8)]
     for number in ATTITUDES:
         full, parts = in_paper_signs(study.full[number]), in_paper_signs(study.segmented[number])

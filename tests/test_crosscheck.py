@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from spacearm.model import Body, Friction, Inertia, Joint, Pose, Robot, Spring
+from spacearm.model import Body, Friction, Inertia, Joint, Limits, Pose, Robot, Spring
 from spacearm.simulate.crosscheck import CrossCheck, compare, cross_check, with_parameters
 from spacearm.simulate.loads import Load
 from spacearm.simulate.methods import RK4, Adaptive
 from spacearm.simulate.motion import motion
 from spacearm.simulate.phase import Crossing, Phase
-from spacearm.simulate.run import Run, simulate
+from spacearm.simulate.run import Run, RunWarning, simulate
 from spacearm.simulate.signals import half_sine, pulse, spline, triangle
 from spacearm.simulate.state import State
 from support.random_robots import random_robot, random_state
@@ -181,6 +182,21 @@ def test_dry_friction_is_refused_with_a_reason() -> None:
     check(both(robot, start, Phase(0.5, accelerations={"slide": -0.5})))
     _, added = both(slider(None), start, 0.5, {"static_friction": [1.0], "coulomb_friction": [0.5]})
     assert "dry friction" in added.reason
+    base = np.array([0.5, 0, 0, 0, 0, 0, 0])
+    _, railed = both(slider(None), start, 0.5, {"static_friction": base, "coulomb_friction": base})
+    assert "dry friction on base_vx" in railed.reason
+
+
+def test_a_run_that_broke_down_is_told_and_a_very_short_phase_is_compared() -> None:
+    robot = slider(None)
+    start = State(np.zeros(3), np.array([1.0, 0, 0, 0]), np.zeros(1), np.array([0, 0, 0, 0, 0, 0, 1.0]))
+    with pytest.warns(RunWarning, match="infinite"):
+        _, broken = both(robot, start, Phase(0.5, forces={"slide": 1e300}))
+    assert broken.reason.startswith("the run did not come to its end: the state or its rate became infinite")
+    limited = robot.replace(joints=(replace(robot.joints[0], limits=Limits(upper=0.1)),))
+    run, stopped = both(limited, start, [Phase(0.5, limits="ignore"), Phase(0.5, limits="stop")])
+    assert run.end_time - run.phase_starts[1] < 1e-12  # ended at once
+    check((run, stopped))
 
 
 def test_impossible_overrides_are_refused_with_a_reason() -> None:

@@ -27,6 +27,7 @@ from spacearm.scenarios.signals import (
 )
 from spacearm.simulate import Crossing, Load, Phase, Reason, Run, Signal, State, firing, simulate
 from spacearm.simulate.crosscheck import cross_check as check_in_mujoco
+from spacearm.simulate.mujoco_twin import load_mujoco
 
 #: A cross-check with MuJoCo that differs by more than this, relative to the motion, makes a run unsound.
 CROSS_CHECK_TOLERANCE = 1e-6
@@ -42,6 +43,8 @@ def run(
     """Run a motion scenario; ``folder`` is where relative robot files are looked for."""
     file = validated(MotionFile, document)
     tell = progress or (lambda fraction, what: None)
+    if cross_check:
+        load_mujoco()  # where it is missing, that is told before the run
     with at("robot"):
         robot = find_robot(file.robot, folder)
     with at("start"):

@@ -16,9 +16,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine.run import Reason
 from spacearm.errors import ModelError, SimulationError
 from spacearm.model import Friction, Robot, Rotor, Spring
 from spacearm.model.parts import Array
+from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.course import as_phases
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
@@ -64,19 +66,26 @@ class CrossCheck:
         return f"cross-check with MuJoCo: largest relative difference {self.largest:.1e} ({parts})"
 
 
-def obstacle(robot: Robot, phases: Sequence[Phase]) -> str:
-    """Why MuJoCo cannot express a run of these phases; empty when it can."""
+def obstacle(robot: Robot, phases: Sequence[Phase], rubbing: Sequence[str] = ()) -> str:
+    """Why MuJoCo cannot express a run of these phases; empty when it can.
+
+    ``rubbing`` are degrees of freedom of the base with dry friction, which no robot has as its own.
+    """
     for number, phase in enumerate(phases):
         if not phase.friction:
             continue
         held = {*phase.locked, *phase.driven, *phase.accelerations}
-        dry = [joint.name for joint in robot.joints if joint.friction is not None and joint.name not in held]
+        dry = [name for name in (*rubbing, *_rubbing(robot)) if name not in held]
         if dry:
             return (
                 f"{phase.numbered(number)}: dry friction on {', '.join(dry)}; MuJoCo only has a regularised friction "
                 "loss, which creeps where a joint should stick"
             )
     return ""
+
+
+def _rubbing(robot: Robot) -> list[str]:
+    return [joint.name for joint in robot.joints if joint.friction is not None]
 
 
 def cross_check(
@@ -97,11 +106,13 @@ def cross_check(
         robot = with_parameters(run.robot, given)
     except ModelError as error:
         return CrossCheck(reason=f"the overrides make no robot: {error}")
-    reason = obstacle(robot, done)
+    static = given.get("static_friction", np.zeros(0))
+    rubbing = [BASE_DOFS[i] for i in np.flatnonzero(static[:6])] if static.size == robot.dofs else []
+    reason = obstacle(robot, done, rubbing)
     if reason:
         return CrossCheck(reason=reason)
-    if run.end is None:
-        return CrossCheck(reason=f"the run has no end to compare with: {run.reason.text}")
+    if run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+        return CrossCheck(reason=f"the run did not come to its end: {run.reason.text}")
     ends = np.array([*run.phase_starts[1:], run.end_time])
     reference = _Reference(robot, _base_damping(robot, given))
     theirs = reference.run(start.check(robot), done, ends, np.minimum(run.times, run.end_time))

@@ -23,7 +23,7 @@ class At:
 
 @dataclass(frozen=True)
 class Felt:
-    """Switch when contact is felt: a locked axis carries more than this; ``delay`` (s) later.
+    """Switch ``delay`` (s) after contact is felt: a locked axis carries more than this, by clutch and spring together.
 
     Args:
         force: N, for axes that slide; infinite: not watched.
@@ -48,8 +48,8 @@ class Felt:
 class Settled:
     """Switch when the soft axes have come to rest: amplitudes of their rates below these, m/s and rad/s.
 
-    The amplitude of an axis is that of a free oscillation with its present rate and deformation; the axes' ratios to
-    their limits are summed as squares.
+    The amplitude of an axis is that of a free oscillation with its present rate and acceleration; the axes' ratios to
+    their limits are summed as squares. It is an event: what has been at rest all along has not come to rest.
     """
 
     slide: float = 1e-3

@@ -1,11 +1,13 @@
 """Soft motion in time: hits, clutch modes, semi-active damping, with one record of it all.
 
 A run is a chain of stretches, each a :func:`spacearm.simulate.simulate` of its own with certificate; between them the
-clutch may close (an impact, see :mod:`spacearm.capture.impulse`) or dampers switch.
+clutch may close (an impact, see :mod:`spacearm.capture.impulse`), dampers switch, or a hit begin or end: the
+certificate follows the impulse of a hit step by step, which nothing else needs.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,9 +15,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.capture.checks import MAX_STEPS, check_inertia, check_stiffness
+from spacearm.capture.checks import MAX_STEPS, check_samples, check_stiffness
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
-from spacearm.capture.hit import Hit
+from spacearm.capture.hit import Hit, as_hits
 from spacearm.capture.impulse import Impact, check_joints, close_clutch
 from spacearm.capture.modes import modes as vibrations
 from spacearm.capture.output import Outcome, Stretch, assemble
@@ -25,11 +27,26 @@ from spacearm.capture.softjoint import cushioning_axes, soft_axes
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
-from spacearm.model.parts import Array
-from spacearm.simulate import Adaptive, Gauge, Load, Phase, Reason, Run, State, constant, simulate
+from spacearm.model.fuse import located
+from spacearm.model.parts import Array, finite
+from spacearm.simulate import (
+    Adaptive,
+    CertificateWarning,
+    Gauge,
+    Load,
+    Phase,
+    Reason,
+    Run,
+    RunWarning,
+    State,
+    constant,
+    simulate,
+)
 from spacearm.simulate.methods import Method
 
 ZERO = constant(0.0)
+#: The absolute tolerance (m, rad, m/s, rad/s) lets impulses down to 1e-5 N s keep their energy to 1e-8.
+METHOD = Adaptive(rtol=1e-11, atol=1e-15)
 #: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
 SHORTEST = 1e-12
 #: Intervals into which a bracket of the instant of contact is divided, again and again.
@@ -43,7 +60,7 @@ LOOK_AGAIN = 0.1
 def cushion(
     robot: Robot,
     start: State,
-    hits: Sequence[Hit] = (),
+    hits: Hit | Sequence[Hit] = (),
     *,
     duration: float = 60.0,
     modes: Mode | Sequence[Mode] = SOFT,
@@ -58,7 +75,7 @@ def cushion(
 
     Args:
         start: state at time zero.
-        hits: pulses at frames.
+        hits: a pulse at a frame, or several.
         duration: s.
         modes: of the clutch, which acts on all soft axes together, but not on those of a soft contact.
         damping: of the soft axes, in place of their own: one number (not for a soft contact), one for each named, or
@@ -71,6 +88,9 @@ def cushion(
     Raises:
         SimulationError: a soft axis left its travel (with the time), or the run broke down.
         InputError: unknown frames or joints, negative stiffness or damping.
+
+    Warns:
+        CertificateWarning: momentum, energy or a constraint was not kept (``outcome.sound`` is false).
     """
     if travel not in ("error", "report"):
         raise InputError(f"travel is {travel!r}", hint="expected 'error' or 'report'")
@@ -78,19 +98,21 @@ def cushion(
         raise InputError(f"lasts {duration} s", place="cushion", hint="expected seconds above zero")
     check_joints(robot, free, "free")
     axes, soft = cushioning_axes(robot), soft_axes(robot)
+    blows = as_hits(hits)
     chain = _Chain(
         robot,
         start.check(robot),
-        [hit.load(robot) for hit in hits],
-        _grid(sample, duration),
+        blows,
+        [hit.load(robot) for hit in blows],
+        check_samples(sample, duration),
         tuple(name for name in robot.joint_names if name not in soft and name not in free),
-        method or Adaptive(rtol=1e-11, atol=1e-13),
+        method or METHOD,
         _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
         duration,
     )
-    check_inertia(robot, start.joints, chain.held)
     switched = {name: damping.of(name) for name in axes} if isinstance(damping, OnOff) else {}
-    check_stiffness(robot, start.joints, chain.held, chain.overrides, switched, duration)
+    struck = sum(max(0.0, min(hit.end, duration) - hit.start) for hit in blows)
+    check_stiffness(robot, start.joints, chain.held, chain.overrides, switched, duration, struck)
     if chain.held:
         chain.close(chain.held, only_if_moving=True)
     for mode in checked(modes):
@@ -103,7 +125,10 @@ def cushion(
             chain.semi_active(mode.until, axes, damping)
         else:
             chain.soft(mode.until, axes)
-    outcome = assemble(robot, chain.stretches, chain.impacts, chain.switches)
+    outcome = assemble(robot, start, chain.stretches, chain.impacts, chain.switches)
+    if not outcome.sound:
+        bad = "; ".join(f"{name} {check.value:.2e}" for name, check in outcome.certificate.items() if not check.holds)
+        warnings.warn(f"the run does not keep what it should: {bad}", CertificateWarning, stacklevel=2)
     if travel == "error" and outcome.exceeded:
         first = outcome.exceeded[0]
         raise SimulationError(
@@ -115,15 +140,6 @@ def cushion(
     return outcome
 
 
-def _grid(sample: float | npt.ArrayLike, duration: float) -> Array:
-    array = np.asarray(sample, dtype=np.float64)
-    if array.ndim == 0:
-        if not (np.isfinite(array) and array > 0):
-            raise InputError(f"sample interval is {float(array)}", place="cushion", hint="expected seconds above zero")
-        return np.asarray(np.arange(int(np.floor(duration / array + 1e-9)) + 1) * array)
-    return array[array <= duration]
-
-
 def _overrides(
     robot: Robot,
     axes: Sequence[str],
@@ -131,8 +147,8 @@ def _overrides(
     stiffness: Mapping[str, float] | None,
 ) -> dict[str, Array]:
     """Arrays over all joints in place of the robot's own numbers."""
-    if isinstance(damping, (int, float)):
-        damping = dict.fromkeys(axes, float(damping))
+    if damping is not None and not isinstance(damping, Mapping):
+        damping = dict.fromkeys(axes, damping)
     chosen: dict[str, Array] = {}
     for what, given in (("damping", damping), ("stiffness", stiffness)):
         if given is None:
@@ -142,9 +158,8 @@ def _overrides(
         values = np.array(own)
         for name, value in given.items():
             check_joints(robot, [name], what)
-            if not (np.isfinite(value) and value >= 0.0):
-                raise InputError(f"{what} is {value}", place=f"joint {name!r}", hint="expected at least 0")
-            values[robot.joint_index(name)] = value
+            with located(f"joint {name!r}"):
+                values[robot.joint_index(name)] = finite(value, what, least=0.0)
         chosen[what] = values
     return chosen
 
@@ -160,6 +175,7 @@ class _Chain:
 
     robot: Robot
     state: State
+    hits: tuple[Hit, ...]
     loads: list[Load]
     grid: Array
     held: tuple[str, ...]
@@ -185,11 +201,12 @@ class _Chain:
         self.state = impact.state
 
     def _phase(self, length: float, locked: Sequence[str], **more: object) -> Phase:
-        # A hit that is over becomes zero: the same kernel, but nothing acts from outside any more.
-        over = [max(entry.breaks[-2] for entry in load.wrench) <= self.time for load in self.loads]
+        # A hit that is over or to come becomes zero: the same kernel, but nothing acts from outside.
+        end = self.time + length
+        acts = [hit.end > self.time + SHORTEST and hit.start < end - SHORTEST for hit in self.hits]
         loads = [
-            Load(load.frame, tuple(ZERO if gone else entry.shifted(-self.time) for entry in load.wrench), load.axes)
-            for load, gone in zip(self.loads, over, strict=True)
+            Load(load.frame, tuple(entry.shifted(-self.time) if on else ZERO for entry in load.wrench), load.axes)
+            for load, on in zip(self.loads, acts, strict=True)
         ]
         return Phase(length, locked=(*self.held, *locked), loads=loads, **more)  # type: ignore[arg-type]
 
@@ -197,15 +214,37 @@ class _Chain:
         """Simulate a phase from here, and be at its end."""
         chosen = self.overrides if overrides is None else overrides
         samples = self._samples(phase.duration)
-        run = simulate(
-            self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen, max_steps=MAX_STEPS
-        )
+        with warnings.catch_warnings():
+            # Travel and certificate are judged over the whole chain, a failure below.
+            warnings.simplefilter("ignore", RunWarning)
+            warnings.simplefilter("ignore", CertificateWarning)
+            run = simulate(
+                self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen, max_steps=MAX_STEPS
+            )
         if run.end is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
-            raise SimulationError(f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}")
+            raise SimulationError(
+                f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}",
+                place=f"robot {self.robot.name!r}",
+                hint="a weaker hit, a softer contact, less damping, or a shorter run",
+            )
         self.stretches.append(Stretch(self.time, self.state, phase, chosen, run))
         self.time += run.end_time
         self.state = run.end
         return run
+
+    def _stretch(self, length: float, locked: Sequence[str], gauge: Gauge | None = None) -> None:
+        """Simulate for this long, or until the gauge ends it; a hit that begins or ends is the end of a stretch."""
+        end = self.time + length
+        while end - self.time > SHORTEST:
+            cut = min(end, self._next_edge())
+            self._go(self._phase(cut - self.time, locked, gauge=gauge))
+            if self.time < cut - SHORTEST:
+                return
+
+    def _next_edge(self) -> float:
+        """When a hit begins or ends next, s."""
+        edges = [edge for hit in self.hits for edge in (hit.start, hit.end) if edge > self.time + SHORTEST]
+        return min(edges, default=np.inf)
 
     def _samples(self, length: float) -> Array:
         local = self.grid - self.time
@@ -215,10 +254,7 @@ class _Chain:
     def soft(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
         """All soft axes free."""
         self.switches.append((self.time, "soft"))
-        length = self._length(until)
-        if length > SHORTEST:
-            gauge = self._gauge(until, axes)
-            self._go(self._phase(length, (), gauge=gauge))
+        self._stretch(self._length(until), (), self._gauge(until, axes))
 
     def _length(self, until: At | Felt | Settled | None) -> float:
         return min(self.left, until.time - self.time) if isinstance(until, At) else self.left
@@ -236,25 +272,30 @@ class _Chain:
         length = self._length(until)
         if isinstance(until, Felt):
             length = min(self.left, self._contact(until, axes) + until.delay)
-        if length > SHORTEST:
-            self._go(self._phase(length, axes))
+        self._stretch(length, axes)
 
     def _contact(self, felt: Felt, axes: Sequence[str]) -> float:
-        """Time (s from now) at which a locked axis first carries the given load; what is left when none does."""
+        """Time (s from now) at which a locked axis first carries the given load; what is left when none does.
+
+        The axis carries what its clutch holds and what its spring, stretched when it was locked, adds to that.
+        """
+        spring = self._springs(axes)
         levels = np.array([felt.force if self.robot.joint(a).kind == "prismatic" else felt.moment for a in axes])
         places = [self.robot.dof_index(name) for name in axes]
         low, high = 0.0, self.left
         count = int(np.clip(high / self._fine(axes), _DIVISIONS, _MOST_SAMPLES))
         phase = self._phase(high, axes)
         edges = _edges(phase.loads)
+        # Between two samples of the whole run a short hit could come and go.
+        looks = [edges, *(np.linspace(hit.start, hit.end, _DIVISIONS) - self.time for hit in self.hits)]
         while True:
-            inner = edges[(edges > low) & (edges < high)]
+            inner = np.concatenate([look[(look > low) & (look < high)] for look in looks])
             times = np.unique(np.concatenate([np.linspace(low, high, count + 1), inner]))
             count = _DIVISIONS
             run = simulate(self.robot, self.state, phase, method=self.method, sample=times, overrides=self.overrides,
                            ledger=False)  # fmt: skip
-            reaction = np.abs(run.data["reaction"].values[: times.size, places])
-            over = np.flatnonzero((reaction > levels).any(axis=1))
+            carried = np.abs(run.data["reaction"].values[: times.size, places] + spring)
+            over = np.flatnonzero((carried > levels).any(axis=1))
             if not over.size:
                 return high
             first = int(over[0])
@@ -263,7 +304,7 @@ class _Chain:
             low, high = float(times[first - 1]), float(times[first])
             if high - low <= _CONTACT_TIME:
                 return high
-            if high in edges and not self._reaches(phase, low, high, levels, places):
+            if high in edges and not self._reaches(phase, low, high, levels, places, spring):
                 return high  # it jumps there
 
     def _fine(self, axes: Sequence[str]) -> float:
@@ -273,25 +314,34 @@ class _Chain:
             return np.inf
         return float(0.1 / max(vibrations(self.robot, self.state.joints, held=held).frequency[-1], 1e-9))
 
-    def _reaches(self, phase: Phase, low: float, high: float, levels: Array, places: Sequence[int]) -> bool:
+    def _springs(self, axes: Sequence[str]) -> Array:
+        """Forces of the springs of these axes as they stand, N or N m."""
+        own = [self.robot.joint(name).spring for name in axes]
+        rows = [self.robot.joint_index(name) for name in axes]
+        stiffness = np.array([spring.stiffness if spring else 0.0 for spring in own])
+        if "stiffness" in self.overrides:
+            stiffness = self.overrides["stiffness"][rows]
+        return np.asarray(stiffness * (np.array([s.rest if s else 0.0 for s in own]) - self.state.joints[rows]))
+
+    def _reaches(
+        self, phase: Phase, low: float, high: float, levels: Array, places: Sequence[int], spring: Array
+    ) -> bool:
         """Whether the level is passed before the edge ``high``, not by a jump at it."""
         just_before = high - 1e-9 * max(high - low, 1e-6)
         run = simulate(self.robot, self.state, phase, method=self.method, sample=[just_before],
                        overrides=self.overrides, ledger=False)  # fmt: skip
-        return bool((np.abs(run.data["reaction"].values[0, places]) > levels).any())
+        return bool((np.abs(run.data["reaction"].values[0, places] + spring) > levels).any())
 
     def semi_active(self, until: At | Felt | Settled | None, axes: Sequence[str], law: OnOff) -> None:
         """Soft axes whose dampers switch whenever a spring or a rate goes through zero."""
         self.switches.append((self.time, "soft"))
         end = self.time + self._length(until)
         gauge = self._gauge(until, axes)
-        edges = _edges(self.loads)
         while end - self.time > SHORTEST:
             moving = [name for name in axes if law.moves(self.robot, name, self.state)]
-            length = end - self.time
+            length = min(end, self._next_edge()) - self.time
             if len(moving) < len(axes):
-                # An axis at rest is not watched, but looked at again soon, and at once when a hit begins or ends.
-                length = min([length, LOOK_AGAIN, *(edges[edges > self.time + SHORTEST] - self.time)])
+                length = min(length, LOOK_AGAIN)  # an axis at rest is not watched, but looked at again soon
             overrides = {**self.overrides, "damping": law.damping(self.robot, axes, self.state)}
             phase = self._phase(length, (), until=law.crossings(self.robot, moving), gauge=gauge)
             run = self._go(phase, overrides)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -18,9 +18,9 @@ import numpy.typing as npt
 from spacearm.capture.cushion import cushion
 from spacearm.capture.judge import Case, Judge, Law, Verdicts
 from spacearm.capture.modes import modes
-from spacearm.capture.output import Settling
+from spacearm.capture.output import Outcome, Settling
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.softjoint import cushioning_axes, soft_axes
+from spacearm.capture.softjoint import cushioning_axes
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -82,7 +82,10 @@ class Front:
         )
 
     def verify(self, indices: Sequence[int]) -> float:
-        """Largest relative difference of these designs' values (all cases) from adaptive runs; constant dampers."""
+        """Largest relative difference of these designs' values (all cases) from adaptive runs; constant dampers.
+
+        Infinite when a design does not settle there.
+        """
         if self.law != "constant":
             raise InputError("only constant dampers are verified here", place="front")
         worst = 0.0
@@ -92,26 +95,27 @@ class Front:
             for c, case in enumerate(self.judge.cases):
                 outcome = cushion(
                     self.judge.robot, self.judge.start(case), case.hits, duration=self.judge.duration,
-                    stiffness=stiffness, damping=damping, travel="report", sample=0.01,
+                    stiffness=stiffness, damping=damping, free=self.judge.free, travel="report", sample=0.01,
                 )  # fmt: skip
                 for name in self.objectives:
-                    exact = _measure(name, outcome.base_rate, outcome.to_base)
-                    if name == "settling":
-                        exact = outcome.settling_time(self.judge.settling)
+                    exact = _measure(name, outcome, self.judge.settling)
                     found = float(verdicts.of(name)[0, c])
-                    worst = max(worst, abs(found - exact) / exact if exact else abs(found))
+                    gap = abs(found - exact)
+                    if not math.isfinite(gap):  # one settles, the other does not
+                        return math.inf
+                    worst = max(worst, gap / exact if exact else gap)
         return worst
 
 
-def _measure(objective: str, base_rate: Array, to_base: Array) -> float:
-    if objective == "base_rate":
-        return float(np.linalg.norm(base_rate, axis=1).max())
-    if objective in ("force", "moment"):
-        part = to_base[:, :3] if objective == "force" else to_base[:, 3:]
-        return float(np.linalg.norm(part, axis=1).max())
+def _measure(objective: str, outcome: Outcome, settling: Settling) -> float:
     if objective == "settling":
-        return math.nan
-    return float(np.abs(to_base[:, ("fx", "fy", "fz", "mx", "my", "mz").index(objective)]).max())
+        return outcome.settling_time(settling)
+    if objective == "base_rate":
+        return float(np.linalg.norm(outcome.base_rate, axis=1).max())
+    if objective in ("force", "moment"):
+        part = outcome.to_base[:, :3] if objective == "force" else outcome.to_base[:, 3:]
+        return float(np.linalg.norm(part, axis=1).max())
+    return float(np.abs(outcome.to_base[:, ("fx", "fy", "fz", "mx", "my", "mz").index(objective)]).max())
 
 
 def design(
@@ -129,6 +133,7 @@ def design(
     duration: float = 40.0,
     step: float = 0.05,
     ties: Sequence[Sequence[str]] = (),
+    free: Sequence[str] = (),
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Front:
@@ -144,6 +149,7 @@ def design(
         law: ``constant`` dampers, or switched ``balance`` or ``skyhook``; ``off`` is then the lower damping.
         settling: criterion; a design that has not settled within ``duration`` in every case is left out.
         ties: groups of axes that share one stiffness and one damping.
+        free: joints other than soft axes that may move; all others are held.
         seed: of the search; the same seed gives the same front.
     """
     axes = cushioning_axes(robot)
@@ -153,12 +159,14 @@ def design(
     low_d, high_d = _ranges("damping", damping, axes, above_zero=False)
     if not cases:
         raise InputError("there is no case", place="design", hint="expected one or more")
-    step = _step(robot, axes, high_k, high_d, cases, step, duration)
-    judge = Judge(robot, cases, duration, step, settling or Settling(), law, off)
+    judge = Judge(robot, cases, duration, step, settling or Settling(), law, off, free)
+    judge = replace(judge, step=_step(judge, axes, high_k, high_d))
     weights = np.array([case.probability for case in cases])
     members = _tied(axes, ties)
     count = len(set(members))
     names = tuple(objectives)
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"objectives are {', '.join(names)}", place="design", hint="expected different ones")
     limits = np.array([[robot.joint(a).limits.lower, robot.joint(a).limits.upper] for a in axes])
     rng = np.random.default_rng(seed)
 
@@ -208,33 +216,26 @@ def design(
     )
 
 
-def _step(
-    robot: Robot,
-    axes: Sequence[str],
-    stiffness: Array,
-    damping: Array,
-    cases: Sequence[Case],
-    step: float,
-    duration: float,
-) -> float:
+def _step(judge: Judge, axes: Sequence[str], stiffness: Array, damping: Array) -> float:
     """A step (s) with which RK4 follows the fastest mode of the stiffest design and stays stable under the strongest
-    dampers."""
-    start = cases[0].start
-    found = modes(
-        robot,
-        None if start is None else start.joints,
-        held=[name for name in robot.joint_names if name not in soft_axes(robot)],
-        stiffness=dict(zip(axes, stiffness, strict=True)),
-        damping=dict(zip(axes, damping, strict=True)),
-    )
-    chosen = min(
-        step,
-        STEP_TIMES_FREQUENCY / max(float(found.frequency[-1]), 1e-9),
-        STEP_TIMES_DECAY / max(float(found.decay.max()), 1e-9),
-    )
-    if duration / chosen > MOST_STEPS:
+    dampers, from the start of every case."""
+    chosen = judge.step
+    for case in judge.cases:
+        found = modes(
+            judge.robot,
+            judge.start(case).joints,
+            held=judge.held,
+            stiffness=dict(zip(axes, stiffness, strict=True)),
+            damping=dict(zip(axes, damping, strict=True)),
+        )
+        chosen = min(
+            chosen,
+            STEP_TIMES_FREQUENCY / max(float(found.frequency[-1]), 1e-9),
+            STEP_TIMES_DECAY / max(float(found.decay.max()), 1e-9),
+        )
+    if judge.duration / chosen > MOST_STEPS:
         raise InputError(
-            f"the stiffest design needs steps of {chosen:.1g} s, {duration / chosen:.1g} of them",
+            f"the stiffest design needs steps of {chosen:.1g} s, {judge.duration / chosen:.1g} of them",
             place="design",
             hint="narrower ranges, a softer contact, or a shorter duration",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.model.fuse import located
+from spacearm.model.parts import Array, frozen_array
 from spacearm.simulate import Load, Signal, approximate, half_sine, pulse, triangle
 
 Profile = Literal["rectangle", "half-sine", "triangle"] | Signal | Callable[[Array], npt.ArrayLike]
@@ -44,18 +45,24 @@ class Hit:
 
     def __post_init__(self) -> None:
         place = f"hit at {self.frame!r}"
-        for name in ("force", "moment"):
-            vector = np.asarray(getattr(self, name), dtype=np.float64)
-            if vector.shape != (3,) or not np.all(np.isfinite(vector)):
-                raise InputError(f"{name} is {getattr(self, name)!r}", place=place, hint="expected three numbers")
+        with located(place):
+            for name in ("force", "moment"):
+                x, y, z = map(float, frozen_array(getattr(self, name), (3,), name))
+                object.__setattr__(self, name, (x, y, z))
         if not (math.isfinite(self.duration) and self.duration > 0.0):
             raise InputError(f"lasts {self.duration} s", place=place, hint="expected seconds above zero")
         if not (math.isfinite(self.start) and self.start >= 0.0):
             raise InputError(f"starts at {self.start} s", place=place, hint="expected seconds from zero on")
-        if isinstance(self.profile, str) and self.profile not in _SHAPES:
+        shape = self.profile
+        if shape not in _SHAPES if isinstance(shape, str) else not (isinstance(shape, Signal) or callable(shape)):
             raise InputError(
                 f"profile is {self.profile!r}", place=place, hint="expected rectangle, half-sine, triangle, or a signal"
             )
+
+    @property
+    def end(self) -> float:
+        """When it is over, s from the start of the run."""
+        return self.start + self.duration
 
     @property
     def wrench(self) -> Array:
@@ -91,6 +98,11 @@ class Hit:
             raise
         signal = self.signal
         return Load(self.frame, tuple(signal * float(entry) for entry in self.wrench), self.axes)
+
+
+def as_hits(hits: Hit | Iterable[Hit]) -> tuple[Hit, ...]:
+    """One hit or several as a tuple."""
+    return (hits,) if isinstance(hits, Hit) else tuple(hits)
 
 
 def _windowed(signal: Signal, duration: float) -> Signal:

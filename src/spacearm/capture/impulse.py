@@ -18,6 +18,9 @@ from spacearm.model import Inertia, Robot
 from spacearm.model.parts import Array
 from spacearm.simulate import State
 
+#: Least eigenvalue of the mass matrix, scaled to a unit diagonal, of a robot that can be run.
+SINGULAR = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Impact:
@@ -42,6 +45,27 @@ class Impact:
 def mechanics_of(robot: Robot) -> Mechanics:
     """Compiled functions of a robot, kept: tracing them again would cost more than the call."""
     return Mechanics(robot)
+
+
+def check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
+    """Every free axis must have something to move: a body of no inertia between two compliant axes has none."""
+    free = [i for i, name in enumerate(robot.dof_names) if name not in held]
+    mass = mechanics_of(robot).mass_matrix(joints)[np.ix_(free, free)]
+    size = np.sqrt(np.diag(mass))
+    if not size.all():
+        raise InputError(
+            f"{robot.dof_names[free[int(np.argmin(size))]]!r} moves no mass",
+            place=f"robot {robot.name!r}",
+            hint="give what it carries inertia about its axis, or lock or leave it out",
+        )
+    values, vectors = np.linalg.eigh(mass / np.outer(size, size))
+    if values[0] < SINGULAR:
+        names = [robot.dof_names[free[i]] for i in np.argsort(-np.abs(vectors[:, 0]))[:2]]
+        raise InputError(
+            f"{names[0]!r} and {names[1]!r} can move against each other without moving any mass",
+            place=f"robot {robot.name!r}",
+            hint="give the body between them inertia about their axis, or lock or leave out one of them",
+        )
 
 
 def locked_velocity(robot: Robot, state: State, momentum: Array, held: Sequence[str]) -> tuple[Array, Array]:

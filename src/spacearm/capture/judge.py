@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
-from spacearm.capture.hit import Hit
+from spacearm.capture.hit import Hit, as_hits
+from spacearm.capture.impulse import check_joints, close_clutch
 from spacearm.capture.lanes import judge_lanes
 from spacearm.capture.output import LATEST, Settling
 from spacearm.capture.programs import WATCHED, watch_program
 from spacearm.capture.softjoint import cushioning_axes, relaxed, soft_axes
 from spacearm.engine import Kernel
-from spacearm.engine.batch import default_threads
 from spacearm.engine.machine import host
 from spacearm.engine.signals import merge
 from spacearm.errors import InputError
@@ -28,6 +27,7 @@ from spacearm.model.parts import Array
 from spacearm.simulate import State
 from spacearm.simulate.motion import load_frames, motion
 from spacearm.simulate.phase import Phase
+from spacearm.simulate.threads import spread
 
 #: Samples that a thread takes at a time; a multiple of every lane width.
 CHUNK = 256
@@ -41,7 +41,7 @@ class Case:
     """A way in which the robot is struck, and how likely it is.
 
     Args:
-        hits: pulses; none for a capture, where ``start`` says it all.
+        hits: one pulse or several; none for a capture, where ``start`` says it all.
         start: state at time zero; at rest with springs relaxed when left out.
         probability: weight among all cases.
         name: for tables.
@@ -53,7 +53,7 @@ class Case:
     name: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hits", tuple(self.hits))
+        object.__setattr__(self, "hits", as_hits(self.hits))
         if not (math.isfinite(self.probability) and self.probability > 0.0):
             raise InputError(f"probability is {self.probability}", place="case", hint="expected more than zero")
 
@@ -90,13 +90,14 @@ class Judge:
     """A robot, its cases and how long each is followed; called with designs.
 
     Args:
-        robot: with soft joints; all joints that are no soft axis are held. Designs are of all soft axes but those of
-            a contact.
+        robot: with soft joints. Designs are of all soft axes but those of a contact.
         cases: ways of being struck.
         duration: s.
         step: largest step of RK4, s.
         settling: criterion for all cases.
         law: how dampers switch; ``constant``: they do not.
+        off: damping of dampers that are off, at most what they have when on.
+        free: joints other than soft axes that may move, without dry friction; all others are held.
     """
 
     robot: Robot
@@ -106,6 +107,7 @@ class Judge:
     settling: Settling = field(default_factory=Settling)
     law: Law = "constant"
     off: float = 0.0
+    free: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.cases:
@@ -114,13 +116,19 @@ class Judge:
             raise InputError(f"law is {self.law!r}", place="design", hint=f"expected one of {', '.join(LAWS)}")
         if not (self.duration > 0.0 and self.step > 0.0):
             raise InputError(f"duration {self.duration} s, step {self.step} s", place="design")
+        if not (math.isfinite(self.off) and self.off >= 0.0):
+            raise InputError(f"off is {self.off}", place="design", hint="expected a damping from zero on")
+        check_joints(self.robot, self.free, "free")
+        for name in self.free:
+            if self.robot.joint(name).friction is not None:
+                raise InputError(f"joint {name!r} has dry friction", place="free", hint="designs are judged without")
         self._phases = [Phase(self.duration, loads=[hit.load(self.robot) for hit in case.hits]) for case in self.cases]
         self.loads = load_frames(self._phases)
         self._model = motion(self.robot, self.loads, False)
         self._grid()
         soft = soft_axes(self.robot)
         self.axes = np.array([self.robot.joint_index(name) for name in cushioning_axes(self.robot)], dtype=np.int64)
-        self._held = [i for i, name in enumerate(self.robot.joint_names) if name not in soft]
+        self.held = tuple(n for n in self.robot.joint_names if n not in soft and n not in self.free)
 
     def _grid(self) -> None:
         """Wrenches of all cases on one grid of edges."""
@@ -141,8 +149,12 @@ class Judge:
         self._counts = np.ceil(np.diff(merged.breaks) / self.step - 1e-9).astype(np.int64).clip(1)
 
     def start(self, case: Case) -> State:
-        """The case's start."""
-        return State.at_rest(self.robot, relaxed(self.robot)) if case.start is None else case.start.check(self.robot)
+        """The case's start; joints that are held have been stopped."""
+        if case.start is None:
+            return State.at_rest(self.robot, relaxed(self.robot))
+        start = case.start.check(self.robot)
+        moving = any(start.rates[self.robot.joint_index(name)] for name in self.held)
+        return close_clutch(self.robot, start, self.held).state if moving else start
 
     def __call__(
         self,
@@ -164,7 +176,8 @@ class Judge:
         inputs = np.repeat(model.input(model.parameters())[None], size, axis=0)
         inputs[:, places["stiffness"].start + self.axes] = stiffness
         inputs[:, places["damping"].start + 6 + self.axes] = damping
-        inputs[:, places["mode"].start + 6 + np.array(self._held, dtype=np.int64)] = 1.0
+        for name in self.held:
+            inputs[:, places["mode"].start + robot.dof_index(name)] = 1.0
         off = np.minimum(np.full((size, n), self.off), inputs[:, places["damping"]][:, 6:])
         inputs = np.repeat(inputs, cases, axis=0)
         off = np.repeat(off, cases, axis=0)
@@ -186,19 +199,16 @@ class Judge:
         peaks, travel = np.empty((total, len(WATCHED))), np.empty((total, 2, n))
         settled = np.empty((total, 2))
         addresses = motion_kernel.address(width), watch_kernel.address(width)
-        edges = [*range(0, total, CHUNK), total]
 
-        def work(chunk: int) -> int:
+        def work(first: int) -> int:
+            last = min(first + CHUNK, total)
             judge_lanes(
                 *addresses, width, sizes, inputs, constants, starts, which, self._breaks, self._counts, self._wrench,
-                off, self.axes, LAWS[self.law], bounds, edges[chunk], edges[chunk + 1], peaks, travel, settled,
+                off, self.axes, LAWS[self.law], bounds, first, last, peaks, travel, settled,
             )  # fmt: skip
-            return int(edges[chunk + 1])
+            return last - first
 
-        with ThreadPoolExecutor(threads or default_threads()) as pool:
-            for done in pool.map(work, range(len(edges) - 1)):
-                if progress is not None:
-                    progress(done, total)
+        spread(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
         latest = settled.max(axis=1)
         late = latest > LATEST * self.duration
         return Verdicts(

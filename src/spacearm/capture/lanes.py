@@ -92,7 +92,7 @@ def judge_lanes(
         step_before = 0.0
         for piece in range(counts.size):
             step = (breaks[piece + 1] - breaks[piece]) / counts[piece]
-            for number in range(counts[piece] + (1 if piece == counts.size - 1 else 0)):
+            for number in range(counts[piece] + 1):  # the last only looks: a pulse may end there
                 t = number * step
                 for stage in range(4):
                     local = t + (0.0 if stage == 0 else step if stage == 3 else 0.5 * step)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.capture.impulse import mechanics_of
+from spacearm.capture.impulse import check_inertia, mechanics_of
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
@@ -51,8 +51,12 @@ def modes(
     """Modes about joint positions (default zero) with the base free and ``held`` joints locked.
 
     The inertia is H* = H_m - H_bm^T H_b^-1 H_bm, what the joints feel when the base is free to react.
+
+    Raises:
+        InputError: a free joint moves no mass of its own.
     """
     q = np.zeros(robot.n) if joints is None else np.asarray(joints, dtype=np.float64)
+    check_inertia(robot, q, held)
     base, coupling, arm = mechanics_of(robot).mass_blocks(q)
     floating = arm - coupling.T @ np.linalg.solve(base, coupling)
     free = [i for i, name in enumerate(robot.joint_names) if name not in held]
@@ -70,5 +74,5 @@ def modes(
     decay = half + np.sqrt(np.clip(half**2 - frequency**2, 0.0, None))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = half / frequency
-    size = np.abs(shape).max(axis=1, keepdims=True)
+    size = np.abs(shape).max(axis=1, keepdims=True, initial=0.0)
     return Modes(frequency, shape / size, ratio, decay, tuple(robot.joint_names[i] for i in free))

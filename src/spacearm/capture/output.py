@@ -41,7 +41,7 @@ _ENERGIES = ("kinetic", "elastic", "damping", "coupling", "friction", "drive", "
 
 @dataclass(frozen=True)
 class Exceeded:
-    """A soft axis that left its travel: when it first did, and how far it went."""
+    """A soft axis that left its travel: when it first did, and how far it went (as far as samples show)."""
 
     joint: str
     time: float
@@ -212,14 +212,18 @@ class Outcome:
 
     @property
     def exceeded(self) -> tuple[Exceeded, ...]:
-        """Soft axes that left their travel, in the order in which they did."""
+        """Soft axes that left their travel, or started outside it, in the order in which they did."""
         found: dict[str, Exceeded] = {}
-        for event in self.events:
-            if event.kind == "limit" and event.name in self.axes and event.name not in found:
-                series = self.joint(event.name)
-                reached = float(series.max() if event.value > 0.0 else series.min())
-                unit = self.robot.joint(event.name).unit
-                found[event.name] = Exceeded(event.name, event.time, event.value, reached, unit)
+        passed = [(e.time, e.name, e.value) for e in self.events if e.kind == "limit" and e.name in self.axes]
+        for name in self.axes:
+            limits, begin = self.robot.joint(name).limits, float(self.joint(name)[0])
+            if not limits.lower <= begin <= limits.upper:
+                passed.insert(0, (float(self.times[0]), name, limits.lower if begin < limits.lower else limits.upper))
+        for time, name, limit in passed:
+            joint, series = self.robot.joint(name), self.joint(name)
+            upwards = limit == joint.limits.upper
+            reached = max(float(series.max()), limit) if upwards else min(float(series.min()), limit)
+            found.setdefault(name, Exceeded(name, time, limit, reached, joint.unit))
         return tuple(found.values())
 
     # -- summary ------------------------------------------------------------------------------------------------
@@ -258,9 +262,13 @@ def _output_kernel(robot: Robot, loads: tuple[LoadFrame, ...]) -> Kernel:
 
 
 def assemble(
-    robot: Robot, stretches: Sequence[Stretch], impacts: Sequence[Impact], switches: Sequence[tuple[float, str]]
+    robot: Robot,
+    start: State,
+    stretches: Sequence[Stretch],
+    impacts: Sequence[Impact],
+    switches: Sequence[tuple[float, str]],
 ) -> Outcome:
-    """One outcome from the stretches of a chain."""
+    """One outcome from the stretches of a chain that began with ``start``."""
     n = robot.n
     parts: dict[str, list[Array]] = {}
     events: list[Event] = []
@@ -307,6 +315,8 @@ def assemble(
         "",
         "drift of kinetic + elastic + dissipated + lost in impacts - work over the whole run, relative to their sizes",
     )
+    if impacts:
+        certificate["impact_momentum"] = _impact_momentum(robot, start, stretches)
     return Outcome(
         robot,
         joined["times"],
@@ -323,6 +333,22 @@ def assemble(
         stretches[0].run.model.loads,
         tuple(stretches),
     )
+
+
+def _impact_momentum(robot: Robot, start: State, stretches: Sequence[Stretch]) -> Check:
+    """Momentum before and at the start of every stretch: no impact between them may change it."""
+    worst = 0.0
+    before: State | None = start
+    for stretch in stretches:
+        assert before is not None
+        sides = momentum_shares(robot, np.stack([before.vector, stretch.start.vector]))
+        before = stretch.run.end
+        for parts, total in zip((sides.linear, sides.angular), sides.total, strict=True):
+            size = sum(float(np.linalg.norm(part, axis=1).max()) for part in parts.values())
+            change = float(np.linalg.norm(total[1] - total[0]))
+            worst = max(worst, change / size if size else change)
+    note = "change of linear and angular momentum in impacts of the clutch, relative to what base and arm have"
+    return Check(worst, MOMENTUM_TOLERANCE, "", note)
 
 
 def _certificate(runs: Sequence[Run]) -> dict[str, Check]:

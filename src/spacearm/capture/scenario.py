@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def run(
     hits = []
     for k, item in enumerate(file.hit):
         with at(f"hit[{k}]"):
-            hits.append(_hit(robot, item))
+            hits.append(_hit(robot, item, file.duration))
     caught = None
     if file.target is not None:
         with at("target"):
@@ -104,8 +104,13 @@ def run(
     front = None
     if file.design is not None:
         with at("design"):
+            if modes[0].kind == "rigid":
+                raise InputError(
+                    "designs are judged soft from the start, but the clutch is rigid at first",
+                    hint="a [[clutch]] that begins soft, or no [design]",
+                )
             own = Case(tuple(hits), start, name="as run")
-            front = _design(robot, file.design, own, lambda part: tell(0.5 + 0.4 * part, "designing"))
+            front = _design(robot, file.design, own, file.free, lambda part: tell(0.5 + 0.4 * part, "designing"))
         rows += _design_rows(front)
         figures.append(_front_figure(front))
     tell(0.95, "drawing")
@@ -156,17 +161,23 @@ def _start(robot: Robot, file: CaptureFile) -> State:
     )
 
 
-def _hit(robot: Robot, entry: HitTable) -> Hit:
+def _hit(robot: Robot, entry: HitTable, end: float) -> Hit:
     profile: Any = entry.profile
+    duration = entry.duration
     if profile == "table":
         if entry.times is None or entry.values is None:
             raise InputError("a table needs 'times' and 'values'", hint="seconds since the hit's start, and factors")
         profile = table(entry.times, entry.values)
+        duration = entry.times[-1] if duration is None else duration
     elif entry.times is not None or entry.values is not None:
         raise InputError("'times' and 'values' belong to profile 'table'", hint='profile = "table"')
     x, y, z = entry.force
     a, b, c = entry.moment
-    hit = Hit(entry.frame, (x, y, z), (a, b, c), entry.duration, entry.start, profile, entry.axes)
+    hit = Hit(
+        entry.frame, (x, y, z), (a, b, c), 0.01 if duration is None else duration, entry.start, profile, entry.axes
+    )
+    if hit.start >= end > 0.0:
+        raise InputError(f"starts at {hit.start:g} s, when the run is over", hint=f"expected less than {end:g} s")
     hit.load(robot)  # its frame
     return hit
 
@@ -185,13 +196,16 @@ def _mode(entry: ClutchTable, place: str) -> Mode:
             raise InputError(
                 "'until' needs one way to end", place="until", hint="time; force, moment, delay; or slide, turn"
             )
-        if kinds["time"]:
-            return Mode(entry.mode, At(float(until.time or 0.0)))
+        if until.delay is not None and not kinds["contact"]:
+            raise InputError("'delay' belongs to a contact that is felt", place="until", hint="with force or moment")
         if kinds["contact"]:
             force, moment = (math.inf if size is None else size for size in (until.force, until.moment))
-            return Mode(entry.mode, Felt(force, moment, until.delay))
-        slide, turn = until.slide or until.turn, until.turn or until.slide
-        return Mode(entry.mode, Settled(float(slide or 0.0), float(turn or 0.0)))
+            return Mode(entry.mode, Felt(force, moment, until.delay or 0.0))
+        if until.time is not None:
+            return Mode(entry.mode, At(until.time))
+        other = until.turn if until.slide is None else until.slide  # one number stands for both, m/s and rad/s
+        assert other is not None
+        return Mode(entry.mode, Settled(*(other if size is None else size for size in (until.slide, until.turn))))
 
 
 def _target(entry: TargetTable) -> Target:
@@ -294,11 +308,15 @@ def _figures(outcome: Outcome, caught: Caught | None) -> list[Figure]:
     return figures
 
 
-def _design(robot: Robot, entry: DesignTable, own: Case, progress: Callable[[float], None]) -> Front:
+def _design(
+    robot: Robot, entry: DesignTable, own: Case, free: Sequence[str], progress: Callable[[float], None]
+) -> Front:
     cases = [own] if not entry.case else []
     for k, case in enumerate(entry.case):
         with at(f"case[{k}]"):
-            cases.append(Case(tuple(_hit(robot, h) for h in case.hit), own.start, case.probability, case.name))
+            cases.append(
+                Case(tuple(_hit(robot, h, entry.duration) for h in case.hit), own.start, case.probability, case.name)
+            )
     return design(
         robot,
         cases,
@@ -313,6 +331,7 @@ def _design(robot: Robot, entry: DesignTable, own: Case, progress: Callable[[flo
         duration=entry.duration,
         step=entry.step,
         ties=entry.ties,
+        free=free,
         seed=entry.seed,
         progress=progress,
     )

@@ -47,7 +47,7 @@ class HitTable(Table):
     frame: Name
     force: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
     moment: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
-    duration: Number = 0.01
+    duration: Number | None = None  # 0.01 s; of a table, its last time
     start: Number = 0.0
     profile: Literal["rectangle", "half-sine", "triangle", "table"] = "rectangle"
     times: list[Number] | None = None
@@ -70,7 +70,7 @@ class UntilTable(Table):
     time: Number | None = None
     force: Number | None = None
     moment: Number | None = None
-    delay: Number = 0.0
+    delay: Number | None = None
     slide: Number | None = None
     turn: Number | None = None
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-from spacearm.simulate.bodies import frame_pose, move
+from spacearm.simulate.bodies import momentum, move
 
 if TYPE_CHECKING:
     from spacearm.capture.target import Caught
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Shares:
     """Momentum by group, world axes: linear (T, 3) kg m/s, angular about the whole system's mass centre (T, 3) kg m2/s.
 
-    Groups are ``base``, ``arm`` and, when something was caught, ``target``.
+    Groups are ``base``, ``arm`` (with the rotors of its drives) and, when something was caught, ``target``.
     """
 
     linear: dict[str, Array]
@@ -31,40 +32,26 @@ class Shares:
 
 
 def momentum_shares(robot: Robot, states: Array, caught: Caught | None = None) -> Shares:
-    """Shares at states (T, 13 + 2 n). Rotors count to the arm only by their bodies' inertia."""
-    bodies = move(robot, states)
-    count = len(states)
-    parts = {"base": np.zeros((count, 6)), "arm": np.zeros((count, 6))}
-    first, mass = np.zeros((count, 3)), 0.0
-    for b, body in enumerate(robot.bodies):
-        if body.inertia.mass == 0.0:
-            continue
-        origin, rotation = bodies.origin[:, b], bodies.rotation[:, b]
-        own = _momentum(body.inertia, rotation, origin, bodies.velocity[:, b], bodies.spin[:, b])
-        parts["base" if b == 0 else "arm"] += own
-        first += body.inertia.mass * (origin + rotation @ body.inertia.com)
-        mass += body.inertia.mass
+    """Shares at states (T, 13 + 2 n)."""
+    whole = robot.inertia_parameters
+    rows = {"base": np.zeros_like(whole), "arm": np.array(whole)}
     if caught is not None:
-        rotation, origin = frame_pose(robot, bodies, caught.target.name)
-        carrier = robot.body_index(robot.frame(caught.target.name).body)
-        spin = bodies.spin[:, carrier]
-        velocity = bodies.velocity[:, carrier] + np.cross(spin, origin - bodies.origin[:, carrier])
-        parts["target"] = _momentum(caught.inertia, rotation, origin, velocity, spin)
-        parts["base" if carrier == 0 else "arm"] -= parts["target"]
-    centre = first / mass
-    return Shares(
-        {name: part[:, :3] for name, part in parts.items()},
-        {name: part[:, 3:] - np.cross(centre, part[:, :3]) for name, part in parts.items()},
+        frame = robot.frame(caught.target.name)
+        rows["target"] = np.zeros_like(whole)
+        rows["target"][robot.body_index(frame.body)] = caught.inertia.moved(frame.placement).parameters
+        rows["arm"] -= rows["target"]  # momentum is linear in the ten parameters
+    rows["base"][0], rows["arm"][0] = rows["arm"][0], 0.0
+    rotors = rotor_inertias(robot)
+    bodies = move(robot, states)
+    first = np.einsum("b,tbi->ti", whole[:, 0], bodies.origin) + np.einsum(
+        "tbij,bj->ti", bodies.rotation, whole[:, 1:4]
     )
-
-
-def _momentum(inertia: object, rotation: Array, origin: Array, velocity: Array, spin: Array) -> Array:
-    """(linear, angular about the world's origin) (T, 6)."""
-    from spacearm.model import Inertia
-
-    assert isinstance(inertia, Inertia)
-    arm = rotation @ inertia.com
-    centre_velocity = velocity + np.cross(spin, arm)
-    linear = inertia.mass * centre_velocity
-    turning = np.einsum("tij,jk,tlk,tl->ti", rotation, inertia.tensor, rotation, spin, optimize=True)
-    return np.concatenate([linear, turning + np.cross(origin + arm, linear)], axis=1)
+    centre = first / whole[:, 0].sum()
+    sums = {
+        name: momentum(robot, bodies, states, own, rotors if name == "arm" else np.zeros_like(rotors))
+        for name, own in rows.items()
+    }
+    return Shares(
+        {name: part.linear for name, part in sums.items()},
+        {name: part.angular - np.cross(centre, part.linear) for name, part in sums.items()},
+    )

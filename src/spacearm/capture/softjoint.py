@@ -23,7 +23,8 @@ from spacearm.model.parts import Array, finite
 CONTACT = "contact"
 #: All axes in their order, parent to child.
 AXES = ("slide_x", "slide_y", "slide_z", "turn_x", "turn_y", "turn_z")
-_SOFT = re.compile(r"(?P<joint>.+)\.(?P<axis>(?:slide|turn)_[xyz])")
+#: Axes of a joint that is softened again have a number behind: ``<joint>.slide_x2``.
+_SOFT = re.compile(r"(?P<joint>.+)\.(?:slide|turn)_[xyz]\d*")
 
 
 @dataclass(frozen=True)

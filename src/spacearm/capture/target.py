@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spacearm.capture.impulse import Impact, body_momentum, check_joints, locked_velocity, mechanics_of
+from spacearm.capture.impulse import Impact, body_momentum, check_inertia, check_joints, locked_velocity, mechanics_of
 from spacearm.capture.softjoint import AXES, CONTACT, SoftAxis, SoftJoint, soften
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
@@ -80,6 +80,7 @@ def catch(robot: Robot, state: State, target: Target, hand: str = "hand", *, hel
     pose = np.concatenate([state.position, state.quaternion])
     origin, rotation = before.frame_pose(hand, state.joints, base=pose)
     joined = edit.attach(robot, hand, Body(target.name, target.inertia), target.placement)
+    check_inertia(joined, state.joints, held)
     moving, turned = _target_motion(target, origin, rotation)
     momentum = before.mass_matrix(state.joints) @ state.velocity
     after = mechanics_of(joined)

@@ -1,0 +1,284 @@
+"""Soft captures at their edges: odd travel, springs that are stretched when locked, weak hits, free drives, rotors."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spacearm.capture import (
+    At,
+    Case,
+    Felt,
+    Hit,
+    Judge,
+    Mode,
+    OnOff,
+    Settling,
+    SoftAxis,
+    SoftJoint,
+    Target,
+    catch,
+    catch_softly,
+    cushion,
+    design,
+    modes,
+    relaxed,
+    soft_joints,
+    soften,
+)
+from spacearm.capture import impulse as impulse_module
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError, SimulationError
+from spacearm.model import Friction, Inertia, Rotor, catalogue
+from spacearm.papers.zhang2020 import robot as paper_arm
+from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.simulate import State
+
+ARM = catalogue.load("zhang2020")
+REST = State.at_rest(ARM)
+POINT = Target(Inertia(1.0, np.zeros(3), np.zeros((3, 3))), (0.0, 0.0, -0.1))
+
+
+def test_a_joint_softened_twice_is_soft_in_both_rows():
+    """The second row gets names with a number; it must not be taken for drives that are held."""
+    once = soften(catalogue.load("xu2017"), "joint3", SoftJoint(turn_x=SoftAxis(300.0, 20.0)))
+    twice = soften(once, "joint3", SoftJoint(turn_x=SoftAxis(300.0, 20.0)), where="before")
+    assert set(soft_joints(twice)["joint3"]) == {"joint3.turn_x", "joint3.turn_x2"}
+    joints = np.zeros(twice.n)
+    joints[twice.joint_index("joint3")] = 0.7  # between the rows: their axes differ
+    outcome = cushion(twice, State.at_rest(twice, joints), Hit("link5", (3.0, 2.0, -4.0)), duration=0.5)
+    assert min(np.abs(outcome.joint(name)).max() for name in soft_joints(twice)["joint3"]) > 1e-6
+
+
+# -- travel ------------------------------------------------------------------------------------------------------
+
+
+def _sliding(travel: float | tuple[float, float], preload: float = 0.0):
+    soft = SoftJoint(slide_z=SoftAxis(40.0, 1.0, travel, preload))
+    return soften(paper_arm(), "joint1.slide_z", soft, where="instead")
+
+
+def test_travel_exceeded_from_the_start_is_found():
+    arm = _sliding(0.01, preload=1.0)  # at rest at 0.025 m
+    start = State.at_rest(arm, relaxed(arm))
+    with pytest.raises(SimulationError, match=r"exceeded at t = 0 s: it passes 0\.01 m and goes to 0\.025 m"):
+        cushion(arm, start, duration=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outcome = cushion(arm, start, single_hit("fz"), duration=0.1, travel="report")
+    assert outcome.exceeded[0].time == 0.0
+
+
+def test_travel_to_one_side_only():
+    outcome = cushion(_sliding((-0.5, 0.0)), REST, single_hit("fz"), duration=5.0, travel="report", sample=0.01)
+    (gone,) = outcome.exceeded
+    assert gone.limit == 0.0
+    assert gone.reached == pytest.approx(outcome.joint(gone.joint).max())
+    assert gone.reached > 0.01
+
+
+def test_travel_between_samples():
+    (gone,) = cushion(_sliding(0.024), REST, single_hit("fz"), duration=5.0, travel="report", sample=5.0).exceeded
+    assert gone.reached >= gone.limit
+
+
+# -- the clutch --------------------------------------------------------------------------------------------------
+
+
+def test_a_stretched_spring_that_is_locked_is_no_contact():
+    """Locked where it stands, an axis carries nothing but what comes later."""
+    struck = [Mode("soft", At(0.7)), Mode("rigid", Felt(force=5.0, moment=2.0)), Mode("soft")]
+    late = Hit("hand", (0.0, 0.0, 20.0), duration=0.1, start=2.0)
+    outcome = cushion(ARM, REST, [six_hit(), late], duration=4.0, modes=struck, stiffness={"joint1.turn_y": 200.0})
+    stretched = 200.0 * np.interp(1.0, outcome.times, outcome.joint("joint1.turn_y"))
+    assert abs(stretched) > 2.0
+    assert outcome.switches[2] == (pytest.approx(2.0, abs=1e-9), "soft")
+
+
+def test_a_smooth_hit_shorter_than_a_sample_is_felt():
+    parabola = Hit("hand", (0.0, 0.0, 50.0), duration=0.01, start=0.3037, profile=lambda t: 4e4 * t * (0.01 - t))
+    outcome = cushion(ARM, REST, parabola, duration=60.0, modes=[Mode("rigid", Felt(force=48.0)), Mode("soft")])
+    level = 48.0 / (50.0 * 208.0 / 216.0)
+    wanted = 0.3037 + 0.005 * (1.0 - math.sqrt(1.0 - level))
+    assert outcome.switches[1][0] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_an_impact_that_breaks_momentum_is_in_the_certificate(monkeypatch):
+    moving = State.moving(ARM, None, np.full(8, 0.1))
+    good = cushion(ARM, moving, duration=0.1, modes=Mode("rigid"))
+    assert good.sound
+    assert 0.0 < good.certificate["impact_momentum"].value < 1e-13
+    true = impulse_module.locked_velocity
+
+    def wrong(*given):
+        velocity, impulse = true(*given)
+        return velocity * 1.001, impulse
+
+    monkeypatch.setattr(impulse_module, "locked_velocity", wrong)
+    with pytest.warns(match="impact_momentum"):
+        bad = cushion(ARM, moving, duration=0.1, modes=Mode("rigid"))
+    assert not bad.sound
+
+
+# -- hits --------------------------------------------------------------------------------------------------------
+
+
+def test_only_hits_are_followed_step_by_step():
+    """A stretch ends where a hit begins or ends; the others carry no load, so that their certificate is cheap."""
+    late = Hit("hand", (0.0, 0.0, 5.0), duration=0.1, start=1.0, profile="half-sine")
+    outcome = cushion(ARM, REST, [six_hit(), late], duration=3.0)
+    assert [s.time for s in outcome.stretches] == pytest.approx([0.0, 0.01, 1.0, 1.1])
+    acts = [
+        any(np.any(entry.coefficients) for load in s.phase.loads for entry in load.wrench) for s in outcome.stretches
+    ]
+    assert acts == [True, False, True, False]
+    assert outcome.sound
+
+
+def test_load_at_the_end_of_a_pulse_is_seen():
+    """The force across the arm grows during the pulse; its largest value stands at the very end."""
+    fine = cushion(ARM, REST, six_hit(), duration=0.01, damping=5.0, sample=1e-4)
+    largest = np.linalg.norm(fine.to_base[:, :3], axis=1).max()
+    assert largest > 1.01 * np.linalg.norm(fine.to_base[0, :3])
+    coarse = cushion(ARM, REST, six_hit(), duration=1.0, damping=5.0, sample=0.5)
+    assert np.linalg.norm(coarse.to_base[:, :3], axis=1).max() == pytest.approx(largest, rel=1e-9)
+    judge = Judge(ARM, [Case(six_hit())], duration=1.0, step=0.05)
+    verdict = judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+    assert verdict.of("force")[0, 0] == pytest.approx(largest, rel=1e-6)
+
+
+@pytest.mark.parametrize("force", [1e-1, 1e-3])
+def test_weak_hits_are_sound(force):
+    outcome = cushion(ARM, REST, Hit("hand", (0.0, 0.0, force)), duration=5.0)
+    assert outcome.certificate["energy"].value < 1e-8
+    assert outcome.sound
+
+
+# -- designs -----------------------------------------------------------------------------------------------------
+
+
+def _arm_with_a_drive():
+    robot = catalogue.load("xu2017")
+    damped = [replace(joint, damping=40.0) if joint.name == "joint2" else joint for joint in robot.joints]
+    soft = SoftJoint(turn_x=SoftAxis(300.0, 20.0), turn_y=SoftAxis(300.0, 20.0))
+    return soften(robot.replace(joints=tuple(damped)), "joint3", soft)
+
+
+def test_designs_with_a_free_drive_are_those_of_its_runs():
+    robot = _arm_with_a_drive()
+    hit = Hit("link6", (5.0, 3.0, -4.0), duration=0.1)
+    given = {"stiffness": (100.0, 400.0), "damping": (10.0, 20.0), "objectives": ("base_rate",), "runs": 64}
+    front = design(robot, [Case(hit)], duration=4.0, settling=Settling(0.9), free=["joint2"], **given)
+    assert front.verify([0]) < 1e-3
+    held = design(robot, [Case(hit)], duration=4.0, settling=Settling(0.9), **given)
+    assert abs(front.values[0, 0] / held.values[0, 0] - 1.0) > 1e-3
+
+
+def test_held_joints_that_move_are_stopped_before_a_design_is_judged():
+    robot = _arm_with_a_drive()
+    start = State.moving(robot, None, np.full(robot.n, 0.05))
+    judge = Judge(robot, [Case((), start)], duration=2.0, step=0.01)
+    verdict = judge(np.full((1, 2), 300.0), np.full((1, 2), 20.0))
+    exact = cushion(robot, start, duration=2.0, sample=0.01)
+    held = [robot.joint_index(name) for name in judge.held]
+    assert np.ptp(verdict.travel[0, 0, :, held]) == 0.0
+    assert verdict.of("base_rate")[0, 0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
+
+
+def test_a_design_that_does_not_settle_is_not_verified():
+    front = design(
+        ARM, [Case(single_hit("mz"))], stiffness=(20.0, 60.0), runs=64, objectives=("settling",), duration=20.0
+    )
+    assert front.verify([0]) < 0.01
+    stricter = replace(front, judge=replace(front.judge, duration=0.5))
+    assert stricter.verify([0]) == math.inf
+
+
+# -- momentum of rotors ------------------------------------------------------------------------------------------
+
+
+def test_shares_count_rotors():
+    rotor = Rotor(2e-3, 80.0)
+    plain = catalogue.load("xu2017")
+    robot = plain.replace(joints=tuple(replace(joint, rotor=rotor) for joint in plain.joints))
+    robot = soften(robot, "joint3", SoftJoint(turn_x=SoftAxis(300.0, 2.0)))
+    rates = np.linspace(-0.2, 0.3, robot.n)
+    start = State.moving(robot, np.linspace(0.1, 0.5, robot.n), rates, base_angular_velocity=(0.01, 0.02, -0.03))
+    outcome = cushion(robot, start, duration=2.0, free=robot.joint_names)
+    linear, angular = outcome.shares().total
+    want = Mechanics(robot).momentum(start.joints, start.velocity, about="com")
+    np.testing.assert_allclose(np.concatenate([linear, angular], axis=1), np.tile(want, (len(linear), 1)), atol=1e-9)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------
+
+
+def _weightless():
+    return soften(ARM, "joint1.turn_x", SoftJoint(turn_x=SoftAxis(1.0)))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: modes(_weightless()), "without moving any mass"),
+        (lambda: design(_weightless(), [Case(six_hit())], stiffness=(1.0, 2.0), runs=64), "without moving any mass"),
+        (lambda: catch(_weightless(), State.at_rest(_weightless()), POINT), "without moving any mass"),
+        (lambda: _run_caught(catch_softly(ARM, REST, POINT, SoftAxis(100.0, 1.0))), "contact.turn_x' moves no mass"),
+        (lambda: Hit("hand", ("a", 0.0, 0.0)), "force is not"),
+        (lambda: Hit("hand", profile=3.0), "profile is 3.0"),
+        (lambda: cushion(ARM, REST, six_hit(), damping="much"), "damping is not a number"),
+        (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample=[0.0, math.nan]), "sample times"),
+        (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample=[-1.0, 0.5]), "sample times"),
+        (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample=1e-9), "samples"),
+        (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample="often"), "sample interval is often"),
+        (lambda: Judge(ARM, [Case(six_hit())], off=-1.0), "off is -1"),
+        (lambda: Judge(ARM, [Case(six_hit())], free=["knee"]), "knee"),
+        (lambda: Judge(_with_friction(), [Case(Hit("link6", (1.0, 0.0, 0.0)))], free=["joint2"]), "dry friction"),
+        (lambda: design(ARM, [Case(six_hit())], stiffness=(1.0, 2.0), objectives=("fz", "fz")), "different"),
+        (lambda: _run_caught(_hard_contact(), Hit("hand", (0.0, 0.0, 1.0), duration=30.0)), "steps in hits of 30 s"),
+    ],
+)
+def test_errors_say_what_is_wrong(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def _run_caught(caught, hits=()):
+    return cushion(caught.robot, caught.state, hits, duration=60.0)
+
+
+def _with_friction():
+    robot = _arm_with_a_drive()
+    rough = [replace(j, friction=Friction(1.0, 1.0)) if j.name == "joint2" else j for j in robot.joints]
+    return robot.replace(joints=tuple(rough))
+
+
+def _hard_contact():
+    """Each step of a hit is kept for the certificate: in a long one this contact would fill the memory."""
+    target = Target(Inertia(1.0, np.zeros(3), np.eye(3)), (0.0, 0.0, -0.1))
+    return catch_softly(ARM, REST, target, SoftAxis(1e8))
+
+
+def test_numbers_of_any_kind_and_robots_without_soft_joints():
+    for damping in (np.float32(5.0), np.int64(5)):
+        assert cushion(ARM, REST, six_hit(), duration=0.5, damping=damping).sound
+    stiff = catalogue.load("xu2017")
+    outcome = cushion(stiff, State.at_rest(stiff), Hit("link6", (1.0, 0.0, 0.0)), duration=0.5)
+    assert outcome.sound
+    assert np.abs(outcome.states[:, 7 : 7 + stiff.n]).max() == 0.0
+
+
+def test_on_off_dampers_are_right_in_every_stretch():
+    outcome = cushion(ARM, REST, six_hit(), duration=8.0, damping=OnOff(5.0, 1.0), sample=0.02)
+    checked = 0
+    for stretch in outcome.stretches:
+        inside = stretch.run.states[1:-1]
+        out = inside[:, 7:15] * inside[:, 21:]
+        clear = np.abs(out) > 1e-13
+        np.testing.assert_array_equal(
+            np.where(out < 0.0, 5.0, 1.0)[clear], np.tile(stretch.overrides["damping"], (len(out), 1))[clear]
+        )
+        checked += clear.sum()
+    assert checked > 1000

@@ -29,6 +29,7 @@ from spacearm.model.parts import (
     Rotor,
     Spring,
     Thruster,
+    expect,
     finite,
     unit_vector,
 )
@@ -85,6 +86,7 @@ def attach(robot: Robot, frame: str, other: Body | Robot, placement: Pose | None
     couplings come along, their names with ``prefix`` in front. In a posture that both robots have, each has its own
     joint positions; the attached robot's other postures are not taken over.
     """
+    expect(placement, Pose, "placement", optional=True)
     carrier, guest = robot.frame(frame), _guest(other, prefix)
     base = guest.bodies[0].name
     weld = Weld(f"weld of {base}", carrier.body, base, carrier.placement @ (placement or Pose()))
@@ -98,6 +100,7 @@ def attach_by_joint(robot: Robot, frame: str, other: Body | Robot, joint: Joint,
     are replaced by the body that carries the frame and by the attached body. ``prefix`` is as in :func:`attach` and
     does not concern the joint's own name.
     """
+    expect(joint, Joint, "joint")
     carrier, guest = robot.frame(frame), _guest(other, prefix)
     placed = replace(
         joint, parent=carrier.body, child=guest.bodies[0].name, placement=carrier.placement @ joint.placement
@@ -133,6 +136,7 @@ def detach(robot: Robot, joint: str) -> tuple[Robot, Robot]:
 def _guest(other: Body | Robot, prefix: str) -> _Parts:
     if isinstance(other, Body):
         return _Parts((replace(other, name=prefix + other.name),))
+    expect(other, Robot, "what is attached")
     other = prefixed(other, prefix)
     return _Parts(other.bodies, other.joints, other.frames, other.thrusters, other.couplings, named_postures(other))
 
@@ -178,7 +182,8 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
     a frozen joint stands still in its parent and adds its axial inertia there. A coupling between a frozen joint and
     a free one acts as a spring and damper on the free one. Springs, dampers and friction of frozen joints are gone.
     """
-    held = dict(joints) if isinstance(joints, Mapping) else dict.fromkeys(joints, 0.0)
+    names = (joints,) if isinstance(joints, str) else joints
+    held = dict(joints) if isinstance(joints, Mapping) else dict.fromkeys(names, 0.0)
     for name, value in held.items():
         robot.joint_index(name)
         held[name] = finite(value, f"position of joint {name!r}")
@@ -259,7 +264,7 @@ class Axis:
 
 
 def split_joint(
-    robot: Robot, joint: str, axes: Iterable[Axis], *, where: Literal["after", "before", "instead"] = "after"
+    robot: Robot, joint: str, axes: Axis | Iterable[Axis], *, where: Literal["after", "before", "instead"] = "after"
 ) -> Robot:
     """Make a joint compliant: a row of axes with massless bodies between, after it, before it, or instead of it.
 
@@ -269,7 +274,9 @@ def split_joint(
     A name that is in use, by an earlier split too, gets a number: ``<joint>.slide_x2``, ``<joint>.body2``. The child
     body keeps its name and frame. A coupled joint cannot be replaced.
     """
-    old, axes = robot.joint(joint), list(axes)
+    old, axes = robot.joint(joint), [axes] if isinstance(axes, Axis) else list(axes)
+    for index, axis in enumerate(axes):
+        expect(axis, Axis, f"axes[{index}]")
     if where not in ("after", "before", "instead"):
         raise ModelError(f"where is {where!r}", hint="expected 'after', 'before' or 'instead'")
     if not axes:

@@ -18,8 +18,9 @@ from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.simulate.certificate import energy_residual, inner_scale
+from spacearm.simulate.checks import flat_states, is_robot, numbers
 from spacearm.simulate.course import Course, Event, as_phases
-from spacearm.simulate.methods import Adaptive, Method
+from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.rollout import split_overrides
@@ -79,13 +80,12 @@ def simulate_batch(
         ledger: integrate energies and return the relative residual of their balance.
         progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
     """
-    states = np.atleast_2d(np.ascontiguousarray(starts, dtype=np.float64))
+    is_robot(robot, "batch")
+    states = flat_states(starts, robot, "batch")
     each_phases = [as_phases(phases(i)) for i in range(len(states))] if callable(phases) else [as_phases(phases)]
     model = motion(robot, load_frames([phase for chosen in each_phases for phase in chosen]), ledger)
-    if states.ndim != 2 or states.shape[1] != model.nx:
-        raise InputError(f"starts have shape {states.shape}", place="batch", hint=f"expected (B, {model.nx})")
     count = len(states)
-    solver = Adaptive() if method is None else method
+    solver = as_method(method)
     courses = [
         Course(model, tuple(prepare(model, phase, k) for k, phase in enumerate(chosen)), solver, max_steps, max_events)
         for chosen in each_phases
@@ -95,9 +95,9 @@ def simulate_batch(
     _check_starts(robot, states, each_phases)
     common, each = split_overrides(robot, overrides, count)
     shared = model.parameters(common)
-    times = np.asarray(sample, dtype=np.float64)
-    if times.ndim != 1 or np.any(np.diff(times) < 0) or not np.all(np.isfinite(times)):
-        raise InputError("sample times must be finite and rise", place="batch")
+    times = numbers(sample, "sample times of the batch")
+    if times.ndim != 1 or np.any(np.diff(times) < 0) or np.any(times < 0) or not np.all(np.isfinite(times)):
+        raise InputError("sample times must be finite, from zero on, and rise", place="batch")
     ensure_loops()
     kept = np.full((count, times.size, model.nx), np.nan)
     end, end_time = np.full((count, model.nx), np.nan), np.zeros(count)

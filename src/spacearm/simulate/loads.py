@@ -11,6 +11,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
+from spacearm.simulate.checks import numbers
 from spacearm.simulate.signals import Signal, as_signal
 
 _ENTRIES = ("fx", "fy", "fz", "mx", "my", "mz")
@@ -48,7 +49,7 @@ class Load:
         moment: bool = False,
     ) -> Load:
         """A force (or a moment) of this size along a fixed direction, given as a vector of any length."""
-        vector = np.asarray(direction, dtype=np.float64)
+        vector = numbers(direction, f"direction of the load on {frame!r}")
         length = float(np.linalg.norm(vector))
         if vector.shape != (3,) or not np.isfinite(length) or length == 0.0:
             raise InputError(f"direction is {vector.tolist()}", place=f"load on {frame!r}", hint="expected a vector")

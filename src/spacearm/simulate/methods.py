@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from spacearm.engine.run import Options
-from spacearm.errors import InputError
+from spacearm.errors import InputError, quoted
+from spacearm.simulate.checks import number
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class RK4:
     step: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.step) and self.step > 0):
+        step = number(self.step, "step of RK4", "expected seconds above zero")
+        if not (math.isfinite(step) and step > 0):
             raise InputError(f"step is {self.step}", place="RK4", hint="expected seconds above zero")
 
     def options(self, max_steps: int, max_events: int) -> Options:
@@ -36,6 +38,8 @@ class Adaptive:
     max_step: float = math.inf
 
     def __post_init__(self) -> None:
+        for name in ("rtol", "atol", "max_step"):
+            number(getattr(self, name), f"{name} of Adaptive")
         if not (1e-15 <= self.rtol < 1 and 0 < self.atol < math.inf):
             raise InputError(
                 f"rtol {self.rtol}, atol {self.atol}",
@@ -54,3 +58,12 @@ class Adaptive:
 
 
 Method = RK4 | Adaptive
+
+
+def as_method(method: Method | None) -> Method:
+    """The method given; :class:`Adaptive` where none is."""
+    if method is None:
+        return Adaptive()
+    if not isinstance(method, Method):
+        raise InputError(f"the method is {quoted(method)}", place="method", hint="expected RK4(step) or Adaptive()")
+    return method

@@ -22,7 +22,7 @@ from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.model.weightless import check_weightless
-from spacearm.simulate.loads import Load
+from spacearm.simulate.checks import mapping, numbers
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
 
@@ -48,11 +48,13 @@ def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None
         "static_friction": np.array([0.0] * 6 + [0.0 if f is None else f.static for f in frictions]),
         "coulomb_friction": np.array([0.0] * 6 + [0.0 if f is None else f.coulomb for f in frictions]),
     }
+    mapping(overrides or {}, "overrides", "parameter to numbers")
     for name, value in (overrides or {}).items():
         if name not in values:
             raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
         values[name] = fitted(robot, name, value, values[name].size)
     check_friction(values["static_friction"], values["coulomb_friction"])
+    check_mass(values["inertia"])
     return values
 
 
@@ -65,7 +67,7 @@ def with_base(robot: Robot, name: str, values: Array) -> Array:
 
 def fitted(robot: Robot, name: str, value: npt.ArrayLike, size: int) -> Array:
     """A parameter as its ``size`` numbers, or an error that says how many there should be."""
-    array = with_base(robot, name, np.asarray(value, dtype=np.float64).ravel())
+    array = with_base(robot, name, numbers(value, f"overrides, {name!r}").ravel())
     if array.size != size:
         raise InputError(f"{name!r} has {array.size} numbers", place="overrides", hint=f"expected {size}")
     return array
@@ -80,6 +82,19 @@ def check_friction(static: Array, coulomb: Array) -> None:
             "static friction is below Coulomb friction, or one is negative or not a number",
             place=f"overrides{where}",
             hint="static >= coulomb >= 0",
+        )
+
+
+def check_mass(inertia: Array) -> None:
+    """A total mass above zero, in one set of parameters (10 bodies,) or in each row (B, 10 bodies)."""
+    mass = inertia.reshape(*inertia.shape[:-1], -1, 10)[..., 0].sum(axis=-1)
+    bad = np.flatnonzero(mass <= 0.0)  # a NaN is left to the run, which reports it
+    if bad.size:
+        where = f", sample {bad[0]}" if mass.ndim else ""
+        raise InputError(
+            f"the masses add up to {np.ravel(mass)[bad[0]]:g} kg",
+            place=f"overrides{where}",
+            hint="expected more than zero",
         )
 
 
@@ -151,14 +166,6 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> Motion:
 
 def load_frames(phases: Sequence[Phase]) -> tuple[LoadFrame, ...]:
     """Every place that a wrench acts on in any of the phases, once."""
-    for phase in phases:
-        for load in phase.loads:
-            if not isinstance(load, Load):
-                raise InputError(
-                    f"a load is {type(load).__name__}: {load!r}",
-                    place=phase.place,
-                    hint="expected Load(frame, wrench), Load.along(frame, direction, force) or firing(robot, thruster)",
-                )
     return tuple(dict.fromkeys(load.place for phase in phases for load in phase.loads))
 
 
@@ -242,7 +249,15 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
     for target, signal in sums.items():
         channel(target, signal, "a load")
 
-    levels = [Level(c.component(robot), c.value, DIRECTIONS[c.direction], c.ends != "nothing") for c in phase.crossings]
+    try:
+        components = [crossing.component(robot) for crossing in phase.crossings]
+    except InputError as error:
+        error.place = f"{place}: {error.place}"
+        raise
+    levels = [
+        Level(component, c.value, DIRECTIONS[c.direction], c.ends != "nothing")
+        for component, c in zip(components, phase.crossings, strict=True)
+    ]
     labels = [("crossing", c.quantity, c.ends) for c in phase.crossings]
     if phase.limits != "ignore":
         stops = phase.limits == "stop"

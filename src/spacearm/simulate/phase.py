@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
 
 from spacearm.engine import Kernel
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, did_you_mean, quoted
 from spacearm.model import Robot
+from spacearm.simulate.checks import mapping, number
 from spacearm.simulate.loads import Load
 
 Direction = Literal["rising", "falling", "either"]
@@ -39,7 +40,7 @@ class Crossing:
             raise InputError(f"direction is {self.direction!r}", place=self.place, hint="rising, falling or either")
         if self.ends not in ("nothing", "phase", "run"):
             raise InputError(f"ends {self.ends!r}", place=self.place, hint="nothing, phase or run")
-        if not math.isfinite(self.value):
+        if not math.isfinite(number(self.value, self.place)):
             raise InputError(f"value is {self.value}", place=self.place, hint="expected a finite number")
 
     @property
@@ -79,13 +80,31 @@ class Gauge:
             raise InputError("names, directions and ends differ in number", place="gauge")
 
 
+#: What the lists of a phase hold; one alone needs no list.
+_LISTS: Mapping[str, tuple[type, str]] = {
+    "until": (Crossing, "expected Crossing(quantity, value)"),
+    "events": (Crossing, "expected Crossing(quantity, value)"),
+    "loads": (Load, "expected Load(frame, wrench), Load.along(frame, direction, force) or firing(robot, thruster)"),
+    "locked": (str, "expected names of degrees of freedom"),
+}
+
+
+def _several(given: Any, kind: type, place: str, hint: str) -> tuple[Any, ...]:
+    """One or several parts of this kind as a tuple."""
+    parts = (given,) if isinstance(given, kind) or not isinstance(given, Iterable) else tuple(given)
+    for part in parts:
+        if not isinstance(part, kind):
+            raise InputError(f"holds {quoted(part)}", place=place, hint=hint)
+    return parts
+
+
 @dataclass(frozen=True, eq=False)
 class Phase:
     """What acts, and what may move, for some time. Times of signals count from the phase's start.
 
     Args:
         duration: how long it lasts, s; with ``until``, how long at most.
-        until: events that end it.
+        until: event or events that end it.
         locked: degrees of freedom that do not move; their rate must be zero at the start.
         driven: joint name to path (position over time: a signal with continuous rate).
         accelerations: degree of freedom to prescribed acceleration (base: of the velocity in base axes).
@@ -111,18 +130,19 @@ class Phase:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.duration) and self.duration > 0):
+        duration = number(self.duration, f"{self.place}, duration", "expected seconds")
+        if not (math.isfinite(duration) and duration > 0):
             raise InputError(f"lasts {self.duration} s", place=self.place, hint="expected a finite duration above zero")
         if self.limits not in ("report", "stop", "ignore"):
             raise InputError(f"limits {self.limits!r}", place=self.place, hint="expected report, stop or ignore")
-        if isinstance(self.locked, str):
-            raise InputError("locked is a single text", place=self.place, hint="expected a list of names")
-        until = (self.until,) if isinstance(self.until, Crossing) else tuple(self.until)
-        object.__setattr__(self, "until", tuple(Crossing(c.quantity, c.value, c.direction, "phase") for c in until))
-        if isinstance(self.loads, Load):
-            object.__setattr__(self, "loads", (self.loads,))
-        for key in ("locked", "loads", "events"):
-            object.__setattr__(self, key, tuple(getattr(self, key)))
+        for key in ("driven", "accelerations", "forces"):
+            mapping(getattr(self, key), f"{self.place}, {key}", "degree of freedom to signal")
+        for key, (kind, hint) in _LISTS.items():
+            object.__setattr__(self, key, _several(getattr(self, key), kind, f"{self.place}, {key}", hint))
+        if self.gauge is not None and not isinstance(self.gauge, Gauge):
+            raise InputError(f"the gauge is {quoted(self.gauge)}", place=self.place, hint="expected a Gauge")
+        until = tuple(replace(crossing, ends="phase") for crossing in cast(tuple[Crossing, ...], self.until))
+        object.__setattr__(self, "until", until)
 
     @property
     def place(self) -> str:
@@ -134,5 +154,4 @@ class Phase:
 
     @property
     def crossings(self) -> tuple[Crossing, ...]:
-        until = (self.until,) if isinstance(self.until, Crossing) else tuple(self.until)
-        return (*until, *self.events)
+        return (*cast(tuple[Crossing, ...], self.until), *self.events)

@@ -19,7 +19,8 @@ from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.model.weightless import check_weightless
-from spacearm.simulate.motion import check_friction, fitted, robot_parameters, with_base
+from spacearm.simulate.checks import flat_states, is_robot, mapping, number, numbers, whole
+from spacearm.simulate.motion import check_friction, check_mass, fitted, robot_parameters, with_base
 from spacearm.simulate.threads import spread
 
 #: Samples that a thread takes at a time; a multiple of every lane width.
@@ -70,14 +71,13 @@ def rollout(
         threads: results do not depend on their number.
         ignore_friction: roll-outs know no dry friction; a robot that has it needs this consent.
     """
-    states = np.ascontiguousarray(starts, dtype=np.float64)
-    single = states.ndim == 1
-    states = np.atleast_2d(states)
+    is_robot(robot, "rollout")
+    states = flat_states(starts, robot, "rollout")
+    single = np.ndim(starts) == 1
     size, nx = len(states), 13 + 2 * robot.n
-    every = count if every is None else every
-    if states.ndim != 2 or states.shape[1] != nx:
-        raise InputError(f"starts have shape {states.shape}", place="rollout", hint=f"expected (B, {nx})")
-    if not (np.isfinite(step) and step > 0 and count >= 1 and 1 <= every <= count):
+    count = whole(count, "count of the rollout")
+    every = count if every is None else whole(every, "every of the rollout")
+    if not (np.isfinite(number(step, "step of the rollout")) and step > 0 and every <= count):
         raise InputError(
             f"step {step}, count {count}, every {every}", place="rollout", hint="expected step > 0, 1 <= every <= count"
         )
@@ -122,7 +122,7 @@ def rollout(
 def _forces(forces: npt.ArrayLike | None, size: int, count: int, dofs: int) -> Array:
     if forces is None:
         return np.zeros((1, 1, 0))
-    array = np.asarray(forces, dtype=np.float64)
+    array = numbers(forces, "forces of the rollout")
     if array.ndim == 1:
         array = array[None, None]
     elif array.ndim == 2:
@@ -156,8 +156,9 @@ def split_overrides(
     common: dict[str, npt.ArrayLike] = {}
     each: dict[str, Array] = {}
     own = robot_parameters(robot)
+    mapping(overrides or {}, "overrides", "parameter to numbers")
     for name, value in (overrides or {}).items():
-        array = np.asarray(value, dtype=np.float64)
+        array = numbers(value, f"overrides, {name!r}")
         if array.ndim == 2 and len(array) == size:
             array = with_base(robot, name, array)
         rows = array.ndim > 1 and array.shape[0] == size and name in own and array.size == size * own[name].size
@@ -173,5 +174,7 @@ def split_overrides(
                 same = fitted(robot, name, common.pop(name, own[name]), robot.dofs)
                 each[name] = np.array(np.broadcast_to(same, (size, robot.dofs)))
         check_friction(*(each[name] for name in frictions))
+    if "inertia" in each:
+        check_mass(each["inertia"])
     robot_parameters(robot, common)  # names and sizes
     return common, each

@@ -29,9 +29,10 @@ from spacearm.simulate.certificate import (
     energy_ledger,
     inner_scale,
 )
+from spacearm.simulate.checks import is_robot, number, numbers
 from spacearm.simulate.course import MAX_EVENTS, MAX_STEPS, Course, Event, Outcome, Stats, as_phases
 from spacearm.simulate.dataset import dataset
-from spacearm.simulate.methods import Adaptive, Method
+from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion, check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.state import State
@@ -97,7 +98,7 @@ def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
     """Times from an interval, from a list, or ``DEFAULT_SAMPLES`` intervals over the whole."""
     if sample is None:
         return np.asarray(np.linspace(0.0, total, DEFAULT_SAMPLES + 1), dtype=np.float64)
-    array = np.asarray(sample, dtype=np.float64)
+    array = numbers(sample, "sample")
     if array.ndim == 0:
         interval = float(array)
         if not (np.isfinite(interval) and interval > 0):
@@ -150,17 +151,18 @@ def simulate(
         CertificateWarning: momentum, energy or a constraint was not kept.
         RunWarning: the run ended early; ``reason`` says why.
     """
+    is_robot(robot, "simulate")
     chosen = as_phases(phases)
     if not isinstance(start, State):
         raise InputError(
             f"the start is {type(start).__name__}", place="simulate", hint="expected a State, as State.at_rest(robot)"
         )
-    if not (np.isfinite(tolerance) and tolerance > 0.0):
+    if not (np.isfinite(number(tolerance, "tolerance")) and tolerance > 0.0):
         raise InputError(f"tolerance is {tolerance}", place="simulate", hint="expected a finite number above zero")
     told = check_limits(robot, start.check(robot).joints, chosen[0])
     if told:
         warnings.warn(told, RunWarning, stacklevel=2)
-    solver = Adaptive() if method is None else method
+    solver = as_method(method)
     model = motion(robot, load_frames(chosen), ledger)
     prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
     check_resisted(prepared, robot, overrides)

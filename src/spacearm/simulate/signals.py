@@ -10,13 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, did_you_mean, quoted
 from spacearm.model.parts import Array
+from spacearm.simulate.checks import numbers
 
 Ends: TypeAlias = Literal["clamped", "natural", "not-a-knot"]
 #: Degree of the polynomials that approximate a given function: low, so that powers of time stay well-conditioned.
@@ -153,7 +154,7 @@ def _held(signal: Signal) -> Signal:
 
 
 def _nodes(times: npt.ArrayLike, values: npt.ArrayLike, what: str) -> tuple[Array, Array]:
-    t, v = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    t, v = numbers(times, f"times of the {what}"), numbers(values, f"values of the {what}")
     if t.ndim != 1 or t.shape != v.shape or t.size < 2:
         raise InputError(f"has times {t.shape} and values {v.shape}", place=what, hint="expected two or more of each")
     if not (np.all(np.isfinite(t)) and np.all(np.isfinite(v))):
@@ -177,6 +178,8 @@ def spline(times: npt.ArrayLike, values: npt.ArrayLike, ends: Ends = "clamped") 
     from scipy.interpolate import CubicSpline
 
     t, v = _nodes(times, values, "spline")
+    if ends not in get_args(Ends):
+        raise InputError(f"ends are {quoted(ends)}", place="spline", hint=did_you_mean(str(ends), get_args(Ends)))
     return _held(from_ppoly(CubicSpline(t, v, bc_type=ends)))
 
 
@@ -208,7 +211,14 @@ def approximate(
     done: list[tuple[float, Array]] = []
 
     def values(times: Array) -> Array:
-        result = np.broadcast_to(np.asarray(function(times), dtype=np.float64), times.shape)
+        result = numbers(function(times), "approximation, value of the function")
+        if result.shape not in ((), times.shape):
+            raise InputError(
+                f"the function gives shape {result.shape} for times of shape {times.shape}",
+                place="approximation",
+                hint="expected one value for each time",
+            )
+        result = np.broadcast_to(result, times.shape)
         if not np.all(np.isfinite(result)):
             raise InputError("the function is not finite", place=f"approximation near t = {times[0]:.6g} s")
         return result

@@ -10,9 +10,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-
-#: How far from 1 the norm of a given quaternion may be before it is an error.
-UNIT_TOLERANCE = 1e-6
+from spacearm.simulate.checks import UNIT_TOLERANCE, numbers
 
 
 def rotation_of(quaternion: npt.ArrayLike) -> Array:
@@ -27,10 +25,7 @@ def rotation_of(quaternion: npt.ArrayLike) -> Array:
 
 
 def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("is not an array of numbers", place=what) from error
+    array = np.array(numbers(value, what))
     if array.shape != (size,):
         raise InputError(f"has shape {array.shape}", place=what, hint=f"expected {size} numbers")
     if not np.all(np.isfinite(array)):
@@ -56,7 +51,7 @@ class State:
     velocity: Array
 
     def __post_init__(self) -> None:
-        joints = np.atleast_1d(np.asarray(self.joints, dtype=np.float64))
+        joints = np.atleast_1d(numbers(self.joints, "joint positions"))
         n = joints.size
         object.__setattr__(self, "position", _vector(self.position, 3, "base position"))
         object.__setattr__(self, "joints", _vector(joints, n, "joint positions"))
@@ -111,7 +106,7 @@ class State:
     @classmethod
     def from_vector(cls, vector: npt.ArrayLike) -> State:
         """From the flat state: position 3, quaternion 4, joints n, velocity 6 + n."""
-        array = np.asarray(vector, dtype=np.float64)
+        array = numbers(vector, "state")
         if array.ndim != 1 or array.size < 13 or (array.size - 13) % 2:
             raise InputError(f"has shape {array.shape}", place="state", hint="expected 13 + 2 n numbers")
         n = (array.size - 13) // 2

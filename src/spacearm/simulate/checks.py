@@ -1,0 +1,70 @@
+"""What was given as numbers, or an error that says where it is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError, quoted
+from spacearm.model import Robot
+from spacearm.model.parts import Array
+
+#: How far from 1 the norm of a given quaternion may be before it is an error.
+UNIT_TOLERANCE = 1e-6
+
+
+def numbers(value: npt.ArrayLike, place: str) -> Array:
+    """An array of float64 of whatever shape."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("is not an array of numbers", place=place) from None
+
+
+def number(value: Any, place: str, hint: str = "expected a number") -> float:
+    """One number; text and yes or no are none."""
+    array = None if isinstance(value, str | bool) else numbers(value, place)
+    if array is None or array.ndim:
+        raise InputError(f"is {quoted(value)}", place=place, hint=hint)
+    return float(array)
+
+
+def whole(value: Any, place: str) -> int:
+    """One whole number above zero."""
+    found = number(value, place)
+    if not (found >= 1.0 and found == np.floor(found) and np.isfinite(found)):
+        raise InputError(f"is {quoted(value)}", place=place, hint="expected a whole number above zero")
+    return int(found)
+
+
+def mapping(value: Any, place: str, what: str) -> None:
+    if not isinstance(value, Mapping):
+        raise InputError(f"is {quoted(value)}", place=place, hint=f"expected a mapping from {what}")
+
+
+def is_robot(robot: Any, place: str) -> None:
+    if not isinstance(robot, Robot):
+        raise InputError(f"the robot is {quoted(robot)}", place=place, hint="expected a Robot, as load(file) gives it")
+
+
+def flat_states(starts: npt.ArrayLike, robot: Robot, place: str) -> Array:
+    """States (B, 13 + 2 n) in rows: position 3, quaternion 4, joints n, velocity 6 + n; one state is one row.
+
+    Rows that are not finite are left to the run, which reports them; a finite quaternion must have norm 1.
+    """
+    states = np.atleast_2d(np.ascontiguousarray(numbers(starts, f"starts of the {place}")))
+    nx = 13 + 2 * robot.n
+    if states.ndim != 2 or states.shape[1] != nx:
+        raise InputError(f"starts have shape {np.shape(starts)}", place=place, hint=f"expected (B, {nx}) or ({nx},)")
+    norm = np.linalg.norm(states[:, 3:7], axis=1)
+    wrong = np.flatnonzero(np.abs(norm - 1.0) > UNIT_TOLERANCE)  # a NaN is not
+    if wrong.size:
+        raise InputError(
+            f"base quaternion has norm {norm[wrong[0]]:.6g}",
+            place=f"{place}, sample {wrong[0]}",
+            hint="expected w, x, y, z with norm 1",
+        )
+    return states

@@ -123,6 +123,23 @@ mode = "soft"
         (("[[hit]]", "[design]\nstiffness = [0.0, 3.0]\nruns = 64\n[[hit]]"), "design", "above zero"),
         (("[[hit]]", "[settling]\nfraction = 0.0\n[[hit]]"), "settling", "above zero"),
         (("force = [50, 0, 50]", "profile = 'table'"), "hit[0]", "times"),
+        (("force = [50, 0, 50]", "start = 2.0"), "hit[0]", "the run is over"),
+        (
+            ("[[hit]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0, delay = 0.5 }\n[[hit]]"),
+            "clutch[0]",
+            "'delay'",
+        ),
+        (
+            ("[[hit]]", "[[clutch]]\nmode = 'soft'\nuntil = { slide = 0.0, turn = 1e-3 }\n[[hit]]"),
+            "clutch[0]",
+            "slide 0.0",
+        ),
+        (
+            ("[[hit]]", "[[clutch]]\nmode = 'rigid'\n[design]\nstiffness = [1, 9]\n[[hit]]"),
+            "design",
+            "soft from the start",
+        ),
+        (("[[hit]]", "[design]\nstiffness = [1, 9]\nlaw = 'balance'\noff = -1\n[[hit]]"), "design", "off is -1"),
     ],
 )
 def test_errors_have_a_place(tmp_path, change, place, words):
@@ -132,6 +149,54 @@ def test_errors_have_a_place(tmp_path, change, place, words):
         _run(tmp_path, HIT.replace(old, new, 1))
     assert place in str(caught.value)
     assert caught.value.file is not None
+
+
+def test_a_table_lasts_as_long_as_its_times(tmp_path):
+    shape = "axes = 'world'\nprofile = 'table'\ntimes = [0.0, 0.1, 0.2]\nvalues = [0.0, 1.0, 0.0]\n"
+    rows = {row.quantity: row.value for row in _run(tmp_path, HIT + shape).rows}
+    assert rows["momentum.base.end"][2] + rows["momentum.arm.end"][2] == pytest.approx(50.0 * 0.1, rel=1e-9)
+
+
+def test_the_clutch_closes_by_one_limit_for_both(tmp_path):
+    text = HIT.replace("duration = 2.0", "duration = 60.0\ndamping = 15.0")
+    modes = "[[clutch]]\nmode = 'soft'\nuntil = {{ {} }}\n[[clutch]]\nmode = 'rigid'\n"
+    times = []
+    for until in ("slide = 2e-3", "turn = 2e-3", "slide = 2e-3, turn = 2e-3"):
+        rows = {row.quantity: row.value for row in _run(tmp_path, text + modes.format(until)).rows}
+        times.append(rows["clutch.rigid.2"])
+    assert times[0] == times[1] == times[2]
+    assert 1.0 < times[0] < 60.0
+
+
+def test_free_drives_are_free_in_designs_too(tmp_path):
+    text = """
+study = "capture"
+robot = "xu2017"
+duration = 3.0
+free = ["joint2"]
+
+[[soft]]
+joint = "joint3"
+turn_x = { stiffness = 300, damping = 20 }
+
+[[hit]]
+frame = "link6"
+force = [5, 3, -4]
+duration = 0.1
+
+[design]
+stiffness = [300, 300]
+damping = [20, 20]
+objectives = ["base_rate"]
+runs = 64
+duration = 3.0
+step = 0.005
+settling = { fraction = 1.0 }
+"""
+    rows = {row.quantity: row.value for row in _run(tmp_path, text).rows}
+    assert rows["design.knee.base_rate"] == pytest.approx(rows["base.rate.peak"], rel=1e-3)
+    held = {row.quantity: row.value for row in _run(tmp_path, text.replace('free = ["joint2"]', "")).rows}
+    assert abs(held["design.knee.base_rate"] / rows["design.knee.base_rate"] - 1.0) > 0.01
 
 
 def test_nothing_happens_is_an_error(tmp_path):

@@ -61,6 +61,49 @@ def test_rows_have_their_values(result):
     across = {hit for hit in zhang2020.SINGLE if rows[f"decoupling.{hit}"].verdict is Verdict.DIFFERS}
     assert across == {"fx", "fy"}
     assert all(0.0 < value(f"decoupling.{hit}") < 1e-3 for hit in across)
+    assert all("depends on the lengths" in rows[f"decoupling.{hit}"].note for hit in ("fx", "my", "fy", "mx"))
+
+
+def _axial_peak(masses, damping, load=50.0):
+    """Largest load on the first of three bodies in a row after a pulse on the last, by matrix exponentials."""
+    from scipy.linalg import expm
+
+    stiffness = 40.0 * np.array([[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
+    inverse = np.diag(1.0 / np.array(masses))
+    system = np.zeros((7, 7))
+    system[:3, 3:6] = np.eye(3)
+    system[3:6, :3], system[3:6, 3:6] = -inverse @ stiffness, -inverse @ stiffness * damping / 40.0
+    struck = np.array(system)
+    struck[5, 6] = load / masses[2]
+    state = np.array([0.0] * 6 + [1.0])
+    largest = 0.0
+    for matrix, count in ((expm(0.005 * struck), 2), (expm(0.005 * system), 12_000)):
+        for _ in range(count):
+            state = matrix @ state
+            largest = max(largest, abs(40.0 * (state[1] - state[0]) + damping * (state[4] - state[3])))
+    return largest
+
+
+@pytest.mark.parametrize(("hit", "masses"), [("fz", (200.0, 8.0, 8.0)), ("mz", (66.7, 2.5, 2.5))])
+def test_transmitted_loads_are_those_of_three_bodies_in_a_row(result, hit, masses):
+    rows = {row.quantity: row.value for row in result.rows}
+    for name, damping in (("undamped", 0.0), ("damping1", 1.0), ("damping5", 5.0)):
+        assert rows[f"transmitted.{hit}.{name}"] == pytest.approx(_axial_peak(masses, damping), rel=1e-6)
+
+
+def test_what_is_said_about_switching_holds(result):
+    """The curves of the figure: where on-off dampers are better, and where they are not."""
+    (figure,) = [figure.plot for figure in result.figures if figure.name == "on-off"]
+    curves = [np.array(trace.y) for trace in figure.data]
+    size = np.array(figure.data[0].x)
+    (rate, *rates), (moment, *moments), (_, _, skyhook) = curves[:3], curves[3:6], curves[6:]
+    assert all(np.all(rate <= other) for other in rates)
+    best = np.minimum(*moments)
+    assert np.all(moment[size < 15] < best[size < 15])
+    assert np.all(moment[size > 25] > best[size > 25])
+    assert moment.min() < best.min()
+    assert 10 < size[moment.argmin()] < 16
+    assert np.all(skyhook[size > 62] < curves[6][size > 62])
 
 
 def test_figures_are_the_paper_s(result):

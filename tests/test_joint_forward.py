@@ -67,6 +67,36 @@ def test_two_flexible_joints_in_space_move_as_in_a_plain_run() -> None:
     assert np.ptp(found.base[:, 4:], axis=0).min() > 1e-4  # it does turn about all axes
 
 
+@pytest.mark.parametrize(("name", "ratio"), [("wojtunik2023_printed", 1.0), ("wojtunik2023", 100.0)])
+def test_the_base_turns_as_momentum_says(name: str, ratio: float) -> None:
+    """No momentum at the start, so none later: the base's rates from the joints' rates alone, in the plane, by hand."""
+    mass, inertia = [58.69, 2.81, 2.82, 4.64], [2.42, 0.0637, 0.0635, 0.0515]
+    centre = np.array([[0.1362, -0.0017], [0.1340, -0.0005], [0.1511, 0.0004]])
+    found = truth(catalogue.load(name))
+    rotor = 3.3 / ratio**2
+    left = np.array([[0.0, -1.0], [1.0, 0.0]])  # turns a vector by a right angle
+    for k in range(0, 501, 50):
+        angles, rates = found.joints[k, [0, 2, 3]], found.velocity[k, [6, 8, 9]]
+        motor = found.velocity[k, 7]
+        total = np.diag([mass[0], mass[0], inertia[0] + rotor])  # times (vx, vy, w) of the base, base axes
+        moved = np.array([0.0, 0.0, rotor * ratio * motor])  # momentum by the joints alone
+        joint, heading, joints = np.array([0.337, -0.001]), 0.0, []
+        for i in range(3):
+            heading += angles[i]
+            c, s = np.cos(heading), np.sin(heading)
+            turn = np.array([[c, -s], [s, c]])
+            joints.append(joint)
+            com = joint + turn @ centre[i]
+            speed = sum((rates[j] * left @ (com - joints[j]) for j in range(i + 1)), np.zeros(2))
+            carried = np.column_stack([np.eye(2), left @ com])
+            arm = np.array([-com[1], com[0]])
+            total += mass[i + 1] * np.vstack([carried, arm @ carried])
+            total[2, 2] += inertia[i + 1]
+            moved += np.append(mass[i + 1] * speed, mass[i + 1] * arm @ speed + inertia[i + 1] * rates[: i + 1].sum())
+            joint = joint + turn @ np.array([[0.449, 0.449, 0.310][i], 0.0])
+        assert np.abs(np.linalg.solve(total, -moved) - found.velocity[k, [0, 1, 5]]).max() < 1e-10
+
+
 def test_known_torque_moves_as_in_a_plain_run() -> None:
     robot = printed()
     torque = spline([0.0, 3.0, 6.0, 10.0], [0.0, 0.08, -0.05, 0.02])

@@ -26,9 +26,9 @@ UNITS = {"motor_inertia": "kg m2", "stiffness": "N m/rad", "damping": "N m s/rad
 OFFSETS = (1.0, 2.8, -0.2, -0.8, 0.5)
 STATED_OFFSETS = {2: 2.8, 3: -0.2}
 
-#: Sec. 3.2, deg, and the accelerations that the paper does not state, deg/s2.
+#: Sec. 3.2, deg, and the accelerations that the paper does not state, deg/s2: every joint bends further.
 START = {"joint1.motor": 7.5, "joint2": -15.0, "joint3": -22.5}
-ACCELERATION = {"joint1.motor": 0.6, "joint2": -0.6, "joint3": 0.6}
+ACCELERATION = {"joint1.motor": 0.6, "joint2": -0.6, "joint3": -0.6}
 DURATION = 10.0  # s, Sec. 3.2
 RATE = 50.0  # Hz, assumed
 

@@ -8,7 +8,17 @@ import numpy as np
 
 from spacearm.figures import COLOURS, new_figure
 from spacearm.model.parts import Array
-from spacearm.papers.wojtunik2023_data import AVERAGE, DEGREE, DEVIATION, NOISE, TABLE2, UNITS, paths, times
+from spacearm.papers.wojtunik2023_data import (
+    AVERAGE,
+    DEGREE,
+    DEVIATION,
+    NOISE,
+    STATED_OFFSETS,
+    TABLE2,
+    UNITS,
+    paths,
+    times,
+)
 from spacearm.papers.wojtunik2023_runs import Campaign, Common, Searches, Setups, Use
 from spacearm.result import Figure
 
@@ -110,18 +120,17 @@ def offsets(degrees: Array, curve: dict[str, Array]) -> go.Figure:
         figure.add_trace(
             _line(degrees, curve[f"angle.{name}"], f"{LABELS[name]}, angle only", k, line={"dash": "dash"})
         )
-    ticks = [0.05, 0.1, 0.2, 0.5, 1, 2, 5]
-    figure.update_xaxes(type="log", range=[np.log10(degrees[0]), np.log10(degrees[-1])], tickvals=ticks)
+    figure.update_xaxes(range=[-3.2, 3.2], dtick=1)
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
-    for at, text in ((0.2, "test 3"), (2.8, "test 2")):
-        _mark(figure, at, text)
+    for test, at in STATED_OFFSETS.items():
+        _mark(figure, at, f"test {test}", at, "right")
     return figure
 
 
-def _mark(figure: go.Figure, at: float, text: str) -> None:
-    """A labelled vertical line on a logarithmic axis, whose annotations Plotly counts in powers of ten."""
+def _mark(figure: go.Figure, at: float, text: str, place: float, side: str = "left") -> None:
+    """A labelled vertical line; Plotly wants the ``place`` of a text on a logarithmic axis in powers of ten."""
     figure.add_vline(x=at, line={"dash": "dot", "color": COLOURS[7]})
-    figure.add_annotation(x=np.log10(at), y=0.98, yref="paper", text=text, showarrow=False, xanchor="left")
+    figure.add_annotation(x=place, y=0.98, yref="paper", text=text, showarrow=False, xanchor=side)
 
 
 def stalls(found: Searches, truth: dict[str, float]) -> go.Figure:
@@ -222,7 +231,7 @@ def response(found: Use) -> go.Figure:
     ticks = [0.2, 0.5, 1, 2, 5, 10, 20]
     figure.update_xaxes(type="log", range=[np.log10(one.frequency[0]), np.log10(one.frequency[-1])], tickvals=ticks)
     figure.update_yaxes(type="log", tickvals=[0.2, 0.5, 1, 2, 5])
-    _mark(figure, one.resonance, "undamped resonance")
+    _mark(figure, one.resonance, "undamped resonance", np.log10(one.resonance))
     return figure
 
 

@@ -40,6 +40,7 @@ from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Array, Rotor
 from spacearm.papers.wojtunik2023_data import (
+    ACCELERATION,
     AVERAGE,
     DEGREE,
     NEUTRAL,
@@ -176,7 +177,7 @@ def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
         for label, chosen in (("angle", test.channels(("joint1",))), ("both", test)):
             model = Model(robot, [chosen], guess={**AVERAGE, "offset": float(offset) * DEGREE})
             x = np.array([*AVERAGE.values(), float(offset) * DEGREE])
-            sd = np.sqrt(np.diag(covariance_at(model.problem(), x)))
+            sd = np.sqrt(np.diag(covariance_at(model.with_path_errors(x).problem(), x)))
             for name, value, one in zip(AVERAGE, x, sd, strict=False):
                 result.setdefault(f"{label}.{name}", []).append(float(one / value))
     return {name: np.array(values) for name, values in result.items()}
@@ -200,7 +201,7 @@ def identifiability() -> dict[str, float]:
             ("motor_angle.angle_torque", "motor_angle", test.channels(("joint1", "joint1.torque"))),
             ("torque.angle_motor", "torque", known),
         ):
-            model = Model(robot, [one], drive=drive)  # type: ignore[arg-type]
+            model = Model(robot, [one], drive=drive).with_path_errors(x)  # type: ignore[arg-type]
             found[f"{form}.{name}"] = float(np.sqrt(covariance_at(model.problem(), x)[0, 0]) / x[0])
     return found
 
@@ -329,11 +330,32 @@ def use(robot: Robot, fit: JointFit) -> Use:
     return Use(response, hold_out(fit, [test])[0], test)
 
 
-def base_attitudes() -> dict[str, float]:
-    """Base attitude at the end of test 2, deg: printed slow motor, and the same motor behind its gear."""
+@dataclass(frozen=True)
+class Gear:
+    """Base attitude at the end of test 2, deg: printed slow motor, and the same motor behind its gear.
+
+    ``ratios``: of the two, for each choice of the signs of joint 2's and joint 3's accelerations.
+    """
+
+    printed: float
+    geared: float
+    ratios: dict[tuple[int, int], float]
+
+
+def gear() -> Gear:
+    """What the printed motor does to the base, against the geared one."""
     printed = catalogue.load("wojtunik2023_printed")
-    found = {}
-    for name, robot in (("printed", printed), ("geared", with_gear(printed, 100.0))):
-        truth = truth_of(robot, TABLE2[1], OFFSETS[1])
-        found[name] = float(np.degrees(2.0 * np.arctan2(truth.base[-1, 6], truth.base[-1, 3])))
-    return found
+    values = {"joint1": {**TABLE2[1], "offset": OFFSETS[1] * DEGREE}}
+
+    def attitude(robot: Robot, given: dict[str, Signal]) -> float:
+        base = twin(robot, FRAME, values, given, times()).base[-1]
+        return float(np.degrees(2.0 * np.arctan2(base[6], base[3])))
+
+    both = (printed, with_gear(printed, 100.0))
+    ratios = {}
+    size = {joint: abs(value) for joint, value in ACCELERATION.items()}
+    for second, third in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+        motion = paths({**size, "joint2": second * size["joint2"], "joint3": third * size["joint3"]})
+        slow, fast = (attitude(robot, motion) for robot in both)
+        ratios[second, third] = slow / fast
+    return Gear(attitude(both[0], paths()), attitude(both[1], paths()), ratios)

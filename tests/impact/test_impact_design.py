@@ -58,6 +58,22 @@ def test_values_are_those_of_maps_and_collisions() -> None:
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
+def test_a_direction_of_the_frame_turns_with_it(quantity: str) -> None:
+    robot = catalogue.load("xu2017")
+    joints, quaternion = np.random.default_rng(4).uniform(-1, 1, 6), np.array([0.6, 0.0, 0.48, 0.64])
+    place = np.concatenate([np.zeros(3), quaternion])
+    _, turn = impact_point(robot, "hand").mechanics.frame_pose("hand", joints, base=place)
+    own = np.array([0.3, -1.0, 0.4])
+    there = Hit(tuple(own), "frame", mass=8.0)
+    here = Hit(tuple(turn @ own), mass=8.0)
+    values = [
+        PostureObjective(robot, "hand", hit, quantity, quaternion=quaternion).value(joints)  # type: ignore[arg-type]
+        for hit in (there, here)
+    ]
+    assert values[0] == pytest.approx(float(values[1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
 @pytest.mark.parametrize("maximise", [False, True])
 def test_the_optimum_of_two_joints_is_that_of_a_dense_grid(quantity: str, maximise: bool) -> None:
     robot = catalogue.load("yoshida1992")

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from spacearm.cli import main
 from spacearm.errors import InputError
+from spacearm.impact import collide, flying, free_body
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.impact.scenario import run
 from spacearm.impact.tensor import impact_point
 from spacearm.model import catalogue
+from spacearm.model.parts import Array
 from spacearm.papers import PAPERS
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
@@ -75,6 +78,19 @@ def test_the_papers_figures_and_certificate(paper: Result) -> None:
     assert paper.data["absolute_mass"].attrs["units"] == "kg"
     peak = float(paper.data["absolute_mass"].sel(case="fixed").max())
     assert peak == pytest.approx(3.0, rel=1e-5)
+
+
+def test_the_papers_psi_is_positive_counter_clockwise(paper: Result) -> None:
+    """Fixed joints, pushed along x: the mass centre lies above the line, so the end yields clockwise, below it."""
+    assert paper.data is not None
+    psi = paper.data["psi"].sel(case="fixed")
+    # G11 of the united body: 1/3 kg, I_g about its mass centre, which is (2/3, 5/6) m from the struck end
+    rx, ry = -2 / 3, -5 / 6
+    offsets = np.array([[0.0, 0.5], [0.5, 1.0], [1.5, 1.0]]) + np.array([rx, ry])
+    inertia = 3 / 12 + float(np.sum(offsets**2))
+    pushed = np.array([1 / 3 + ry**2 / inertia, -rx * ry / inertia])
+    assert float(psi.sel(theta=0.0)) == pytest.approx(np.degrees(np.arctan2(pushed[1], pushed[0])), abs=1e-9)
+    assert float(psi.sel(theta=0.0)) < -20.0
 
 
 def test_the_command_line_writes_the_papers_folder(tmp_path: Path) -> None:
@@ -144,6 +160,82 @@ def test_a_plane_map_of_a_robot_that_leaves_the_plane() -> None:
     # The angle has no sign out of a plane, and so no jumps.
     psi = next(figure for figure in result.figures if figure.name == "psi").plot.data[0].y
     assert np.abs(np.diff(psi)).max() < 0.1
+
+
+def turned(document: dict[str, object], turn: Array, rpy: list[float]) -> dict[str, object]:
+    """The same scenario in a world that is turned as a whole: attitudes of both, and every vector of the world."""
+    start, target = document["start"] | {"rpy_deg": rpy}, document["target"] | {"rpy_deg": rpy}  # type: ignore[operator]
+    for state in (start, target):
+        for key in ("velocity", "angular_velocity"):
+            if key in state:
+                state[key] = (turn @ state[key]).tolist()
+    hits = [
+        hit | ({"normal": (turn @ hit["normal"]).tolist()} if "normal" in hit else {})
+        for hit in document["collision"]  # type: ignore[attr-defined]
+    ]
+    searches = [
+        search | {"direction": (turn @ search["direction"]).tolist()}
+        for search in document["optimise"]  # type: ignore[attr-defined]
+    ]
+    return document | {"start": start, "target": target, "collision": hits, "optimise": searches}
+
+
+SATELLITE = {
+    "robot": "xu2017", "frame": "hand", "map": {"directions": 50},
+    "start": {"posture": "normal", "velocity": [0.01, 0.02, 0.0], "angular_velocity": [0.01, 0.0, -0.02]},
+    "case": [{"name": "some", "locked": ["joint2"], "resistance": 0.3}],
+    "target": {
+        "mass": 40.0, "inertia": [6.0, 7.0, 5.0, 0.3, -0.2, 0.1], "com": [0.1, 0.0, -0.05], "contact": [0.4, 0.0, 0.1],
+        "velocity": [-0.05, 0.02, 0.01], "angular_velocity": [0.02, 0.03, -0.01],
+    },
+    "collision": [{"name": "grasp", "kind": "grasp"}, {"name": "bump", "normal": [-1.0, 0.2, 0.1], "restitution": 0.4}],
+    "optimise": [{"name": "light", "direction": [-1.0, 0.0, 0.3], "vary": ["joint3", "joint4"], "samples": 64}],
+}  # fmt: skip
+
+
+def test_a_world_that_is_turned_gives_turned_rows() -> None:
+    rpy = [20.0, -35.0, 50.0]
+    turn = Rotation.from_euler("xyz", rpy, degrees=True).as_matrix()
+    plain, other = (
+        {row.quantity: row.value for row in run_here(document).rows}
+        for document in (SATELLITE, turned(SATELLITE, turn, rpy))
+    )
+    world = ("_velocity_after", "contact_twist_after", ".impulse", "momentum_before", "momentum_after")
+    assert sum(name.endswith(world) for name in plain) == 2 * 9
+    for name, value in plain.items():
+        if name.endswith(("peak_direction", "minimum_direction")):
+            assert abs(float((turn @ value) @ other[name])) == pytest.approx(1.0, abs=1e-9)
+        elif name.endswith(world):
+            want = (np.reshape(value, (-1, 3)) @ turn.T).ravel()
+            np.testing.assert_allclose(other[name], want, atol=1e-12, err_msg=name)
+        elif not name.startswith(("psi", "posture.light.joints", "posture.light.at_limit")):
+            np.testing.assert_allclose(other[name], value, rtol=1e-6, atol=1e-12, err_msg=name)
+
+
+def test_collision_rows_are_those_of_the_collision() -> None:
+    """The target with its mass centre and contact point off its origin, built here by hand."""
+    rows = {row.quantity: row.value for row in run_here(SATELLITE).rows}
+    tensor = np.array([[6.0, 0.3, -0.2], [0.3, 7.0, 0.1], [-0.2, 0.1, 5.0]])
+    arm = flying(
+        catalogue.load("xu2017"), "hand", joints="normal", locked=["joint2"], resistance=0.3,
+        velocity=[0.01, 0.02, 0.0], angular_velocity=[0.01, 0.0, -0.02],
+    )  # fmt: skip
+    body = free_body(40.0, tensor, com=[0.1, 0.0, -0.05], contact=[0.4, 0.0, 0.1])
+    target = flying(body, "contact", velocity=[-0.05, 0.02, 0.01], angular_velocity=[0.02, 0.03, -0.01]).meeting(arm)
+    for name, options in (
+        ("grasp", {"kind": "grasp"}),
+        ("bump", {"normal": [-1.0, 0.2, 0.1], "restitution": 0.4}),
+    ):
+        hit = collide(arm, target, **options)  # type: ignore[arg-type]
+        row = f"collision.{name}.some"
+        np.testing.assert_allclose(rows[f"{row}.impulse"], hit.impulse, rtol=1e-12)
+        np.testing.assert_allclose(rows[f"{row}.robot.joint_rates_after"], hit.first.after[6:], rtol=1e-12)
+        np.testing.assert_allclose(rows[f"{row}.robot.joint_reaction_impulses"], hit.first.reaction, rtol=1e-12)
+        np.testing.assert_allclose(rows[f"{row}.target.contact_twist_after"], hit.second.twist_after, rtol=1e-12)
+        contact, joints = rows[f"{row}.energy_lost.contact"], rows[f"{row}.energy_lost.joints"]
+        assert rows[f"{row}.energy_lost"] == pytest.approx(contact + joints, abs=1e-14)
+        assert contact > 0.0
+        assert joints > 0.0
 
 
 BAD = {

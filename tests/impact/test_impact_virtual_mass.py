@@ -43,6 +43,20 @@ def test_half_resistance_lies_between_everywhere_and_psi_vanishes_at_every_peak(
     assert 51.35 < np.degrees(angles[maps["half"].absolute.argmax()]) < 90.0
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_psi_is_counted_from_force_to_acceleration(case: str) -> None:
+    """As angles in the plane: that of the acceleration less that of the force, positive from x towards y."""
+    point = impact_point(catalogue.load("yoshida1992"), "hand")
+    angles, directions = circle(37, half=True)
+    a = directions @ point.tensor("L", **CASES[case])[:3, :3].T
+    found = virtual_mass(point.acceleration(directions, "L", **CASES[case]), directions)
+    want = (np.arctan2(a[:, 1], a[:, 0]) - angles + np.pi) % (2 * np.pi) - np.pi
+    np.testing.assert_allclose(found.signed_angle((0, 0, 1)), want, atol=1e-12)
+    np.testing.assert_allclose(found.signed_angle((0, 0, -1)), -want, atol=1e-12)
+    assert want.min() < -0.4
+    assert want.max() > 0.4
+
+
 def test_between_everywhere_is_a_law_for_the_projected_mass_only() -> None:
     """The paper says that half resistance always lies between. Its own chain in another posture is a counterexample."""
     point = impact_point(catalogue.load("yoshida1992"), "hand")

@@ -20,6 +20,7 @@ from spacearm.ejection import (
     equivalent_mass,
     monte_carlo,
 )
+from spacearm.ejection.sensitivity import _log_normal
 from spacearm.errors import InputError
 from spacearm.model import Limits
 
@@ -137,3 +138,23 @@ def test_each_cause_alone_has_its_share(rig: Rig) -> None:
 def test_the_clearance_of_a_monte_carlo_knows_the_radii(rig: Rig) -> None:
     thin, thick = (monte_carlo(rig, "attitude2", samples=5, keep_out=[DECK], radii=r, flight=1.0) for r in (0.0, 0.03))
     np.testing.assert_allclose(thin.runs.clearance - thick.runs.clearance, 0.03, atol=1e-12)
+
+
+def test_what_is_allowed(rig: Rig) -> None:
+    """Attitude 3 reaches the elbow's limit, and its joints move for 3.3 s."""
+    runs = eject_batch(rig, [rig.arm.posture("attitude2"), rig.arm.posture("attitude3")], keep_out=[DECK], flight=5.0)
+    assert Constraints().allowed(runs).tolist() == [True, False]
+    assert Constraints(respect_limits=False).allowed(runs).tolist() == [True, True]
+    near = float(runs.clearance.min())
+    assert not Constraints((DECK,), margin=near + 0.01).allowed(runs).all()
+    assert Constraints((DECK,), margin=near - 0.01, respect_limits=False).allowed(runs).all()
+    short = eject_batch(rig, rig.arm.posture("attitude2"), flight=0.5)
+    assert Constraints().allowed(short).tolist() == [False]
+    assert Constraints(stable=False).allowed(short).tolist() == [True]
+
+
+def test_factors_have_mean_one_and_the_stated_deviation() -> None:
+    found = _log_normal(np.random.default_rng(0), 0.5, (200_000,))
+    assert found.mean() == pytest.approx(1.0, abs=0.006)
+    assert found.std() == pytest.approx(0.5, abs=0.012)
+    assert found.min() > 0.0

@@ -9,10 +9,12 @@ import pytest
 
 from spacearm.ejection import Box, Device, Ejection, Plane, Rig, eject, eject_batch
 from spacearm.ejection.coast import coast
+from spacearm.ejection.loop import _separate
 from spacearm.errors import InputError
-from spacearm.model import Friction, Inertia
+from spacearm.model import Friction, Inertia, Limits, Spring
 from spacearm.simulate import Adaptive, Phase, State, simulate
 
+LIMITS = Limits(np.radians(-51.0), 0.0)
 LOCKED = ("joint2", "joint4", "joint6")
 DECK = Plane(np.array([0.0, 0.0, -0.1]))
 WALL = Box(np.array([-2.0, -1.0, -0.5]), np.array([-0.3, 1.0, 0.6]))
@@ -166,3 +168,39 @@ def test_instants_of_the_clearance_are_a_whole_number(rig: Rig) -> None:
     for samples in (-1, 1.5):
         with pytest.raises(InputError, match="samples is"):
             eject_batch(rig, np.zeros(3), keep_out=[DECK], samples=samples)  # type: ignore[arg-type]
+
+
+def test_the_loop_separates_as_the_rig_does(space: Rig) -> None:
+    """On a slanted rail, for any state; an error in the base's velocity would show in nothing but the clearance."""
+    direction = np.array([1.0, -2.0, 2.0]) / 3.0
+    rig = Rig(space.arm, Device(812.7, 0.086, 2, direction=direction))
+    states = np.random.default_rng(6).standard_normal((5, 13 + 2 * 8))
+    states[:, 3:7] /= np.linalg.norm(states[:, 3:7], axis=1, keepdims=True)
+    found = np.zeros(13 + 2 * 7)
+    for state in states:
+        _separate(state, 7, direction, found)
+        np.testing.assert_allclose(found, rig.split(state)[0], rtol=1e-13, atol=1e-13)
+
+
+def test_a_limit_that_is_passed_and_left_again_is_a_hit(rig: Rig) -> None:
+    """A spring in the elbow takes it back: at separation and at the end it is within its limits."""
+    elbow = replace(
+        rig.arm.joint("joint4"), friction=None, damping=20.0, spring=Spring(200.0, np.radians(-45.0)), limits=LIMITS
+    )
+    arm = rig.arm.replace(joints=tuple(elbow if j.name == "joint4" else j for j in rig.arm.joints))
+    own, joints = Rig(arm, rig.device, "y"), rig.arm.posture("attitude2")
+    run, batch = eject(own, joints, flight=6.0), eject_batch(own, joints, flight=6.0)
+    for position in (run.variation[1] + joints[1], run.final_variation[1] + joints[1]):
+        assert LIMITS.lower < position < LIMITS.upper
+    assert [hit.joint for hit in run.hits] == ["joint4"]
+    assert batch.hits[0].tolist() == [False, True, False]
+
+
+def test_a_joint_that_stops_twice_has_stopped_at_the_later_time(rig: Rig) -> None:
+    """The elbow stops on the rail, breaks loose where the rail ends, and stops again."""
+    rough, joints = rig.with_joints(friction=Friction(12.0, 11.0)), np.radians([-36.0, -85.0, 75.0])
+    run = eject(rough, joints, flight=2.0)
+    sticks = [event.time for event in run.events if (event.kind, event.name) == ("stick", "joint4")]
+    assert len(sticks) == 2
+    assert sticks[0] < run.time < sticks[1] == run.stop_times["joint4"]
+    assert eject_batch(rough, joints, flight=2.0).stop_times[0, 1] == pytest.approx(sticks[1], abs=1e-7)

@@ -166,3 +166,11 @@ def test_the_cost_is_negative_where_the_approximation_gives_less(rig: Rig) -> No
     assert lines["joint2"].full > 0.0 > lines["joint4"].full
     assert -0.1 < lines["joint2"].error < -0.05
     assert -0.1 < lines["joint4"].error < -0.05
+
+
+def test_the_stable_velocity_is_nearly_that_of_the_mass_centre(rig: Rig, runs: dict[int, Ejection]) -> None:
+    """Eq. 40: what friction and the turning leave of the springs' energy moves the mass centre."""
+    for number, run in runs.items():
+        found = segmented(rig, f"attitude{number}")
+        assert found.stable_velocity == pytest.approx(np.linalg.norm(run.drift_velocity), rel=0.055)
+        assert found.loss == pytest.approx(run.ledger["friction"] + run.ledger["damping"], rel=0.2)

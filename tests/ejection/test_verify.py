@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,23 @@ def test_a_wrong_history_is_noticed(rig: Rig) -> None:
     """The comparison can fail: without friction's torques MuJoCo goes elsewhere."""
     run = eject(rig, "attitude2", flight=1.0, sample=0.05)
     assert check_in_mujoco(run, friction=False)["rail"].largest > 1e-3
+
+
+def test_checks_can_fail(rig: Rig) -> None:
+    """Samples that were tampered with: momentum, energy ledger and friction's laws notice."""
+    run = eject(rig, "attitude2", flight=3.0)
+    assert run.sound
+    n = rig.arm.n
+    states = run.flight.integrated.copy()
+    states[-1, 9 + n] *= 1.0 + 1e-7  # the base's velocity along the rail
+    wrong = replace(run, flight=replace(run.flight, integrated=states))
+    assert not wrong.certificate["momentum"].holds
+    assert not wrong.sound
+    assert run.flight.ledger is not None
+    account = replace(run.flight.ledger, friction=run.flight.ledger.friction * (1.0 + 1e-7))
+    wrong = replace(run, flight=replace(run.flight, ledger=account))
+    assert not wrong.certificate["ledger"].holds
+    outputs = 10.0 * run.rail.outputs  # joint 6 holds a small part of its friction
+    assert friction_laws(replace(run, rail=replace(run.rail, outputs=outputs))) > 0.01
+    lazy = replace(run, rail=replace(run.rail, inputs=0.5 * run.rail.inputs))
+    assert friction_laws(lazy) > 0.1

@@ -109,12 +109,17 @@ def test_a_missing_scenario_is_status_2(tmp_path: Path, capsys: Capture) -> None
     assert files_in(tmp_path) == []
 
 
-def test_an_output_that_cannot_be_is_told_before_the_run(tmp_path: Path, stand_in: Callable[..., None]) -> None:
+@pytest.mark.parametrize("out", ["", " ", "case.toml", "case.toml/out/deep"])
+def test_an_output_that_cannot_be_is_told_before_the_run(
+    out: str, tmp_path: Path, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs: list[object] = []
     stand_in("spacearm.scenarios", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
     (tmp_path / "case.toml").touch()
-    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "case.toml")]) == 2
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "case.toml", "-o", out]) == 2
     assert runs == []
+    assert files_in(tmp_path) == ["case.toml"]
 
 
 def test_an_unsound_run_is_written_loud_and_status_1(

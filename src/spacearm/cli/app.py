@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, Token
 
 from spacearm import __version__
 from spacearm.cli.terminal import Terminated, complain, termination_cleans_up, told_warnings
@@ -27,11 +27,21 @@ cache_app = App(name="cache", help="Compiled kernels on disk.", help_format="pla
 app.command(catalogue_app)
 app.command(cache_app)
 
+
+def _folder(_: object, tokens: Sequence[Token]) -> Path:
+    """An empty text (a shell's unset variable) is not the current folder."""
+    if not tokens[0].value.strip():
+        raise ValueError("expected the name of a folder, '.' for this one")
+    return Path(tokens[0].value)
+
+
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print JSON for scripts")]
 Out = Annotated[
     Path,
     Parameter(
-        name=["--out", "-o"], help="folder for the results, made if it is absent; older ones of the study are replaced"
+        name=["--out", "-o"],
+        help="folder for the results, made if it is absent; older ones of the study are replaced",
+        converter=_folder,
     ),
 ]
 CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]

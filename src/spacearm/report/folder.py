@@ -30,7 +30,9 @@ def publish(folder: Path, study: str = "") -> Iterator[Path]:
         raise InputError("is a file, not a folder", file=folder, hint="choose another output folder")
     refuse_foreign(folder, study)
     # Beside the target, so that moving is renaming within one file system.
-    near = next(parent for parent in folder.absolute().parents if parent.is_dir())
+    near = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not near.is_dir():
+        raise InputError(f"{near.name} is a file, not a folder", file=folder, hint="choose another output folder")
     try:
         staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=near))
     except OSError as error:

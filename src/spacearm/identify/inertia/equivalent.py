@@ -21,9 +21,9 @@ from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.parameters import placements, transport
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.small import inverse_factor
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.theory import Theory, theory
+from spacearm.identify.inertia.weights import Weights
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
 from spacearm.model.parts import Array
@@ -77,6 +77,8 @@ def single_task(robot: Robot, record: Record, posture: npt.ArrayLike, kinds: Seq
     """Identification of the equivalent single body from a record with all joints locked."""
     if any(record.moving):
         raise InputError("a joint moves", place=record.place, hint="the single body needs all joints locked")
+    if not np.any(record.wrench):
+        raise InputError("no thruster fires", place=record.place, hint="the single body needs a known force")
     return Task(single_robot(robot, posture), (record.for_joints([]),), kinds)
 
 
@@ -131,17 +133,14 @@ def _weighted(task: Task) -> tuple[Array, Array]:
     """Matrix (rows, r) on base parameters and known side of a task's record, momentum eliminated, weighted by noise."""
     (record,) = task.records
     linear = task.equations.linear(record)
-    slopes = task.equations.slopes(record, task.robot.inertia_parameters.ravel()) * task.deviations(record)
-    covariance = slopes @ np.swapaxes(slopes, -1, -2)
-    m = range(covariance.shape[-1])
-    covariance[..., m, m] = covariance[..., m, m] * (1 + 1e-12) + 1e-30
-    inverse = inverse_factor(covariance)
-    matrix = (inverse @ (linear.matrix @ task.theory.lift)).reshape(-1, task.theory.rank)
-    known = (inverse @ linear.known[..., None]).reshape(-1)
+    slopes = task.equations.slopes(record, task.robot.inertia_parameters.ravel())
+    weights = Weights(task.equations, record, slopes, task.deviations(record))
+    matrix = weights.whiten(linear.matrix @ task.theory.lift)
+    known = weights.whiten(linear.known[..., None])[..., 0]
     if task.unknown_momenta:
         free = np.zeros((*linear.known.shape, 6))
         free[..., linear.momentum_rows, :] = np.eye(6)
-        q, _ = np.linalg.qr((inverse @ free).reshape(-1, 6))
+        q, _ = np.linalg.qr(weights.whiten(free))
         matrix = matrix - q @ (q.T @ matrix)
         known = known - q @ (q.T @ known)
     return matrix, known

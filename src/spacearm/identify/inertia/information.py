@@ -43,16 +43,22 @@ class Information:
 
     @property
     def covariance(self) -> Array:
-        """Covariance (..., r, r); infinite variance for parameters with a share in an undetermined direction."""
+        """Covariance (..., r, r); infinite variance for parameters with a share in an undetermined direction.
+
+        A share counts when such a direction, taken as unknown by a typical size and by all that the values have along
+        it, matters more than the data's own deviation.
+        """
         values, vectors = self.spectrum()
         seen = values > ROUNDING * values[..., -1:]
         with np.errstate(divide="ignore"):
             inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
         full = np.einsum("...ik,...k,...jk->...ij", vectors, inverse, vectors)
-        full = full * self.sizes[:, None] * self.sizes
-        blind = np.sum(np.where(seen[..., None, :], 0.0, vectors**2), axis=-1) > 1e-10
         diagonal = np.einsum("...ii->...i", full)
-        diagonal[...] = np.where(blind, np.inf, diagonal)
+        share = np.sum(np.where(seen[..., None, :], 0.0, vectors**2), axis=-1)
+        along = np.where(seen, 0.0, np.einsum("...ik,...i->...k", vectors, self.values / self.sizes))
+        share = share * (1.0 + np.sum(along**2, axis=-1, keepdims=True))
+        diagonal[...] = np.where(share > np.maximum(diagonal, 1e-10), np.inf, diagonal + share)
+        full = full * self.sizes[:, None] * self.sizes
         return np.asarray(full)
 
     @property

@@ -15,7 +15,7 @@ from spacearm.identify.inertia.parameters import PLAIN, PLAIN_UNITS, plain_jacob
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
-#: A number whose gradient has a larger share than this in null directions is not determined by the data.
+#: A number that null directions change by more than this share of its size is not determined by the data.
 NULL_SHARE = 1e-6
 #: Parameters without a prior get this many typical sizes as deviation where one is needed for arithmetic.
 VAGUE = 1e3
@@ -138,32 +138,35 @@ def knowledge(information: Information, robot: Robot, prior: Prior | None = None
     inertia[free] += shift * scale[free]
     covariance = np.zeros((size, size))
     covariance[np.ix_(free, free)] = (inverse @ inverse.T) * np.outer(scale[free], scale[free])
-    alone = _data_half(rows, free.size - null.shape[1])
+    by_data = np.zeros((size, free.size - null.shape[1]))  # half of the covariance that the data alone give
+    by_data[free] = scale[free, None] * _data_half(rows, by_data.shape[1])
     full_null = np.zeros((size, null.shape[1]))
     full_null[free] = null * scale[free, None]
     vague = ~np.isfinite(belief)
+    places = _null_places(inertia, full_null)
     numbers = []
     for b, body in enumerate(robot.bodies):
         block = slice(10 * b, 10 * b + 10)
-        own = inertia[block]
-        plain, slope = plain_of(own), plain_jacobian(own)
+        plain, slope = plain_of(inertia[block]), plain_jacobian(inertia[block])
+        elsewhere = np.stack([plain_jacobian(place[block]) for place in places])  # (places, 10, 10)
+        told = np.linalg.norm(elsewhere @ by_data[block], axis=-1)  # (places, 10) deviations by the data
+        untold = np.linalg.norm(elsewhere @ full_null[block], axis=-1)  # if nulls were unknown by a typical size
+        size_of = np.linalg.norm(elsewhere * scale[block], axis=-1)
+        determined = np.all(untold <= np.maximum(told, NULL_SHARE * size_of), axis=0)
         for k, (symbol, unit) in enumerate(zip(PLAIN, PLAIN_UNITS, strict=True)):
             gradient = np.zeros(size)
             gradient[block] = slope[k]
             share = _share(gradient, scale, free, null)
             std = _deviation(gradient, covariance)
             touched = np.abs(gradient) > 0
-            scaled = gradient[free] * scale[free]
-            by_data = float(np.linalg.norm(alone.T @ scaled))
-            by_null = float(np.linalg.norm(null.T @ scaled))  # if null directions were unknown by a typical size
             before = float(np.sqrt(np.sum((gradient[touched] * belief[touched]) ** 2)))
             if not np.any(belief[touched] > 0):
                 source, std = Source.PRIOR, 0.0  # known exactly beforehand
-            elif share <= NULL_SHARE or by_null <= by_data:
-                # determined, unless the data tell less than was known before, or less than the number's size
-                source, std = Source.DATA, float(np.hypot(by_data, 0.0 if share <= NULL_SHARE else by_null))
-                weak = by_data > np.linalg.norm(scaled)
-                if by_data > before or (weak and np.isfinite(before)):
+            elif determined[k]:
+                # unless the data tell less than was known before, or less than the number's size
+                source, std = Source.DATA, float(np.hypot(told[0, k], untold[0, k]))
+                weak = told[0, k] > size_of[0, k]
+                if told[0, k] > before or (weak and np.isfinite(before)):
                     source, std = Source.PRIOR, _deviation(gradient, covariance)
                 elif weak:
                     source = Source.UNDETERMINED
@@ -183,6 +186,16 @@ def _null_space(combine: Array, seen: Array) -> Array:
     _, s, v = np.linalg.svd(rows / np.where(norms > 0, norms, 1.0))
     rank = int(np.sum(s > 1e-9 * s[0])) if s.size else 0
     return np.asarray(v[rank:].T)
+
+
+def _null_places(inertia: Array, null: Array) -> list[Array]:
+    """Inertias that fit as well: these, and half a typical size away in each null direction.
+
+    A number may stand still at one of them and move at the next: (hy hz / m) where both moments happen to vanish.
+    """
+    steps = 0.5 * np.concatenate([null, -null], axis=1).T
+    enough = 0.25 * np.abs(inertia[::10])  # a body needs some mass to have a mass centre
+    return [inertia, *(place for place in inertia + steps if np.all(np.abs(place[::10]) > enough))]
 
 
 def _deviation(gradient: Array, covariance: Array) -> float:

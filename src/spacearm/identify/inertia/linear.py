@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.identify.estimate import Estimate, Reason
+from spacearm.identify.inertia.hidden import complement, gauge, hidden
 from spacearm.identify.inertia.task import Task
 from spacearm.model.parts import Array
 
@@ -26,6 +27,8 @@ class LinearLeastSquares:
         begin = time.perf_counter()
         theory, rank = task.theory, task.theory.rank
         sizes = task.sizes
+        scaling = gauge(task, task.guess)
+        shown = complement(np.concatenate([scaling, hidden(task, scaling)], axis=-1))
         blocks, right = [], []
         for i, record in enumerate(task.records):
             linear = task.equations.linear(record)
@@ -38,7 +41,14 @@ class LinearLeastSquares:
             blocks.append(matrix.reshape(-1, rank))
             right.append(known.ravel())
         stacked, known = np.concatenate(blocks), np.concatenate(right)
-        values, covariance, cost = _fit(stacked, known, self.rank_tolerance)
+        # what the records do not show stays as the robot is given
+        guess = task.guess / sizes
+        change, spread, cost = _fit(stacked @ shown, known - stacked @ guess, self.rank_tolerance)
+        values, covariance = guess + shown @ change, shown @ spread @ shown.T
+        blind = values - shown @ (shown.T @ values)
+        share = (1.0 - np.sum(shown**2, axis=1)) * (1.0 + blind @ blind)
+        own = np.diag(covariance).copy()
+        np.fill_diagonal(covariance, np.where(share > np.maximum(own, 1e-10), np.inf, own))
         residuals = np.sqrt(2.0 * cost / max(known.size, 1))
         return Estimate(
             theory.names,
@@ -62,7 +72,7 @@ def _fit(matrix: Array, right: Array, tolerance: float) -> tuple[Array, Array, f
     norms[norms == 0] = 1.0
     q, r = np.linalg.qr(matrix / norms)
     u, s, v = np.linalg.svd(r)
-    seen = s > tolerance * s[0]
+    seen = s > tolerance * s.max(initial=0.0)
     solution = (v[seen].T / s[seen]) @ (u[:, seen].T @ (q.T @ right))
     residual = right - (matrix / norms) @ solution
     # one step of refinement: the first residual holds the rounding of the factorisation
@@ -71,6 +81,4 @@ def _fit(matrix: Array, right: Array, tolerance: float) -> tuple[Array, Array, f
     variance = float(residual @ residual) / max(right.size - int(seen.sum()), 1)
     half = (v[seen].T / s[seen]) / norms[:, None]
     covariance = variance * (half @ half.T)
-    blind = np.sqrt(np.sum(v[~seen] ** 2, axis=0)) > 1e-6
-    covariance[blind, blind] = np.inf
     return solution / norms, covariance, 0.5 * float(residual @ residual)

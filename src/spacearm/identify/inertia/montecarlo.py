@@ -10,13 +10,13 @@ import numpy as np
 from spacearm.errors import InputError
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
-from spacearm.identify.inertia.total import fit_total
+from spacearm.identify.inertia.total import fit_total, unknowable
 from spacearm.model.parts import Array
 
 
 @dataclass(frozen=True, eq=False)
 class MonteCarlo:
-    """Errors of every repetition in claimed standard deviations, (repetitions, r)."""
+    """Errors of every repetition in claimed standard deviations, (repetitions, r); NaN where nothing is claimed."""
 
     names: tuple[str, ...]
     errors: Array
@@ -28,17 +28,19 @@ class MonteCarlo:
     @property
     def coverage(self) -> float:
         """Share of all errors within the 95 % intervals."""
-        return float(np.mean(np.abs(self.errors) <= 1.959964))
+        known = self.errors[np.isfinite(self.errors)]
+        return float(np.mean(np.abs(known) <= 1.959964))
 
     @property
     def coverage_each(self) -> Array:
-        """The same for each parameter."""
-        return np.asarray(np.mean(np.abs(self.errors) <= 1.959964, axis=0))
+        """The same for each parameter; NaN for one that is not determined."""
+        inside = np.where(np.isfinite(self.errors), np.abs(self.errors) <= 1.959964, np.nan)
+        return np.asarray(np.mean(inside, axis=0))
 
     @property
     def largest(self) -> float:
         """Largest error in standard deviations."""
-        return float(np.abs(self.errors).max())
+        return float(np.nanmax(np.abs(self.errors)))
 
     @property
     def ratio(self) -> Array:
@@ -56,22 +58,27 @@ def monte_carlo(
         truth: base parameters of the robot that was simulated.
         chunk: repetitions solved at once (memory).
     """
+    if repetitions < 1:
+        raise InputError(f"repetitions are {repetitions}", place="Monte Carlo", hint="expected at least 1")
     if task.assumed_noise:
         raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
     begin = time.perf_counter()
     values, claimed, chi = [], [], []
-    start = fit_total(replace(task, records=task.records), start=task.guess).information.values
+    blind = unknowable(task)
+    start = fit_total(task, blind=blind).information.values
     for first in range(0, repetitions, chunk):
         count = min(chunk, repetitions - first)
         drawn = [_drawn(record, seed, i, first, count) for i, record in enumerate(task.records)]
-        fit = fit_total(replace(task, records=drawn), start=start, iterations=iterations)
+        fit = fit_total(replace(task, records=drawn), start=start, iterations=iterations, blind=blind)
         values.append(fit.information.values)
-        claimed.append(np.sqrt(np.maximum(np.einsum("...ii->...i", np.linalg.inv(fit.information.matrix)), 0.0)))
+        claimed.append(fit.information.std)
         chi.append(2.0 * fit.cost / fit.freedom)
     estimates, deviations = np.concatenate(values), np.concatenate(claimed)
+    if not np.any(np.isfinite(deviations)):
+        raise InputError("the records determine no parameter", place="Monte Carlo", hint="let something move")
     return MonteCarlo(
         task.theory.names,
-        (estimates - truth) / deviations,
+        np.where(np.isfinite(deviations), (estimates - truth) / deviations, np.nan),
         estimates,
         deviations,
         np.concatenate(chi),

@@ -15,7 +15,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.parameters import LINEAR, LINEAR_UNITS, typical_sizes
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.small import inverse_factor
+from spacearm.identify.inertia.weights import own_whitener
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
@@ -73,11 +73,7 @@ class TargetFilter:
         _, _, sigma = record.deviations()
         if not np.any(sigma > 0):
             raise InputError("states no noise", place=record.place, hint="the filter weighs samples by their noise")
-        spread = slopes * sigma
-        covariance = spread @ np.swapaxes(spread, -1, -2)
-        m = range(6)
-        covariance[..., m, m] = covariance[..., m, m] * (1 + 1e-12) + 1e-30
-        white = inverse_factor(covariance)
+        white = own_whitener(slopes * sigma)
         others = self.robot.inertia_parameters.ravel().copy()
         others[self._columns] = self._guess
         gap = linear.known - linear.matrix @ others

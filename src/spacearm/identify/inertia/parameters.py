@@ -135,13 +135,15 @@ def plain_jacobian(linear: npt.ArrayLike) -> Array:
 def typical_sizes(robot: Robot) -> Array:
     """Size of each linear parameter, 10(n + 1): what rank and condition numbers are scaled by.
 
-    From each body's mass and a length: the distance from its frame to its joints and mass centre, at least a tenth of
-    the robot's largest. Bodies without mass are given the smallest mass of the others.
+    From each body's mass and a length: the largest of its radius of gyration and the distances from its frame to its
+    joints and mass centre, at least a tenth of the robot's largest. Bodies without mass are given the smallest mass of
+    the others.
     """
     masses = np.array([body.inertia.mass for body in robot.bodies])
     positive = masses[masses > 0]
     masses = np.where(masses > 0, masses, positive.min() if positive.size else 1.0)
-    arms = np.array([float(np.linalg.norm(body.inertia.com)) for body in robot.bodies])
+    traces = robot.inertia_parameters[:, 4:7].sum(axis=1)  # about the frame, so that the mass centre counts
+    arms = np.sqrt(np.maximum(0.5 * traces, 0.0) / masses)
     for joint, parent in zip(robot.joints, robot.parents, strict=True):
         arms[parent] = max(arms[parent], float(np.linalg.norm(joint.placement.translation)))
     largest = float(arms.max()) or 1.0

@@ -127,6 +127,12 @@ class Record:
         """One repetition."""
         return replace(self, readings={name: values[index] for name, values in self.readings.items()})
 
+    def repeated(self, count: int) -> Record:
+        """The same readings so many times, as a leading axis."""
+        return replace(
+            self, readings={name: np.broadcast_to(v, (count, *v.shape)) for name, v in self.readings.items()}
+        )
+
     def thinned(self, every: int) -> Record:
         """Every so-many-th sample."""
         return self.cut(slice(None, None, every))

@@ -14,12 +14,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spacearm.errors import InputError
 from spacearm.identify.estimate import Estimate, Reason
+from spacearm.identify.inertia.hidden import complement, gauge, hidden, without
 from spacearm.identify.inertia.information import Information, eliminate, solve_scaled
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.small import inverse_factor
 from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.weights import Weights
 from spacearm.model.parts import Array
+
+#: Directions that the data know worse than by so many typical sizes are left as they are: errors of that size are no
+#: small errors any more, for which alone the linearised equations hold.
+WORST = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,103 +43,27 @@ class TotalFit:
     seconds: float
 
 
-class _Weights:
-    """The covariance of a record's equations under reading errors: whitens columns, and gives the errors back.
-
-    Errors of one sample enter only its own equations, unless a known wrench is carried into the world by the readings:
-    its impulse sums earlier errors, and all samples of such a record hang together.
-    """
-
-    def __init__(self, task: Task, adjusted: Record, slopes: Array, sigma: Array) -> None:
-        self.slopes, self.sigma = slopes, sigma
-        self.batch, self.count, self.rows = slopes.shape[:-3], slopes.shape[-3], slopes.shape[-2]
-        self.by_reading: Array | None = None
-        if "momentum" in task.equations.kinds and np.any(adjusted.wrench):
-            self.by_reading, parts = task.equations.impulse_slopes(adjusted)
-            self.span = np.concatenate([index for index, _ in parts])
-            self.weights = np.concatenate([weight for _, weight in parts], axis=1)
-            # repetitions differ by noise only, and so do their covariances: one serves all
-            first = (0,) * len(self.batch)
-            dense = self._dense(slopes[first] * sigma, self.by_reading[first] * sigma)
-            self.factor: Array = np.linalg.cholesky(self._regular(dense)).astype(np.float64)
-            return
-        spread = slopes * sigma
-        covariance = self._regular(spread @ np.swapaxes(spread, -1, -2))
-        self.factor = inverse_factor(covariance)
-
-    @staticmethod
-    def _regular(covariance: Array) -> Array:
-        """A row that no reading error enters (a locked joint without noise) must not divide by zero."""
-        m = range(covariance.shape[-1])
-        covariance[..., m, m] *= 1.0 + 1e-12
-        covariance[..., m, m] += 1e-30
-        return covariance
-
-    def _dense(self, spread: Array, carried: Array) -> Array:
-        """Covariance (T m, T m) of one repetition: own errors, impulse errors, and what they share."""
-        count, rows, weights = self.count, self.rows, self.weights
-        full = np.zeros((count, rows, count, rows))
-        own = np.arange(count)
-        full[own, :, own, :] = spread @ np.swapaxes(spread, -1, -2)
-        crossed = spread[self.span] @ np.swapaxes(carried, -1, -2)  # (s, m, 6)
-        for s, k in enumerate(self.span):
-            block = np.einsum("t,mj->mtj", weights[:, s], crossed[s])  # (m, T, 6)
-            full[k, :, :, :6] -= block
-            full[:, :6, k, :] -= block.transpose(1, 2, 0)
-        # a sample at a switch serves two stretches: the same errors
-        same = self.span[:, None] == self.span
-        pair = np.einsum("smy,rky->smrk", carried, carried) * same[:, None, :, None]
-        full[:, :6, :, :6] += np.einsum("ts,smrk,ur->tmuk", weights, pair, weights, optimize=True)
-        return full.reshape(count * rows, count * rows)
-
-    def whiten(self, columns: Array) -> Array:
-        """(..., T, m, c) to (..., T m, c)."""
-        flat = (*self.batch, self.count * self.rows, columns.shape[-1])
-        if self.by_reading is None:
-            return (self.factor @ columns).reshape(flat)
-        return _lower_solve(self.factor, columns.reshape(flat))
-
-    def errors(self, white: Array) -> Array:
-        """Most likely reading errors (..., T, ny), times minus one, for whitened misclosures (..., T m)."""
-        if self.by_reading is None:
-            parts = white.reshape(*self.batch, self.count, self.rows)
-            pulled = np.einsum("...km,...k->...m", self.factor, parts)
-            return np.asarray(self.sigma**2 * np.einsum("...my,...m->...y", self.slopes, pulled))
-        flat = _lower_solve(self.factor, white[..., None], turned=True)[..., 0]
-        pulled = flat.reshape(*self.batch, self.count, self.rows)
-        result = np.einsum("...my,...m->...y", self.slopes, pulled)
-        summed = np.einsum("ts,...tm->...sm", self.weights, pulled[..., :6])
-        back = np.einsum("...smy,...sm->...sy", self.by_reading, summed)
-        for s, k in enumerate(self.span):
-            result[..., k, :] -= back[..., s, :]
-        return np.asarray(self.sigma**2 * result)
-
-    def applied(self, errors: Array) -> Array:
-        """What reading errors (..., T, ny) do to the equations, (..., T, m)."""
-        result = np.einsum("...my,...y->...m", self.slopes, errors)
-        if self.by_reading is not None:
-            carried = np.einsum("...smy,...sy->...sm", self.by_reading, errors[..., self.span, :])
-            result[..., :6] -= np.einsum("ts,...sm->...tm", self.weights, carried)
-        return np.asarray(result)
+def unknowable(task: Task) -> Array:
+    """Directions (r, k) in typical sizes that the records show not at all or too badly, apart from the scale."""
+    return hidden(task, gauge(task, task.guess), WORST)
 
 
-def _lower_solve(factor: Array, right: Array, turned: bool = False) -> Array:
-    """``factor`` (or its transpose) solved for (..., rows, columns), all columns in one call."""
-    from scipy.linalg import solve_triangular
-
-    rows, columns = right.shape[-2:]
-    side = np.moveaxis(right, -2, 0).reshape(rows, -1)
-    solved = solve_triangular(factor, side, lower=True, trans=1 if turned else 0, check_finite=False)
-    return np.moveaxis(np.asarray(solved).reshape(rows, *right.shape[:-2], columns), 0, -2)
-
-
-def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, tolerance: float = 1e-6) -> TotalFit:
-    """Estimate base parameters of every repetition.
+def fit_total(
+    task: Task,
+    *,
+    start: Array | None = None,
+    iterations: int = 20,
+    tolerance: float = 1e-6,
+    blind: Array | None = None,
+) -> TotalFit:
+    """Estimate base parameters of every repetition; directions that the records do not show keep their start.
 
     Args:
         start: base parameters (..., r) to weigh the first step with; the robot's own when not given.
         iterations: at most.
         tolerance: stop when no parameter changes by more than this share of its deviation.
+        blind: (r, k), orthonormal: directions in typical sizes that are left as they are; found from the records
+            (:func:`unknowable`) when not given.
     """
     begin = time.perf_counter()
     theory, rank, batch = task.theory, task.theory.rank, task.batch
@@ -142,6 +72,12 @@ def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, to
     scale = np.concatenate([task.sizes, np.ones(6 * len(unknown)), [s for _, _, s in biases]])
     x = np.zeros((*batch, size))
     x[..., :rank] = task.guess if start is None else start
+    rest = unknowable(task) if blind is None else blind
+    shown = complement(np.concatenate([gauge(task, task.guess), rest], axis=-1))
+    kept_still = rank - shown.shape[1]
+    steps = np.eye(size)[:, kept_still:]  # columns: changes of all unknowns that are looked for, in units of scale
+    steps[:rank, : shown.shape[1]] = shown
+    steps = scale[:, None] * steps
     sigmas = [task.deviations(record) for record in task.records]
     shape = [(*batch, record.times.size, s.size) for record, s in zip(task.records, sigmas, strict=True)]
     noise = [np.zeros(s) for s in shape]  # corrections of readings, without biases
@@ -162,7 +98,14 @@ def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, to
             adjusted = record.moved(noise[i] - offset[..., None, :])
             linear = task.equations.linear(adjusted)
             slopes = task.equations.slopes(adjusted, inertia)
-            weights = _Weights(task, adjusted, slopes, sigmas[i])
+            try:
+                weights = Weights(task.equations, adjusted, slopes, sigmas[i])
+            except np.linalg.LinAlgError:
+                raise InputError(
+                    "the estimation does not converge",
+                    place=record.place,
+                    hint="the noise is too strong for this motion, or too small to be true",
+                ) from None
             gap = np.einsum("...tmp,...p->...tm", linear.matrix, inertia) - linear.known
             columns = [linear.matrix @ theory.lift]
             places = [np.arange(rank)]
@@ -185,7 +128,7 @@ def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, to
             right[..., where] -= (turned @ white[..., None])[..., 0]
             cost = cost + 0.5 * np.sum(noise[i] ** 2 / np.where(sigmas[i] > 0, sigmas[i], np.inf) ** 2, axis=(-1, -2))
             kept.append((design, where, white, weights))
-        step = solve_scaled(normal, right, scale)
+        step = solve_scaled(steps.T @ normal @ steps, right @ steps, np.ones(size - kept_still)) @ steps.T
         x = x + step
         for i, (design, where, white, weights) in enumerate(kept):
             noise[i] = -weights.errors(white + (design @ step[..., where, None])[..., 0])
@@ -195,7 +138,9 @@ def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, to
         if np.all(np.abs(moved) < tolerance) or np.all(size_of_step < 1e-15):
             converged = True
             break
-    information = Information(theory, x[..., :rank], eliminate(normal, rank), task.sizes)
+    unseen = np.concatenate([gauge(task, x[..., :rank]), np.broadcast_to(rest, (*batch, *rest.shape))], axis=-1)
+    told = without(eliminate(normal, rank), unseen, task.sizes)
+    information = Information(theory, x[..., :rank], told, task.sizes)
     equations = sum(record.times.size * n_rows(task, record) for record in task.records)
     cost = np.sum(
         [
@@ -209,7 +154,7 @@ def fit_total(task: Task, *, start: Array | None = None, iterations: int = 8, to
         x[..., rank : rank + 6 * len(unknown)],
         x[..., size - len(biases) :],
         cost,
-        equations - rank - 6 * len(unknown),
+        equations - shown.shape[1] - 6 * len(unknown),
         done,
         converged,
         np.array(history),
@@ -244,7 +189,7 @@ def _bias_columns(record: Record, biases: tuple[tuple[str, int, float], ...], sl
 class TotalLeastSquares:
     """The estimator of this module behind the common interface."""
 
-    iterations: int = 8
+    iterations: int = 20
     tolerance: float = 1e-6
 
     def solve(self, task: Task) -> Estimate:

@@ -1,0 +1,159 @@
+"""Noisy data that do not tell everything: what they hide must not be printed as if it were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia import (
+    TYPICAL_NOISE,
+    Experiment,
+    LinearLeastSquares,
+    Prior,
+    Record,
+    Recursive,
+    Sensors,
+    Source,
+    Task,
+    fit_total,
+    identify,
+    knowledge,
+    measure,
+    monte_carlo,
+    null_twin,
+    possible,
+    theory,
+)
+from spacearm.identify.inertia.hidden import complement, gauge, without
+from spacearm.identify.inertia.parameters import plain_of, typical_sizes
+from spacearm.identify.inertia.total import unknowable
+from spacearm.model import catalogue
+from spacearm.papers import xu2017_data as paper
+
+ROBOT = catalogue.load("xu2017")
+DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
+THEORY = theory(ROBOT)
+TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
+SENSORS = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+
+
+@pytest.fixture(scope="module")
+def clean() -> list[Record]:
+    return [measure(ROBOT, experiment, SENSORS) for experiment in paper.experiments(ROBOT)]
+
+
+def noisy(records: Sequence[Record], seed: int = 0) -> list[Record]:
+    return [record.noisy([seed, k]) for k, record in enumerate(records)]
+
+
+def worst(values: np.ndarray, deviations: np.ndarray) -> float:
+    return float(np.abs((values - TRUTH) / deviations).max())
+
+
+def test_without_forces_noise_does_not_tell_the_scale(clean: list[Record]) -> None:
+    """The equations are homogeneous: bodies without mass would fit best."""
+    for seed in range(3):
+        task = Task(DRAWING, noisy(clean[1:], seed))
+        fit = fit_total(task)
+        assert fit.converged
+        assert gauge(task, task.guess).shape == (52, 1)
+        assert np.isinf(fit.information.std[0])
+        assert fit.information.rank == 51
+        assert fit.information.values[0] == pytest.approx(task.guess[0], rel=0.02)  # stays as given
+        assert worst(fit.information.values, fit.information.std) < 4.5
+        ratios = fit.information.values[[1, 3]] / fit.information.values[0]
+        assert ratios == pytest.approx(TRUTH[[1, 3]] / TRUTH[0], rel=1e-2)  # what the data do tell
+    known = knowledge(fit.information, DRAWING)
+    truth = plain_of(ROBOT.inertia_parameters).ravel()
+    data = [(n, t) for n, t in zip(known.numbers, truth, strict=True) if n.source is Source.DATA]
+    assert all(abs(n.value - t) < 4.5 * n.std for n, t in data)
+    found = identify(DRAWING, noisy(clean[1:]), prior=Prior.from_robot(DRAWING, 0.2))
+    assert all(possible(row) for row in found.inertia.reshape(-1, 10))
+    assert np.isinf(LinearLeastSquares().solve(task).std[0])
+
+
+def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[Record]) -> None:
+    task = Task(DRAWING, noisy(clean[:6]))
+    assert unknowable(task).shape[1] == 7
+    fit = fit_total(task)
+    assert fit.information.rank == 45
+    assert fit.information.std[0] < 0.1  # kg
+    assert worst(fit.information.values, fit.information.std) < 4.5
+    assert np.all(np.isinf(fit.information.std[[n.endswith("(link6)") for n in THEORY.names]]))
+    exact = fit_total(Task(DRAWING, clean[:6])).information
+    assert np.array_equal(np.isinf(exact.std), np.isinf(fit.information.std))
+
+
+def test_nothing_moves_nothing_is_known() -> None:
+    still = measure(ROBOT, Experiment("still", 60.0, "normal"), SENSORS)
+    for record in (still, still.noisy(1)):
+        fit = fit_total(Task(DRAWING, [record]))
+        assert np.all(np.isinf(fit.information.std))
+        assert knowledge(fit.information, DRAWING).counts() == {"data": 0, "prior": 0, "undetermined": 70}
+    with pytest.raises(InputError, match="determine no parameter"):
+        monte_carlo(Task(ROBOT, [still]), TRUTH, 2)
+    with pytest.raises(InputError, match="repetitions are 0"):
+        monte_carlo(Task(ROBOT, [still]), TRUTH, 0)
+
+
+def test_strong_noise_leaves_the_mass(clean: list[Record]) -> None:
+    strong = [replace(r, sigma={name: 100.0 * s for name, s in r.sigma.items()}) for r in clean]
+    for seed in range(2):
+        information = fit_total(Task(DRAWING, noisy(strong, seed))).information
+        assert information.values[0] == pytest.approx(476.0, abs=20.0)  # kg; not a light robot
+        assert information.std[0] > 1.0
+        assert worst(information.values, information.std) < 4.5
+        assert np.sum(np.isfinite(information.std)) < 20
+
+
+def test_monte_carlo_of_incomplete_data(clean: list[Record]) -> None:
+    found = monte_carlo(Task(DRAWING, clean[:6]), TRUTH, 30, seed=4)
+    assert np.all(np.isnan(found.errors[:, -1]))
+    assert 0.9 < found.coverage < 0.99
+
+
+def test_hidden_directions_do_not_touch_what_is_known() -> None:
+    rng = np.random.default_rng(1)
+    half = rng.normal(size=(5, 4))
+    sizes = np.array([1.0, 10.0, 0.1, 2.0])
+    flat = rng.normal(size=4)
+    half -= np.outer(half @ flat, flat) / (flat @ flat)
+    full = half.T @ half / sizes[:, None] / sizes  # knows nothing along flat
+    unit = np.eye(4)[:, :1]
+    found = without(full, unit, sizes)
+    assert np.allclose(found, full, atol=1e-10)
+    assert np.allclose(complement(unit).T @ unit, 0.0)
+
+
+def test_recursion_counts_noise_in_the_impulse(clean: list[Record]) -> None:
+    errors = []
+    for seed in range(30):
+        found = Recursive().solve(Task(ROBOT, noisy(clean, 100 + seed)))
+        errors.append((found.values - TRUTH) / found.std)
+    assert np.std(errors, axis=0).max() < 1.45
+    assert 0.92 < np.mean(np.abs(errors) < 1.96) < 0.99
+    with pytest.raises(InputError, match="no thruster fires"):
+        still = measure(ROBOT, Experiment("still", 60.0, "normal"), SENSORS)
+        Recursive().solve(Task(ROBOT, [still, *clean[1:]]))
+
+
+def test_numbers_from_data_are_those_of_every_twin(clean: list[Record]) -> None:
+    """A number that differs between robots that move alike is not determined."""
+    known = knowledge(fit_total(Task(DRAWING, clean)).information, DRAWING)
+    truth = plain_of(ROBOT.inertia_parameters)
+    twins = [plain_of(null_twin(ROBOT, 0.7, seed).reshape(-1, 10)) for seed in range(8)]
+    spread = np.max([np.abs(twin - truth) for twin in twins], axis=0).ravel()
+    assert len(known.numbers) == spread.size
+    for number, change in zip(known.numbers, spread, strict=True):
+        assert (number.source is Source.DATA) == (change < 1e-9), number.text
+
+
+def test_a_prior_knows_as_much_as_it_says() -> None:
+    """15 % of a moment of inertia is 15 % of it, also where the frame sits at the mass centre."""
+    sizes = typical_sizes(ROBOT).reshape(-1, 10)
+    moments = ROBOT.inertia_parameters[:, 4:7].max(axis=1)
+    assert np.all(sizes[:, 4] >= 0.7 * moments)

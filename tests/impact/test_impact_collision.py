@@ -9,7 +9,7 @@ import pytest
 
 from spacearm.engine import Mechanics, NonFiniteWarning
 from spacearm.errors import InputError, ModelError
-from spacearm.impact import System, ball, collide, effective_mass, flying, free_body, virtual_mass
+from spacearm.impact import System, ball, collide, effective_mass, flying, free_body, simulate_contact, virtual_mass
 from spacearm.model import Body, Inertia, Joint, Robot, catalogue
 from spacearm.model.edit import attach
 from spacearm.model.parts import Array, Pose
@@ -85,6 +85,32 @@ def _along(hit, kind: str, normal):  # type: ignore[no-untyped-def]
         n = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
         return np.sum(relative[:, :3] * n, axis=-1, keepdims=True)
     return relative[:, :3] if kind == "point" else relative
+
+
+def test_where_the_systems_are_does_not_matter() -> None:
+    """In the coordinates of an orbit arms have 1e-9 m of rounding; neither the velocities nor the account feel it."""
+    robot, found = catalogue.load("xu2017"), []
+    for place in ([0.0, 0.0, 0.0], [4e6, -3e6, 5e6]):
+        arm = flying(robot, "hand", joints="normal", position=place, quaternion=[0.6, 0.0, 0.48, 0.64])
+        target = flying(BODY, "contact", velocity=[-0.05, 0.02, 0.01], angular_velocity=[0.02, 0.03, -0.02]).meeting(
+            arm
+        )
+        hit = collide(arm, target, kind="grasp")
+        assert hit.momentum_residual < 1e-14
+        assert hit.energy_residual < 1e-14
+        run = simulate_contact(arm, target, frequency=1e4, kind="grasp")
+        assert run.momentum_residual < 1e-12
+        found.append((hit, run))
+    (here, near), (there, far) = found
+    np.testing.assert_allclose(there.impulse, here.impulse, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(there.momentum_after, here.momentum_after, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(far.first, near.first, atol=1e-9)
+    # About the contact point, from positions and velocities of the mass centres.
+    centre = Mechanics(BODY).centre_of_mass([]) - [0.3, -0.2, 0.1]
+    speed = np.cross([0.02, 0.03, -0.02], [0.05, 0, 0]) + [-0.05, 0.02, 0.01]
+    spin = np.array([[2.0, 0.1, 0.0], [0.1, 3.0, -0.2], [0.0, -0.2, 2.5]]) @ [0.02, 0.03, -0.02]
+    want = np.concatenate([12.0 * speed, spin + 12.0 * np.cross(centre, speed)])
+    np.testing.assert_allclose(there.momentum_before, want, rtol=1e-12)
 
 
 def test_equations_28_and_30_of_the_paper() -> None:

@@ -238,12 +238,11 @@ def _account(
     both = (two.twist_before - one.twist_before) + (two.twist_after - one.twist_after)
     contact_work = -0.5 * np.einsum("...i,...i->...", impulse, both)
     unexplained = energy_after - energy_before - contact_work - one.joint_work - two.joint_work
-    about = first.contact_point
-    parts = [[s.momentum(about, v) for v in (j.before, j.after)] for s, j in pairs]
+    parts = [[s.momentum(v) for v in (j.before, j.after)] for s, j in pairs]
     before, after = parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
     scale = np.zeros((*impulse.shape[:-1], 2))
     for (system, _), both_momenta in zip(pairs, parts, strict=True):
-        arm = np.linalg.norm(system.centre_of_mass - about, axis=-1)
+        arm = np.linalg.norm(system.lever, axis=-1)
         for momentum in both_momenta:
             linear, angular = np.linalg.norm(momentum[..., :3], axis=-1), np.linalg.norm(momentum[..., 3:], axis=-1)
             scale = scale + np.stack([linear, angular + arm * linear], axis=-1)

@@ -193,7 +193,8 @@ class _Run:
     """One contact: two stretches of integration."""
 
     def __init__(self, first: System, second: System, stiffness: Array, omega: float, restitution: float) -> None:
-        self.first, self.second = first, second
+        # Arms would lose their digits far from the origin: it goes to the contact, and nothing else changes.
+        self.first, self.second = (system.shifted(-first.contact_point) for system in (first, second))
         self.pair = _pair(first.robot, first.frame, second.robot, second.frame)
         self.stiffness, self.omega, self.e = stiffness, omega, restitution
         self.inputs = np.zeros(self.pair.kernel.n_in)
@@ -292,8 +293,7 @@ class _Run:
         return float(sum(s.point.mechanics.kinetic_energy(q, v) for s, _, q, v in self._parts(y)))
 
     def _momentum(self, y: Array) -> Array:
-        about = self.first.contact_point
-        parts = [s.point.mechanics.momentum(q, v, base=b, about=about) for s, b, q, v in self._parts(y)]
+        parts = [s.point.mechanics.momentum(q, v, base=b, about=np.zeros(3)) for s, b, q, v in self._parts(y)]
         return parts[0] + parts[1]
 
 

@@ -12,8 +12,8 @@ from spacearm.errors import InputError
 from spacearm.impact.joints import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
-from spacearm.model.parts import Array
-from spacearm.simulate.state import UNIT_TOLERANCE, State, rotation_of
+from spacearm.model.parts import UNIT_TOLERANCE, Array
+from spacearm.simulate.state import State, rotation_of
 
 IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 #: Name of the frame at which :func:`free_body` and :func:`ball` are struck.
@@ -92,15 +92,27 @@ class System:
         """Kinetic energy (...), J."""
         return self.point.mechanics.kinetic_energy(self._q, self._nu if velocity is None else velocity)
 
-    def momentum(self, about: Array, velocity: Array | None = None) -> Array:
-        """Linear and angular momentum about a world point (..., 6), world axes."""
+    def momentum(self, velocity: Array | None = None) -> Array:
+        """Linear and angular momentum about the contact point (..., 6), world axes."""
+        here = self._at_the_contact
         nu = self._nu if velocity is None else velocity
-        return self.point.mechanics.momentum(self._q, nu, base=self.base, about=about)
+        return self.point.mechanics.momentum(self._q, nu, base=here, about=np.zeros(3))
 
     @cached_property
-    def centre_of_mass(self) -> Array:
-        """Mass centre in the world (..., 3), m."""
-        return self.point.mechanics.centre_of_mass(self._q, base=self.base)
+    def lever(self) -> Array:
+        """From the contact point to the mass centre (..., 3), m, world axes."""
+        return self.point.mechanics.centre_of_mass(self._q, base=self._at_the_contact)
+
+    @cached_property
+    def _at_the_contact(self) -> Array:
+        """Pose of the base with the contact point as origin: in far-away places the arms would lose their digits."""
+        pose = np.array(self.base)
+        pose[..., :3] = 0.0
+        origin = self.point.mechanics.frame_pose(self.frame, self._q, base=pose)[0]
+        lead = np.broadcast_shapes(pose.shape[:-1], origin.shape[:-1])
+        moved = np.array(np.broadcast_to(pose, (*lead, 7)))
+        moved[..., :3] = -origin
+        return moved
 
     def with_velocity(self, velocity: npt.ArrayLike) -> System:
         """The same with another generalised velocity."""
@@ -108,8 +120,11 @@ class System:
 
     def meeting(self, other: System) -> System:
         """The same, shifted (not turned) so that its contact frame's origin lies at the other's."""
+        return self.shifted(other.contact_point - self.contact_point)
+
+    def shifted(self, shift: Array) -> System:
+        """The same, moved by a vector of the world (..., 3), m."""
         base = np.asarray(self.base, dtype=np.float64)
-        shift = other.contact_point - self.contact_point
         lead = np.broadcast_shapes(base.shape[:-1], shift.shape[:-1])
         moved = np.array(np.broadcast_to(base, (*lead, 7)))
         moved[..., :3] += shift

@@ -90,11 +90,10 @@ def _along(hit, kind: str, normal):  # type: ignore[no-untyped-def]
 def test_where_the_systems_are_does_not_matter() -> None:
     """In the coordinates of an orbit arms have 1e-9 m of rounding; neither the velocities nor the account feel it."""
     robot, found = catalogue.load("xu2017"), []
+    linear, angular = np.array([-0.05, 0.02, 0.01]), np.array([0.02, 0.03, -0.02])
     for place in ([0.0, 0.0, 0.0], [4e6, -3e6, 5e6]):
         arm = flying(robot, "hand", joints="normal", position=place, quaternion=[0.6, 0.0, 0.48, 0.64])
-        target = flying(BODY, "contact", velocity=[-0.05, 0.02, 0.01], angular_velocity=[0.02, 0.03, -0.02]).meeting(
-            arm
-        )
+        target = flying(BODY, "contact", velocity=linear, angular_velocity=angular).meeting(arm)
         hit = collide(arm, target, kind="grasp")
         assert hit.momentum_residual < 1e-14
         assert hit.energy_residual < 1e-14
@@ -107,8 +106,8 @@ def test_where_the_systems_are_does_not_matter() -> None:
     np.testing.assert_allclose(far.first, near.first, atol=1e-9)
     # About the contact point, from positions and velocities of the mass centres.
     centre = Mechanics(BODY).centre_of_mass([]) - [0.3, -0.2, 0.1]
-    speed = np.cross([0.02, 0.03, -0.02], [0.05, 0, 0]) + [-0.05, 0.02, 0.01]
-    spin = np.array([[2.0, 0.1, 0.0], [0.1, 3.0, -0.2], [0.0, -0.2, 2.5]]) @ [0.02, 0.03, -0.02]
+    speed = linear + np.cross(angular, [0.05, 0, 0])
+    spin = np.array([[2.0, 0.1, 0.0], [0.1, 3.0, -0.2], [0.0, -0.2, 2.5]]) @ angular
     want = np.concatenate([12.0 * speed, spin + 12.0 * np.cross(centre, speed)])
     np.testing.assert_allclose(there.momentum_before, want, rtol=1e-12)
 

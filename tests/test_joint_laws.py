@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -9,8 +11,19 @@ from scipy.integrate import solve_ivp
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
-from spacearm.identify.joint import Accuracy, Law, identify_joints, observe, select_law, twin
+from spacearm.identify.joint import (
+    Accuracy,
+    IdentifiabilityWarning,
+    JointTest,
+    Law,
+    identify_joints,
+    observe,
+    select_law,
+    twin,
+    with_values,
+)
 from spacearm.identify.joint.laws import free_play, torques
+from spacearm.simulate import Phase, State, simulate, spline
 from support.joint_twins import DEGREE, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen
 
 FRICTION = {"spring_coulomb": 0.02, "spring_static": 0.06}
@@ -116,10 +129,6 @@ def test_values_of_friction_come_back() -> None:
 
 
 def test_friction_of_a_motor_under_torque_comes_back() -> None:
-    from dataclasses import replace
-
-    from spacearm.simulate import spline
-
     robot = printed()
     law = Law(motor="coulomb", motor_damping=True)
     torque = spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.3, -0.2, 0.25, -0.3, 0.1])
@@ -132,6 +141,32 @@ def test_friction_of_a_motor_under_torque_comes_back() -> None:
     fit = identify_joints(robot, [test], drive="torque", law=law, warn=False)
     for name, value in {**TEST2, "motor_coulomb": 0.05, "motor_damping": 0.1}.items():
         assert fit[name] == pytest.approx(value, rel=1e-4), name
+
+
+def test_a_motor_that_really_sticks_needs_a_lower_slip_speed_and_that_is_told() -> None:
+    """The engine's exact stick and slip as the experiment: creep biases the fit, which says so and what helps."""
+    robot, own = printed(), {**TEST2, "motor_coulomb": 0.05}
+    torque = spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.08, -0.056, 0.064, -0.08, 0.024])
+    held = {joint: quadratic(START[joint], 0.0) for joint in START}
+    joints = np.array([START["joint1.motor"] + 2.0, *START.values()]) * DEGREE
+    driven = {joint: held[joint] for joint in ("joint2", "joint3")}
+    real = with_values(robot, {"joint1": own})
+    phase = Phase(10.0, driven=driven, forces={"joint1.motor": torque})
+    states = simulate(real, State.at_rest(real, joints), phase, sample=TIMES).states
+    assert 0.2 < np.mean(states[:, 18] == 0.0) < 0.4  # the motor's rate
+    rng = np.random.default_rng(3)
+    noise = np.array([7e-4, 1e-4])
+    measured = {name: states[:, 7 + k] + noise[k] * rng.standard_normal(TIMES.size)
+                for k, name in enumerate(("joint1", "joint1.motor"))}  # fmt: skip
+    encoders = {name: states[:, 7 + i] for i, name in enumerate(robot.joint_names) if i}
+    test = JointTest("t", TIMES, encoders, measured, noise, {"joint1": torque}, paths=held)
+    with pytest.warns(IdentifiabilityWarning, match=r"would hold it during .* try a lower slip_speed"):
+        creeping = identify_joints(robot, [test], drive="torque", law=Law(motor="coulomb"))
+    assert creeping.chi2 > 10.0
+    sharp = identify_joints(robot, [test], drive="torque", law=Law(motor="coulomb", slip_speed=2e-5), warn=False)
+    assert sharp.chi2 < 1.2
+    for name, value in own.items():
+        assert sharp[name] == pytest.approx(value, rel=0.01), name
 
 
 # -- selection ------------------------------------------------------------------------------------------------------

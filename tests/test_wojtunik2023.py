@@ -78,7 +78,7 @@ def test_the_simplex_stalls_and_is_cured(rows: dict[str, int]) -> None:
 def test_little_offset_means_little_knowledge(result: Result, rows: dict[str, float]) -> None:
     assert rows["offset_curve.damping.-0.2deg"] > 3.0 * rows["offset_curve.damping.2.8deg"]
     curve = result.data["relative_sd_angle_damping"]
-    assert 0.05 < float(curve.start_offset[int(curve.argmax())]) < 0.2  # what the acceleration holds, not zero
+    assert 0.05 < float(curve.start_offset[int(np.argmax(curve.values))]) < 0.2  # what the acceleration holds, not zero
     assert float(curve.max()) > 20.0 * rows["offset_curve.damping.2.8deg"]
 
 

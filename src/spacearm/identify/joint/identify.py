@@ -29,6 +29,8 @@ from spacearm.model.parts import Array
 
 #: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
 LOOSE = 0.5
+#: Dry friction that holds still for more than this share of the samples is told.
+CREEP = 0.1
 #: Parameters correlated more than this cannot be told apart.
 TIED = 0.995
 
@@ -246,6 +248,7 @@ def _remarks(model: Model, estimate: Estimate, chi2: float) -> list[str]:
                 f"{estimate.names[i]} and {estimate.names[j]} cannot be told apart "
                 f"(correlation {correlation[i, j]:.4f})"
             )
+    found += _creeping(model, estimate.values)
     joints = {f.name: {k: values[f"{f.name}.{k}"] for k in ("motor_inertia", "stiffness", "damping")}
               for f in model.setup.flexible}  # fmt: skip
     for k, test in enumerate(model.tests):
@@ -259,6 +262,30 @@ def _remarks(model: Model, estimate: Estimate, chi2: float) -> list[str]:
         found.append(
             f"residuals are {np.sqrt(chi2):.2f} times as large as the noise explains: the model lacks something"
         )
+    return found
+
+
+def _creeping(model: Model, x: Array) -> list[str]:
+    """Where dry friction would hold something still, which this law lets creep."""
+    setup, found = model.setup, []
+    count = len(setup.flexible)
+    for where in ("motor", "spring"):
+        if getattr(setup.law, where) == "none" or (where == "motor" and setup.drive == "motor_angle"):
+            continue
+        for i, f in enumerate(setup.flexible):
+            slow = []
+            for k, forward in enumerate(model.forwards):
+                rates = model.respond(x, k).states[:, setup.places["velocity"]][:, 6:]
+                path = forward.paths[model.robot.joint_names[f.motor]].derivative()(forward.times)
+                motor = path if setup.drive == "motor_angle" else rates[:, count + i]
+                speed = motor if where == "motor" else rates[:, i] - f.ratio * motor
+                slow.append(np.abs(speed) < setup.law.slip_speed)
+            share = float(np.mean(np.concatenate(slow)))
+            if share > CREEP:
+                found.append(
+                    f"friction in the {where} of {f.name} would hold it during {share:.0%} of the samples; here it "
+                    f"creeps at up to {setup.law.slip_speed:g} rad/s, which biases the values: try a lower slip_speed"
+                )
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from spacearm.identify.joint.laws import Law
 from spacearm.model.document import Table
 from spacearm.model.toml_schema import Name, Number
 
@@ -37,6 +38,10 @@ class LawTable(Table):
     cubic: bool = False
     play: bool = False
     motor_damping: bool = False
+    slip_speed: Number = Law.slip_speed
+    stribeck_speed: Number = Law.stribeck_speed
+    bristle_time: Number = Law.bristle_time
+    edge: Number = Law.edge
 
 
 class ColumnTable(Table):

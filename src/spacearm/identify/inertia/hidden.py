@@ -17,7 +17,7 @@ from spacearm.identify.inertia.weights import own_whitener
 from spacearm.model.parts import Array
 
 #: So many samples of a record are enough to judge.
-SAMPLES = 60
+SAMPLES = 40
 #: Information must exceed the largest that pure noise gives by this factor.
 MARGIN = 1.5
 

@@ -89,7 +89,8 @@ def identify(
         estimate = LinearLeastSquares().solve(task)
         # how much the data tell depends on the sensors' noise, not on how small the residuals happen to be
         few = thinned(records, most=SAMPLED)
-        seen = fit_total(Task(robot, few, kinds), start=estimate.values, iterations=1)
+        blind = estimate.extra["hidden"]
+        seen = fit_total(Task(robot, few, kinds), start=estimate.values, iterations=1, blind=blind)
         information = replace(seen.information, values=estimate.values)
     else:
         task = Task(robot, thinned(records), kinds)

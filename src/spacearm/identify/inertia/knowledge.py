@@ -17,6 +17,9 @@ from spacearm.model.parts import Array
 
 #: A number that null directions change by more than this share of its size is not determined by the data.
 NULL_SHARE = 1e-6
+#: Elsewhere along null directions it may change by so many deviations: a value that is zero but for noise, over a mass
+#: that is smaller there.
+ELSEWHERE = 4.0
 #: Parameters without a prior get this many typical sizes as deviation where one is needed for arithmetic.
 VAGUE = 1e3
 
@@ -152,7 +155,8 @@ def knowledge(information: Information, robot: Robot, prior: Prior | None = None
         told = np.linalg.norm(elsewhere @ by_data[block], axis=-1)  # (places, 10) deviations by the data
         untold = np.linalg.norm(elsewhere @ full_null[block], axis=-1)  # if nulls were unknown by a typical size
         size_of = np.linalg.norm(elsewhere * scale[block], axis=-1)
-        determined = np.all(untold <= np.maximum(told, NULL_SHARE * size_of), axis=0)
+        told_there = np.where(np.arange(len(places))[:, None] > 0, ELSEWHERE, 1.0) * told
+        determined = np.all(untold <= np.maximum(told_there, NULL_SHARE * size_of), axis=0)
         for k, (symbol, unit) in enumerate(zip(PLAIN, PLAIN_UNITS, strict=True)):
             gradient = np.zeros(size)
             gradient[block] = slope[k]

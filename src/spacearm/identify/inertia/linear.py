@@ -28,7 +28,8 @@ class LinearLeastSquares:
         theory, rank = task.theory, task.theory.rank
         sizes = task.sizes
         scaling = gauge(task, task.guess)
-        shown = complement(np.concatenate([scaling, hidden(task, scaling)], axis=-1))
+        rest = hidden(task, scaling)
+        shown = complement(np.concatenate([scaling, rest], axis=-1))
         blocks, right = [], []
         for i, record in enumerate(task.records):
             linear = task.equations.linear(record)
@@ -62,7 +63,7 @@ class LinearLeastSquares:
             np.array([cost]),
             time.perf_counter() - begin,
             "linear least squares",
-            {"residual_rms": float(residuals), "equations": int(known.size)},
+            {"residual_rms": float(residuals), "equations": int(known.size), "hidden": rest},
         )
 
 

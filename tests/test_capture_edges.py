@@ -25,13 +25,17 @@ from spacearm.capture import (
     design,
     modes,
     relaxed,
+    soft_axes,
     soft_joints,
     soften,
 )
 from spacearm.capture import impulse as impulse_module
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError
-from spacearm.model import Friction, Inertia, Rotor, catalogue
+from spacearm.impact.collision import collide
+from spacearm.impact.systems import System
+from spacearm.model import Body, Friction, Inertia, Pose, Robot, Rotor, catalogue
+from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.papers.zhang2020 import robot as paper_arm
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import State
@@ -196,20 +200,86 @@ def test_a_design_that_does_not_settle_is_not_verified():
     assert stricter.verify([0]) == math.inf
 
 
-# -- momentum of rotors ------------------------------------------------------------------------------------------
+# -- contacts in any attitude ------------------------------------------------------------------------------------
 
 
-def test_shares_count_rotors():
+def test_a_soft_contact_starts_with_the_target_s_own_motion():
+    """In a turned base, with a bent arm that moves: the target keeps its velocity, the whole its momentum."""
+    rng = np.random.default_rng(12)
+    turned = rng.normal(size=4)
+    start = State.moving(
+        ARM, rng.normal(size=8) * 0.3, rng.normal(size=8) * 0.2, position=(1.0, -2.0, 0.5),
+        quaternion=turned / np.linalg.norm(turned), base_velocity=(0.1, 0.0, 0.2),
+        base_angular_velocity=(0.1, -0.2, 0.3),
+    )  # fmt: skip
+    target = Target(
+        Inertia(50.0, np.array([0.1, -0.05, 0.3]), np.diag([5.0, 6.0, 7.0])),
+        (0.02, -0.01, -0.1),
+        (0.02, 0.05, -0.1),
+        Pose(rotation_from_rpy([0.3, -0.2, 0.5]), np.array([0.05, 0.0, 0.1])),
+    )
+    pose = np.concatenate([start.position, start.quaternion])
+    soft, plastic = catch_softly(ARM, start, target, SoftAxis(2000.0, 50.0)), catch(ARM, start, target)
+    twist = Mechanics(soft.robot).frame_velocity("target", soft.state.joints, soft.state.velocity, base=pose)
+    np.testing.assert_allclose(twist, [*target.velocity, *target.spin], atol=1e-13)
+    both = [Mechanics(c.robot).momentum(c.state.joints, c.state.velocity, base=pose) for c in (soft, plastic)]
+    np.testing.assert_allclose(both[0], both[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("held", [(), soft_axes(ARM, ["joint1"]), soft_axes(ARM)])
+def test_plastic_captures_are_those_of_the_impact_study(held):
+    """Two laws in two places: momentum of the joined system here, compliance of two systems there."""
+    rng = np.random.default_rng(13)
+    rates = np.array([0.0 if name in held else 0.2 * rng.normal() for name in ARM.joint_names])
+    start = State.moving(ARM, rng.normal(size=8) * 0.3, rates, base_velocity=(0.1, 0.0, 0.2))
+    inertia = Inertia(50.0, np.array([0.1, -0.05, 0.3]), np.diag([5.0, 6.0, 7.0]))
+    velocity, spin = np.array([0.02, -0.01, -0.1]), np.array([0.02, 0.05, -0.1])
+    mine = catch(ARM, start, Target(inertia, tuple(velocity), tuple(spin)), held=held)
+    origin, rotation = Mechanics(ARM).frame_pose(
+        "hand", start.joints, base=np.concatenate([np.zeros(3), start.quaternion])
+    )
+    pose = np.concatenate([origin, quaternion_from_rotation(rotation)])
+    body = Robot("target", (Body("body", inertia),))
+    other = System(body, "body", None, pose, np.concatenate([rotation.T @ velocity, rotation.T @ spin]))
+    theirs = collide(System.at(ARM, "hand", start, locked=held or "none"), other, kind="grasp")
+    np.testing.assert_allclose(mine.state.velocity, theirs.first.after, atol=1e-12)
+    np.testing.assert_allclose(mine.hand_impulse, theirs.impulse, atol=1e-12)
+    assert mine.impact.lost == pytest.approx(float(theirs.energy_lost), rel=1e-10)
+
+
+# -- rotors ------------------------------------------------------------------------------------------
+
+
+def _geared():
     rotor = Rotor(2e-3, 80.0)
     plain = catalogue.load("xu2017")
     robot = plain.replace(joints=tuple(replace(joint, rotor=rotor) for joint in plain.joints))
     robot = soften(robot, "joint3", SoftJoint(turn_x=SoftAxis(300.0, 2.0)))
     rates = np.linspace(-0.2, 0.3, robot.n)
-    start = State.moving(robot, np.linspace(0.1, 0.5, robot.n), rates, base_angular_velocity=(0.01, 0.02, -0.03))
+    return robot, State.moving(robot, np.linspace(0.1, 0.5, robot.n), rates, base_angular_velocity=(0.01, 0.02, -0.03))
+
+
+def test_shares_count_rotors():
+    robot, start = _geared()
     outcome = cushion(robot, start, duration=2.0, free=robot.joint_names)
     linear, angular = outcome.shares().total
     want = Mechanics(robot).momentum(start.joints, start.velocity, about="com")
     np.testing.assert_allclose(np.concatenate([linear, angular], axis=1), np.tile(want, (len(linear), 1)), atol=1e-9)
+
+
+def test_loads_on_the_base_count_rotors():
+    """Newton and Euler of the base alone: all that moves it comes through its joints, rotors included."""
+    robot, start = _geared()
+    outcome = cushion(robot, start, duration=1.0, free=robot.joint_names, sample=0.1)
+    n, base = robot.n, robot.bodies[0].inertia
+    v, w = outcome.states[:, 7 + n : 10 + n], outcome.states[:, 10 + n : 13 + n]
+    dv, dw = outcome.acceleration[:, :3], outcome.acceleration[:, 3:6]
+    centre = dv + np.cross(w, v) + np.cross(dw, base.com) + np.cross(w, np.cross(w, base.com))
+    force = base.mass * centre
+    moment = dw @ base.tensor + np.cross(w, w @ base.tensor) + np.cross(base.com, force)
+    (root,) = [joint.placement.translation for joint in robot.joints if joint.parent == robot.bodies[0].name]
+    np.testing.assert_allclose(outcome.to_base[:, :3], force, atol=1e-9)
+    np.testing.assert_allclose(outcome.to_base[:, 3:] + np.cross(root, outcome.to_base[:, :3]), moment, atol=1e-9)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------

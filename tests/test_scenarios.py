@@ -267,6 +267,22 @@ def test_intervals_that_touch_and_levels_up_to_full_are_fine(tmp_path: Path) -> 
         assert value(full, speed) == pytest.approx(value(whole, speed), abs=1e-10)
 
 
+def test_attitude_and_moments_have_their_directions(tmp_path: Path) -> None:
+    """Yaw turns x to y, then the body's own roll follows; moments turn about the direction given."""
+    (tmp_path / "ball.toml").write_text('[robot]\nname = "p"\n[[body]]\nname = "b"\nmass = 2\ninertia = [4, 4, 4]')
+    head = 'robot = "ball.toml"\n[start]\nrpy_deg = [90, 0, 90]\n[[phase]]\nduration = 0.5\n'
+    pushed = run(head + 'load = [{ frame = "b", direction = [0, 3, 0], force = 8, axes = "frame" }]', tmp_path)
+    # R = Rz(90) Rx(90) takes y to z
+    assert [value(pushed, f"end.base_velocity.{axis}") for axis in "xyz"] == pytest.approx([0.0, 0.0, 2.0], abs=1e-12)
+    head = head.replace("[90, 0, 90]", "[30, 0, 90]")
+    pushed = run(head + 'load = [{ frame = "b", direction = [1, 0, 0], force = 8, axes = "frame" }]', tmp_path)
+    assert [value(pushed, f"end.base_velocity.{axis}") for axis in "xyz"] == pytest.approx([0.0, 2.0, 0.0], abs=1e-12)
+    turned = run(head + 'load = [{ frame = "b", direction = [0, 0, 2], moment = 8 }]', tmp_path)
+    rates = [value(turned, f"end.base_angular_velocity.{axis}") for axis in "xyz"]
+    assert rates == pytest.approx([0.0, 0.0, 1.0], abs=1e-12)
+    assert value(turned, "end.base_velocity.z") == pytest.approx(0.0, abs=1e-12)
+
+
 def test_a_free_degree_of_freedom_without_inertia_is_told(tmp_path: Path) -> None:
     (tmp_path / "point.toml").write_text(
         SLIDER.replace("prismatic", "revolute").replace("inertia = [0.1, 0.1, 0.1]", "inertia = [0, 0, 0]")

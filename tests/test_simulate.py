@@ -15,7 +15,7 @@ import xarray as xr
 from spacearm.engine import Mechanics
 from spacearm.engine.phase import make_record
 from spacearm.errors import InputError
-from spacearm.model import Body, Coupling, Friction, Inertia, Joint, Pose, Robot, Rotor, Spring
+from spacearm.model import Body, Coupling, Friction, Inertia, Joint, Pose, Robot, Rotor, Spring, Thruster, edit
 from spacearm.simulate import (
     RK4,
     Adaptive,
@@ -99,6 +99,47 @@ def test_a_thruster_gives_its_impulse() -> None:
     sums = momentum(robot, move(robot, states), states, robot.inertia_parameters, np.zeros(0))
     np.testing.assert_allclose(sums.linear[0], 0.01 * 12.0 * np.array([0.0, 0.6, 0.8]), atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(sums.linear[0]), 0.12, rtol=1e-4)
+
+
+def test_a_thruster_turns_by_its_lever() -> None:
+    """Its short impulse gives the angular momentum lever x impulse about the origin of the base."""
+    robot = arm(1)
+    run = simulate(robot, State.at_rest(robot), Phase(1e-5, loads=firing(robot, "main")))
+    sums = momentum(robot, move(robot, run.states), run.states, robot.inertia_parameters, np.zeros(0))
+    impulse = 1e-5 * 12.0 * np.array([0.0, 0.6, 0.8])
+    np.testing.assert_allclose(sums.angular[-1], np.cross([0.3, 0.1, -0.4], impulse), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("held", [["j0"], ["j1"], ["j0", "j2"], ["j0", "j1", "j2"]])
+def test_a_robot_with_frozen_joints_moves_as_one_with_locked_joints(held: list[str]) -> None:
+    """Frames, thrusters, rotors and couplings of the welded bodies included."""
+    robot = arm(3)
+    robot = robot.replace(
+        thrusters=(*robot.thrusters, Thruster("side", "link1", [0.1, -0.2, 0.3], [0.6, 0.0, 0.8], 5.0)),
+        couplings=(Coupling("belt", "j0", "j2", 3.0, 0.1, ratio=-2.0, rest=0.2),),
+    )
+    given = tumbling(robot)
+    free = [i for i, name in enumerate(robot.joint_names) if name not in held]
+    velocity = given.velocity.copy()
+    velocity[[robot.dof_index(name) for name in held]] = 0.0
+    start = State(given.position, given.quaternion, given.joints, velocity)
+    frozen = edit.freeze(robot, {name: float(start.joints[robot.joint_index(name)]) for name in held})
+    reduced = State(start.position, start.quaternion, start.joints[free], velocity[[*range(6), *(6 + i for i in free)]])
+
+    def push(on: Robot) -> list[Load]:
+        return [firing(on, "side", pulse(1.0, 0.1, 0.3)), Load.along("hand", [1, 2, 0], half_sine(3.0, 0.2, 0.2))]
+
+    locked = simulate(robot, start, Phase(0.5, locked=held, loads=push(robot))).end
+    welded = simulate(frozen, reduced, Phase(0.5, loads=push(frozen))).end
+    assert locked is not None
+    assert welded is not None
+    for one, other in (
+        (locked.position, welded.position),
+        (locked.quaternion, welded.quaternion),
+        (locked.joints[free], welded.joints),
+        (locked.velocity[[*range(6), *(6 + i for i in free)]], welded.velocity),
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-10)
 
 
 def test_a_base_on_a_rail_is_held_by_reactions_that_balance() -> None:

@@ -61,6 +61,10 @@ def test_the_paper_has_every_row_that_it_must_have(paper: Result) -> None:
     assert value["virtual_mass.free.minimum"] == pytest.approx(9 / 28, rel=1e-12)
     assert value["virtual_mass.half.minimum"] == pytest.approx(0.5087094908, rel=1e-9)
     assert not [row.quantity for row in paper.rows if row.verdict == "differs"]
+    assert [row.quantity for row in paper.rows if row.verdict == "fitted"] == ["mass_centre.direction"]
+    for row in paper.rows:  # every agreement says by which measure
+        if row.verdict == "agrees" and row.value is not True:
+            assert "agrees within" in row.note or "agrees when" in row.note, row.quantity
     assert {row.quantity for row in paper.rows if row.verdict == "agrees"} >= {
         f"virtual_mass.{case}.{what}" for case in ("fixed", "free", "half") for what in ("peak", "peak_direction")
     }

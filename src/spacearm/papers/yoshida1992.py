@@ -48,6 +48,7 @@ DIRECTIONS = 1801
 FREQUENCIES = (1e2, 1e3, 1e4, 1e5)  # rad/s
 #: Stated tolerances: the paper gives whole degrees and one decimal of a kilogram.
 DEGREE, KILOGRAM = 0.5, 0.05
+WITHIN_DEGREE, WITHIN_KILOGRAM = f"agrees within {DEGREE} deg", f"agrees within {KILOGRAM} kg"
 SECTION = "Sec. 6"
 
 
@@ -178,11 +179,13 @@ def mass_rows(cases: dict[str, Case]) -> list[Row]:
     rows = [
         Row.compare(
             "virtual_mass.fixed.peak", fixed[0], total, unit="kg", source=SECTION, absolute=KILOGRAM,
-            note="the whole mass: the force passes through the mass centre",
+            note=f"the whole mass: the force passes through the mass centre; {WITHIN_KILOGRAM}",
         ),
         Row.compare(
             "virtual_mass.fixed.peak_direction", cases["fixed"].peak_direction, 51.0, unit="deg", source=SECTION,
-            absolute=DEGREE, note="exactly atan(5 / 4); printed as a whole degree",
+            absolute=DEGREE,
+            note=f"exactly atan(5 / 4), printed as a whole degree; {WITHIN_DEGREE}. That the mass centre lies there "
+            "was put into the posture; that the peak points at it was not",
         ),
         Row(
             "virtual_mass.free.peak", free[0], "kg", "much less than 3.0", SECTION, _verdict(light),
@@ -190,7 +193,7 @@ def mass_rows(cases: dict[str, Case]) -> list[Row]:
         ),
         Row.compare(
             "virtual_mass.free.peak_direction", cases["free"].peak_direction, 90.0, unit="deg", source=SECTION,
-            absolute=DEGREE, note="along the struck rod",
+            absolute=DEGREE, note=f"along the struck rod; {WITHIN_DEGREE}",
         ),
         Row(
             "virtual_mass.half.peak", half[0], "kg", "between free and fixed", SECTION, _verdict(between),
@@ -219,9 +222,9 @@ def claim_rows(point: ImpactPoint, cases: dict[str, Case], angles: Array) -> lis
     centre = point.mechanics.centre_of_mass(point.posture(POSTURE))
     arm = centre - point.mechanics.frame_pose(HAND, point.posture(POSTURE))[0]
     rows = [
-        Row.compare(
-            "mass_centre.direction", float(np.degrees(np.arctan2(arm[1], arm[0]))), 51.0, unit="deg", source=SECTION,
-            absolute=DEGREE, note="seen from the struck end: this fixes the posture of Fig. 5",
+        Row(
+            "mass_centre.direction", float(np.degrees(np.arctan2(arm[1], arm[0]))), "deg", 51.0, SECTION,
+            Verdict.FITTED, "seen from the struck end: Fig. 5 is missing, and its posture is chosen by this number",
         ),
         Row(
             "virtual_mass.half.between_everywhere", between, "", True, SECTION, _verdict(between),
@@ -241,7 +244,8 @@ def claim_rows(point: ImpactPoint, cases: dict[str, Case], angles: Array) -> lis
         size = np.linalg.norm(cases[name].elastic.impulse[:, :3], axis=-1)
         where = float(np.degrees(angles[size.argmax()]))
         agrees = abs(where - said) <= DEGREE if isinstance(said, float) else 51.0 < where < 90.0
-        note = "of the largest impulse: where the virtual mass peaks, as the paper expects"
+        criterion = WITHIN_DEGREE if isinstance(said, float) else f"agrees when {said} deg"
+        note = f"of the largest impulse: where the virtual mass peaks, as the paper expects; {criterion}"
         rows.append(Row(f"impulse.{name}.peak_direction", where, "deg", said, SECTION, _verdict(agrees), note))
     block = cases["free"].tensor[:3, :3]
     k = cases["free"].map.acceleration * free[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, write_record
+from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, scenario, write_record
 from spacearm.identify.inertia.scenario import run
+from spacearm.identify.inertia.schema import ExperimentTable
 from spacearm.model import catalogue, load
 from spacearm.papers import xu2017, xu2017_runs
 from spacearm.papers import xu2017_data as paper
@@ -139,3 +141,109 @@ def test_paths_need_one_kind_of_position(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="positions or positions_deg"):
         run(data, folder=tmp_path)
     assert np.isfinite(paper.WRONG)
+
+
+def measured(tmp_path: Path) -> dict[str, Any]:
+    """The example with every experiment of the paper in a file, hold-out included: a robot 15 % heavier than drawn."""
+    robot = catalogue.load("xu2017")
+    real = robot.with_inertia_parameters(1.15 * robot.inertia_parameters)
+    data = document(real_scale=1.0, estimate={"method": "total", "prior": 0.2})
+    data["sensors"] = {"mount": list(paper.MOUNT), "interval": 1.0}
+    sensors = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+    for k, table in enumerate(data["experiment"]):
+        record = measure(real, scenario._experiment(ExperimentTable.model_validate(table)), sensors)
+        write_record(record.noisy([9, k]), robot, tmp_path / f"{k}.csv")
+        table["file"] = f"{k}.csv"
+    return data
+
+
+def test_a_measured_hold_out_is_read(tmp_path: Path) -> None:
+    data = measured(tmp_path)
+    rows = {row.quantity: row for row in run(data, folder=tmp_path).rows}
+    name = "hold_out.two-joints.base_rate"
+    assert TYPICAL_NOISE["rate"] < rows[name].value < 2e-5  # little more than noise
+    assert "not against the measured robot" in rows["validation.joint_angle"].note
+    # the same file with a base that turns 3 % faster than any model allows
+    lines = (tmp_path / "7.csv").read_text().splitlines()
+    place = [k for k, column in enumerate(lines[0].split(",")) if column.startswith("rate.")]
+    cells = [line.split(",") for line in lines[1:]]
+    for row in cells:
+        for k in place:
+            row[k] = f"{1.03 * float(row[k]):.17g}"
+    (tmp_path / "7.csv").write_text("\n".join([lines[0], *(",".join(row) for row in cells)]))
+    again = {row.quantity: row for row in run(data, folder=tmp_path).rows}
+    assert again[name].value > 3 * rows[name].value
+    (tmp_path / "7.csv").unlink()
+    with pytest.raises(InputError, match="no such file"):
+        run(data, folder=tmp_path)
+
+
+def test_without_firings_nothing_is_claimed_and_nothing_hangs(tmp_path: Path) -> None:
+    data = document()
+    data["experiment"] = data["experiment"][1:]
+    rows = {row.quantity: row for row in run(data, folder=tmp_path).rows}
+    assert rows["rank.total"].value == 51
+    assert rows["combination.m*(satellite)"].value is None
+    assert rows["error.largest"].value < 4.5
+    data["monte_carlo"] = {"repetitions": 10}
+    found = {row.quantity: row for row in run(data, folder=tmp_path).rows}
+    assert 0.8 < found["noise.coverage"].value <= 1.0
+
+
+def test_impossible_bodies_are_not_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = scenario.identify
+
+    def broken(*args: Any, **options: Any) -> Any:
+        found = original(*args, **options)
+        return replace(found, inertia=-found.inertia)
+
+    monkeypatch.setattr(scenario, "identify", broken)
+    rows = {row.quantity: row for row in run(document(), folder=tmp_path).rows}
+    assert rows["validation.possible"].value is False
+    assert "consistent" in rows["validation.possible"].note
+    assert "hold_out.two-joints.base_rate" not in rows
+
+
+def test_consistent_rows_are_the_written_robot(tmp_path: Path) -> None:
+    data = document(estimate={"method": "consistent", "prior": 0.2, "write": "found.toml"})
+    rows = {row.quantity: row for row in run(data, folder=tmp_path).rows}
+    written = load(tmp_path / "found.toml")
+    for body in written.bodies:
+        assert rows[f"{body.name}.mass"].value == pytest.approx(body.inertia.mass, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bias": {"rate": [1e-6, 2e-6]}}, "bias of 'rate'"),
+        ({"bias": {"attitude": [1.0, 0.0, 0.0, 0.0]}}, "bias of 'attitude'"),
+        ({"bias": {"joint_rate": [1e-6]}}, "expected 6"),
+        ({"channels": []}, "no channel"),
+        ({"interval": 100.0}, "two samples or more"),
+    ],
+)
+def test_what_sensors_refuse(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    data = document()
+    data["sensors"] = {**data["sensors"], **change}
+    with pytest.raises(InputError, match=message):
+        run(data, folder=tmp_path)
+
+
+def test_what_experiments_refuse(tmp_path: Path) -> None:
+    data = document()
+    for table in data["experiment"][0]["firing"]:
+        table["start"], table["end"] = table["start"] + 0.3, table["start"] + 0.7
+    with pytest.raises(InputError, match=r"fire between two samples, from 0\.3 s to 0\.7 s"):
+        run(data, folder=tmp_path)
+    data = document()
+    data["experiment"][1]["path"] *= 2
+    with pytest.raises(InputError, match="'joint1' stands twice"):
+        run(data, folder=tmp_path)
+    data = document()
+    data["experiment"][1]["name"] = "thrusters"
+    with pytest.raises(InputError, match="'thrusters' stands twice"):
+        run(data, folder=tmp_path)
+    data = document()
+    data["experiment"][0]["firing"][0]["level"] = -1.0
+    with pytest.raises(InputError, match="level -1"):
+        run(data, folder=tmp_path)

@@ -25,7 +25,7 @@ from spacearm.identify.inertia.swarm_costs import single_body_problem, two_body_
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.identify.inertia.total import TotalLeastSquares, fit_total
-from spacearm.identify.inertia.validate import Comparison, Torque, compare_models, hold_out, null_twin
+from spacearm.identify.inertia.validate import Comparison, Torque, compare_models, hold_out, hold_out_record, null_twin
 from spacearm.identify.inertia.writeback import identified_robot, provenance, save_identified
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "follow",
     "from_noise",
     "hold_out",
+    "hold_out_record",
     "identifiability",
     "identified_robot",
     "identify",

@@ -37,6 +37,10 @@ class Firing:
             raise InputError(
                 f"fires from {self.start} s to {self.end} s", place=f"thruster {self.thruster!r}", hint="start < end"
             )
+        if not (np.isfinite(self.level) and self.level >= 0):
+            raise InputError(
+                f"fires at level {self.level}", place=f"thruster {self.thruster!r}", hint="expected at least zero"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +152,14 @@ class Experiment:
     def wrench(self, robot: Robot, times: Array) -> Array:
         """Wrench (T, 6) of the firing thrusters at the base's origin, base axes; thrusters must sit on the base."""
         total = np.zeros((times.size, 6))
+        for low, high in pairwise(self.edges()):
+            fires = any(f.start <= low < f.end and f.level > 0 for f in self.firings)
+            if fires and low < times[-1] and not np.any((times >= low - 1e-9) & (times < high - 1e-9)):
+                raise InputError(
+                    f"thrusters fire between two samples, from {low:g} s to {high:g} s",
+                    place=self.place,
+                    hint="sample more often: their impulse would be lost",
+                )
         for f in self.firings:
             part = robot.thruster(f.thruster)
             if part.body != robot.bodies[0].name:
@@ -155,6 +167,15 @@ class Experiment:
             force = f.level * part.force * part.direction
             on = (times >= f.start - 1e-12) & (times < f.end - 1e-12)
             total[on] += np.concatenate([force, np.cross(part.position, force)])
+        return total
+
+    def joint_accelerations(self, robot: Robot, times: Array) -> Array:
+        """Commanded accelerations (T, n) of the joints."""
+        total = np.zeros((times.size, robot.n))
+        begin = self.start_joints(robot)
+        for name, nodes in self.paths.items():
+            i = robot.joint_index(name)
+            total[:, i] = spline(nodes.times, nodes.positions + begin[i]).derivative().derivative()(times)
         return total
 
 
@@ -171,6 +192,12 @@ def measure(
 ) -> Record:
     """Simulate the experiment on this robot and read the sensors, without noise or bias (see :meth:`Record.noisy`)."""
     times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)
+    if times.size < 2:
+        raise InputError(
+            f"lasts {experiment.duration:g} s, samples are {sensors.interval:g} s apart",
+            place=experiment.place,
+            hint="expected two samples or more",
+        )
     run = experiment.run(robot, times, method=method, ledger=ledger)
     rows = np.searchsorted(run.times, times - 1e-9)
     states = run.states[rows]
@@ -227,12 +254,8 @@ def _resolved(robot: Robot, experiment: Experiment, times: Array, states: Array,
     one that begins.
     """
     n = robot.n
-    drive = np.zeros((times.size, 6 + n))
+    drive = np.concatenate([np.zeros((times.size, 6)), experiment.joint_accelerations(robot, times)], axis=1)
     mode = np.concatenate([np.zeros(6), np.ones(n)])
-    begin = experiment.start_joints(robot)
-    for name, nodes in experiment.paths.items():
-        path = spline(nodes.times, nodes.positions + begin[robot.joint_index(name)])
-        drive[:, robot.dof_index(name)] = path.derivative().derivative()(times)
     force = np.zeros((times.size, 6 + n))
     force[:, :6] = wrench
     joints, velocity = states[:, 7 : 7 + n], states[:, 7 + n :]

@@ -74,7 +74,8 @@ def read_record(
     """A measured experiment.
 
     Args:
-        experiment: what was done: which joints moved, which thrusters fired when.
+        experiment: what was done: which joints moved, which thrusters fired when. Its time begins at the file's
+            first sample.
         sensors: where they sit and how noisy they are.
         columns: channel to columns; those of :func:`standard_columns` for the sensors' channels when not given.
 
@@ -112,7 +113,7 @@ def read_record(
         mount=sensors.mount,
         wrench=experiment.wrench(robot, times),
         edges=tuple(experiment.edges()),
-        joint_acceleration=None,
+        joint_acceleration=experiment.joint_accelerations(robot, times),
         moving=tuple(joint in experiment.paths for joint in robot.joint_names),
         sigma={name: sensors.sigma(name) for name in readings},
         bias_sigma=dict(sensors.bias_sigma),

@@ -61,7 +61,12 @@ def _thinned(record: Record, most: int) -> Record:
         kept = record.times[::every]
         if np.abs(kept[:, None] - edges).min(axis=0).max() < 1e-9:
             return record.thinned(every)
-    return record.thinned(least)
+    return next(thin for every in range(least, 0, -1) if _keeps_pushes(record, thin := record.thinned(every)))
+
+
+def _keeps_pushes(record: Record, thin: Record) -> bool:
+    """Whether every stretch in which thrusters fire keeps a sample: the impulse of another would be lost."""
+    return len(thin.quadrature()) == len(record.quadrature())
 
 
 def identify(
@@ -102,6 +107,7 @@ def identify(
     if method == "consistent":
         estimate = Consistent(prior).refine(information, robot)
         inertia = np.asarray(estimate.extra["inertia"])
+        known = known.at(inertia)
     return Identification(task, estimate, information, known, inertia, from_noise(information), fit)
 
 

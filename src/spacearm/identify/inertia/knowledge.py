@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -105,6 +105,15 @@ class Knowledge:
 
     def number(self, body: str, symbol: str) -> Number:
         return next(n for n in self.numbers if n.body == body and n.symbol == symbol)
+
+    def at(self, inertia: Array) -> Knowledge:
+        """The same origins and deviations with other inertias (10(n + 1)) that the data fit as well."""
+        plain = plain_of(inertia.reshape(-1, 10)).ravel()
+        numbers = [
+            n if n.source is Source.UNDETERMINED else replace(n, value=float(value))
+            for n, value in zip(self.numbers, plain, strict=True)
+        ]
+        return replace(self, inertia=inertia, numbers=tuple(numbers))
 
     def counts(self) -> dict[str, int]:
         return {source.value: sum(n.source is source for n in self.numbers) for source in Source}

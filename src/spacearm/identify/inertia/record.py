@@ -119,8 +119,14 @@ class Record:
         _, places, sigma = self.deviations()
         change = np.zeros(sigma.size)
         for name, value in sensors.bias.items():
-            if name in places:
-                change[places[name]] = value
+            if name not in places:
+                continue
+            size, given = places[name].stop - places[name].start, np.asarray(value, dtype=np.float64)
+            if given.ndim and given.size != size:
+                raise InputError(
+                    f"bias of {name!r} has {given.size} numbers", place=self.place, hint=f"expected {size}"
+                )
+            change[places[name]] = given
         return self.moved(np.broadcast_to(change, (self.times.size, sigma.size)))
 
     def picked(self, index: int) -> Record:

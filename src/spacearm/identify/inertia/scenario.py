@@ -10,6 +10,7 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.identify.data import Column
+from spacearm.identify.inertia.consistent import possible as possible_body
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.files import Channel, read_record
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
@@ -21,7 +22,7 @@ from spacearm.identify.inertia.scenario_figures import figures
 from spacearm.identify.inertia.schema import ExperimentTable, PathTable, Scenario, SensorTable
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.task import Task
-from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out
+from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.writeback import save_identified
 from spacearm.model import Robot
 from spacearm.model.document import find_robot, validated
@@ -42,6 +43,7 @@ def run(
     real = _real(plan, drawing, folder)
     sensors = _sensors(plan.sensors)
     experiments = [_experiment(table) for table in plan.experiment]
+    _distinct([experiment.name for experiment in experiments], "experiment")
     used = [k for k, table in enumerate(plan.experiment) if not table.hold_out]
     if not used:
         raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
@@ -74,8 +76,14 @@ def run(
             plan.monte_carlo.seed,
         )
     tell(0.9, "validation")
-    comparison = _validate(plan, real, found)
-    held = [hold_out(real, found.inertia, experiments[k], sensors) for k, t in enumerate(plan.experiment) if t.hold_out]
+    rows = zip(drawing.bodies, found.inertia.reshape(-1, 10), strict=True)
+    able = all(possible_body(row) or body.inertia.mass == 0 for body, row in rows)
+    comparison = _validate(plan, real, found) if able else None
+    held = [
+        _hold_out(plan, k, experiments[k], sensors, drawing, real, found, folder, able)
+        for k, table in enumerate(plan.experiment)
+        if table.hold_out
+    ]
     certificate = _certificate(clean, found, truth, carlo)
     if cross_check:
         tell(0.95, "cross-check with MuJoCo")
@@ -94,7 +102,10 @@ def run(
     tell(1.0, "done")
     return Result(
         "inertia-identification",
-        _rows(possible, found, truth, carlo, comparison, held),
+        [
+            *_rows(possible, found, truth, carlo, [one for one in held if one is not None]),
+            *_validation_rows(plan, comparison, simulated, able),
+        ],
         certificate,
         {
             "robot": plan.robot,
@@ -150,6 +161,7 @@ def _nodes(table: PathTable, place: str) -> Nodes:
 
 def _experiment(table: ExperimentTable) -> Experiment:
     place = f"experiment {table.name!r}"
+    _distinct([path.joint for path in table.path], f"{place}, path")
     return Experiment(
         table.name,
         table.duration,
@@ -203,7 +215,6 @@ def _rows(
     found: Identification,
     truth: Any,
     carlo: MonteCarlo | None,
-    comparison: Comparison | None,
     held: list[HoldOut],
 ) -> list[Row]:
     rows = [Row(f"rank.after.{stage.experiment}", stage.rank) for stage in possible.stages]
@@ -226,13 +237,50 @@ def _rows(
     if carlo is not None:
         rows.append(Row("noise.coverage", carlo.coverage, note=f"of 95 % intervals, {len(carlo.values)} repetitions"))
         rows.append(Row("noise.chi_square", float(carlo.chi_square.mean()), note="per degree of freedom"))
-    if comparison is not None:
-        for name, largest in comparison.largest().items():
-            rows.append(Row(f"validation.{name}", largest, "m" if name == "base_position" else "rad"))
     for one in held:
         rows.append(Row(f"hold_out.{one.experiment}.base_rate", one.base_rate, "rad/s", note="root mean square"))
         rows.append(Row(f"hold_out.{one.experiment}.base_velocity", one.base_velocity, "m/s", note="root mean square"))
     return rows
+
+
+def _validation_rows(plan: Scenario, comparison: Comparison | None, simulated: bool, able: bool) -> list[Row]:
+    if not able and (plan.validation is not None or any(table.hold_out for table in plan.experiment)):
+        note = "the identified inertias belong to no possible body and cannot be simulated: use method = 'consistent'"
+        return [Row("validation.possible", False, note=note)]
+    if comparison is None:
+        return []
+    note = "against the simulated robot"
+    if not simulated:
+        note = "against the drawing" if plan.real is None else f"against {plan.real}"
+        note += ", not against the measured robot, whose inertias nobody knows"
+    return [
+        Row(f"validation.{name}", largest, "m" if name == "base_position" else "rad", note=note)
+        for name, largest in comparison.largest().items()
+    ]
+
+
+def _hold_out(
+    plan: Scenario,
+    k: int,
+    experiment: Experiment,
+    sensors: Sensors,
+    drawing: Robot,
+    real: Robot,
+    found: Identification,
+    folder: Path,
+    able: bool,
+) -> HoldOut | None:
+    """Prediction of an experiment that was not used: measured, when it has a file, or simulated."""
+    table = plan.experiment[k]
+    if table.file is not None:
+        return hold_out_record(drawing, found.inertia, _read(table, experiment, sensors, drawing, folder))
+    return hold_out(real, found.inertia, experiment, sensors) if able else None
+
+
+def _distinct(names: list[str], what: str) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{twice[0]!r} stands twice", place=what, hint="expected different names")
 
 
 def _certificate(clean: list[Record], found: Identification, truth: Any, carlo: MonteCarlo | None) -> dict[str, Any]:

@@ -111,8 +111,13 @@ class Sensors:
                 _known(name)
                 if not (np.isfinite(value) and value >= 0):
                     raise InputError(f"{what} of {name!r} is {value}", place="sensors", hint="expected at least zero")
-        for name in self.bias:
-            _known(name)
+        if not self.channels:
+            raise InputError("no channel is measured", place="sensors", hint="expected some of " + ", ".join(CHANNELS))
+        for name, offset in self.bias.items():
+            size, given = CHANNELS[_known(name)], np.asarray(offset, dtype=np.float64)
+            if given.ndim > 1 or not np.all(np.isfinite(given)) or (given.ndim and size not in (None, given.size)):
+                hint = f"expected {size or 'as many numbers as joints'}"
+                raise InputError(f"bias of {name!r} is {given.tolist()}", place="sensors", hint=hint)
 
     def sigma(self, channel: str) -> float:
         return float(self.noise.get(channel, 0.0))

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.experiment import EXACT, Experiment
+from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.identify.inertia.theory import theory
@@ -133,13 +135,34 @@ def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: S
         method=EXACT,
         overrides={"inertia": np.asarray(identified).ravel()},
     )
-    n = robot.n
-    gap = other.states[:, 7 + n : 13 + n] - real.states[:, 7 + n : 13 + n]
-    return HoldOut(
-        experiment.name,
-        float(np.sqrt(np.mean(np.sum(gap[:, :3] ** 2, axis=1)))),
-        float(np.sqrt(np.mean(np.sum(gap[:, 3:] ** 2, axis=1)))),
-    )
+    columns = slice(7 + robot.n, 13 + robot.n)
+    first, second = (run.states[np.searchsorted(run.times, times - 1e-9), columns] for run in (real, other))
+    return HoldOut(experiment.name, _rms(second[:, :3] - first[:, :3]), _rms(second[:, 3:] - first[:, 3:]))
+
+
+def _rms(gap: Array) -> float:
+    return float(np.sqrt(np.mean(np.sum(gap**2, axis=-1))))
+
+
+def hold_out_record(robot: Robot, identified: Array, record: Record) -> HoldOut:
+    """The same for a measured experiment: how far its readings are from what momentum asks with these inertias.
+
+    Velocity and rate of the base follow at each sample from the measured configuration, joint rates and impulse; the
+    initial momentum, where it is unknown, is the one that fits best. The sensors' noise is part of the difference.
+    """
+    inertia = np.asarray(identified).ravel()
+    equations = Equations(robot, ("momentum",))
+    linear = equations.linear(record)
+    gap = linear.matrix @ inertia - linear.known
+    _, places, _ = record.deviations()
+    slopes = equations.slopes(record, inertia)
+    base = np.concatenate([slopes[..., places["velocity"]], slopes[..., places["rate"]]], axis=-1)  # (T, 6, 6)
+    change = np.linalg.solve(base, gap[..., None])[..., 0]
+    if record.known_momentum is None:  # (T 6) differences explained by six constants
+        unit = np.linalg.solve(base, np.broadcast_to(np.eye(6), base.shape))
+        start = np.linalg.lstsq(unit.reshape(-1, 6), change.reshape(-1), rcond=None)[0]
+        change = change - unit @ start
+    return HoldOut(record.name, _rms(change[:, :3]), _rms(change[:, 3:]))
 
 
 def null_twin(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:

@@ -38,6 +38,8 @@ from spacearm.ejection import (
     segmented,
     synthetic_tests,
 )
+from spacearm.ejection.batch import METHOD as BATCH
+from spacearm.ejection.run import METHOD as SINGLE
 from spacearm.model import Inertia, catalogue
 from spacearm.papers.cai2023_data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, rig_of
 from spacearm.papers.cai2023_rows import rows
@@ -98,7 +100,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
             "damping_Nms_per_rad": DAMPING,
             "attitudes_deg": {str(n): (study.rig.arm.posture(f"attitude{n}") * DEGREE).tolist() for n in ATTITUDES},
             "segment_s": 0.02,
-            "integrator": "DOP853 with events, rtol 1e-12 (single runs), 1e-8 (batches)",
+            "integrator": f"DOP853 with events, rtol {SINGLE.rtol:g} (single runs), {BATCH.rtol:g} (batches)",
         },
         data=dataset(study),
         figures=figures(study),

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from spacearm.errors import InputError, did_you_mean, quoted
+from spacearm.errors import InputError, SpacearmError, did_you_mean, quoted
 from spacearm.model import catalogue
 from spacearm.model.files import load
 from spacearm.model.robot import Robot
@@ -48,7 +48,7 @@ def at(place: str) -> Iterator[None]:
     """Gives errors that are met inside their place in the file."""
     try:
         yield
-    except InputError as error:
+    except SpacearmError as error:
         if error.file is None:
             error.place = f"{place}: {error.place}" if error.place else place
         raise

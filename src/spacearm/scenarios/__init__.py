@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, SpacearmError, did_you_mean
 from spacearm.model.document import read_document
 from spacearm.result import Result
 
@@ -57,6 +57,7 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
 
     Raises:
         InputError: with file and place, whatever is wrong with the file.
+        SimulationError: with the same, where a run could not go on.
     """
     path = Path(path)
     document = _read(path)
@@ -65,7 +66,7 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
         result: Result = import_module(STUDIES[study]).run(
             document, folder=path.parent, cross_check=cross_check, progress=progress
         )
-    except InputError as error:
+    except SpacearmError as error:
         if error.file is None:
             raise error.in_file(path) from error.__cause__
         raise

@@ -17,10 +17,13 @@ from spacearm.capture import (
     soft_axes,
 )
 from spacearm.capture.design import crowding, not_dominated
+from spacearm.capture.programs import watch_program
+from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, catalogue
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import State
+from spacearm.simulate.bodies import move
 
 ARM = catalogue.load("zhang2020")
 REST = State.at_rest(ARM)
@@ -98,6 +101,36 @@ def test_skyhook_dampers_take_energy_from_the_base():
     plain = Judge(ARM, cases, duration=5.0, step=0.02)(soft, hard)
     same = Judge(ARM, cases, duration=5.0, step=0.02, law="skyhook", off=5.0)(soft, hard)
     np.testing.assert_allclose(same.peaks, plain.peaks, rtol=1e-12)
+
+
+def test_skyhook_follows_the_inner_body():
+    """Speed of the parent body along each axis, beside the united body's: by plain sums over bodies."""
+    robot = catalogue.load("zhang2020_six_axis")
+    n, rng = robot.n, np.random.default_rng(6)
+    state = State.moving(robot, rng.normal(size=n) * 0.4, rng.normal(size=n)).vector
+    state[7 + n : 13 + n] = rng.normal(size=6)
+    kernel = Kernel(watch_program(robot))
+    given = {"state": state, "acceleration": np.zeros(6 + n), "inertia": robot.inertia_parameters.ravel()}
+    found = kernel(given)["follow"].ravel()
+    base, coupling, _ = Mechanics(robot).mass_blocks(state[7 : 7 + n])
+    alone = np.array(state)
+    alone[7 + n : 13 + n] = -np.linalg.solve(base, coupling @ state[13 + n :])
+    bodies = move(robot, alone[None])
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        arm = bodies.origin[0, i + 1] - bodies.origin[0, parent]
+        spin = bodies.spin[0, parent]
+        speed = spin if joint.kind == "revolute" else bodies.velocity[0, parent] + np.cross(spin, arm)
+        assert found[i] == pytest.approx(bodies.axis[0, i] @ speed, abs=1e-12)
+
+
+def test_designs_are_judged_by_expectation_or_by_the_worst_case():
+    cases = [Case((six_hit(),), probability=3.0), Case((single_hit("mz"),), probability=1.0)]
+    given = {"stiffness": (40.0, 40.0), "damping": (5.0, 5.0), "objectives": ("base_rate",), "runs": 128}
+    expected, worst = (design(ARM, cases, over=over, **given) for over in ("expected", "worst"))
+    each = expected.judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0)).of("base_rate")[0]
+    assert each[0] > 1.5 * each[1]
+    assert expected.values.min() == pytest.approx(0.75 * each[0] + 0.25 * each[1], rel=1e-12)
+    assert worst.values.min() == pytest.approx(each[0], rel=1e-12)
 
 
 def test_not_dominated_by_brute_force():

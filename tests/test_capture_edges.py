@@ -133,7 +133,7 @@ def test_only_hits_are_followed_step_by_step():
     """A stretch ends where a hit begins or ends; the others carry no load, so that their certificate is cheap."""
     late = Hit("hand", (0.0, 0.0, 5.0), duration=0.1, start=1.0, profile="half-sine")
     outcome = cushion(ARM, REST, [six_hit(), late], duration=3.0)
-    assert [s.time for s in outcome.stretches] == pytest.approx([0.0, 0.01, 1.0, 1.1])
+    assert [s.time for s in outcome.stretches] == [0.0, 0.01, 1.0, 1.1]
     acts = [
         any(np.any(entry.coefficients) for load in s.phase.loads for entry in load.wrench) for s in outcome.stretches
     ]

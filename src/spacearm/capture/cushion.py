@@ -240,6 +240,7 @@ class _Chain:
             self._go(self._phase(cut - self.time, locked, gauge=gauge))
             if self.time < cut - SHORTEST:
                 return
+            self.time = cut  # sums of stretches are no better than the times that were asked for
 
     def _next_edge(self) -> float:
         """When a hit begins or ends next, s."""

@@ -19,7 +19,6 @@ from spacearm.capture.cushion import cushion
 from spacearm.capture.judge import Case, Judge, Law, Verdicts
 from spacearm.capture.modes import modes
 from spacearm.capture.output import Outcome, Settling
-from spacearm.capture.semiactive import OnOff
 from spacearm.capture.softjoint import cushioning_axes
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
@@ -334,10 +333,3 @@ def _offspring(parents: Array, values: Array, count: int, width: int, rng: np.ra
     size = 10.0 ** rng.uniform(-3.0, -0.5, (count, 1))
     change = rng.normal(size=(count, width)) * size * (rng.random((count, width)) < 3.0 / width)
     return np.asarray(np.clip(child + change, 0.0, 1.0))
-
-
-def on_off(front: Front, index: int) -> OnOff:
-    """The on-off law of a design on a front whose dampers switch by balance, for :func:`cushion`."""
-    if front.law != "balance":
-        raise InputError(f"dampers of this front are {front.law}", place="front", hint="expected 'balance'")
-    return OnOff(5.0, front.judge.off, front.design(index)[1])

@@ -13,6 +13,7 @@ from spacearm.errors import InputError
 from spacearm.identify import Column, read_measurements
 from spacearm.identify.joint import (
     Chain,
+    IdentifiabilityWarning,
     JointFit,
     SensorNoise,
     Truth,
@@ -335,6 +336,16 @@ motion."joint1.motor" = { start_deg = 7.5, acceleration_deg = 0.6 }
 """
 
 
+def test_profiles_leave_out_what_is_not_determined(tmp_path: Path) -> None:
+    """Friction of a prescribed motor has no profile; the others are still drawn, and the advice fits."""
+    path = tmp_path / "s.toml"
+    path.write_text(HEAD + 'profiles = true\n[law]\nmotor = "coulomb"\n' + TWIN)
+    with pytest.warns(IdentifiabilityWarning, match="motor_coulomb is not determined.*its torque"):
+        rows = {row.quantity for row in run_scenario(path).rows}
+    assert "joint1.stiffness.interval" in rows
+    assert "joint1.motor_coulomb.interval" not in rows
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -348,6 +359,8 @@ motion."joint1.motor" = { start_deg = 7.5, acceleration_deg = 0.6 }
         (TWIN.replace('name = "a"', 'name = "a"\nhold_out = true'), "every test is held out"),
         ('[select]\ncandidates = ["cubik"]\n' + TWIN, "there is no candidate 'cubik'"),
         (TWIN.replace("seed = 1", "seed = 1\nduration = 0.01"), "samples"),
+        (TWIN.replace("seed = 1", "rate = 1e9"), "duration 10 s at 1e\\+09 Hz is not usable"),
+        (TWIN.replace("seed = 1", "seed = -1"), "seed"),
         ("[[test]]\n" + FILE + COLUMNS, "there is no such file"),
     ],
 )

@@ -290,6 +290,11 @@ def _creeping(model: Model, x: Array) -> list[str]:
 
 
 def _advice(model: Model, parameter: str) -> str:
+    if parameter.startswith("motor_") and parameter != "motor_inertia":
+        prescribed = model.setup.drive == "motor_angle"
+        return (
+            "; the motor's friction shows only in its torque: measure it, or use drive='torque'" if prescribed else ""
+        )
     if parameter != "motor_inertia":
         return "; a larger start offset excites it more"
     if model.setup.drive == "motor_angle":

@@ -29,6 +29,7 @@ from spacearm.result import Check, Figure, Result, Row
 from spacearm.simulate import Signal, spline
 
 DEGREE = np.pi / 180.0
+MOST_SAMPLES = 1_000_000  # of a twin: more is a slip of the pen, and would fill the memory
 
 
 def run(
@@ -78,9 +79,8 @@ def run(
                for k, t in enumerate(used)]  # fmt: skip
     if file.profiles:
         tell(0.5, "profile likelihoods")
-        profiles = [
-            profile_likelihood(fit, name, points=7) for name in fit.model.setup.parameters if name in fit.estimate.names
-        ]
+        known = [n for n in fit.model.setup.parameters if n in fit.estimate.names and 0.0 < fit.std(n) < np.inf]
+        profiles = [profile_likelihood(fit, name, points=7) for name in known]
         rows += [Row(f"{p.name}.interval", list(p.interval), note="95 %, profile likelihood") for p in profiles]
         figures.append(
             Figure("profiles", profile_figure(fit, profiles), "Profile likelihoods of the common parameters.")
@@ -189,8 +189,9 @@ def _twin_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable) ->
     }
     paths = {joint: _path(table.motion.get(joint, PathTable()), table.duration) for joint in needed}
     count = round(table.duration * table.rate)
-    if count < 3:
-        raise InputError(f"has {count + 1} samples", place="twin", hint="expected a longer duration or a higher rate")
+    if not 3 <= count <= MOST_SAMPLES:
+        raise InputError(f"duration {table.duration:g} s at {table.rate:g} Hz is not usable", place="twin",
+                         hint=f"expected 4 to {MOST_SAMPLES} samples")  # fmt: skip
     seen = twin(robot, file.frame, truth, paths, np.arange(count + 1) / table.rate, law=Law(**law_options(table.law)))
     rng = None if table.seed is None else np.random.default_rng(table.seed)
     method = "least_squares" if file.angle == "measured" else file.angle

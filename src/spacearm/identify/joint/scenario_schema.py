@@ -64,7 +64,7 @@ class TwinTable(Table):
 
     duration: Number = 10.0
     rate: Number = 50.0
-    seed: int | None = 0
+    seed: Annotated[int, Field(ge=0)] | None = 0
     truth: dict[str, dict[str, Number]]
     motion: dict[str, PathTable]
     law: LawTable = Field(default_factory=LawTable)

@@ -266,3 +266,25 @@ def test_without_mujoco_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", no_mujoco)
     with pytest.raises(InputError, match=r"spacearm\[verify\]"):
         read_mjcf("x.xml")
+
+
+def test_tendons_and_motors_of_a_foreign_model_keep_their_sense():
+    """Coefficients of a tendon scale its law; a motor on a turned site pushes along the site's own direction."""
+    inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+    text = f"""<mujoco><worldbody><body name="b"><freejoint/>{inertial}
+      <site name="jet" pos="0 0 1" quat="0.5 0.5 0.5 0.5"/>
+      <body name="c"><joint name="p" type="hinge" axis="0 0 1"/>{inertial}</body>
+      <body name="d"><joint name="q" type="slide" axis="1 0 0"/>{inertial}</body></body></worldbody>
+      <tendon><fixed name="t" stiffness="5" damping="0.3" springlength="0.8">
+        <joint joint="p" coef="2"/><joint joint="q" coef="-3"/></fixed></tendon>
+      <actuator><motor name="m" site="jet" gear="0 2 0 0 0 0" ctrlrange="0 4"/></actuator></mujoco>"""
+    robot = robot_from_mjcf(text)
+    # The tendon's length is 2 p - 3 q, so its force on p is -2 (5 (2 p - 3 q - 0.8) + 0.3 d/dt): see Coupling.
+    (belt,) = robot.couplings
+    assert (belt.first, belt.second) == ("p", "q")
+    values = (belt.stiffness, belt.damping, belt.ratio, belt.rest)
+    assert values == pytest.approx((20.0, 1.2, 1.5, 0.4), rel=1e-14)
+    (jet,) = robot.thrusters
+    assert jet.force == pytest.approx(8.0)
+    np.testing.assert_allclose(jet.direction, [0.0, 0.0, 1.0], atol=1e-15)  # x to y to z to x
+    np.testing.assert_allclose(jet.position, [0.0, 0.0, 1.0], atol=1e-15)

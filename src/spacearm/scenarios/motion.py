@@ -79,6 +79,7 @@ def run(
             certificate["cross_check"] = Check(found.largest, CROSS_CHECK_TOLERANCE, "", note)
         rows.append(Row("cross_check.largest", found.largest if found.expressed else None, note=note))
     tell(0.9, "drawing")
+    counted = f"{len(phases)} phase{'s' if len(phases) > 1 else ''}"
     settings = {
         "robot": file.robot,
         "method": repr(method),
@@ -94,7 +95,7 @@ def run(
         done.data,
         _figures(robot, done),
         file.title or f"Motion of {robot.name}",
-        f"{robot!r}: {len(phases)} phases, {done.end_time:g} s. {done.reason.text.capitalize()}.",
+        f"{robot!r}: {counted}, {done.end_time:g} s. {done.reason.text.capitalize()}.",
     )
 
 

@@ -35,7 +35,12 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.impact.collision import collide
 from spacearm.impact.systems import System
 from spacearm.model import Body, Friction, Inertia, Pose, Robot, Rotor, catalogue
-from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
+from spacearm.model.rotations import (
+    quaternion_from_rotation,
+    rotation_about,
+    rotation_from_quaternion,
+    rotation_from_rpy,
+)
 from spacearm.papers.zhang2020 import robot as paper_arm
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import State
@@ -158,6 +163,29 @@ def test_weak_hits_are_sound(force):
     outcome = cushion(ARM, REST, Hit("hand", (0.0, 0.0, force)), duration=5.0)
     assert outcome.certificate["energy"].value < 1e-8
     assert outcome.sound
+
+
+def test_hits_in_the_axes_of_their_frame_and_attitude_in_angles():
+    """A base on its side: the hit turns with the hand, and the angles give the attitude back."""
+    turn = rotation_from_rpy([0.4, -0.9, 2.0])
+    start = State.moving(ARM, None, None, quaternion=quaternion_from_rotation(turn))
+    for axes, direction in (("frame", turn), ("world", np.eye(3))):
+        hit = Hit("hand", (3.0, -2.0, 5.0), duration=1e-6, axes=axes)
+        linear, _ = cushion(ARM, start, hit, duration=1e-3, sample=1e-3).shares().total
+        np.testing.assert_allclose(linear[-1], direction @ hit.impulse[:3], rtol=1e-9)
+    outcome = cushion(ARM, start, six_hit(), duration=10.0, sample=1.0)
+    for angles, quaternion in zip(outcome.base_angles, outcome.states[:, 3:7], strict=True):
+        rebuilt = rotation_about([1, 0, 0], angles[0]) @ rotation_about([0, 1, 0], angles[1])
+        rebuilt = rebuilt @ rotation_about([0, 0, 1], angles[2])
+        np.testing.assert_allclose(rebuilt, rotation_from_quaternion(quaternion), atol=1e-13)
+
+
+def test_what_settles_only_at_the_end_has_not_settled():
+    times = np.linspace(0.0, 10.0, 2001)
+    for rate, settled in ((0.4, True), (0.31, False)):  # 5 % after 7.5 and 9.7 s
+        shake = np.zeros((times.size, 6))
+        shake[:, 4] = np.exp(-rate * times)
+        assert math.isfinite(Settling(0.05).time(times, shake)) == settled
 
 
 # -- designs -----------------------------------------------------------------------------------------------------

@@ -185,6 +185,13 @@ def test_files_give_the_same_record(tmp_path: Path) -> None:
     assert np.allclose(again.impulse(), record.impulse(), atol=1e-12)
 
 
+def test_files_serve_the_dynamics_equations_too(tmp_path: Path) -> None:
+    sensors = Sensors(MOUNT, 0.5, ALL, noise=TYPICAL_NOISE)
+    path = write_record(measure(ROBOT, PUSH, sensors), ROBOT, tmp_path / "push.csv")
+    linear = Equations(ROBOT, ("dynamics",)).linear(read_record(path, ROBOT, PUSH, sensors))
+    assert np.abs(linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known).max() < 1e-10
+
+
 def test_files_with_units_and_angles(tmp_path: Path) -> None:
     sensors = Sensors(MOUNT, 0.5, ("attitude", "rate"), noise=TYPICAL_NOISE)
     record = measure(ROBOT, FREE, sensors)

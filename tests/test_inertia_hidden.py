@@ -13,6 +13,7 @@ from spacearm.identify.inertia import (
     TYPICAL_NOISE,
     Experiment,
     LinearLeastSquares,
+    Nodes,
     Prior,
     Record,
     Recursive,
@@ -20,6 +21,7 @@ from spacearm.identify.inertia import (
     Source,
     Task,
     fit_total,
+    follow,
     identify,
     knowledge,
     measure,
@@ -39,6 +41,8 @@ DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
 THEORY = theory(ROBOT)
 TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
 SENSORS = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+#: Paths start and end in the posture.
+FADE = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +161,20 @@ def test_a_prior_knows_as_much_as_it_says() -> None:
     sizes = typical_sizes(ROBOT).reshape(-1, 10)
     moments = ROBOT.inertia_parameters[:, 4:7].max(axis=1)
     assert np.all(sizes[:, 4] >= 0.7 * moments)
+
+
+@pytest.mark.parametrize("factor", [1.0, 100.0, 1000.0])
+def test_the_target_filter_knows_what_noise_does(factor: float) -> None:
+    """Noise in the regressor pulls plain least squares by several deviations; strong noise tells nothing at all."""
+    nodes = paper.NODE_ANGLES * np.cos(0.4 * np.arange(9))
+    paths = {name: Nodes(paper.NODE_TIMES, np.roll(nodes, k) * FADE) for k, name in enumerate(ROBOT.joint_names)}
+    sensors = Sensors(paper.MOUNT, 0.2, noise={name: factor * s for name, s in TYPICAL_NOISE.items()})
+    record = measure(ROBOT, Experiment("all", 60.0, "normal", paths), sensors)
+    guess = ROBOT.inertia_parameters.copy()
+    guess[-1] *= 1.5
+    robot = ROBOT.with_inertia_parameters(guess)
+    last = [follow(robot, "link6", record.noisy([5, k]), chunk=20)[-1] for k in range(25)]
+    errors = np.array([(state.values - ROBOT.inertia_parameters[-1]) / state.std for state in last])
+    assert np.mean(np.abs(errors) < 1.96) > 0.88
+    assert np.abs(errors.mean(axis=0)).max() < 1.2
+    assert (last[0].std[0] > 10.0) == (factor > 500.0)  # kg

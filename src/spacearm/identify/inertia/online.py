@@ -2,7 +2,8 @@
 
 The rest of the robot is known. Momentum is linear in the target's parameters, so each batch of samples adds to an
 information matrix (a recursive least-squares filter in information form). Readings are weighted by their noise; the
-unknown initial momentum is estimated along.
+unknown initial momentum is estimated along. Noise in the regressor adds a known part to the information and to its
+right side, in the mean: it is taken off again (bias-compensated least squares: P. Stoica, T. Soderstrom 1982).
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.weights import own_whitener
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+
+#: Beyond this share of noise in the information along a direction nothing is concluded from it.
+MOSTLY_NOISE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +57,12 @@ class TargetFilter:
         self._equations = Equations(robot, ("momentum",))
         self._scale = np.concatenate([typical_sizes(robot)[self._columns], np.ones(6)])
         self._guess = robot.inertia_parameters[self._index].copy()
-        doubt = np.concatenate([np.full(10, relative), np.full(6, momentum_sigma)])
+        self._doubt = np.concatenate([np.full(10, relative), np.full(6, momentum_sigma)])
         # square-root information: rows whose squared length is the misfit, in scaled deviations from the guess
-        self._root = np.diag(1.0 / doubt)
+        self._root = np.diag(1.0 / self._doubt)
         self._right = np.zeros(16)
+        # what noise in the readings adds to the squares of the rows and to their products with the right side
+        self._noise, self._noise_right = np.zeros((10, 10)), np.zeros(10)
         self.time = 0.0
         self.samples = 0
 
@@ -78,6 +84,7 @@ class TargetFilter:
         others[self._columns] = self._guess
         gap = linear.known - linear.matrix @ others
         matrix = np.concatenate([linear.matrix[..., self._columns], np.broadcast_to(-np.eye(6), (len(gap), 6, 6))], -1)
+        self._count_noise(record, others, white, sigma)
         rows = (white @ (matrix * self._scale)).reshape(-1, 16)
         right = (white @ gap[..., None]).reshape(-1)
         stacked = np.concatenate([np.column_stack([self._root, self._right]), np.column_stack([rows, right])])
@@ -86,11 +93,28 @@ class TargetFilter:
         self.time, self.samples = float(record.times[-1]), self.samples + record.times.size
         return self.state()
 
+    def _count_noise(self, record: Record, others: Array, white: Array, sigma: Array) -> None:
+        units = np.zeros((12, others.size))  # ten unit parameters, nothing, all that is taken as known
+        units[:10, self._columns] = np.diag(self._scale[:10])
+        units[11] = others
+        slopes = white @ (self._equations.slopes(record.repeated(12), units) * sigma)
+        by_unit = (slopes[:10] - slopes[10]).reshape(10, -1)
+        self._noise += by_unit @ by_unit.T
+        self._noise_right -= by_unit @ slopes[11].ravel()
+
     def state(self) -> TargetState:
         """Estimate and covariance now."""
-        solution = np.linalg.solve(self._root, self._right) * self._scale
-        inverse = np.linalg.inv(self._root) * self._scale[:, None]
-        return TargetState(self.time, self._guess + solution[:10], (inverse @ inverse.T)[:10, :10])
+        head = np.eye(16)[:, :10]
+        half = np.linalg.solve(self._root.T, head)
+        share, turn = np.linalg.eigh(half @ self._noise @ half.T)  # of the information that is only noise
+        mostly = share > MOSTLY_NOISE
+        plain = turn.T @ (self._right - half @ self._noise_right)
+        found = np.where(mostly, 0.0, plain / (1.0 - np.where(mostly, 0.0, share)))
+        # along directions that are mostly noise everything stays as it was believed before
+        spread = np.where(mostly, np.sum((turn.T @ self._root * self._doubt) ** 2, axis=1), 1.0)
+        inverse = np.linalg.solve(self._root, turn) * self._scale[:, None]
+        solution = inverse @ found
+        return TargetState(self.time, self._guess + solution[:10], ((inverse * spread) @ inverse.T)[:10, :10])
 
 
 def follow(robot: Robot, body: str, record: Record, chunk: int = 10, **options: float) -> list[TargetState]:

@@ -362,6 +362,21 @@ def test_the_dataset_has_names_and_units(tmp_path: Path) -> None:
         xr.testing.assert_identical(again.load(), data)
 
 
+@pytest.mark.parametrize(
+    ("sample", "expected"),
+    [
+        (0.1, np.arange(11) * 0.1),
+        (0.3, [0.0, 0.3, 0.6, 0.3 * 3, 1.0]),
+        (5.0, [0.0, 1.0]),
+        ([], [1.0]),
+        ([0.2], [0.2, 1.0]),
+    ],
+)
+def test_samples_are_where_they_are_wanted(sample: object, expected: object) -> None:
+    robot = slider()
+    np.testing.assert_array_equal(simulate(robot, State.at_rest(robot), 1.0, sample=sample).times, expected)  # type: ignore[arg-type]
+
+
 def test_samples_do_not_change_the_run() -> None:
     robot = arm(3, friction=Friction(0.5, 0.3))
     first = simulate(robot, tumbling(robot), 3.0, sample=[0.0])

@@ -161,3 +161,13 @@ def test_design_gains_over_single_joint_motions_within_limits() -> None:
     assert np.isfinite(evaluate(robot, after.experiments, sensors, "A").score)
     with pytest.raises(InputError, match="take longer"):
         design(robot, "zero", sensors, Limits(time=10.0), motions=2, duration=12.0)
+
+
+def test_limits_are_judged_between_samples() -> None:
+    robot = ROBOTS["one-slide"]
+    path = Nodes(np.array([0.0, 3.0, 9.0, 12.0]), np.array([0.0, 0.3, -0.3, 0.0]))
+    experiment = Experiment("slide", 12.0, paths={"joint1": path})
+    coarse, fine = (evaluate(robot, [experiment], Sensors(np.zeros(3), h, noise=TYPICAL_NOISE)) for h in (6.0, 0.01))
+    assert coarse.usage["angle"] == pytest.approx(fine.usage["angle"], rel=1e-9)
+    assert coarse.usage["angle"] > 0.3
+    assert coarse.usage["rate"] > 0.1

@@ -24,12 +24,14 @@ from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
 from spacearm.model.parts import Array
-from spacearm.simulate import Adaptive
+from spacearm.simulate import Adaptive, spline
 from spacearm.simulate.state import rotation_of
 
 Criterion = Literal["D", "A"]
 #: Design needs no exact motion.
 QUICK = Adaptive(rtol=1e-8, atol=1e-10)
+#: Places along a path at which its limits are looked at.
+FINE = 2001
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +83,11 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Rec
     """What the experiments use of each limit: the largest angle, rate and turn, the impulse, the time."""
     angle = rate = turn = impulse = 0.0
     for experiment, record in zip(experiments, records, strict=True):
-        q = record.channel("joint_position")
-        angle = max(angle, float(np.abs(q - q[0]).max(initial=0.0)))
-        rate = max(rate, float(np.abs(record.joint_rates()).max(initial=0.0)))
+        fine = np.linspace(0.0, experiment.duration, FINE)  # samples are too far apart to see the peaks
+        for nodes in experiment.paths.values():
+            path = spline(nodes.times, nodes.positions)
+            angle = max(angle, float(np.abs(path(fine)).max()))
+            rate = max(rate, float(np.abs(path.derivative()(fine)).max()))
         rotation = rotation_of(record.channel("attitude"))
         trace = np.einsum("ij,tij->t", rotation[0], rotation)
         turn = max(turn, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))

@@ -15,7 +15,8 @@ from spacearm.engine.machine import host
 from spacearm.engine.sensitivity import TangentRollout
 from spacearm.errors import InputError
 from spacearm.mechanics import Program, motion_program
-from spacearm.mechanics.motion import motion_tangent
+from spacearm.mechanics.motion import LoadFrame, motion_tangent
+from spacearm.simulate import rollout
 from support.random_robots import random_robot, random_state
 
 ROBOT = random_robot(31, 5)
@@ -36,6 +37,29 @@ def test_any_leading_shape_and_broadcasting() -> None:
     grid = MECHANICS.forward_dynamics(q[:3, None], v[None, :4], f[0])
     assert grid.shape == (3, 4, 11)
     assert np.array_equal(grid[2, 3], MECHANICS.forward_dynamics(q[2], v[3], f[0]))
+
+
+def test_results_go_into_given_arrays() -> None:
+    x = ca.SX.sym("x", 2)
+    kernel = Kernel(Program("f", {"x": x}, {"y": 2 * x, "z": x @ x.T}))
+    given = RNG.normal(size=(5, 2))
+    y = np.full((5, 2), np.nan)
+    found = kernel({"x": given}, out={"y": y})
+    assert found["y"] is y
+    np.testing.assert_array_equal(y, 2 * given)
+    assert found["z"].shape == (5, 2, 2)
+    for out, message in (
+        ({"w": y}, "no output 'w'"),
+        ({"y": np.empty((4, 2))}, r"out\['y'\] is float64 \(4, 2\)"),
+        ({"y": np.empty((5, 2), np.float32)}, "is float32"),
+        ({"y": [[0.0, 0.0]] * 5}, "is list"),
+        ({"y": np.empty((2, 5)).T}, "not contiguous"),
+        ({"y": given}, "memory of an input"),
+    ):
+        before = given.copy()
+        with pytest.raises(InputError, match=message):
+            kernel({"x": given}, out=out)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(given, before)
 
 
 def test_an_empty_batch_gives_an_empty_result() -> None:
@@ -108,6 +132,7 @@ def test_a_million_states_need_no_more_memory_than_their_arrays() -> None:
 import resource, sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
+from spacearm.simulate import rollout
 from support.random_robots import random_robot
 from spacearm.engine import Mechanics
 robot = random_robot(31, 5)
@@ -165,9 +190,11 @@ def test_forty_joints_compile_and_run() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_motion_tangent_equals_plain_differentiation(seed: int) -> None:
     robot = random_robot(50 + seed, 4, geometry="mixed", rotors=0.4, passive=True)
-    wrt = {"state": None, "inertia": [3, 14, 27], "drive": None, "damping": None, "stiffness": None, "force": [7]}
-    program = motion_program(robot, ledger=False)
-    plain, implicit = program.tangent(wrt, ["rate"]), motion_tangent(robot, wrt)
+    wrt: dict[str, list[int] | None] = dict.fromkeys(("state", "drive", "damping", "stiffness", "wrench", "rest"))
+    wrt |= {"inertia": [3, 14, 27], "force": [7], "rotor": None}
+    loads = (LoadFrame(robot.frames[0].name), LoadFrame(robot.frames[-1].name, "frame"))
+    program = motion_program(robot, loads, ledger=False)
+    plain, implicit = program.tangent(wrt, ["rate"]), motion_tangent(robot, wrt, loads)
     assert list(plain.inputs) == list(implicit.inputs)
     rng = np.random.default_rng(seed)
     point = {name: rng.normal(size=symbol.numel()) for name, symbol in plain.inputs.items()}
@@ -188,6 +215,8 @@ def test_rollout_sensitivities_equal_differences(directions: int) -> None:
     state = random_state(robot, np.random.default_rng(5)).flat
     inertia = robot.inertia_parameters.ravel()
     found = tangent({"state": state, "inertia": inertia}, 0.01, 40)
+    plain = rollout(robot, state, 0.01, 40, every=1)
+    np.testing.assert_allclose(found.states, plain, rtol=0, atol=1e-13 * np.abs(plain).max())
     assert found.derivatives.shape == (40, state.size, directions)
     for k in range(0, directions, 4):
         size = 1e-5 * max(1.0, abs(inertia[entries[k]]))
@@ -199,6 +228,19 @@ def test_rollout_sensitivities_equal_differences(directions: int) -> None:
         difference = (ends[0] - ends[1]) / (2 * size)
         scale = np.abs(found.derivatives[:, :, k]).max()
         assert np.abs(difference - found.derivatives[:, :, k]).max() < 1e-6 * max(scale, 1e-3)
+
+
+def test_wrong_inputs_of_sensitivities_are_told() -> None:
+    robot = random_robot(62, 2)
+    tangent = TangentRollout(robot, {"inertia": [0]}, zero=["damping"])
+    state = random_state(robot, np.random.default_rng(6)).flat
+    for inputs, message in (
+        ({"sate": state}, "no input 'sate'"),
+        ({"state": state[:-1]}, f"has {state.size - 1} entries"),
+        ({"state": state, "damping": np.ones(8)}, "was said to be zero"),
+    ):
+        with pytest.raises(InputError, match=message):
+            tangent(inputs, 0.01, 2)
 
 
 def test_sensitivities_to_the_start_are_those_of_the_motion() -> None:

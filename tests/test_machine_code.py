@@ -9,7 +9,7 @@ from numba import njit
 
 from spacearm.engine import Kernel
 from spacearm.engine.call import call_kernel
-from spacearm.engine.llvm import kernel_ir
+from spacearm.engine.llvm import kernel_ir, lane_groups
 from spacearm.engine.machine import host, load
 from spacearm.engine.trace import trace
 from spacearm.mechanics import Program
@@ -46,7 +46,7 @@ BINARY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [1, host().lanes])
+@pytest.mark.parametrize("width", [1, 3, host().lanes, host().lanes + 2])
 def test_every_operation_means_what_it_says(width: int) -> None:
     x = ca.SX.sym("x", 2)
     values = [getattr(ca, name)(x[0]) for name in UNARY] + [getattr(ca, name)(x[0], x[1]) for name in BINARY]
@@ -136,3 +136,33 @@ def test_uniform_inputs_are_read_from_the_first_lane() -> None:
     plain = run(function, rows, width)
     rows[1:, 0] = np.nan
     assert np.array_equal(run(function, rows, width, frozenset({0})), plain)
+
+
+@pytest.mark.parametrize(
+    ("width", "register", "sizes"), [(1, 8, [1]), (10, 8, [8, 2]), (7, 4, [4, 2, 1]), (16, 8, [8, 8])]
+)
+def test_lanes_go_in_few_groups_of_a_register_or_less(width: int, register: int, sizes: list[int]) -> None:
+    groups = lane_groups(width, register)
+    assert [group.size for group in groups] == sizes
+    assert [group.lane for group in groups] == [sum(sizes[:k]) for k in range(len(sizes))]
+
+
+@pytest.mark.parametrize(("width", "part"), [(1, 4000), (5, 4000), (5, 3), (host().lanes + 2, 4000)])
+def test_a_kernel_in_place_writes_over_its_inputs(width: int, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every input is read before any output is written; uniform numbers take one double and are written once."""
+    monkeypatch.setattr("spacearm.engine.llvm.PART", part)
+    a, b, c, s = ca.SX.sym("a", 3), ca.SX.sym("b", 3), ca.SX.sym("c", 2), ca.SX.sym("s", 1)
+    e = ca.SX.sym("e", 1)
+    new = {"b": a + s, "a": b * c[0], "s": ca.sin(s) + c[1], "e": c[0] + s}
+    kernel = Kernel(Program("f", {"a": a, "s": s, "b": b, "c": c, "e": e}, new), uniform=("s", "c"), in_place=True)
+    at = kernel.offsets(width)
+    assert at == {"a": 0, "s": 3 * width, "b": 3 * width + 1, "c": 6 * width + 1, "e": 6 * width + 3, "": 7 * width + 3}
+    room = RNG.normal(size=at[""])
+    before = room.copy()
+    _call(kernel.address(width), room, room)
+    old, scale = before[: 3 * width], before[3 * width]
+    np.testing.assert_array_equal(room[at["b"] : at["c"]], old + scale)
+    np.testing.assert_array_equal(room[: 3 * width], before[at["b"] : at["c"]] * before[at["c"]])
+    assert room[at["s"]] == pytest.approx(np.sin(scale) + before[at["c"] + 1], rel=1e-15)
+    np.testing.assert_array_equal(room[at["c"] : at["e"]], before[at["c"] : at["e"]])
+    np.testing.assert_array_equal(room[at["e"] :], np.full(width, before[at["c"]] + scale))  # the same in all lanes

@@ -9,10 +9,11 @@ import casadi as ca
 import numpy as np
 
 from spacearm.mechanics import LoadFrame, Program
-from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix, velocities
+from spacearm.mechanics.dynamics import carried, hybrid_dynamics, mass_matrix
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.motion import load_wrenches_on_bodies, state_size, sum_on_bodies
-from spacearm.mechanics.spatial import SX, Spatial, constant, dot, rigid_inertia, scaled, spatial, velocity_force
+from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scaled
+from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -42,39 +43,22 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Moving:
     state, acceleration, rotor = inputs["state"], inputs["acceleration"], inputs["rotor"]
     quaternion, q, velocity = state[3:7], state[7 : 7 + n], state[7 + n :]
     placements = tree.placements(q)
-    motion = velocities(tree, placements, velocity, rotor)
     pushes = sum_on_bodies(tree, loads, load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"]))
-    rise = [spatial(acceleration[:6])]
-    for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
-        below = place.rotation.twist_down(rise[joint.parent], place.arm)
-        rise.append(below.plus(motion.product[i]).plus(scaled(joint.subspace, acceleration[6 + i])))
-    needed = []
-    for b in range(tree.bodies):
-        body = rigid_inertia(inputs["inertia"][10 * b : 10 * b + 10])
-        total = body.times(rise[b]).plus(velocity_force(body.times(motion.twist[b]), motion.twist[b]))
-        push = pushes[b]
-        needed.append(total if push is None else total.plus(scaled(push, -1)))
-    carried: list[SX] = [None] * n
+    needed = demand(tree, placements, velocity, acceleration, inputs["inertia"], rotor)
+    through = carried(tree, placements, needed, pushes).joint
     on_base = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
-    for i in reversed(range(n)):
-        joint, place, own = tree.joints[i], placements[i], needed[i + 1]
-        if joint.rotor is not None:
-            axis = joint.subspace.angular
-            carrier = rise[i + 1].angular - axis * acceleration[6 + i]
-            torque = rotor[joint.rotor] * (ca.dot(axis, carrier) + joint.ratio * acceleration[6 + i])
-            turning = ca.cross(motion.twist[i + 1].angular, axis) * motion.spin[i]
-            own = own.plus(Spatial(ca.SX.zeros(3), axis * torque + turning))
-        carried[i] = -ca.vertcat(place.rotation.up(own.linear), place.rotation.up(own.angular))
-        up = place.rotation.force_up(own, place.arm)
+    for joint, place, own in zip(tree.joints, placements, through, strict=True):
         if joint.parent == 0:
-            on_base = on_base.plus(scaled(up, -1))
-        else:
-            needed[joint.parent] = needed[joint.parent].plus(up)
+            on_base = on_base.plus(scaled(place.rotation.force_up(own, place.arm), -1))
+    on_parents = [
+        -ca.vertcat(place.rotation.up(own.linear), place.rotation.up(own.angular))
+        for place, own in zip(placements, through, strict=True)
+    ]
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
     shake = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:] @ velocity[6:]) if n else ca.SX.zeros(6)
     root = next((joint.joint.placement.translation for joint in tree.joints if joint.parent == 0), np.zeros(3))
     moment = on_base.angular - ca.cross(constant(root), on_base.linear)
-    return _Moving(tree, inputs, carried, ca.vertcat(on_base.linear, moment), shake)
+    return _Moving(tree, inputs, on_parents, ca.vertcat(on_base.linear, moment), shake)
 
 
 def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:

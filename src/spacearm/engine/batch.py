@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.call import call_kernel
-from spacearm.engine.lanes import BLOCK, all_finite, load_double, store_double, turn_in, turn_out
+from spacearm.engine.lanes import BLOCK, all_finite, load_double, prefetch, store_double, turn_in, turn_out
 from spacearm.engine.loops import compiled
 from spacearm.model.parts import Array
 
@@ -34,6 +34,8 @@ def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -
             continue
         length, offset = sources[k, 1], sources[k, 2]
         start = sources[k, 0] + 8 * length * group
+        # The next group, which would else be waited for: arrays of many samples do not stay in the nearest cache.
+        prefetch(start + 8 * length * width, 8 * length * width)
         first = 0
         if lanes == width and width > 1 and length >= BLOCK:
             # Blocks of four; the last one overlaps the one before where four does not divide the length.

@@ -108,8 +108,9 @@ class Batches:
             "inertia": self.robot.inertia_parameters.ravel(),
         }
 
-    def run(self, inputs: dict[str, Array], threads: int = 1) -> Array:
-        return self.kernel(inputs, threads=threads)["acceleration"]
+    def run(self, inputs: dict[str, Array], threads: int = 1, out: Array | None = None) -> Array:
+        given = None if out is None else {"acceleration": out}
+        return self.kernel(inputs, threads=threads, out=given)["acceleration"]
 
 
 class Sensitivities:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.batch import run_batch
-from spacearm.engine.llvm import kernel_ir
+from spacearm.engine.llvm import Places, kernel_ir
 from spacearm.engine.machine import MachineCode, host, load
 from spacearm.engine.trace import Trace, trace
 from spacearm.errors import InputError, did_you_mean
@@ -30,16 +30,20 @@ class Kernel:
 
     ``uniform`` names inputs that are the same for all samples of a batch: what depends on them alone is then computed
     once for each group of lanes.
+
+    ``in_place``: outputs have names of inputs and are written over them; uniform numbers stand packed, see
+    :meth:`offsets`. Such a kernel is for loops that call it by its address with one array.
     """
 
-    def __init__(self, program: Program, uniform: tuple[str, ...] = ()) -> None:
+    def __init__(self, program: Program, uniform: tuple[str, ...] = (), *, in_place: bool = False) -> None:
         self.program = program
+        self.in_place = in_place
         self.inputs = _places({name: symbol.numel() for name, symbol in program.inputs.items()})
         self.outputs = _places({name: value.numel() for name, value in program.outputs.items()})
         for name in uniform:
             self._check_input(name)
         self._uniform = self._entries(uniform)
-        self._code: dict[tuple[int, frozenset[int]], MachineCode] = {}
+        self._code: dict[tuple[int, tuple[str, ...]], MachineCode] = {}
 
     def __repr__(self) -> str:
         def listed(places: dict[str, slice]) -> str:
@@ -51,25 +55,49 @@ class Kernel:
     def trace(self) -> Trace:
         return trace(self.program.function)
 
-    @property
+    @cached_property
     def n_in(self) -> int:
         return sum(place.stop - place.start for place in self.inputs.values())
 
-    @property
+    @cached_property
     def n_out(self) -> int:
         return sum(place.stop - place.start for place in self.outputs.values())
 
     def code(self, width: int = 1, shared: tuple[str, ...] = ()) -> MachineCode:
         """Machine code for vectors of ``width`` doubles; ``shared`` names further uniform inputs."""
-        uniform = self._uniform if width == 1 else self._uniform | self._entries(shared)
-        key = (width, uniform)
+        key = (width, shared if width > 1 else ())
         if key not in self._code:
-            self._code[key] = load(kernel_ir(self.trace, width, uniform))
+            uniform = self._uniform | self._entries(key[1])
+            places = self._places_in_place(width) if self.in_place else None
+            self._code[key] = load(kernel_ir(self.trace, width, uniform, host().lanes, places))
         return self._code[key]
 
     def address(self, width: int = 1, shared: tuple[str, ...] = ()) -> int:
         """Address of ``void f(const double* in, double* out)``, in [n_in][width], out [n_out][width]."""
         return self.code(width, shared).address
+
+    def offsets(self, width: int) -> dict[str, int]:
+        """Where each input of a kernel in place begins, in doubles, and as ``""`` where the last one ends.
+
+        An input that varies has ``width`` doubles for each of its numbers, a uniform one a single double.
+        """
+        found, at = {}, 0
+        for name, place in self.inputs.items():
+            found[name] = at
+            at += (place.stop - place.start) * (1 if place.start in self._uniform else width)
+        found[""] = at
+        return found
+
+    def _places_in_place(self, width: int) -> Places:
+        """Outputs where the inputs of their names are."""
+        offsets = self.offsets(width)
+        inputs = [0] * self.n_in
+        for name, place in self.inputs.items():
+            pitch = 1 if place.start in self._uniform else width
+            inputs[place] = [offsets[name] + k * pitch for k in range(place.stop - place.start)]
+        sources = [index for name in self.outputs for index in range(self.inputs[name].start, self.inputs[name].stop)]
+        single = frozenset(k for k, index in enumerate(sources) if index in self._uniform)
+        return Places(inputs, [inputs[index] for index in sources], single)
 
     def _entries(self, names: tuple[str, ...]) -> frozenset[int]:
         """Flat indices of these inputs."""
@@ -81,8 +109,12 @@ class Kernel:
         *,
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        out: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]:
         """Evaluate: each input has shape (..., size) or its own matrix shape, leading shapes broadcast together.
+
+        ``out`` holds arrays that results of these names are written to, float64 and contiguous, of the results' shape:
+        memory for a large batch costs a fifth of the batch when it is asked for anew in each call.
 
         Non-finite results are reported by a :class:`NonFiniteWarning` that names the first such sample.
         """
@@ -99,9 +131,14 @@ class Kernel:
         inputs = []
         for name, array in given.items():
             varies = array.shape[:-1] != ()
-            shape = (*lead, array.shape[-1]) if varies else array.shape
-            inputs.append((np.ascontiguousarray(np.broadcast_to(array, shape)), self.inputs[name], varies))
-        results = {name: np.empty((*lead, place.stop - place.start)) for name, place in self.outputs.items()}
+            spread = array
+            if varies and array.shape[:-1] != lead:
+                spread = np.ascontiguousarray(np.broadcast_to(array, (*lead, array.shape[-1])))
+            inputs.append((spread, self.inputs[name], varies))
+        results = self._results(lead, out or {})
+        for name in out or {}:
+            if any(np.may_share_memory(results[name], array) for array, _, _ in inputs):
+                raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of an input")
         if count:
             width = host().lanes if lead else 1
             # A robot's own numbers are the same for all samples as a rule: then what depends on them alone is scalar.
@@ -124,7 +161,23 @@ class Kernel:
                     NonFiniteWarning,
                     stacklevel=2,
                 )
-        return {name: array.reshape(*lead, *self.program.output_shape(name)) for name, array in results.items()}
+        return results
+
+    def _results(self, lead: tuple[int, ...], out: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays for the outputs, those in ``out`` checked."""
+        for name in out:
+            if name not in self.outputs:
+                raise InputError(f"{self.program.name} has no output {name!r}", hint=did_you_mean(name, self.outputs))
+        results = {}
+        for name in self.outputs:
+            shape = (*lead, *self.program.output_shape(name))
+            array = results[name] = out[name] if name in out else np.empty(shape)
+            if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != np.float64:
+                what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                raise InputError(f"{self.program.name}: out[{name!r}] is {what}", hint=f"expected float64 {shape}")
+            if not (array.flags.c_contiguous and array.flags.writeable):
+                raise InputError(f"{self.program.name}: out[{name!r}] is not contiguous and writeable")
+        return results
 
     def _check_input(self, name: str) -> None:
         if name not in self.inputs:

@@ -20,6 +20,7 @@ from spacearm.engine.machine import host
 BLOCK = 4
 
 _DOUBLE = ir.DoubleType()
+_CACHE_LINE = 64  # bytes
 
 
 def _vector(size: int) -> Any:
@@ -136,6 +137,27 @@ def all_finite(typingctx: Any, place: Any, count: Any) -> Any:
         return builder.icmp_unsigned("==", bad, ir.Constant(bad.type, 0))
 
     return types.boolean(types.intp, types.intp), generate
+
+
+@intrinsic
+def prefetch(typingctx: Any, address: Any, size: Any) -> Any:
+    """``prefetch(address, size)``: ask for bytes that will be read soon; they may lie beyond any array."""
+    del typingctx, address, size
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del signature
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        line = ir.Constant(args[0].type, _CACHE_LINE)
+        count = builder.sdiv(builder.add(args[1], ir.Constant(args[0].type, _CACHE_LINE - 1)), line)
+        with cgutils.for_range(builder, count) as loop:
+            at = builder.add(args[0], builder.mul(loop.index, line))
+            # To be read, into the nearest cache, as data.
+            builder.call(ask, [builder.inttoptr(at, byte), *(ir.Constant(flag, k) for k in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), generate
 
 
 @intrinsic

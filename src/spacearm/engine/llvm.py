@@ -4,6 +4,8 @@ The function is ``void (ptr in, ptr out)`` with ``in`` laid out [n_in][W] and ``
 set: NaN and infinity keep their meaning, and fused multiply-adds stand where :mod:`spacearm.engine.trace` put them, so
 a sample's result does not depend on W, on its lane, or on its neighbours.
 
+All outputs are written after all inputs were read, so ``out`` may be the memory of ``in``.
+
 A long trace is cut into parts of a few thousand instructions, each a function of its own, because LLVM's time grows
 faster than the length of a block; what a later part needs goes through scratch memory.
 
@@ -13,7 +15,8 @@ Inputs called uniform hold the same number in every lane; what depends on them a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from spacearm.engine.trace import Instruction, Trace
 
@@ -49,15 +52,71 @@ def literal(value: float) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
-def kernel_ir(trace: Trace, width: int, uniform: frozenset[int] = frozenset()) -> str:
-    """IR text of a trace for vectors of ``width`` doubles; ``uniform`` are flat inputs equal in all lanes."""
-    return _Emitter(trace, width, uniform).text()
+class _Group(NamedTuple):
+    """Neighbouring lanes that go through the program together: one register's worth, or a single number."""
+
+    lane: int
+    size: int
+
+    def type(self, element: str = "double") -> str:
+        return element if self.size == 1 else f"<{self.size} x {element}>"
+
+    def all(self, text: str, element: str = "double") -> str:
+        """A constant in every lane."""
+        return text if self.size == 1 else "<" + ", ".join([f"{element} {text}"] * self.size) + ">"
+
+    def number(self, value: float) -> str:
+        return self.all(literal(value))
+
+
+class Places(NamedTuple):
+    """Where each flat input and output stands, in doubles.
+
+    Without it each has a row of ``width``. With it uniform inputs may take one double, as may the outputs ``single``,
+    which must depend on such inputs alone; and outputs may stand on inputs.
+    """
+
+    inp: Sequence[int]
+    out: Sequence[int]
+    single: frozenset[int] = frozenset()
+
+
+#: What is the same in all lanes.
+_SCALAR = _Group(0, 1)
+
+
+def lane_groups(width: int, register: int) -> list[_Group]:
+    """``width`` lanes as few groups of powers of two, none wider than a register: 10 is 8 and 2."""
+    groups, lane = [], 0
+    while lane < width:
+        size = min(register, 1 << ((width - lane).bit_length() - 1))
+        groups.append(_Group(lane, size))
+        lane += size
+    return groups
+
+
+def kernel_ir(
+    trace: Trace,
+    width: int,
+    uniform: frozenset[int] = frozenset(),
+    register: int = 8,
+    places: Places | None = None,
+) -> str:
+    """IR text of a trace for ``width`` lanes in registers of ``register`` doubles.
+
+    ``uniform`` are flat inputs that are equal in all lanes: only lane 0 is read. ``places``: see :class:`Places`.
+    """
+    return _Emitter(trace, width, uniform, register, places).text()
 
 
 class _Emitter:
-    def __init__(self, trace: Trace, width: int, uniform: frozenset[int]) -> None:
+    def __init__(self, trace: Trace, width: int, uniform: frozenset[int], register: int, places: Places | None) -> None:
         self.trace = trace
         self.width = width
+        self.places = places or Places(
+            [index * width for index in range(trace.n_in)], [index * width for index in range(trace.n_out)]
+        )
+        self.groups = lane_groups(width, register)
         self.declared: dict[str, str] = {}
         self.scalar = self._scalar_values(uniform)
         self.part_of, self.slot, self.slots = self._cut()
@@ -68,10 +127,21 @@ class _Emitter:
         self.part = part
         self.lines: list[str] = []
         self.count = 0
-        self.value: dict[int, str] = {}  # as double
-        self.flag: dict[int, str] = {}  # comparisons, as i1
-        self.spread: dict[int, str] = {}  # scalars broadcast to all lanes
-        self.angle: dict[int, tuple[str, str]] = {}  # sine and cosine of a value
+        self.value: dict[tuple[int, _Group], str] = {}  # as double
+        self.flag: dict[tuple[int, _Group], str] = {}  # comparisons, as i1
+        self.angle: dict[tuple[int, _Group], tuple[str, str]] = {}  # sine and cosine of a value
+
+    def _scalar_values(self, uniform: frozenset[int]) -> list[bool]:
+        """Which values are the same in all lanes."""
+        scalar: list[bool] = []
+        for instruction in self.trace.instructions:
+            if self.width == 1 or instruction.op == "const":
+                scalar.append(True)
+            elif instruction.op == "input":
+                scalar.append(int(instruction.constant) in uniform)
+            else:
+                scalar.append(all(scalar[arg] for arg in instruction.args))
+        return scalar
 
     def _cut(self) -> tuple[list[int], dict[int, int], int]:
         """The part of each instruction, the scratch slot of each value that crosses parts, the number of slots."""
@@ -109,12 +179,13 @@ class _Emitter:
             if self.part_of[index] != self.part:
                 functions.append(self._function())
                 self._start_part(self.part_of[index])
-            self._emit(index, instruction)
-            if index in self.slot:
-                own = self.scalar[index]
-                self._store("%scratch", self.slot[index], self._as_double(index, own), own)
+            for group in self._groups_of(index):
+                self._emit(index, instruction, group)
+                if index in self.slot:
+                    self._store("%scratch", self.slot[index] * self.width, self._as_double(index, group), group)
         for index, source in enumerate(self.trace.outputs):
-            self._store("%out", index, self._as_double(source, False), False)
+            for group in [_SCALAR] if index in self.places.single else self.groups:
+                self._store("%out", self.places.out[index], self._as_double(source, group), group)
         functions.append(self._function())
         parts = [*self.declared.values(), *functions]
         if last:
@@ -123,50 +194,25 @@ class _Emitter:
                 f"define void @{ENTRY}(ptr %in, ptr %out) #0 {{\n"
                 f"  %scratch = alloca double, i64 {self.slots * self.width}, align 64\n  {calls}\n  ret void\n}}"
             )
-        parts.append('attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }')
+        parts.append(
+            'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+        )
         return "\n".join(parts) + "\n"
+
+    def _groups_of(self, index: int) -> list[_Group]:
+        return [_SCALAR] if self.scalar[index] else self.groups
 
     def _function(self) -> str:
         whole = not self.part_of or self.part_of[-1] == 0
-        pointers = "ptr noalias nocapture readonly %in, ptr noalias nocapture %out"
+        # Results are written last, after all inputs were read: ``out`` may be ``in``, so they are not noalias.
+        pointers = "ptr nocapture readonly %in, ptr nocapture %out"
         head = f"void @{ENTRY}({pointers})"
         if not whole:
             head = f"internal void @part{self.part}({pointers}, ptr noalias nocapture %scratch)"
         body = "\n  ".join(self.lines)
         return f"define {head} #0 {{\n  {body}\n  ret void\n}}"
 
-    def _store(self, array: str, index: int, value: str, scalar: bool) -> None:
-        pointer = self._new(f"getelementptr inbounds double, ptr {array}, i64 {index * self.width}")
-        self.lines.append(f"store {self._type(scalar)} {value}, ptr {pointer}, align 8")
-
-    def _load(self, array: str, index: int, scalar: bool) -> str:
-        pointer = self._new(f"getelementptr inbounds double, ptr {array}, i64 {index * self.width}")
-        return self._new(f"load {self._type(scalar)}, ptr {pointer}, align 8")
-
-    # -- types and names ----------------------------------------------------------------------------------------
-
-    def _scalar_values(self, uniform: frozenset[int]) -> list[bool]:
-        """Which values are the same in all lanes."""
-        scalar: list[bool] = []
-        for instruction in self.trace.instructions:
-            if self.width == 1 or instruction.op == "const":
-                scalar.append(True)
-            elif instruction.op == "input":
-                scalar.append(int(instruction.constant) in uniform)
-            else:
-                scalar.append(all(scalar[arg] for arg in instruction.args))
-        return scalar
-
-    def _type(self, scalar: bool, element: str = "double") -> str:
-        return element if scalar or self.width == 1 else f"<{self.width} x {element}>"
-
-    def _const(self, text: str, scalar: bool, element: str = "double") -> str:
-        if scalar or self.width == 1:
-            return text
-        return "<" + ", ".join([f"{element} {text}"] * self.width) + ">"
-
-    def _number(self, value: float, scalar: bool) -> str:
-        return self._const(literal(value), scalar)
+    # -- lines and names ----------------------------------------------------------------------------------------
 
     def _new(self, expression: str) -> str:
         name = f"%v{self.count}"
@@ -174,124 +220,131 @@ class _Emitter:
         self.lines.append(f"{name} = {expression}")
         return name
 
-    def _intrinsic(self, name: str, scalar: bool, args: list[str]) -> str:
-        kind = self._type(scalar)
-        suffix = "f64" if kind == "double" else f"v{self.width}f64"
-        full = f"llvm.{name}.{suffix}"
+    def _pointer(self, array: str, place: int, group: _Group) -> str:
+        return self._new(f"getelementptr inbounds double, ptr {array}, i64 {place + group.lane}")
+
+    def _store(self, array: str, place: int, value: str, group: _Group) -> None:
+        self.lines.append(f"store {group.type()} {value}, ptr {self._pointer(array, place, group)}, align 8")
+
+    def _load(self, array: str, place: int, group: _Group) -> str:
+        return self._new(f"load {group.type()}, ptr {self._pointer(array, place, group)}, align 8")
+
+    def _intrinsic(self, name: str, group: _Group, args: list[str]) -> str:
+        kind = group.type()
+        full = f"llvm.{name}." + ("f64" if group.size == 1 else f"v{group.size}f64")
         self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(args))})"
         return self._new(f"call {kind} @{full}({', '.join(f'{kind} {arg}' for arg in args)})")
 
     # -- values -------------------------------------------------------------------------------------------------
 
-    def _as_double(self, index: int, scalar: bool) -> str:
-        """The value as a double, spread over the lanes where it is scalar and a vector is wanted."""
+    def _as_double(self, index: int, group: _Group) -> str:
+        """The value as a double in these lanes; what is the same in all lanes is spread over them."""
         instruction = self.trace.instructions[index]
         if instruction.op == "const":
-            return self._number(instruction.constant, scalar)
-        own = self.scalar[index]
-        if index not in self.value and self.part_of[index] != self.part:
-            if instruction.op == "input":
-                self.value[index] = self._load("%in", int(instruction.constant), own)
-            else:
-                self.value[index] = self._load("%scratch", self.slot[index], own)
-        if index not in self.value:
-            kind, flag = self._type(own), self._type(own, "i1")
-            one, zero = self._number(1.0, own), self._number(0.0, own)
-            self.value[index] = self._new(f"select {flag} {self.flag[index]}, {kind} {one}, {kind} {zero}")
-        if scalar or not own or self.width == 1:
-            return self.value[index]
-        if index not in self.spread:
-            kind = self._type(False)
-            first = self._new(f"insertelement {kind} poison, double {self.value[index]}, i64 0")
-            self.spread[index] = self._new(
-                f"shufflevector {kind} {first}, {kind} poison, <{self.width} x i32> zeroinitializer"
+            return group.number(instruction.constant)
+        own = _SCALAR if self.scalar[index] else group
+        if (index, own) not in self.value:
+            self.value[index, own] = self._found(index, instruction, own)
+        name = self.value[index, own]
+        if own.size == group.size:
+            return name
+        wide = _Group(-1, group.size)  # spread once for all groups of a size
+        if (index, wide) not in self.value:
+            kind = group.type()
+            first = self._new(f"insertelement {kind} poison, double {name}, i64 0")
+            self.value[index, wide] = self._new(
+                f"shufflevector {kind} {first}, {kind} poison, <{group.size} x i32> zeroinitializer"
             )
-        return self.spread[index]
+        return self.value[index, wide]
 
-    def _as_flag(self, index: int, scalar: bool) -> str:
-        """The value as a truth value in ``scalar`` or vector form."""
-        own = self.scalar[index]
-        if index in self.flag and (own == scalar or self.width == 1):
-            return self.flag[index]
-        kind = self._type(scalar)
-        return self._new(f"fcmp une {kind} {self._as_double(index, scalar)}, {self._number(0.0, scalar)}")
+    def _found(self, index: int, instruction: Instruction, own: _Group) -> str:
+        """A value that this part has no name for yet: from memory, or a truth value as a number."""
+        if self.part_of[index] != self.part:
+            if instruction.op == "input":
+                return self._load("%in", self.places.inp[int(instruction.constant)], own)
+            return self._load("%scratch", self.slot[index] * self.width, own)
+        one, zero = own.number(1.0), own.number(0.0)
+        return self._new(f"select {own.type('i1')} {self.flag[index, own]}, {own.type()} {one}, {own.type()} {zero}")
 
-    def _emit(self, index: int, instruction: Instruction) -> None:
-        op, args, scalar = instruction.op, instruction.args, self.scalar[index]
-        kind = self._type(scalar)
+    def _as_flag(self, index: int, group: _Group) -> str:
+        """The value as a truth value in these lanes."""
+        if (index, group) in self.flag and not (self.scalar[index] and group != _SCALAR):
+            return self.flag[index, group]
+        return self._new(f"fcmp une {group.type()} {self._as_double(index, group)}, {group.number(0.0)}")
+
+    def _emit(self, index: int, instruction: Instruction, group: _Group) -> None:
+        op, args, kind = instruction.op, instruction.args, group.type()
+        here = (index, group)
 
         def double(k: int) -> str:
-            return self._as_double(args[k], scalar)
+            return self._as_double(args[k], group)
 
         if op == "const":
             return
         if op == "input":
-            self.value[index] = self._load("%in", int(instruction.constant), scalar)
+            self.value[here] = self._load("%in", self.places.inp[int(instruction.constant)], group)
         elif op in _BINARY:
-            self.value[index] = self._new(f"{_BINARY[op]} {kind} {double(0)}, {double(1)}")
+            self.value[here] = self._new(f"{_BINARY[op]} {kind} {double(0)}, {double(1)}")
         elif op == "neg":
-            self.value[index] = self._new(f"fneg {kind} {double(0)}")
+            self.value[here] = self._new(f"fneg {kind} {double(0)}")
         elif op in ("fma", "fms", "fnma"):
             a, b, c = double(0), double(1), double(2)
             if op == "fms":
                 c = self._new(f"fneg {kind} {c}")
             elif op == "fnma":
                 a = self._new(f"fneg {kind} {a}")
-            self.value[index] = self._intrinsic("fma", scalar, [a, b, c])
+            self.value[here] = self._intrinsic("fma", group, [a, b, c])
         elif op in _COMPARE:
-            self.flag[index] = self._new(f"fcmp {_COMPARE[op]} {kind} {double(0)}, {double(1)}")
+            self.flag[here] = self._new(f"fcmp {_COMPARE[op]} {kind} {double(0)}, {double(1)}")
         elif op in ("and", "or", "not"):
-            flags = self._type(scalar, "i1")
-            first = self._as_flag(args[0], scalar)
-            second = self._const("true", scalar, "i1") if op == "not" else self._as_flag(args[1], scalar)
-            self.flag[index] = self._new(f"{'xor' if op == 'not' else op} {flags} {first}, {second}")
+            first = self._as_flag(args[0], group)
+            second = group.all("true", "i1") if op == "not" else self._as_flag(args[1], group)
+            self.flag[here] = self._new(f"{'xor' if op == 'not' else op} {group.type('i1')} {first}, {second}")
         elif op == "select":
-            flags = self._type(scalar, "i1")
-            condition = self._as_flag(args[0], scalar)
-            self.value[index] = self._new(f"select {flags} {condition}, {kind} {double(1)}, {kind} {double(2)}")
+            condition = f"{group.type('i1')} {self._as_flag(args[0], group)}"
+            self.value[here] = self._new(f"select {condition}, {kind} {double(1)}, {kind} {double(2)}")
         elif op in ("sin", "cos"):
-            if args[0] not in self.angle:
-                self.angle[args[0]] = self._sin_cos(double(0), scalar)
-            self.value[index] = self.angle[args[0]][op == "cos"]
+            angle = (args[0], group)
+            if angle not in self.angle:
+                self.angle[angle] = self._sin_cos(double(0), group)
+            self.value[here] = self.angle[angle][op == "cos"]
         elif op in _INTRINSIC:
-            self.value[index] = self._intrinsic(_INTRINSIC[op], scalar, [double(k) for k in range(len(args))])
+            self.value[here] = self._intrinsic(_INTRINSIC[op], group, [double(k) for k in range(len(args))])
         elif op == "sign":
-            self.value[index] = self._sign(double(0), scalar)
+            self.value[here] = self._sign(double(0), group)
         else:
-            self.value[index] = self._library(op, scalar, [double(k) for k in range(len(args))])
+            self.value[here] = self._library(op, group, [double(k) for k in range(len(args))])
 
-    def _sign(self, x: str, scalar: bool) -> str:
+    def _sign(self, x: str, group: _Group) -> str:
         """-1, 0 or 1; NaN stays NaN."""
-        kind, flags = self._type(scalar), self._type(scalar, "i1")
-        one = self._intrinsic("copysign", scalar, [self._number(1.0, scalar), x])
-        nonzero = self._new(f"fcmp one {kind} {x}, {self._number(0.0, scalar)}")
-        return self._new(f"select {flags} {nonzero}, {kind} {one}, {kind} {x}")
+        kind = group.type()
+        one = self._intrinsic("copysign", group, [group.number(1.0), x])
+        nonzero = self._new(f"fcmp one {kind} {x}, {group.number(0.0)}")
+        return self._new(f"select {group.type('i1')} {nonzero}, {kind} {one}, {kind} {x}")
 
-    def _library(self, op: str, scalar: bool, args: list[str]) -> str:
+    def _library(self, op: str, group: _Group, args: list[str]) -> str:
         if op not in _LIBRARY:
             raise AssertionError(f"no machine code for {op}")
         self.declared[op] = f"declare double @{op}({', '.join(['double'] * len(args))})"
-        if scalar or self.width == 1:
+        if group.size == 1:
             return self._new(f"call double @{op}({', '.join(f'double {arg}' for arg in args)})")
-        kind, result = self._type(False), "poison"
-        for lane in range(self.width):
+        kind, result = group.type(), "poison"
+        for lane in range(group.size):
             each = [self._new(f"extractelement {kind} {arg}, i64 {lane}") for arg in args]
             one = self._new(f"call double @{op}({', '.join(f'double {arg}' for arg in each)})")
             result = self._new(f"insertelement {kind} {result}, double {one}, i64 {lane}")
         return result
 
-    def _sin_cos(self, x: str, scalar: bool) -> tuple[str, str]:
+    def _sin_cos(self, x: str, group: _Group) -> tuple[str, str]:
         """Sine and cosine without branches: reduce to |r| <= pi/4, two polynomials, swap and sign by quadrant."""
-        kind, whole, flags = self._type(scalar), self._type(scalar, "i64"), self._type(scalar, "i1")
-
-        def number(value: float) -> str:
-            return self._number(value, scalar)
+        kind, whole, flags = group.type(), group.type("i64"), group.type("i1")
+        number = group.number
 
         def integer(value: int) -> str:
-            return self._const(str(value), scalar, "i64")
+            return group.all(str(value), "i64")
 
         def fma(a: str, b: str, c: str) -> str:
-            return self._intrinsic("fma", scalar, [a, b, c])
+            return self._intrinsic("fma", group, [a, b, c])
 
         def polynomial(coefficients: list[float], z: str) -> str:
             result = number(coefficients[-1])
@@ -318,6 +371,9 @@ class _Emitter:
         cosine = fma(z, fma(z, polynomial(_COS, z), number(-0.5)), number(1.0))
         low = self._new(f"and {whole} {quadrant}, {integer(1)}")
         odd = self._new(f"icmp ne {whole} {low}, {integer(0)}")
-        swapped: Callable[[str, str], str] = lambda a, b: self._new(f"select {flags} {odd}, {kind} {a}, {kind} {b}")  # noqa: E731
+
+        def swapped(a: str, b: str) -> str:
+            return self._new(f"select {flags} {odd}, {kind} {a}, {kind} {b}")
+
         next_quadrant = self._new(f"add {whole} {quadrant}, {integer(1)}")
         return signed(swapped(cosine, sine), quadrant), signed(swapped(sine, cosine), next_quadrant)

@@ -13,7 +13,7 @@ from numba import njit
 F = TypeVar("F", bound=Callable[..., object])
 
 #: Modules whose functions are compiled into each other.
-_MODULES = ("call", "dop853", "events", "friction", "loops", "plant", "record", "rk4", "run", "signals")
+_MODULES = ("call", "dop853", "events", "friction", "lanes", "loops", "plant", "record", "rk4", "run", "signals")
 
 
 def compiled(function: F) -> F:

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine.batch import Table
 from spacearm.engine.call import call_kernel
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.loops import compiled
 from spacearm.engine.machine import host
-from spacearm.errors import InputError
-from spacearm.mechanics.motion import LoadFrame, motion_program, motion_tangent
+from spacearm.errors import InputError, did_you_mean
+from spacearm.mechanics.motion import LoadFrame, motion_tangent
+from spacearm.mechanics.program import Program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
 
@@ -51,14 +54,12 @@ class TangentRollout:
         if both:
             raise InputError(f"{both[0]!r} cannot both vary and be zero")
         self.zero = frozenset(zero)
-        self.kernel = Kernel(
-            motion_tangent(robot, {"state": None, **wrt}, loads).with_zeros(zero),
-            uniform=tuple(motion_program(robot, loads, ledger=False).inputs),
-        )
-        self.seeds = [name for name in self.kernel.inputs if name.startswith("d_") and name != "d_state"]
-        places = [self.kernel.inputs[name] for name in self.seeds]
-        self.parameters = sum(place.stop - place.start for place in places)
-        self._first_seed = places[0].start if places else self.kernel.n_in
+        motion = motion_tangent(robot, {"state": None, **wrt}, loads).with_zeros(zero)
+        program = _stage(motion)
+        self.inputs = tuple(name for name in motion.inputs if not name.startswith("d_"))
+        varying = {name for name in program.inputs if name.startswith("d_")}
+        self.kernel = Kernel(program, tuple(name for name in program.inputs if name not in varying), in_place=True)
+        self.parameters = sum(motion.inputs[f"d_{name}"].numel() for name in wrt)
 
     def __call__(
         self,
@@ -80,104 +81,98 @@ class TangentRollout:
         if seeds.shape[1] != self.parameters:
             raise InputError(f"directions have {seeds.shape[1]} entries", hint=f"expected {self.parameters}")
         many = seeds.shape[0]
-        nx = self.kernel.outputs["rate"].stop
+        nx = self.kernel.program.inputs["state"].numel()
         moved = np.zeros((many, nx)) if start_tangent is None else np.asarray(start_tangent, float).reshape(many, nx)
-        flat = np.zeros(self.kernel.n_in)
-        for name, value in inputs.items():
-            if name not in self.kernel.inputs:
-                raise InputError(f"the motion program has no input {name!r}")
-            if name in self.zero and np.any(np.asarray(value)):
-                raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
-            flat[self.kernel.inputs[name]] = np.asarray(value, dtype=np.float64).ravel()
-        lanes = host().lanes
-        width = lanes if many <= lanes else 2 * lanes
-        states = np.empty((count, nx))
-        derivatives = np.empty((count, nx, many))
-        for first in range(0, many, width):
-            chosen = slice(first, min(first + width, many))
-            _roll(
-                self.kernel.address(width), width, flat, self._first_seed, self.kernel.inputs["d_state"].start,
-                np.ascontiguousarray(seeds[chosen]), np.ascontiguousarray(moved[chosen]), float(step), int(count),
-                self.kernel.n_out, states, derivatives[:, :, chosen],
-            )  # fmt: skip
-        return Sensitivity(states, derivatives)
+        given = {name: self._given(name, value) for name, value in inputs.items()}
+        # Two registers for each number at most, the directions evenly over the passes.
+        passes = max(1, -(-many // (2 * host().lanes)))
+        width = max(1, -(-many // passes))
+        at = self.kernel.offsets(width)
+        places = np.array([at[name] for name in ("total", "d_total", "part", "weight", "state", "d_state")])
+        address = self.kernel.address(width)
+        states, found = np.empty((count, nx)), []
+        for first in range(0, max(many, 1), width):
+            room = np.zeros(at[""])
+            for name, flat in given.items():
+                room[at[name] : at[name] + flat.size] = flat
+            varying = np.vstack([moved[first : first + width].T, seeds[first : first + width].T])
+            rows = room[at["d_state"] : at["d_state"] + len(varying) * width].reshape(-1, width)  # one behind the other
+            rows[:, : varying.shape[1]] = varying
+            lanes = np.empty((count, nx, width))
+            _roll(address, width, room, places, float(step), states, lanes.reshape(count, nx * width))
+            found.append(lanes[:, :, : varying.shape[1]])
+        return Sensitivity(states, found[0] if len(found) == 1 else np.concatenate(found, axis=2))
+
+    def _given(self, name: str, value: npt.ArrayLike) -> Array:
+        """An input of the motion program, checked and flat."""
+        if name not in self.inputs:
+            raise InputError(f"the motion program has no input {name!r}", hint=did_you_mean(name, self.inputs))
+        flat = np.asarray(value, dtype=np.float64).ravel()
+        size = self.kernel.program.inputs[name].numel()
+        if flat.size != size:
+            raise InputError(f"{name!r} has {flat.size} entries", hint=f"expected {size}")
+        if name in self.zero and flat.any():
+            raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
+        return flat
+
+
+def _stage(motion: Program) -> Program:
+    """One stage of RK4 as a program in place: the rate at state + part * slope, and the weighted sum of rates.
+
+    Its outputs are new values of inputs, so that a loop runs it on one array and does no sums of its own.
+    """
+    state, d_state = motion.inputs["state"], motion.inputs["d_state"]
+    slope, total, d_slope, d_total = (ca.SX.sym(name, state.numel()) for name in _SLOPES)
+    part, weight = ca.SX.sym("part"), ca.SX.sym("weight")
+    rate, d_rate = ca.substitute(
+        [motion.outputs["rate"], motion.outputs["d_rate"]],
+        [state, d_state],
+        [state + part * slope, d_state + part * d_slope],
+    )
+    new = (rate, total + weight * rate, d_rate, d_total + weight * d_rate)
+    slopes = dict(zip(_SLOPES, (slope, total, d_slope, d_total), strict=True))
+    inputs = {**slopes, "part": part, "weight": weight, **motion.inputs}
+    # What has a number for each lane first, so that it begins together.
+    inputs = dict(sorted(inputs.items(), key=lambda item: not item[0].startswith("d_")))
+    return Program("motion_stage", inputs, {name: ca.densify(value) for name, value in zip(_SLOPES, new, strict=True)})
+
+
+_SLOPES = ("slope", "total", "d_slope", "d_total")
 
 
 @compiled
-def _roll(
-    address: int,
-    width: int,
-    flat: Array,
-    at_seed: int,
-    at_moved: int,
-    seeds: Array,
-    moved: Array,
-    step: float,
-    count: int,
-    n_out: int,
-    states: Array,
-    derivatives: Array,
-) -> None:
-    """RK4 on the state (lane 0 of the uniform inputs) and on its derivatives (all lanes), in one pass."""
-    nx, many = states.shape[1], seeds.shape[0]
-    inp = np.zeros(flat.size * width)
-    out = np.empty(n_out * width)
-    for i in range(flat.size):
-        inp[i * width] = flat[i]
-    for lane in range(many):
-        for i in range(seeds.shape[1]):
-            inp[(at_seed + i) * width + lane] = seeds[lane, i]
-    y, total = np.empty(nx), np.empty(nx)
-    dy, d_total = np.zeros(nx * width), np.empty(nx * width)
-    for i in range(nx):
-        y[i] = flat[i]
-        for lane in range(many):
-            dy[i * width + lane] = moved[lane, i]
-    rates = nx * width
-    d_in = inp[at_moved * width : at_moved * width + rates]
-    d_out = out[rates : 2 * rates]  # the derivatives' rates stand behind the rates in the output
+def _roll(address: int, width: int, room: Array, places: Table, step: float, states: Array, derivatives: Array) -> None:
+    """RK4 on the state and on its derivatives (``width`` lanes), in one pass; ``room`` as the stage wants it."""
+    total, d_total, part, weight, state, d_state = places
+    count, nx = states.shape
     for n in range(count):
+        room[total : total + nx] = 0.0
+        room[d_total : d_total + nx * width] = 0.0
+        for stage in range(4):
+            room[part] = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
+            room[weight] = 1.0 if stage in (0, 3) else 2.0
+            call_kernel(address, room, room)
         for i in range(nx):
-            inp[i * width] = y[i]
-        for j in range(rates):
-            d_in[j] = dy[j]
-        call_kernel(address, inp, out)
+            room[state + i] += step / 6.0 * room[total + i]
+        for i in range(nx * width):
+            room[d_state + i] += step / 6.0 * room[d_total + i]
+        _normalise(room[state + 3 : state + 7], room[d_state + 3 * width : d_state + 7 * width], width)
         for i in range(nx):
-            total[i] = out[i * width]
-        for j in range(rates):
-            d_total[j] = d_out[j]
-        for stage in range(1, 4):
-            part = step if stage == 3 else 0.5 * step
-            weight = 1.0 if stage == 3 else 2.0
-            for i in range(nx):
-                inp[i * width] = y[i] + part * out[i * width]
-            for j in range(rates):
-                d_in[j] = dy[j] + part * d_out[j]
-            call_kernel(address, inp, out)
-            for i in range(nx):
-                total[i] += weight * out[i * width]
-            for j in range(rates):
-                d_total[j] += weight * d_out[j]
-        for i in range(nx):
-            y[i] += step / 6.0 * total[i]
-        for j in range(nx * width):
-            dy[j] += step / 6.0 * d_total[j]
-        _normalise(y, dy, width)
-        for i in range(nx):
-            states[n, i] = y[i]
-            for lane in range(many):
-                derivatives[n, i, lane] = dy[i * width + lane]
+            states[n, i] = room[state + i]
+        for i in range(nx * width):
+            derivatives[n, i] = room[d_state + i]
 
 
 @compiled
-def _normalise(y: Array, dy: Array, width: int) -> None:
+def _normalise(quaternion: Array, derivatives: Array, width: int) -> None:
     """Bring the quaternion back to unit length, and its derivatives with it."""
-    scale = 1.0 / np.sqrt(y[3] ** 2 + y[4] ** 2 + y[5] ** 2 + y[6] ** 2)
-    for i in range(3, 7):
-        y[i] *= scale
+    scale = 1.0 / np.sqrt(quaternion[0] ** 2 + quaternion[1] ** 2 + quaternion[2] ** 2 + quaternion[3] ** 2)
+    for i in range(4):
+        quaternion[i] *= scale
     for lane in range(width):
         along = 0.0
-        for i in range(3, 7):
-            along += y[i] * dy[i * width + lane]
-        for i in range(3, 7):
-            dy[i * width + lane] = scale * (dy[i * width + lane] - y[i] * along)
+        for i in range(4):
+            along += quaternion[i] * derivatives[i * width + lane]
+        for i in range(4):
+            k = i * width + lane
+            derivatives[k] = scale * (derivatives[k] - quaternion[i] * along)

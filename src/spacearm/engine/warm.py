@@ -77,12 +77,11 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     sizes = np.zeros(5, dtype=np.int64)
     two, three = np.zeros((1, 1)), np.zeros((1, 1, 1))
     table = np.zeros((1, 4), dtype=np.int64)
-    slanted = np.zeros((1, 1, 2))[:, :, :1]  # some directions of all: not contiguous
     return [
         (begin, (plant, contact, np.zeros(1))),
         (run.run_phase, phase),
         (record.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, samples)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
-        (sensitivity._roll, (1, 8, np.zeros(1), 0, 0, two, two, 0.1, 1, 1, two, slanted)),
+        (sensitivity._roll, (1, 8, np.zeros(1), table[0], 0.1, two, two)),
         (rk4.rollout_lanes, (1, 8, sizes, two, three, two, 0.1, 1, 1, 0, 1, three)),
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import casadi as ca
 
-from spacearm.mechanics.dynamics import velocities
 from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.mechanics.spatial import SX, Spatial, dot, rigid_inertia
+from spacearm.mechanics.sweep import velocities
 from spacearm.mechanics.tree import Tree
 
 

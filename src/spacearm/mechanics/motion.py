@@ -12,10 +12,20 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spacearm.errors import InputError
-from spacearm.mechanics.dynamics import Hybrid, hybrid_dynamics, inverse_dynamics, velocities
+from spacearm.mechanics.dynamics import Hybrid, articulated, carried, driven_part, hybrid_dynamics, less
 from spacearm.mechanics.kinematics import wrench_on_body
 from spacearm.mechanics.program import Program
-from spacearm.mechanics.spatial import SX, Spatial, dot, quaternion_rate, rotation_matrix
+from spacearm.mechanics.spatial import (
+    SX,
+    Spatial,
+    dot,
+    quaternion_rate,
+    rotation_matrix,
+    scaled,
+    spatial,
+    velocity_force,
+)
+from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 
@@ -179,12 +189,12 @@ def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: b
 def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads: tuple[LoadFrame, ...] = ()) -> Program:
     """The motion program's ``rate`` and its directional derivative ``d_rate`` along ``d_<input>`` of these inputs.
 
-    Not by differentiating forward dynamics, but by its definition: with the residual f(x, a) = inverse dynamics minus
-    forces, da = -H^-1 df/dx dx, where H^-1 is one more pass over the articulated bodies that are there already. About
-    half the work; Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
+    Not by differentiating forward dynamics, but by its definition: with the accelerations held, the demands of the
+    motion change by so much, and the free degrees of freedom give way to the change as they do to any demand. Half
+    the work. The idea: Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
     """
     motion = _motion(robot, loads)
-    x, dofs = motion.inputs, 6 + motion.tree.n
+    x, tree = motion.inputs, motion.tree
     hybrid = motion.hybrid()
     points, seeds = [], {}
     for name, which in wrt.items():
@@ -192,16 +202,38 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
         seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
         points.append(point)
     at, along = ca.vertcat(*points), ca.vertcat(*seeds.values())
-    held = ca.SX.sym("acceleration", dofs)
-    demand = inverse_dynamics(
-        motion.tree, motion.joints, motion.velocity, held, x["inertia"], x["rotor"], motion.wrenches
-    )
-    moved = ca.substitute(ca.jtimes(demand - motion.force, at, along), held, hybrid.acceleration)
-    still, none = ca.SX.zeros(dofs), [None] * motion.tree.bodies
-    moved_drive = ca.jtimes(x["drive"], at, along)
-    response = hybrid_dynamics(
-        motion.tree, motion.joints, still, -moved, moved_drive, x["mode"], x["inertia"], x["rotor"], [*none]
-    )
+    d_given = driven_part(x["mode"], ca.jtimes(x["drive"], at, along))
+    held = ca.SX.sym("acceleration", 6 + tree.n)
+
+    def value(flat: SX) -> SX:
+        return ca.substitute(flat, held, hybrid.acceleration)
+
+    def change(flat: SX) -> SX:
+        """Change of these numbers, the free degrees of freedom accelerating as before."""
+        return value(ca.jtimes(flat, ca.vertcat(at, held), ca.vertcat(along, d_given)))
+
+    placements = tree.placements(motion.joints)
+    needed = demand(tree, placements, motion.velocity, held, x["inertia"], x["rotor"])
+    through = _wrenches(value(_flat(carried(tree, placements, needed, motion.wrenches).joint)))
+    d_body = _wrenches(change(_flat(less(needed.body, motion.wrenches))))
+    d_carrier = _wrenches(change(_flat([own or _NOTHING for own in needed.carrier])))
+    d_joints = ca.jtimes(motion.joints, at, along)
+    for i, joint in enumerate(tree.joints):
+        # What goes through a joint turns or shifts with it, on its way to the parent.
+        d_carrier[i] = d_carrier[i].plus(scaled(velocity_force(through[i], joint.subspace), d_joints[i]))
+    inertias = articulated(tree, placements, x["mode"], x["inertia"], x["rotor"])
+    response = inertias.respond(change(motion.force - needed.effort), d_body, [*d_carrier])
     rate = ca.vertcat(motion.pose_rate(), hybrid.acceleration)
-    d_rate = ca.vertcat(ca.jtimes(motion.pose_rate(), at, along), response.acceleration)
+    d_rate = ca.vertcat(ca.jtimes(motion.pose_rate(), at, along), d_given + response.acceleration)
     return Program("motion_tangent", {**x, **seeds}, {"rate": ca.densify(rate), "d_rate": ca.densify(d_rate)})
+
+
+_NOTHING = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
+
+
+def _flat(wrenches: Sequence[Spatial]) -> SX:
+    return ca.vertcat(*(own.stacked() for own in wrenches))
+
+
+def _wrenches(flat: SX) -> list[Spatial]:
+    return [spatial(flat[k : k + 6]) for k in range(0, flat.numel(), 6)]

@@ -6,13 +6,16 @@ not depend on these and is given apart as an offset.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import casadi as ca
 
-from spacearm.mechanics.dynamics import inverse_dynamics, velocities
+from spacearm.mechanics.dynamics import inverse_dynamics
 from spacearm.mechanics.momentum import momentum
-from spacearm.mechanics.spatial import SX, Spatial, scaled, spatial
+from spacearm.mechanics.spatial import SX, Spatial, rigid_inertia
+from spacearm.mechanics.sweep import motions, velocities
 from spacearm.mechanics.tree import Placement, Tree
 
 
@@ -30,30 +33,15 @@ class _Columns(NamedTuple):
     moment: SX
 
 
-def inertia_times(vector: SX) -> SX:
-    """Matrix (3, 6) such that it times (Ixx, Iyy, Izz, Ixy, Ixz, Iyz) is the tensor times ``vector``."""
-    x, y, z = ca.vertsplit(vector)
-    zero = ca.SX(0)
-    return ca.blockcat([[x, zero, zero, y, z, zero], [zero, y, zero, x, zero, z], [zero, zero, z, zero, x, y]])
+def _momentum(twist: Spatial, parameters: SX) -> Spatial:
+    return rigid_inertia(parameters).times(twist)
 
 
-def _momentum_columns(twist: Spatial) -> _Columns:
-    """Momentum of a body per parameter: p = m v + w x h, L = h x v + I w."""
-    zero3, zero6 = ca.SX.zeros(3, 1), ca.SX.zeros(3, 6)
-    return _Columns(
-        ca.horzcat(twist.linear, ca.skew(twist.angular), zero6),
-        ca.horzcat(zero3, -ca.skew(twist.linear), inertia_times(twist.angular)),
-    )
-
-
-def _force_columns(twist: Spatial, rise: Spatial) -> _Columns:
-    """Force on a body per parameter: momentum columns of the acceleration plus what turning axes add."""
-    steady, moving = _momentum_columns(rise), _momentum_columns(twist)
-    turn, slide = ca.skew(twist.angular), ca.skew(twist.linear)
-    return _Columns(
-        steady.force + turn @ moving.force,
-        steady.moment + turn @ moving.moment + slide @ moving.force,
-    )
+def _columns(wrench: Callable[[SX], Spatial]) -> _Columns:
+    """The columns of a wrench that is linear in a body's ten parameters."""
+    parameters = ca.SX.sym("parameters", 10)
+    value = wrench(parameters)
+    return _Columns(ca.jacobian(value.linear, parameters), ca.jacobian(value.angular, parameters))
 
 
 def _up(columns: _Columns, place: Placement) -> _Columns:
@@ -65,14 +53,10 @@ def _up(columns: _Columns, place: Placement) -> _Columns:
 def dynamics_regressor(tree: Tree, q: SX, velocity: SX, acceleration: SX, rotor: SX) -> Regressor:
     """Generalised force (6 + n) of inverse dynamics, linear in the inertia parameters."""
     placements = tree.placements(q)
-    motion = velocities(tree, placements, velocity, rotor)
-    rise = [spatial(acceleration[:6])]
-    for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
-        carried = place.rotation.twist_down(rise[joint.parent], place.arm)
-        rise.append(carried.plus(motion.product[i]).plus(scaled(joint.subspace, acceleration[6 + i])))
+    motion = motions(tree, placements, velocity, acceleration)
     matrix = ca.SX(6 + tree.n, 10 * tree.bodies)
     for b in range(tree.bodies):
-        columns = _force_columns(motion.twist[b], rise[b])
+        columns = _columns(motion[b].demand)
         block = slice(10 * b, 10 * b + 10)
         for i in reversed(tree.path(b)):
             axis = tree.joints[i].subspace
@@ -90,7 +74,7 @@ def momentum_regressor(tree: Tree, q: SX, velocity: SX, rotor: SX) -> Regressor:
     motion = velocities(tree, placements, velocity, rotor)
     matrix = ca.SX(6, 10 * tree.bodies)
     for b in range(tree.bodies):
-        columns = _momentum_columns(motion.twist[b])
+        columns = _columns(partial(_momentum, motion.twist[b]))
         for i in reversed(tree.path(b)):
             columns = _up(columns, placements[i])
         block = slice(10 * b, 10 * b + 10)

@@ -12,6 +12,9 @@ from spacearm.model import Robot
 from spacearm.model.parts import Array
 from spacearm.simulate.checks import UNIT_TOLERANCE, numbers
 
+#: A length this near to one is one up to rounding.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+
 
 def rotation_of(quaternion: npt.ArrayLike) -> Array:
     """Rotation matrices (..., 3, 3), base to world, of unit quaternions (..., 4), scalar first."""
@@ -40,7 +43,7 @@ class State:
 
     Args:
         position: base frame's origin in the world, m.
-        quaternion: base to world rotation (w, x, y, z); scaled to length one exactly.
+        quaternion: base to world rotation (w, x, y, z); scaled to length one.
         joints: joint positions, rad or m.
         velocity: (6 + n): linear and angular velocity of the base in BASE axes (m/s, rad/s), joint rates.
     """
@@ -60,7 +63,7 @@ class State:
         norm = float(np.linalg.norm(quaternion))
         if abs(norm - 1.0) > UNIT_TOLERANCE:
             raise InputError(f"has norm {norm:.6g}", place="base quaternion", hint="expected w, x, y, z with norm 1")
-        if norm != 1.0:
+        if abs(norm - 1.0) > _ROUNDING:  # scaling what is of length one already would only change its last bits
             quaternion = quaternion / norm
             quaternion.setflags(write=False)
         object.__setattr__(self, "quaternion", quaternion)

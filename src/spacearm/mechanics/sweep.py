@@ -1,0 +1,124 @@
+"""Forward sweeps: how every body moves, and what its motion demands.
+
+Everything in body axes. Accelerations inside are those of points in space: with a turning body's matrix
+
+    K = [dw] + [w][w]        (w, dw: angular velocity and acceleration, [.]: cross product matrix)
+
+the point at r of a body has the acceleration a + K r, a being that of the origin, and the body needs the force
+m a + K h and the moment h x a + integral of r x K r dm, h being its first moment of mass. No linear velocity enters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import casadi as ca
+
+from spacearm.mechanics.spatial import SX, Spatial, scaled, spatial
+from spacearm.mechanics.tree import Placement, Tree
+
+
+@dataclass(frozen=True)
+class Velocities:
+    """Twist of every body (body axes), the spin momentum of every joint's rotor."""
+
+    twist: list[Spatial]
+    spin: list[SX | None]
+
+
+def velocities(tree: Tree, placements: list[Placement], velocity: SX, rotor: SX) -> Velocities:
+    """What the state (placements, generalised velocity) says of every body."""
+    twist = [spatial(velocity[:6])]
+    spin: list[SX | None] = []
+    for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
+        carried = place.rotation.twist_down(twist[joint.parent], place.arm)
+        twist.append(carried.plus(scaled(joint.subspace, velocity[6 + i])))
+        spin.append(tree.spin(i, carried.angular, velocity[6 + i], rotor))
+    return Velocities(twist, spin)
+
+
+class Motion(NamedTuple):
+    """How a body moves: angular velocity and acceleration, acceleration of its origin, the matrix K."""
+
+    turn: SX
+    turn_rate: SX
+    rise: SX
+    matrix: SX
+
+    def demand(self, parameters: SX) -> Spatial:
+        """Wrench at the origin of a rigid body with these ten parameters; linear in them.
+
+        The integral of r x K r dm is written in the moments of inertia; its terms in w alone are w x I w.
+        """
+        mass, first = parameters[0], parameters[1:4]
+        xx, yy, zz, xy, xz, yz = ca.vertsplit(parameters[4:10])
+        (x, y, z), rate, k = ca.vertsplit(self.turn), self.turn_rate, self.matrix
+        moment = ca.vertcat(
+            xx * rate[0] + (zz - yy) * (y * z) + xz * k[1, 0] - xy * k[2, 0] + yz * (y * y - z * z),
+            yy * rate[1] + (xx - zz) * (z * x) + xy * k[2, 1] - yz * k[0, 1] + xz * (z * z - x * x),
+            zz * rate[2] + (yy - xx) * (x * y) + yz * k[0, 2] - xz * k[1, 2] + xy * (x * x - y * y),
+        )
+        return Spatial(mass * self.rise + k @ first, ca.cross(first, self.rise) + moment)
+
+
+def acceleration_matrix(turn: SX, turn_rate: SX) -> SX:
+    """K = [dw] + [w][w]."""
+    x, y, z = ca.vertsplit(turn)
+    return ca.skew(turn_rate) + ca.blockcat(
+        [
+            [-(y * y + z * z), x * y, x * z],
+            [x * y, -(z * z + x * x), y * z],
+            [x * z, y * z, -(x * x + y * y)],
+        ]
+    )
+
+
+def motions(tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX) -> list[Motion]:
+    """The motion of every body at this state with this generalised acceleration."""
+    turn, turn_rate = velocity[3:6], acceleration[3:6]
+    rise = acceleration[:3] + ca.cross(turn, velocity[:3])
+    result = [Motion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate))]
+    for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
+        parent, axis = result[joint.parent], joint.subspace
+        rate, rate_rate = velocity[6 + i], acceleration[6 + i]
+        carried, own = place.rotation.down(parent.turn), axis.angular * rate
+        turn = carried + own
+        turn_rate = place.rotation.down(parent.turn_rate) + ca.cross(carried, own) + axis.angular * rate_rate
+        # A slide that turns: once because its arm grows, once because its direction turns.
+        sliding = axis.linear * rate_rate + 2 * ca.cross(turn, axis.linear * rate)
+        rise = place.rotation.down(parent.rise + parent.matrix @ place.arm) + sliding
+        result.append(Motion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate)))
+    return result
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Wrenches and torques that a motion needs, before any is passed on to a parent.
+
+    ``body``: on every body, at its origin; ``carrier``: on the parent of every joint that carries a rotor, at the
+    child's origin in child axes; ``effort`` (6 + n): what the rotors need of their own degrees of freedom.
+    """
+
+    body: list[Spatial]
+    carrier: list[Spatial | None]
+    effort: SX
+
+
+def demand(tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX, inertia: SX, rotor: SX) -> Demand:
+    """What this generalised acceleration demands at this state."""
+    motion = motions(tree, placements, velocity, acceleration)
+    carrier: list[Spatial | None] = [None] * tree.n
+    effort = ca.SX.zeros(6 + tree.n)
+    for i, joint in enumerate(tree.joints):
+        parent, down = motion[joint.parent], placements[i].rotation.down
+        spin = tree.spin(i, down(parent.turn), velocity[6 + i], rotor)
+        torque = tree.spin(i, down(parent.turn_rate), acceleration[6 + i], rotor)
+        if spin is None or torque is None:
+            continue
+        effort[6 + i] = joint.ratio * torque
+        # The rotor's own turning up, and what it takes to turn its spinning axis.
+        axis = joint.subspace.angular
+        carrier[i] = Spatial(ca.SX.zeros(3), axis * torque + ca.cross(motion[i + 1].turn, axis) * spin)
+    body = [motion[b].demand(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
+    return Demand(body, carrier, effort)

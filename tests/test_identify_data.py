@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from spacearm.errors import InputError
 from spacearm.identify import Column, Measurements, read_measurements
@@ -46,18 +49,23 @@ def test_same_from_netcdf_and_matlab(tmp_path: Path) -> None:
         assert np.allclose(data["second"], np.deg2rad(2 * ANGLE)), name
 
 
-def test_parquet_is_read_or_says_what_is_missing(tmp_path: Path) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        path = tmp_path / "a.parquet"
-        path.write_bytes(b"PAR1")
-        with pytest.raises(InputError, match="pyarrow"):
-            read_measurements(path, {"q": "q"})
-        return
-    parquet.write_table(pyarrow.table({"time": TIME, "q": ANGLE}), tmp_path / "a.parquet")
-    assert np.allclose(read_measurements(tmp_path / "a.parquet", {"q": Column("q", "deg")})["q"], np.deg2rad(ANGLE))
+def test_parquet_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"time": TIME, "q": ANGLE}), path)
+    assert np.allclose(read_measurements(path, {"q": Column("q", "deg")})["q"], np.deg2rad(ANGLE))
+    with pytest.raises(InputError, match="'p'"):
+        read_measurements(path, {"q": "p"})
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        read_measurements(path, {"q": "q"})
+
+
+def test_without_pyarrow_a_parquet_file_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"time": TIME, "q": ANGLE}), path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match="pyarrow"):
+        read_measurements(path, {"q": "q"})
 
 
 def test_wrap_around_is_undone_only_on_request(tmp_path: Path) -> None:

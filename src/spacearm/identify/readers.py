@@ -86,10 +86,12 @@ def _csv(path: Path, names: list[str]) -> Columns:
 
 def _parquet(path: Path, names: list[str]) -> Columns:
     try:
-        from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from pyarrow import ArrowException, parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise InputError(
-            "reading Parquet needs pyarrow, which is not installed", file=path, hint="install pyarrow, or write CSV"
+            "reading Parquet needs pyarrow, which is not installed",
+            file=path,
+            hint="pip install 'spacearm[parquet]', or write CSV",
         ) from None
     try:
         known = parquet.read_schema(path).names
@@ -97,7 +99,7 @@ def _parquet(path: Path, names: list[str]) -> Columns:
             if name not in known:
                 raise _missing(path, name, known)
         table = parquet.read_table(path, columns=names)
-    except OSError as error:
+    except (OSError, ArrowException) as error:
         raise InputError(f"cannot be read as Parquet: {error}", file=path) from None
     return {name: _floats(table[name].to_numpy(), path, name) for name in names}
 

@@ -102,14 +102,16 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
         rotation, origin = bodies.rotation[:, b], bodies.origin[:, b]
         velocity, spin = bodies.velocity[:, b], bodies.spin[:, b]
         moment = rotation @ first
-        turning = np.einsum("tij,jk,tlk,tl->ti", rotation, tensor, rotation, spin, optimize=True)
-        push = mass * velocity + np.cross(spin, moment)
+        in_body = np.einsum("tij,ti->tj", rotation, spin)
+        turning = np.einsum("tij,tj->ti", rotation, in_body @ tensor)
+        swing = np.cross(spin, moment)
+        push = mass * velocity + swing
         about = np.cross(moment, velocity) + turning + np.cross(origin, push)
         linear += push
         angular += about
         linear_scale += np.linalg.norm(push, axis=1)
         angular_scale += np.linalg.norm(about, axis=1)
-        kinetic += 0.5 * np.einsum("ti,ti->t", mass * velocity + 2.0 * np.cross(spin, moment), velocity)
+        kinetic += 0.5 * np.einsum("ti,ti->t", push + swing, velocity)
         kinetic += 0.5 * np.einsum("ti,ti->t", spin, turning)
     geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
     for i, axial in zip(geared, rotors, strict=True):

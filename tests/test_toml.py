@@ -30,6 +30,7 @@ from spacearm.model import (
     save,
     toml_schema,
 )
+from spacearm.model.robot import BASE_DOFS, BASE_POSITION, RATE_ENDING
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
 from spacearm.model.toml import robot_from_toml, toml_text
 from support.robot_files import ARM, BASE, ELBOW, SLIDE, fault
@@ -173,8 +174,15 @@ number = st.floats(-1e6, 1e6)
 
 positive = st.floats(1e-9, 1e6)
 
+# Hypothesis tries words that it finds in the source: those that mean something else are no names.
 names = st.text(min_size=1, max_size=8).filter(
-    lambda t: t == t.strip() and t.isprintable() and not t.startswith("base_") and t != "zero"
+    lambda t: (
+        t == t.strip()
+        and t.isprintable()
+        and t != "zero"
+        and t not in (*BASE_DOFS, *BASE_POSITION)
+        and not t.endswith(RATE_ENDING)
+    )
 )
 
 

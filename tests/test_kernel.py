@@ -16,6 +16,7 @@ from spacearm.engine.sensitivity import TangentRollout
 from spacearm.errors import InputError
 from spacearm.mechanics import Program, motion_program
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
+from spacearm.mechanics.tree import rotor_inertias
 from spacearm.simulate import rollout
 from support.random_robots import random_robot, random_state
 
@@ -55,6 +56,7 @@ def test_results_go_into_given_arrays() -> None:
         ({"y": [[0.0, 0.0]] * 5}, "is list"),
         ({"y": np.empty((2, 5)).T}, "not contiguous"),
         ({"y": given}, "memory of an input"),
+        ({"y": (room := np.empty(25))[:10].reshape(5, 2), "z": room[5:].reshape(5, 2, 2)}, "memory of another result"),
     ):
         before = given.copy()
         with pytest.raises(InputError, match=message):
@@ -96,6 +98,7 @@ def test_a_nan_stays_in_its_sample_and_is_reported() -> None:
         ({"joints": np.zeros(4)}, r"'joints' has shape \(4,\).*expected \(\.\.\., 5\)"),
         ({"joints": np.zeros((2, 5)), "inertia": np.ones((3, 6, 10))}, "do not fit together"),
         ({"joints": ["a"] * 5}, "not an array of numbers"),
+        ({"joints": np.full(5, 1j)}, "not an array of numbers"),
         ({"joints": 1.0}, r"shape \(\)"),
         ({}, "'joints' is missing"),
         ({"joints": np.zeros(5), "joint": np.zeros(5)}, "no input 'joint'.*did you mean 'joints'"),
@@ -233,14 +236,101 @@ def test_rollout_sensitivities_equal_differences(directions: int) -> None:
 def test_wrong_inputs_of_sensitivities_are_told() -> None:
     robot = random_robot(62, 2)
     tangent = TangentRollout(robot, {"inertia": [0]}, zero=["damping"])
-    state = random_state(robot, np.random.default_rng(6)).flat
+    state, inertia = random_state(robot, np.random.default_rng(6)).flat, robot.inertia_parameters
     for inputs, message in (
         ({"sate": state}, "no input 'sate'"),
-        ({"state": state[:-1]}, f"has {state.size - 1} entries"),
+        ({"state": state[:-1]}, r"'state' has shape \(16,\).*expected 17"),
+        ({"state": 2 * state}, "not of unit length"),
+        ({"inertia": inertia}, "'state' is missing"),
+        ({"state": state}, "'inertia' is missing"),
+        ({"state": state, "inertia": inertia.T}, r"'inertia' has shape \(10, 3\)"),
+        ({"state": state, "force": "much"}, "force is not an array of numbers"),
+        ({"state": state, "mode": np.full(8, 0.7)}, "other than 0 and 1"),
         ({"state": state, "damping": np.ones(8)}, "was said to be zero"),
     ):
         with pytest.raises(InputError, match=message):
             tangent(inputs, 0.01, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"directions": np.zeros((2, 4))}, r"directions have shape \(2, 4\).*expected \(directions, 3\)"),
+        ({"directions": np.zeros((2, 3, 1))}, "directions have shape"),
+        ({"directions": "all"}, "directions is not an array of numbers"),
+        ({"start_tangent": np.zeros((17, 3))}, r"has shape \(17, 3\).*expected \(3, 17\)"),
+        ({"start_tangent": np.zeros((1, 51))}, r"has shape \(1, 51\)"),
+        ({"start_tangent": np.zeros((2, 17))}, r"has shape \(2, 17\)"),
+        ({"step": np.nan}, "step nan"),
+        ({"step": [0.1, 0.2]}, "step"),
+        ({"count": -1}, "count -1"),
+        ({"count": 2.5}, "count 2.5"),
+    ],
+)
+def test_wrong_directions_and_steps_are_told(wrong: dict[str, object], message: str) -> None:
+    robot = random_robot(62, 2)
+    tangent = TangentRollout(robot, {"inertia": [0, 1, 2]})
+    state = random_state(robot, np.random.default_rng(6)).flat
+    with pytest.raises(InputError, match=message):
+        tangent(**{"inputs": {"state": state, "inertia": robot.inertia_parameters}, "step": 0.01, "count": 2, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("wrt", "message"),
+    [
+        ({"inertai": None}, "no input 'inertai'.*did you mean 'inertia'"),
+        ({"inertia": [30]}, "0 to 29"),
+        ({"inertia": [-1]}, "0 to 29"),
+        ({"inertia": [4, 4]}, "different"),
+        ({"inertia": [0.5]}, "whole"),
+        ({"inertia": [True, False]}, "whole"),
+    ],
+)
+def test_wrong_parameters_of_sensitivities_are_told(wrt: dict[str, list[int] | None], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TangentRollout(random_robot(62, 2), wrt)
+
+
+@pytest.mark.parametrize("directions", [0, 1, 9, 17])
+def test_any_number_of_directions_is_a_sum_of_single_ones(directions: int) -> None:
+    robot = random_robot(62, 2, rotors=0.5)
+    load = LoadFrame(robot.frames[0].name)
+    tangent = TangentRollout(robot, {"inertia": None, "wrench": None}, (load,))
+    rng = np.random.default_rng(directions)
+    given = {
+        "state": random_state(robot, rng).flat,
+        "inertia": robot.inertia_parameters,
+        "rotor": rotor_inertias(robot),
+        "wrench": rng.normal(size=(1, 6)),
+        "mode": [0, 0, 1, 0, 0, 0, 0, 1],
+        "drive": rng.normal(size=8),
+    }
+    single = tangent(given, 0.02, 8)
+    along = rng.normal(size=(directions, 36))
+    found = tangent(given, 0.02, 8, directions=along)
+    assert np.array_equal(found.states, single.states)
+    expected = single.derivatives @ along.T
+    assert found.derivatives.shape == expected.shape == (8, 17, directions)
+    assert np.abs(found.derivatives - expected).max(initial=0) < 1e-13 * np.abs(single.derivatives).max()
+
+
+def test_a_kernel_in_place_is_refused_where_it_would_spoil_memory() -> None:
+    a, s = ca.SX.sym("a", 2), ca.SX.sym("s", 1)
+    inputs = {"a": a, "s": s}
+    for outputs in ({"z": a}, {"s": a}, {"a": s}):
+        with pytest.raises(InputError, match="cannot be written over an input of its size"):
+            Kernel(Program("f", inputs, outputs), in_place=True)
+    kernel = Kernel(Program("f", inputs, {"a": a + s}), uniform=("s",), in_place=True)
+    with pytest.raises(InputError, match="writes over its inputs"):
+        kernel({"a": np.ones((3, 2)), "s": [1.0]})
+
+
+def test_an_input_that_is_uniform_by_the_kernel_may_not_vary() -> None:
+    a, s = ca.SX.sym("a", 1), ca.SX.sym("s", 1)
+    kernel = Kernel(Program("f", {"a": a, "s": s}, {"y": a * s}), uniform=("s",))
+    np.testing.assert_array_equal(kernel({"a": [[1.0], [2.0]], "s": [3.0]})["y"], [[3.0], [6.0]])
+    with pytest.raises(InputError, match="'s' is the same for all samples"):
+        kernel({"a": [[1.0], [2.0]], "s": [[3.0], [4.0]]})
 
 
 def test_sensitivities_to_the_start_are_those_of_the_motion() -> None:

@@ -12,6 +12,7 @@ from spacearm.engine.call import call_kernel
 from spacearm.engine.llvm import kernel_ir, lane_groups
 from spacearm.engine.machine import host, load
 from spacearm.engine.trace import trace
+from spacearm.errors import EngineError
 from spacearm.mechanics import Program
 from spacearm.model.parts import Array
 
@@ -166,3 +167,25 @@ def test_a_kernel_in_place_writes_over_its_inputs(width: int, part: int, monkeyp
     assert room[at["s"]] == pytest.approx(np.sin(scale) + before[at["c"] + 1], rel=1e-15)
     np.testing.assert_array_equal(room[at["c"] : at["e"]], before[at["c"] : at["e"]])
     np.testing.assert_array_equal(room[at["e"] :], np.full(width, before[at["c"]] + scale))  # the same in all lanes
+
+
+@pytest.mark.parametrize(("width", "part"), [(1, 4000), (1, 1), (3, 2), (host().lanes, 3)])
+def test_inputs_that_change_places_are_read_before_they_are_written(
+    width: int, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the program is cut, and an input that an early part used is an output of the last one."""
+    monkeypatch.setattr("spacearm.engine.llvm.PART", part)
+    a, b, c = ca.SX.sym("a", 2), ca.SX.sym("b", 2), ca.SX.sym("c", 1)
+    new = {"a": b, "b": a, "c": ca.sin(a[0] * b[0]) * ca.cos(b[1] + a[1]) + c}
+    kernel = Kernel(Program("f", {"a": a, "b": b, "c": c}, new), in_place=True)
+    before = RNG.normal(size=5 * width)
+    room = before.copy()
+    _call(kernel.address(width), room, room)
+    np.testing.assert_array_equal(room[: 4 * width], np.roll(before[: 4 * width], 2 * width))
+
+
+def test_lanes_that_differ_have_no_place_in_a_single_number() -> None:
+    a, s = ca.SX.sym("a", 1), ca.SX.sym("s", 1)
+    kernel = Kernel(Program("f", {"a": a, "s": s}, {"s": a * s}), uniform=("s",), in_place=True)
+    with pytest.raises(EngineError, match="differs from lane to lane"):
+        kernel.address(3)

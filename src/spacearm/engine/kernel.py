@@ -42,6 +42,10 @@ class Kernel:
         self.outputs = _places({name: value.numel() for name, value in program.outputs.items()})
         for name in uniform:
             self._check_input(name)
+        if in_place:
+            for name, value in program.outputs.items():
+                if name not in self.inputs or program.inputs[name].numel() != value.numel():
+                    raise InputError(f"{program.name}: output {name!r} cannot be written over an input of its size")
         self._uniform = self._entries(uniform)
         self._code: dict[tuple[int, tuple[str, ...]], MachineCode] = {}
 
@@ -118,6 +122,8 @@ class Kernel:
 
         Non-finite results are reported by a :class:`NonFiniteWarning` that names the first such sample.
         """
+        if self.in_place:
+            raise InputError(f"{self.program.name} writes over its inputs", hint="call it by its address")
         given = {name: self._as_rows(name, value) for name, value in arrays.items()}
         for name, place in self.inputs.items():
             if name not in given and place.stop > place.start:
@@ -131,6 +137,8 @@ class Kernel:
         inputs = []
         for name, array in given.items():
             varies = array.shape[:-1] != ()
+            if varies and self.inputs[name].start in self._uniform and array.shape[-1]:
+                raise InputError(f"{self.program.name}: input {name!r} is the same for all samples, by its kernel")
             spread = array
             if varies and array.shape[:-1] != lead:
                 spread = np.ascontiguousarray(np.broadcast_to(array, (*lead, array.shape[-1])))
@@ -139,6 +147,8 @@ class Kernel:
         for name in out or {}:
             if any(np.may_share_memory(results[name], array) for array, _, _ in inputs):
                 raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of an input")
+            if any(np.may_share_memory(results[name], array) for other, array in results.items() if other != name):
+                raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of another result")
         if count:
             width = host().lanes if lead else 1
             # A robot's own numbers are the same for all samples as a rule: then what depends on them alone is scalar.
@@ -187,10 +197,7 @@ class Kernel:
         """The input as (..., size), its own shape flattened."""
         self._check_input(name)
         size = self.inputs[name].stop - self.inputs[name].start
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{self.program.name}: input {name!r} is not an array of numbers") from error
+        array = real_numbers(value, f"{self.program.name}: input {name!r}")
         shape = self.program.input_shape(name)
         if name == "inertia":  # the one input that a user has as a matrix
             shape = (size // 10, 10)
@@ -201,6 +208,16 @@ class Kernel:
         if array.ndim == 0 and size == 1:
             return array.reshape(1)
         raise InputError(f"{self.program.name}: input {name!r} has shape {array.shape}", hint=f"expected (..., {size})")
+
+
+def real_numbers(value: npt.ArrayLike, what: str) -> Array:
+    """An array of float64 of whatever shape; ``what`` for the error."""
+    try:
+        if not np.iscomplexobj(value):  # NumPy would drop the imaginary part
+            return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"{what} is not an array of numbers")
 
 
 def _places(sizes: dict[str, int]) -> dict[str, slice]:

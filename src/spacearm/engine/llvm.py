@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spacearm.engine.trace import Instruction, Trace
+from spacearm.errors import EngineError
 
 ENTRY = "spacearm_kernel"
 #: Instructions in one function: up to twice this stay whole.
@@ -119,6 +120,9 @@ class _Emitter:
         self.groups = lane_groups(width, register)
         self.declared: dict[str, str] = {}
         self.scalar = self._scalar_values(uniform)
+        for index in self.places.single:
+            if not self.scalar[trace.outputs[index]]:
+                raise EngineError(f"output {index} differs from lane to lane but has room for one number")
         self.part_of, self.slot, self.slots = self._cut()
         self._start_part(0)
 
@@ -183,6 +187,11 @@ class _Emitter:
                 self._emit(index, instruction, group)
                 if index in self.slot:
                     self._store("%scratch", self.slot[index] * self.width, self._as_double(index, group), group)
+        # An output that is itself an input is read before the first one is written, which may stand in its place.
+        for source in self.trace.outputs:
+            if instructions[source].op == "input":
+                for group in self._groups_of(source):
+                    self._as_double(source, group)
         for index, source in enumerate(self.trace.outputs):
             for group in [_SCALAR] if index in self.places.single else self.groups:
                 self._store("%out", self.places.out[index], self._as_double(source, group), group)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spacearm.engine.batch import Table
 from spacearm.engine.call import call_kernel
-from spacearm.engine.kernel import Kernel
+from spacearm.engine.kernel import Kernel, real_numbers
 from spacearm.engine.loops import compiled
 from spacearm.engine.machine import host
 from spacearm.errors import InputError, did_you_mean
@@ -73,17 +73,29 @@ class TangentRollout:
         """Roll out ``count`` steps from ``inputs["state"]``.
 
         Args:
-            inputs: the motion program's inputs; those that are missing are zero.
+            inputs: the motion program's inputs; but for ``state`` and ``inertia``, those that are missing are zero.
             directions: (directions, parameters) changes of the parameters; without it, each by itself.
             start_tangent: (directions, nx) changes of the start state; without it, none.
         """
-        seeds = np.eye(self.parameters) if directions is None else np.atleast_2d(np.asarray(directions, float))
-        if seeds.shape[1] != self.parameters:
-            raise InputError(f"directions have {seeds.shape[1]} entries", hint=f"expected {self.parameters}")
+        if not (np.ndim(step) == 0 and np.isfinite(real_numbers(step, "step"))):
+            raise InputError(f"step {step}", hint="expected a finite number, s")
+        if not (isinstance(count, int | np.integer) and count >= 0):
+            raise InputError(f"count {count}", hint="expected a whole number of steps")
+        alone = np.eye(self.parameters)
+        seeds = alone if directions is None else np.atleast_2d(real_numbers(directions, "directions"))
+        if seeds.ndim != 2 or seeds.shape[1] != self.parameters:
+            raise InputError(f"directions have shape {seeds.shape}", hint=f"expected (directions, {self.parameters})")
         many = seeds.shape[0]
         nx = self.kernel.program.inputs["state"].numel()
-        moved = np.zeros((many, nx)) if start_tangent is None else np.asarray(start_tangent, float).reshape(many, nx)
+        still = np.zeros((many, nx))
+        moved = still if start_tangent is None else np.atleast_2d(real_numbers(start_tangent, "start_tangent"))
+        if moved.shape != (many, nx):
+            hint = f"expected ({many}, {nx}), a row for each direction"
+            raise InputError(f"start_tangent has shape {moved.shape}", hint=hint)
         given = {name: self._given(name, value) for name, value in inputs.items()}
+        for name in ("state", "inertia"):
+            if name not in given:
+                raise InputError(f"{name!r} is missing")
         # Two registers for each number at most, the directions evenly over the passes.
         passes = max(1, -(-many // (2 * host().lanes)))
         width = max(1, -(-many // passes))
@@ -107,13 +119,23 @@ class TangentRollout:
         """An input of the motion program, checked and flat."""
         if name not in self.inputs:
             raise InputError(f"the motion program has no input {name!r}", hint=did_you_mean(name, self.inputs))
-        flat = np.asarray(value, dtype=np.float64).ravel()
+        rows = np.atleast_1d(real_numbers(value, name))
         size = self.kernel.program.inputs[name].numel()
-        if flat.size != size:
-            raise InputError(f"{name!r} has {flat.size} entries", hint=f"expected {size}")
+        if rows.ndim > 2 or rows.size != size or rows.shape[-1] not in (size, _ROW.get(name, size)):
+            raise InputError(f"{name!r} has shape {np.shape(value)}", hint=f"expected {size} numbers")
+        flat = rows.ravel()
         if name in self.zero and flat.any():
             raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
+        if name == "mode" and not np.all((flat == 0) | (flat == 1)):
+            raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
+        if name == "state" and abs(np.linalg.norm(flat[3:7]) - 1) > _UNIT_TOLERANCE:  # a NaN is not
+            raise InputError("base quaternion is not of unit length", hint="expected w, x, y, z with norm 1")
         return flat
+
+
+#: Numbers of one body, load or coupling, where an input has several of these and may be given as a matrix.
+_ROW = {"inertia": 10, "wrench": 6, "coupling": 4}
+_UNIT_TOLERANCE = 1e-6
 
 
 def _stage(motion: Program) -> Program:

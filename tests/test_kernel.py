@@ -338,11 +338,28 @@ def test_sensitivities_to_the_start_are_those_of_the_motion() -> None:
     tangent = TangentRollout(robot, {"inertia": [0]})
     state = random_state(robot, np.random.default_rng(6)).flat
     given = {"state": state, "inertia": robot.inertia_parameters}
-    shift = np.zeros((1, state.size))
+    shift = np.zeros((2, state.size))
     shift[0, 8] = 1.0  # second joint's position
-    found = tangent(given, 0.02, 25, directions=[[0.0]], start_tangent=shift)
-    ends = [tangent({**given, "state": state + sign * 1e-6 * shift[0]}, 0.02, 25).states for sign in (1, -1)]
-    np.testing.assert_allclose(found.derivatives[:, :, 0], (ends[0] - ends[1]) / 2e-6, atol=2e-7)
+    shift[1] = 0.3  # all at once, the quaternion's length too
+    found = tangent(given, 0.02, 25, directions=np.zeros((2, 1)), start_tangent=shift)
+    for k in range(2):
+        ends = [tangent({**given, "state": state + sign * 1e-6 * shift[k]}, 0.02, 25).states for sign in (1, -1)]
+        np.testing.assert_allclose(found.derivatives[:, :, k], (ends[0] - ends[1]) / 2e-6, atol=2e-7)
+    along = np.einsum("ti,tik->tk", found.states[:, 3:7], found.derivatives[:, 3:7])
+    assert np.abs(along).max() < 1e-15  # every state's quaternion has length one, whatever varies
+
+
+def test_a_roll_out_that_leaves_all_bounds_is_reported() -> None:
+    robot = random_robot(62, 2)
+    tangent = TangentRollout(robot, {"inertia": [0]})
+    state = random_state(robot, np.random.default_rng(6)).flat
+    given = {"state": state, "inertia": robot.inertia_parameters}
+    with pytest.warns(NonFiniteWarning, match="not finite from step 0 on"):
+        tangent({**given, "force": np.full(8, np.nan)}, 0.02, 3)
+    with pytest.warns(NonFiniteWarning, match="from step 0 on"):
+        found = tangent(given, 0.02, 3, directions=[[1.0], [np.nan]])
+    assert np.isfinite(found.states).all()
+    assert np.isfinite(found.derivatives[:, :, 0]).all()
 
 
 def test_a_body_without_joints_keeps_its_batch_shape() -> None:

@@ -77,7 +77,10 @@ class Kernel:
         return self._code[key]
 
     def address(self, width: int = 1, shared: tuple[str, ...] = ()) -> int:
-        """Address of ``void f(const double* in, double* out)``, in [n_in][width], out [n_out][width]."""
+        """Address of ``void f(const double* in, double* out)``, in [n_in][width], out [n_out][width].
+
+        In place both are one array, laid out as :meth:`offsets` says.
+        """
         return self.code(width, shared).address
 
     def offsets(self, width: int) -> dict[str, int]:
@@ -118,7 +121,7 @@ class Kernel:
         """Evaluate: each input has shape (..., size) or its own matrix shape, leading shapes broadcast together.
 
         ``out`` holds arrays that results of these names are written to, float64 and contiguous, of the results' shape:
-        memory for a large batch costs a fifth of the batch when it is asked for anew in each call.
+        memory for a million samples costs a tenth of their time when it is asked for anew in each call.
 
         Non-finite results are reported by a :class:`NonFiniteWarning` that names the first such sample.
         """

@@ -279,7 +279,7 @@ class _Emitter:
 
     def _as_flag(self, index: int, group: _Group) -> str:
         """The value as a truth value in these lanes."""
-        if (index, group) in self.flag and not (self.scalar[index] and group != _SCALAR):
+        if (index, group) in self.flag:
             return self.flag[index, group]
         return self._new(f"fcmp une {group.type()} {self._as_double(index, group)}, {group.number(0.0)}")
 

@@ -6,6 +6,7 @@ takes a lane. This is forward differentiation of the RK4 steps: exact derivative
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from spacearm.engine.batch import Table
 from spacearm.engine.call import call_kernel
-from spacearm.engine.kernel import Kernel, real_numbers
+from spacearm.engine.kernel import Kernel, NonFiniteWarning, real_numbers
 from spacearm.engine.loops import compiled
 from spacearm.engine.machine import host
 from spacearm.errors import InputError, did_you_mean
@@ -76,6 +77,8 @@ class TangentRollout:
             inputs: the motion program's inputs; but for ``state`` and ``inertia``, those that are missing are zero.
             directions: (directions, parameters) changes of the parameters; without it, each by itself.
             start_tangent: (directions, nx) changes of the start state; without it, none.
+
+        Numbers that are not finite are reported by a :class:`~spacearm.engine.NonFiniteWarning`.
         """
         if not (np.ndim(step) == 0 and np.isfinite(real_numbers(step, "step"))):
             raise InputError(f"step {step}", hint="expected a finite number, s")
@@ -113,7 +116,12 @@ class TangentRollout:
             lanes = np.empty((count, nx, width))
             _roll(address, width, room, places, float(step), states, lanes.reshape(count, nx * width))
             found.append(lanes[:, :, : varying.shape[1]])
-        return Sensitivity(states, found[0] if len(found) == 1 else np.concatenate(found, axis=2))
+        derivatives = found[0] if len(found) == 1 else np.concatenate(found, axis=2)
+        if count and not (np.isfinite(states[-1]).all() and np.isfinite(derivatives[-1]).all()):
+            finite = np.isfinite(states).all(axis=1) & np.isfinite(derivatives).all(axis=(1, 2))
+            message = f"roll-out: numbers that are not finite from step {np.argmin(finite)} on"
+            warnings.warn(message, NonFiniteWarning, stacklevel=2)
+        return Sensitivity(states, derivatives)
 
     def _given(self, name: str, value: npt.ArrayLike) -> Array:
         """An input of the motion program, checked and flat."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import casadi as ca
 import numpy as np
 import pinocchio as pin
 import pytest
 
+from spacearm.errors import InputError
 from spacearm.mechanics import PROGRAMS, LoadFrame, Program, build, motion_program
 from spacearm.model import Robot
 from spacearm.model.parts import Array
@@ -187,3 +189,12 @@ def test_every_program_has_right_derivatives(seed: int, name: str) -> None:
         terms = np.concatenate([pulled[f"bar_{key}"].ravel() * along[key] for key in names])
         forward = bar * tangent[f"d_{output}"]
         assert abs(terms.sum() - forward.sum()) <= 1e-12 * (np.abs(terms).sum() + np.abs(forward).sum()), output
+
+
+@pytest.mark.parametrize("entries", [[0, 0], [3], [-1], [0.0], [True]])
+def test_entries_that_vary_are_different_whole_numbers_of_the_input(entries: list[int]) -> None:
+    x = ca.SX.sym("x", 3)
+    program = Program("f", {"x": x}, {"y": x * x})
+    for use in (program.tangent, program.with_zeros):
+        with pytest.raises(InputError, match="expected different whole numbers, 0 to 2"):
+            use({"x": entries})

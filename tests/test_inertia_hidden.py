@@ -178,3 +178,16 @@ def test_the_target_filter_knows_what_noise_does(factor: float) -> None:
     assert np.mean(np.abs(errors) < 1.96) > 0.88
     assert np.abs(errors.mean(axis=0)).max() < 1.2
     assert (last[0].std[0] > 10.0) == (factor > 500.0)  # kg
+
+
+def test_a_number_that_stands_still_only_here_is_not_determined() -> None:
+    """Iyz about the mass centre holds hy hz / m; where both vanish, its slope does, but neither is known."""
+    inertia = ROBOT.inertia_parameters.copy()
+    inertia[5, 1:4] = 0.0
+    robot = ROBOT.with_inertia_parameters(inertia)
+    records = [measure(robot, experiment, SENSORS) for experiment in paper.experiments(robot)]
+    number = knowledge(fit_total(Task(robot, records)).information, robot).number("link5", "Iyz")
+    twins = [plain_of(null_twin(robot, 0.7, seed).reshape(-1, 10))[5, 9] for seed in range(8)]
+    assert np.abs(twins).max() > 1e-4
+    assert number.null_share < 1e-6
+    assert number.source is Source.UNDETERMINED

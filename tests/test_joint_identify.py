@@ -404,8 +404,8 @@ def test_readings_a_full_turn_away_change_nothing() -> None:
     turned = {k: v + (2.0 * np.pi if k == "joint1" else 0.0) for k, v in test.measured.items()}
     fit = identify_joints(robot, [test], warn=False)
     other = identify_joints(robot, [replace(test, measured=turned)], warn=False)
-    # Readings lose three bits by the turn, and a search ends where it no longer matters.
-    assert np.all(np.abs(other.estimate.values - fit.estimate.values) < 1e-6 * fit.estimate.std)
+    # Readings lose three bits by the turn, and a search may end a step earlier where steps no longer matter.
+    assert np.all(np.abs(other.estimate.values - fit.estimate.values) < 1e-4 * fit.estimate.std)
 
 
 def test_data_shorter_than_a_period_are_told() -> None:

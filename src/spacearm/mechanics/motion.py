@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import casadi as ca
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.dynamics import Hybrid, articulated, carried, driven_part, hybrid_dynamics, less
 from spacearm.mechanics.kinematics import wrench_on_body
-from spacearm.mechanics.program import Program
+from spacearm.mechanics.program import Program, chosen_entries
 from spacearm.mechanics.spatial import (
     SX,
     Spatial,
@@ -199,7 +198,9 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
     hybrid = motion.hybrid()
     points, seeds = [], {}
     for name, which in wrt.items():
-        point = _varying(x, name, which)
+        if name not in x:
+            raise InputError(f"the motion program has no input {name!r}", hint=did_you_mean(name, x))
+        point = chosen_entries(x[name], name, which)
         seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
         points.append(point)
     at, along = ca.vertcat(*points), ca.vertcat(*seeds.values())
@@ -227,20 +228,6 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
     rate = ca.vertcat(motion.pose_rate(), hybrid.acceleration)
     d_rate = ca.vertcat(ca.jtimes(motion.pose_rate(), at, along), d_given + response.acceleration)
     return Program("motion_tangent", {**x, **seeds}, {"rate": ca.densify(rate), "d_rate": ca.densify(d_rate)})
-
-
-def _varying(inputs: Mapping[str, SX], name: str, which: Sequence[int] | None) -> SX:
-    """The entries of an input that vary, each once."""
-    if name not in inputs:
-        raise InputError(f"the motion program has no input {name!r}", hint=did_you_mean(name, inputs))
-    flat = inputs[name]
-    if which is None:
-        return flat
-    entries, size = list(which), flat.numel()
-    whole = all(isinstance(k, Integral) and not isinstance(k, bool) and 0 <= k < size for k in entries)
-    if not whole or len(set(entries)) < len(entries):
-        raise InputError(f"entries {entries} of {name!r}", hint=f"expected different whole numbers, 0 to {size - 1}")
-    return flat[[int(k) for k in entries]]
 
 
 _NOTHING = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))

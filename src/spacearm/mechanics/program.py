@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import casadi as ca
@@ -51,10 +52,9 @@ class Program:
         The inputs stay in their places, so that offsets do not change; what they hold is no longer read.
         """
         chosen = dict(entries) if isinstance(entries, Mapping) else dict.fromkeys(entries)
-        symbols = ca.vertcat(*(
-            ca.vec(self._input(name).T) if which is None else ca.vec(self._input(name).T)[list(which)]
-            for name, which in chosen.items()
-        ))  # fmt: skip
+        symbols = ca.vertcat(
+            *(chosen_entries(ca.vec(self._input(name).T), name, which) for name, which in chosen.items())
+        )
         if symbols.numel() == 0:
             return self
         values = ca.substitute(list(self.outputs.values()), [symbols], [ca.SX.zeros(symbols.shape)])
@@ -80,8 +80,7 @@ class Program:
         entries = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
         points, seeds = [], {}
         for name, which in entries.items():
-            flat = ca.vec(self._input(name).T)
-            point = flat if which is None else flat[list(which)]
+            point = chosen_entries(ca.vec(self._input(name).T), name, which)
             seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
             points.append(point)
         along = ca.vertcat(*seeds.values())
@@ -122,6 +121,17 @@ class Program:
         if name not in self.outputs:
             raise InputError(f"program {self.name!r} has no output {name!r}", hint=did_you_mean(name, self.outputs))
         return self.outputs[name]
+
+
+def chosen_entries(flat: SX, name: str, which: Sequence[int] | None) -> SX:
+    """These entries of a flat input, all of them for None; each once."""
+    if which is None:
+        return flat
+    entries, size = list(which), flat.numel()
+    whole = all(isinstance(k, Integral) and not isinstance(k, bool) and 0 <= k < size for k in entries)
+    if not whole or len(set(entries)) < len(entries):
+        raise InputError(f"entries {entries} of {name!r}", hint=f"expected different whole numbers, 0 to {size - 1}")
+    return flat[[int(k) for k in entries]]
 
 
 def _like(symbol: SX, name: str) -> SX:

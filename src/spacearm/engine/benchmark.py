@@ -132,7 +132,7 @@ class Sensitivities:
             "inertia": self.robot.inertia_parameters,
             "rotor": rotor_inertias(self.robot),
         }
-        last: Array = self.rollout(inputs, step, count).derivatives[-1]
+        last: Array = self.rollout(inputs, step, count, every=count).derivatives[-1]
         return last
 
 

@@ -27,7 +27,7 @@ from spacearm.model.parts import Array
 
 
 class Sensitivity(NamedTuple):
-    """States (count, nx) after each step, and their derivatives (count, nx, directions)."""
+    """States (rows, nx) after each recorded step, and their derivatives (rows, nx, directions)."""
 
     states: Array
     derivatives: Array
@@ -70,6 +70,7 @@ class TangentRollout:
         *,
         directions: npt.ArrayLike | None = None,
         start_tangent: npt.ArrayLike | None = None,
+        every: int = 1,
     ) -> Sensitivity:
         """Roll out ``count`` steps from ``inputs["state"]``.
 
@@ -77,6 +78,7 @@ class TangentRollout:
             inputs: the motion program's inputs; but for ``state`` and ``inertia``, those that are missing are zero.
             directions: (directions, parameters) changes of the parameters; without it, each by itself.
             start_tangent: (directions, nx) changes of the start state; without it, none.
+            every: rows are recorded after every so many steps, ``count // every`` of them.
 
         Numbers that are not finite are reported by a :class:`~spacearm.engine.NonFiniteWarning`.
         """
@@ -84,6 +86,8 @@ class TangentRollout:
             raise InputError(f"step {step}", hint="expected a finite number, s")
         if not (isinstance(count, int | np.integer) and count >= 0):
             raise InputError(f"count {count}", hint="expected a whole number of steps")
+        if not (isinstance(every, int | np.integer) and 1 <= every <= max(count, 1)):
+            raise InputError(f"every {every}", hint="expected a whole number of steps, 1 to count")
         alone = np.eye(self.parameters)
         seeds = alone if directions is None else np.atleast_2d(real_numbers(directions, "directions"))
         if seeds.ndim != 2 or seeds.shape[1] != self.parameters:
@@ -105,7 +109,8 @@ class TangentRollout:
         at = self.kernel.offsets(width)
         places = np.array([at[name] for name in ("total", "d_total", "part", "weight", "state", "d_state")])
         address = self.kernel.address(width)
-        states, found = np.empty((count, nx)), []
+        records = count // every
+        states, found = np.empty((records, nx)), []
         for first in range(0, max(many, 1), width):
             room = np.zeros(at[""])
             for name, flat in given.items():
@@ -113,13 +118,13 @@ class TangentRollout:
             varying = np.vstack([moved[first : first + width].T, seeds[first : first + width].T])
             rows = room[at["d_state"] : at["d_state"] + len(varying) * width].reshape(-1, width)  # one behind the other
             rows[:, : varying.shape[1]] = varying
-            lanes = np.empty((count, nx, width))
-            _roll(address, width, room, places, float(step), states, lanes.reshape(count, nx * width))
+            lanes = np.empty((records, nx, width))
+            _roll(address, width, room, places, float(step), int(every), states, lanes.reshape(records, nx * width))
             found.append(lanes[:, :, : varying.shape[1]])
         derivatives = found[0] if len(found) == 1 else np.concatenate(found, axis=2)
-        if count and not (np.isfinite(states[-1]).all() and np.isfinite(derivatives[-1]).all()):
+        if records and not (np.isfinite(states[-1]).all() and np.isfinite(derivatives[-1]).all()):
             finite = np.isfinite(states).all(axis=1) & np.isfinite(derivatives).all(axis=(1, 2))
-            message = f"roll-out: numbers that are not finite from step {np.argmin(finite)} on"
+            message = f"roll-out: numbers that are not finite after step {(int(np.argmin(finite)) + 1) * every}"
             warnings.warn(message, NonFiniteWarning, stacklevel=2)
         return Sensitivity(states, derivatives)
 
@@ -171,11 +176,13 @@ _SLOPES = ("slope", "total", "d_slope", "d_total")
 
 
 @compiled
-def _roll(address: int, width: int, room: Array, places: Table, step: float, states: Array, derivatives: Array) -> None:
+def _roll(
+    address: int, width: int, room: Array, places: Table, step: float, every: int, states: Array, derivatives: Array
+) -> None:
     """RK4 on the state and on its derivatives (``width`` lanes), in one pass; ``room`` as the stage wants it."""
     total, d_total, part, weight, state, d_state = places
-    count, nx = states.shape
-    for n in range(count):
+    records, nx = states.shape
+    for n in range(records * every):
         room[total : total + nx] = 0.0
         room[d_total : d_total + nx * width] = 0.0
         for stage in range(4):
@@ -187,10 +194,13 @@ def _roll(address: int, width: int, room: Array, places: Table, step: float, sta
         for i in range(nx * width):
             room[d_state + i] += step / 6.0 * room[d_total + i]
         _normalise(room[state + 3 : state + 7], room[d_state + 3 * width : d_state + 7 * width], width)
+        if (n + 1) % every:
+            continue
+        row = n // every
         for i in range(nx):
-            states[n, i] = room[state + i]
+            states[row, i] = room[state + i]
         for i in range(nx * width):
-            derivatives[n, i] = room[d_state + i]
+            derivatives[row, i] = room[d_state + i]
 
 
 @compiled

@@ -82,6 +82,6 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
         (run.run_phase, phase),
         (record.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, samples)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
-        (sensitivity._roll, (1, 8, np.zeros(1), table[0], 0.1, two, two)),
+        (sensitivity._roll, (1, 8, np.zeros(1), table[0], 0.1, 1, two, two)),
         (rk4.rollout_lanes, (1, 8, sizes, two, three, two, 0.1, 1, 1, 0, 1, three)),
     ]

@@ -112,7 +112,7 @@ def test_parts_of_a_long_program_hand_their_values_on(monkeypatch: pytest.Monkey
     whole = run(function, rows, host().lanes)
     monkeypatch.setattr("spacearm.engine.llvm.PART", 37)
     assert np.array_equal(run(function, rows, host().lanes), whole)
-    assert np.array_equal(run(function, rows[2:3], 1), whole[2:3])
+    assert np.array_equal(run(function, rows[-1:], 1), whole[-1:])
     monkeypatch.setattr("spacearm.engine.llvm.PART", 4000)
     np.testing.assert_allclose(whole[0], np.array(function(rows[0])).ravel(), rtol=1e-12)
 

@@ -105,7 +105,9 @@ def test_parts_of_a_long_program_hand_their_values_on(monkeypatch: pytest.Monkey
     x = ca.SX.sym("x", 6)
     state = x
     for k in range(30):
-        turned = ca.vertcat(*(0.4 * ca.sin(state[i]) * state[(i + 1) % 6] + 0.01 * k for i in range(6)))
+        # Unlike factors, so that the values do not run together, where rounding would decide the comparison.
+        factors = [0.4 + 0.07 * i for i in range(6)]
+        turned = ca.vertcat(*(factors[i] * ca.sin(state[i]) * state[(i + 1) % 6] + 0.01 * k for i in range(6)))
         state = ca.if_else(state[0] > state[1], turned, turned + 0.2 * ca.cos(state))
     function = ca.Function("f", [x], [state])
     rows = RNG.normal(size=(host().lanes, 6))

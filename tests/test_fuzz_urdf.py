@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 import xml.etree.ElementTree as ET
 
@@ -13,6 +12,7 @@ from spacearm.errors import ModelError
 from spacearm.model import Robot
 from spacearm.model.lossy import LossyConversion
 from spacearm.model.urdf import robot_from_urdf, urdf_text
+from support.xml_damage import damaged_tree
 from test_urdf import ARM
 
 LINES = ARM.splitlines()
@@ -71,28 +71,6 @@ def damaged(draw):
     return text
 
 
-@st.composite
-def damaged_tree(draw):
-    """Well-formed XML after one to four accidents: other values, elements lost, doubled or elsewhere."""
-    root = ET.fromstring(ARM)
-    for _ in range(draw(st.integers(1, 4))):
-        elements = list(root.iter())
-        element, other = draw(st.sampled_from(elements)), draw(st.sampled_from(elements))
-        kind = draw(st.sampled_from(["value", "value", "value", "key", "lose", "double", "graft"]))
-        if kind == "value" and element.attrib:
-            key = draw(st.sampled_from(sorted(element.attrib)))
-            element.set(key, draw(WRITABLE | st.sampled_from(VALUES) | st.floats().map(repr)))
-        elif kind == "key" and element.attrib:
-            del element.attrib[draw(st.sampled_from(sorted(element.attrib)))]
-        elif kind == "lose" and len(element):
-            element.remove(draw(st.sampled_from(list(element))))
-        elif kind == "double" and len(element):
-            element.append(copy.deepcopy(draw(st.sampled_from(list(element)))))
-        elif kind == "graft":
-            element.append(copy.deepcopy(other))
-    return ET.tostring(root, encoding="unicode")
-
-
 def robot_or_error(text):
     refusal = ""
     with warnings.catch_warnings():
@@ -123,7 +101,7 @@ def test_damaged_text(text):
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
-@given(damaged_tree())
+@given(damaged_tree(ARM, WRITABLE | st.sampled_from(VALUES) | st.floats().map(repr), 4))
 def test_damaged_tree(text):
     robot_or_error(text)
 

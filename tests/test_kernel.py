@@ -250,7 +250,7 @@ def test_wrong_inputs_of_sensitivities_are_told() -> None:
         ({"inertia": inertia}, "'state' is missing"),
         ({"state": state}, "'inertia' is missing"),
         ({"state": state, "inertia": inertia.T}, r"'inertia' has shape \(10, 3\)"),
-        ({"state": state, "force": "much"}, "force is not an array of numbers"),
+        ({"state": state, "force": "much"}, "force: is not an array of numbers"),
         ({"state": state, "mode": np.full(8, 0.7)}, "other than 0 and 1"),
         ({"state": state, "damping": np.ones(8)}, "was said to be zero"),
     ):
@@ -263,7 +263,7 @@ def test_wrong_inputs_of_sensitivities_are_told() -> None:
     [
         ({"directions": np.zeros((2, 4))}, r"directions have shape \(2, 4\).*expected \(directions, 3\)"),
         ({"directions": np.zeros((2, 3, 1))}, "directions have shape"),
-        ({"directions": "all"}, "directions is not an array of numbers"),
+        ({"directions": "all"}, "directions: is not an array of numbers"),
         ({"start_tangent": np.zeros((17, 3))}, r"has shape \(17, 3\).*expected \(3, 17\)"),
         ({"start_tangent": np.zeros((1, 51))}, r"has shape \(1, 51\)"),
         ({"start_tangent": np.zeros((2, 17))}, r"has shape \(2, 17\)"),

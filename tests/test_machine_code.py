@@ -159,8 +159,9 @@ def test_a_kernel_in_place_writes_over_its_inputs(width: int, part: int, monkeyp
     new = {"b": a + s, "a": b * c[0], "s": ca.sin(s) + c[1], "e": c[0] + s}
     kernel = Kernel(Program("f", {"a": a, "s": s, "b": b, "c": c, "e": e}, new), uniform=("s", "c"), in_place=True)
     at = kernel.offsets(width)
-    assert at == {"a": 0, "s": 3 * width, "b": 3 * width + 1, "c": 6 * width + 1, "e": 6 * width + 3, "": 7 * width + 3}
-    room = RNG.normal(size=at[""])
+    assert at == {"a": 0, "s": 3 * width, "b": 3 * width + 1, "c": 6 * width + 1, "e": 6 * width + 3}
+    assert kernel.room(width) == 7 * width + 3
+    room = RNG.normal(size=kernel.room(width))
     before = room.copy()
     _call(kernel.address(width), room, room)
     old, scale = before[: 3 * width], before[3 * width]

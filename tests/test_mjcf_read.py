@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import copy
 import warnings
-import xml.etree.ElementTree as ET
 from contextlib import suppress
 
 import mujoco
@@ -33,6 +31,7 @@ from support.mjcf import (
     rotation_of,
     stout,
 )
+from support.xml_damage import damaged_tree
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -183,29 +182,8 @@ WORDS = [
 ]
 
 
-@st.composite
-def damaged(draw):
-    """A model after one to three accidents: other values, elements lost, doubled or elsewhere."""
-    root = ET.fromstring(FOREIGN)
-    for _ in range(draw(st.integers(1, 3))):
-        elements = list(root.iter())
-        element, other = draw(st.sampled_from(elements)), draw(st.sampled_from(elements))
-        kind = draw(st.sampled_from(["value", "value", "value", "key", "lose", "double", "graft"]))
-        if kind == "value" and element.attrib:
-            element.set(draw(st.sampled_from(sorted(element.attrib))), draw(st.sampled_from(WORDS)))
-        elif kind == "key" and element.attrib:
-            del element.attrib[draw(st.sampled_from(sorted(element.attrib)))]
-        elif kind == "lose" and len(element):
-            element.remove(draw(st.sampled_from(list(element))))
-        elif kind == "double" and len(element):
-            element.append(copy.deepcopy(draw(st.sampled_from(list(element)))))
-        elif kind == "graft":
-            element.append(copy.deepcopy(other))
-    return ET.tostring(root, encoding="unicode")
-
-
 @settings(max_examples=250, deadline=None, derandomize=True)
-@given(damaged())
+@given(damaged_tree(FOREIGN, st.sampled_from(WORDS), 3))
 def test_damaged_models(text):
     """A robot or a ModelError."""
     with warnings.catch_warnings():

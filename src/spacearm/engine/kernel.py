@@ -84,23 +84,27 @@ class Kernel:
         return self.code(width, shared).address
 
     def offsets(self, width: int) -> dict[str, int]:
-        """Where each input of a kernel in place begins, in doubles, and as ``""`` where the last one ends.
-
-        An input that varies has ``width`` doubles for each of its numbers, a uniform one a single double.
-        """
+        """Where each input of a kernel in place begins, in doubles: one behind the other."""
         found, at = {}, 0
         for name, place in self.inputs.items():
             found[name] = at
-            at += (place.stop - place.start) * (1 if place.start in self._uniform else width)
-        found[""] = at
+            at += (place.stop - place.start) * self._pitch(name, width)
         return found
+
+    def room(self, width: int) -> int:
+        """Doubles that all inputs of a kernel in place take."""
+        return sum((place.stop - place.start) * self._pitch(name, width) for name, place in self.inputs.items())
+
+    def _pitch(self, name: str, width: int) -> int:
+        """Doubles in place for each number of an input: one for each lane if it varies, one if it is uniform."""
+        return 1 if self.inputs[name].start in self._uniform else width
 
     def _places_in_place(self, width: int) -> Places:
         """Outputs where the inputs of their names are."""
         offsets = self.offsets(width)
         inputs = [0] * self.n_in
         for name, place in self.inputs.items():
-            pitch = 1 if place.start in self._uniform else width
+            pitch = self._pitch(name, width)
             inputs[place] = [offsets[name] + k * pitch for k in range(place.stop - place.start)]
         sources = [index for name in self.outputs for index in range(self.inputs[name].start, self.inputs[name].stop)]
         single = frozenset(k for k, index in enumerate(sources) if index in self._uniform)
@@ -200,7 +204,7 @@ class Kernel:
         """The input as (..., size), its own shape flattened."""
         self._check_input(name)
         size = self.inputs[name].stop - self.inputs[name].start
-        array = real_numbers(value, f"{self.program.name}: input {name!r}")
+        array = numbers(value, f"{self.program.name}: input {name!r}")
         shape = self.program.input_shape(name)
         if name == "inertia":  # the one input that a user has as a matrix
             shape = (size // 10, 10)
@@ -213,14 +217,14 @@ class Kernel:
         raise InputError(f"{self.program.name}: input {name!r} has shape {array.shape}", hint=f"expected (..., {size})")
 
 
-def real_numbers(value: npt.ArrayLike, what: str) -> Array:
-    """An array of float64 of whatever shape; ``what`` for the error."""
+def numbers(value: npt.ArrayLike, place: str) -> Array:
+    """An array of float64 of whatever shape; ``place`` for the error."""
     try:
         if not np.iscomplexobj(value):  # NumPy would drop the imaginary part
             return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"{what} is not an array of numbers")
+    raise InputError("is not an array of numbers", place=place)
 
 
 def _places(sizes: dict[str, int]) -> dict[str, slice]:

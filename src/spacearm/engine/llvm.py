@@ -204,7 +204,7 @@ class _Emitter:
                 f"  %scratch = alloca double, i64 {self.slots * self.width}, align 64\n  {calls}\n  ret void\n}}"
             )
         # The stack begins on a cache line, since values that find no register are kept there: a vector that lies across
-        # two lines takes twice as long.
+        # two lines takes longer.
         parts.append(
             'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
         )

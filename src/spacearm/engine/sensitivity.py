@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from spacearm.engine.batch import Table
 from spacearm.engine.call import call_kernel
-from spacearm.engine.kernel import Kernel, NonFiniteWarning, real_numbers
+from spacearm.engine.kernel import Kernel, NonFiniteWarning, numbers
 from spacearm.engine.loops import compiled
 from spacearm.engine.machine import host
 from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
 from spacearm.mechanics.program import Program
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.model.parts import UNIT_TOLERANCE, Array
 
 
 class Sensitivity(NamedTuple):
@@ -82,20 +82,20 @@ class TangentRollout:
 
         Numbers that are not finite are reported by a :class:`~spacearm.engine.NonFiniteWarning`.
         """
-        if not (np.ndim(step) == 0 and np.isfinite(real_numbers(step, "step"))):
+        if not (np.ndim(step) == 0 and np.isfinite(numbers(step, "step"))):
             raise InputError(f"step {step}", hint="expected a finite number, s")
         if not (isinstance(count, int | np.integer) and count >= 0):
             raise InputError(f"count {count}", hint="expected a whole number of steps")
         if not (isinstance(every, int | np.integer) and 1 <= every <= max(count, 1)):
             raise InputError(f"every {every}", hint="expected a whole number of steps, 1 to count")
         alone = np.eye(self.parameters)
-        seeds = alone if directions is None else np.atleast_2d(real_numbers(directions, "directions"))
+        seeds = alone if directions is None else np.atleast_2d(numbers(directions, "directions"))
         if seeds.ndim != 2 or seeds.shape[1] != self.parameters:
             raise InputError(f"directions have shape {seeds.shape}", hint=f"expected (directions, {self.parameters})")
         many = seeds.shape[0]
         nx = self.kernel.program.inputs["state"].numel()
         still = np.zeros((many, nx))
-        moved = still if start_tangent is None else np.atleast_2d(real_numbers(start_tangent, "start_tangent"))
+        moved = still if start_tangent is None else np.atleast_2d(numbers(start_tangent, "start_tangent"))
         if moved.shape != (many, nx):
             hint = f"expected ({many}, {nx}), a row for each direction"
             raise InputError(f"start_tangent has shape {moved.shape}", hint=hint)
@@ -112,7 +112,7 @@ class TangentRollout:
         records = count // every
         states, found = np.empty((records, nx)), []
         for first in range(0, max(many, 1), width):
-            room = np.zeros(at[""])
+            room = np.zeros(self.kernel.room(width))
             for name, flat in given.items():
                 room[at[name] : at[name] + flat.size] = flat
             varying = np.vstack([moved[first : first + width].T, seeds[first : first + width].T])
@@ -132,7 +132,7 @@ class TangentRollout:
         """An input of the motion program, checked and flat."""
         if name not in self.inputs:
             raise InputError(f"the motion program has no input {name!r}", hint=did_you_mean(name, self.inputs))
-        rows = np.atleast_1d(real_numbers(value, name))
+        rows = np.atleast_1d(numbers(value, name))
         size = self.kernel.program.inputs[name].numel()
         if rows.ndim > 2 or rows.size != size or rows.shape[-1] not in (size, _ROW.get(name, size)):
             raise InputError(f"{name!r} has shape {np.shape(value)}", hint=f"expected {size} numbers")
@@ -141,14 +141,13 @@ class TangentRollout:
             raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
         if name == "mode" and not np.all((flat == 0) | (flat == 1)):
             raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
-        if name == "state" and abs(np.linalg.norm(flat[3:7]) - 1) > _UNIT_TOLERANCE:  # a NaN is not
+        if name == "state" and abs(np.linalg.norm(flat[3:7]) - 1) > UNIT_TOLERANCE:  # a NaN is not
             raise InputError("base quaternion is not of unit length", hint="expected w, x, y, z with norm 1")
         return flat
 
 
 #: Numbers of one body, load or coupling, where an input has several of these and may be given as a matrix.
 _ROW = {"inertia": 10, "wrench": 6, "coupling": 4}
-_UNIT_TOLERANCE = 1e-6
 
 
 def _stage(motion: Program) -> Program:

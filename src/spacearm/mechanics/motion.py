@@ -18,12 +18,12 @@ from spacearm.mechanics.program import Program, chosen_entries
 from spacearm.mechanics.spatial import (
     SX,
     Spatial,
+    carried_along,
     dot,
     quaternion_rate,
     rotation_matrix,
     scaled,
     spatial,
-    velocity_force,
 )
 from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
@@ -222,7 +222,7 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
     d_joints = ca.jtimes(motion.joints, at, along)
     for i, joint in enumerate(tree.joints):
         # What goes through a joint turns or shifts with it, on its way to the parent.
-        d_carrier[i] = d_carrier[i].plus(scaled(velocity_force(through[i], joint.subspace), d_joints[i]))
+        d_carrier[i] = d_carrier[i].plus(scaled(carried_along(through[i], joint.subspace), d_joints[i]))
     inertias = articulated(tree, placements, x["mode"], x["inertia"], x["rotor"])
     response = inertias.respond(change(motion.force - needed.effort), d_body, [*d_carrier])
     rate = ca.vertcat(motion.pose_rate(), hybrid.acceleration)

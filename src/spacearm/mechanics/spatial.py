@@ -101,11 +101,11 @@ def rigid_inertia(parameters: SX) -> SpatialInertia:
     return SpatialInertia(m * ca.SX.eye(3), -ca.skew(h), ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
 
-def velocity_force(momentum: Spatial, twist: Spatial) -> Spatial:
-    """Force that turning axes demand: (w x p, w x L + v x p) of a body's own momentum (p, L)."""
+def carried_along(wrench: Spatial, twist: Spatial) -> Spatial:
+    """Rate of a wrench (f, n) that moves along with a twist (v, w): (w x f, w x n + v x f)."""
     return Spatial(
-        ca.cross(twist.angular, momentum.linear),
-        ca.cross(twist.angular, momentum.angular) + ca.cross(twist.linear, momentum.linear),
+        ca.cross(twist.angular, wrench.linear),
+        ca.cross(twist.angular, wrench.angular) + ca.cross(twist.linear, wrench.linear),
     )
 
 

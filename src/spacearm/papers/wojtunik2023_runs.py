@@ -33,9 +33,8 @@ from spacearm.identify.joint import (
     twin,
     with_gear,
 )
-from spacearm.identify.joint.forward import Accuracy, Forward
+from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.problem import Model
-from spacearm.identify.joint.program import Setup
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Array, Rotor
@@ -253,20 +252,6 @@ def hessian(robot: Robot) -> float:
     bare = mechanics.evaluate(kernel, joints=joints, rotor=np.zeros(3))["mass_matrix"]
     part = (full - bare)[:, order][:, :, order]
     return float(np.max(np.abs(part - motor_matrix(inertias))))
-
-
-def cost_seconds(robot: Robot) -> float:
-    """One cost evaluation: 10 s at 50 Hz, adaptive, 1e-8."""
-    forward = Forward(Setup(robot), paths(), times(), accuracy=Accuracy(1e-8, 1e-10))
-    values, offset = np.array([*TABLE2[1].values()]), np.array([OFFSETS[1] * DEGREE])
-    forward(values, offset)
-    took = []
-    for _ in range(5):
-        began = time.perf_counter()
-        for _ in range(20):
-            forward(values, offset)
-        took.append((time.perf_counter() - began) / 20)
-    return min(took)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.figures import COLOURS, new_figure
-from spacearm.identify.inertia import Source
+from spacearm.identify.inertia.figures import origins
 from spacearm.identify.inertia.parameters import PLAIN
 from spacearm.model.parts import Array
 from spacearm.papers import xu2017_data as paper
@@ -67,41 +67,16 @@ def _singular(case: Exact) -> go.Figure:
 
 def _status(case: Exact, noise: Noisy) -> go.Figure:
     """A map of all 70 numbers: grey undetermined, blue by the data."""
-    import plotly.graph_objects as go
-
-    bodies = [body.name for body in case.robot.bodies]
-    code = {Source.UNDETERMINED: 0.0, Source.PRIOR: 1.0, Source.DATA: 2.0}
     known, noisy = case.known, noise.identification.known
-    grid = [[code[known.number(body, symbol).source] for symbol in PLAIN] for body in bodies]
-    words = {0.0: "undetermined", 1.0: "prior", 2.0: "data"}
     hover = [
         [
-            f"{paper.SYMBOLS[k]} of {body}: {words[grid[b][k]]}<br>noisy data and prior: "
-            f"{noisy.number(body, symbol).text}"
+            f"{paper.SYMBOLS[k]} of {body.name}: {known.number(body.name, symbol).source.value}"
+            f"<br>noisy data and prior: {noisy.number(body.name, symbol).text}"
             for k, symbol in enumerate(PLAIN)
         ]
-        for b, body in enumerate(bodies)
+        for body in case.robot.bodies
     ]
-    figure = new_figure(height=400)
-    figure.add_trace(
-        go.Heatmap(
-            z=grid,
-            x=list(paper.SYMBOLS),
-            y=bodies,
-            zmin=0,
-            zmax=2,
-            colorscale=[[0.0, "rgba(127,127,127,0.35)"], [0.5, COLOURS[1]], [1.0, COLOURS[0]]],
-            showscale=False,
-            xgap=2,
-            ygap=2,
-            text=[["" if value == 0.0 else words[value] for value in row] for row in grid],
-            texttemplate="%{text}",
-            hovertext=hover,
-            hoverinfo="text",
-        )
-    )
-    figure.update_yaxes(autorange="reversed")
-    return figure
+    return origins(known, paper.SYMBOLS, hover)
 
 
 def _seeds(swarm: Swarms) -> go.Figure:

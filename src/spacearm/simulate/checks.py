@@ -8,20 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine.kernel import numbers
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.model.parts import UNIT_TOLERANCE, Array
 
-#: How far from 1 the norm of a given quaternion may be before it is an error.
-UNIT_TOLERANCE = 1e-6
-
-
-def numbers(value: npt.ArrayLike, place: str) -> Array:
-    """An array of float64 of whatever shape."""
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("is not an array of numbers", place=place) from None
+__all__ = ["flat_states", "is_robot", "mapping", "number", "numbers", "whole"]
 
 
 def number(value: Any, place: str, hint: str = "expected a number") -> float:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array
-from spacearm.simulate.checks import UNIT_TOLERANCE, numbers
+from spacearm.model.parts import UNIT_TOLERANCE, Array
+from spacearm.simulate.checks import numbers
 
 #: A length this near to one is one up to rounding.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)

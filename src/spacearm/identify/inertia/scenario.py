@@ -12,13 +12,13 @@ from spacearm.errors import InputError
 from spacearm.identify.data import Column
 from spacearm.identify.inertia.consistent import possible as possible_body
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
+from spacearm.identify.inertia.figures import figures
 from spacearm.identify.inertia.files import Channel, read_record
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify, thinned
 from spacearm.identify.inertia.knowledge import Prior, Source
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.scenario_figures import figures
 from spacearm.identify.inertia.schema import ExperimentTable, PathTable, Scenario, SensorTable
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.task import Task

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from spacearm.figures import COLOURS, new_figure
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.identify import Identification
-from spacearm.identify.inertia.knowledge import Source
+from spacearm.identify.inertia.knowledge import Knowledge, Source
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.parameters import PLAIN
 from spacearm.result import Figure
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
 def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo | None) -> list[Figure]:
@@ -25,28 +31,8 @@ def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo 
         y=possible.theory.rank, line={"color": COLOURS[3], "dash": "dash"}, annotation_text="all that can be"
     )
 
-    bodies = [body.name for body in found.known.robot.bodies]
-    code = {Source.UNDETERMINED: 0.0, Source.PRIOR: 1.0, Source.DATA: 2.0}
-    rows = [[found.known.number(body, symbol) for symbol in PLAIN] for body in bodies]
-    origin = new_figure(height=120 + 36 * len(bodies))
-    origin.add_trace(
-        go.Heatmap(
-            z=[[code[number.source] for number in row] for row in rows],
-            x=list(PLAIN),
-            y=bodies,
-            zmin=0,
-            zmax=2,
-            colorscale=[[0.0, "rgba(127,127,127,0.35)"], [0.5, COLOURS[1]], [1.0, COLOURS[0]]],
-            showscale=False,
-            xgap=2,
-            ygap=2,
-            text=[["" if n.source is Source.UNDETERMINED else n.source.value for n in row] for row in rows],
-            texttemplate="%{text}",
-            hovertext=[[number.text for number in row] for row in rows],
-            hoverinfo="text",
-        )
-    )
-    origin.update_yaxes(autorange="reversed")
+    known = found.known
+    origin = origins(known, PLAIN, [[known.number(body.name, k).text for k in PLAIN] for body in known.robot.bodies])
 
     spread = new_figure(x="base parameter, best known first", y="standard deviation / typical size", height=380)
     deviations = np.sort(found.information.std / found.information.sizes)
@@ -65,3 +51,32 @@ def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo 
         errors.add_trace(go.Scatter(x=x, y=np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), mode="lines", name="normal"))
         made.append(Figure("monte-carlo", errors, "Errors of all base parameters over all repetitions."))
     return made
+
+
+def origins(known: Knowledge, symbols: Sequence[str], hover: list[list[str]]) -> go.Figure:
+    """A map of every number of every body: undetermined (grey), by the prior or by the data."""
+    import plotly.graph_objects as go
+
+    bodies = [body.name for body in known.robot.bodies]
+    sources = [[known.number(body, symbol).source for symbol in PLAIN] for body in bodies]
+    code = {Source.UNDETERMINED: 0.0, Source.PRIOR: 1.0, Source.DATA: 2.0}
+    figure = new_figure(height=120 + 36 * len(bodies))
+    figure.add_trace(
+        go.Heatmap(
+            z=[[code[source] for source in row] for row in sources],
+            x=list(symbols),
+            y=bodies,
+            zmin=0,
+            zmax=2,
+            colorscale=[[0.0, "rgba(127,127,127,0.35)"], [0.5, COLOURS[1]], [1.0, COLOURS[0]]],
+            showscale=False,
+            xgap=2,
+            ygap=2,
+            text=[["" if source is Source.UNDETERMINED else source.value for source in row] for row in sources],
+            texttemplate="%{text}",
+            hovertext=hover,
+            hoverinfo="text",
+        )
+    )
+    figure.update_yaxes(autorange="reversed")
+    return figure

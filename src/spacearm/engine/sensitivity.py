@@ -88,17 +88,8 @@ class TangentRollout:
             raise InputError(f"count {count}", hint="expected a whole number of steps")
         if not (isinstance(every, int | np.integer) and 1 <= every <= max(count, 1)):
             raise InputError(f"every {every}", hint="expected a whole number of steps, 1 to count")
-        alone = np.eye(self.parameters)
-        seeds = alone if directions is None else np.atleast_2d(numbers(directions, "directions"))
-        if seeds.ndim != 2 or seeds.shape[1] != self.parameters:
-            raise InputError(f"directions have shape {seeds.shape}", hint=f"expected (directions, {self.parameters})")
-        many = seeds.shape[0]
-        nx = self.kernel.program.inputs["state"].numel()
-        still = np.zeros((many, nx))
-        moved = still if start_tangent is None else np.atleast_2d(numbers(start_tangent, "start_tangent"))
-        if moved.shape != (many, nx):
-            hint = f"expected ({many}, {nx}), a row for each direction"
-            raise InputError(f"start_tangent has shape {moved.shape}", hint=hint)
+        seeds, moved = self._directions(directions, start_tangent)
+        many, nx = moved.shape
         given = {name: self._given(name, value) for name, value in inputs.items()}
         for name in ("state", "inertia"):
             if name not in given:
@@ -127,6 +118,21 @@ class TangentRollout:
             message = f"roll-out: numbers that are not finite after step {(int(np.argmin(finite)) + 1) * every}"
             warnings.warn(message, NonFiniteWarning, stacklevel=2)
         return Sensitivity(states, derivatives)
+
+    def _directions(self, directions: npt.ArrayLike | None, start_tangent: npt.ArrayLike | None) -> tuple[Array, Array]:
+        """Changes of the parameters (directions, parameters) and of the start state (directions, nx), checked."""
+        alone = np.eye(self.parameters)
+        seeds = alone if directions is None else np.atleast_2d(numbers(directions, "directions"))
+        if seeds.ndim != 2 or seeds.shape[1] != self.parameters:
+            raise InputError(f"directions have shape {seeds.shape}", hint=f"expected (directions, {self.parameters})")
+        shape = (len(seeds), self.kernel.program.inputs["state"].numel())
+        still = np.zeros(shape)
+        moved = still if start_tangent is None else np.atleast_2d(numbers(start_tangent, "start_tangent"))
+        if moved.shape != shape:
+            raise InputError(
+                f"start_tangent has shape {moved.shape}", hint=f"expected {shape}, a row for each direction"
+            )
+        return seeds, moved
 
     def _given(self, name: str, value: npt.ArrayLike) -> Array:
         """An input of the motion program, checked and flat."""

@@ -38,7 +38,7 @@ def velocities(tree: Tree, placements: list[Placement], velocity: SX, rotor: SX)
     return Velocities(twist, spin)
 
 
-class Motion(NamedTuple):
+class BodyMotion(NamedTuple):
     """How a body moves: angular velocity and acceleration, acceleration of its origin, the matrix K."""
 
     turn: SX
@@ -74,11 +74,11 @@ def acceleration_matrix(turn: SX, turn_rate: SX) -> SX:
     )
 
 
-def motions(tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX) -> list[Motion]:
+def motions(tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX) -> list[BodyMotion]:
     """The motion of every body at this state with this generalised acceleration."""
     turn, turn_rate = velocity[3:6], acceleration[3:6]
     rise = acceleration[:3] + ca.cross(turn, velocity[:3])
-    result = [Motion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate))]
+    result = [BodyMotion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate))]
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
         parent, axis = result[joint.parent], joint.subspace
         rate, rate_rate = velocity[6 + i], acceleration[6 + i]
@@ -88,7 +88,7 @@ def motions(tree: Tree, placements: list[Placement], velocity: SX, acceleration:
         # A slide that turns: once because its arm grows, once because its direction turns.
         sliding = axis.linear * rate_rate + 2 * ca.cross(turn, axis.linear * rate)
         rise = place.rotation.down(parent.rise + parent.matrix @ place.arm) + sliding
-        result.append(Motion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate)))
+        result.append(BodyMotion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate)))
     return result
 
 

@@ -74,6 +74,17 @@ class Page(HTMLParser):
         return [value for _, attrs in self.tags for key, value in attrs.items() if key in ("href", "src") and value]
 
 
+def test_page_names_every_verdict_and_styles_it(tmp_path: Path) -> None:
+    rows = [Row(f"row.{k}", 1.0, "kg", 1.0, "Sec. 1", verdict, "reason") for k, verdict in enumerate(Verdict)]
+    page = write_result(result(rows=rows), tmp_path / "out")
+    text = page.read_text(encoding="utf-8")
+    chips = {attrs["class"] for tag, attrs in Page(page).tags if tag == "span" and "chip" in (attrs.get("class") or "")}
+    assert len(chips) == len(Verdict)
+    for verdict in Verdict:
+        assert f"1 {verdict.value}" in Page(page).text
+        assert f".{verdict.value.replace(' ', '-')}" in text[: text.index("</style>")]
+
+
 def test_folder_holds_what_the_contract_names(tmp_path: Path) -> None:
     page = write_result(result(), tmp_path / "out")
     assert page == tmp_path / "out" / "index.html"

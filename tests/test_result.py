@@ -41,18 +41,27 @@ def test_results_json_has_exactly_the_contract_s_keys() -> None:
     }
 
 
-def test_verdicts_are_the_five_of_the_contract() -> None:
-    assert [verdict.value for verdict in Verdict] == ["agrees", "differs", "fitted", "not recoverable", "new"]
+def test_verdicts_are_those_of_the_contract() -> None:
+    assert {verdict.value for verdict in Verdict} == {
+        "agrees",
+        "no evidence",
+        "differs",
+        "fitted",
+        "not recoverable",
+        "new",
+    }
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"quantity": "", "value": 1.0}, "no quantity"),
-        ({"quantity": "a", "verdict": "aggrees"}, "expected one of agrees, differs"),
+        ({"quantity": "a", "verdict": "aggrees"}, "expected one of agrees, no evidence, differs"),
         ({"quantity": "a", "value": 1.0, "verdict": "agrees"}, "paper's value is missing"),
         ({"quantity": "a", "value": 1.0, "paper": 2.0, "verdict": "differs"}, "without a reason"),
         ({"quantity": "a", "verdict": "not recoverable"}, "without a reason"),
+        ({"quantity": "a", "value": 1.0, "paper": 1.0, "verdict": "no evidence"}, "without a reason"),
+        ({"quantity": "a", "value": 1.0, "verdict": "no evidence", "note": "always"}, "paper's value is missing"),
     ],
 )
 def test_row_refuses_what_says_nothing(arguments: dict[str, object], message: str) -> None:

@@ -22,9 +22,14 @@ Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | 
 
 
 class Verdict(StrEnum):
-    """How a number stands to the paper's."""
+    """How a number stands to the paper's.
+
+    ``no evidence`` is for a statement that holds but could not have come out otherwise: it is true of every
+    configuration, or it restates an input. Only what could have failed ``agrees``.
+    """
 
     AGREES = "agrees"
+    NO_EVIDENCE = "no evidence"
     DIFFERS = "differs"
     FITTED = "fitted"
     NOT_RECOVERABLE = "not recoverable"
@@ -42,7 +47,7 @@ class Row:
         paper: what the paper states; None when it states nothing.
         source: where it states it, for example ``Sec. 6`` or ``Table 4``.
         verdict: how they compare; ``new`` when the paper has no such number.
-        note: the reason of a difference, or what is missing.
+        note: the reason of a difference, what is missing, or why the row could not have failed.
     """
 
     quantity: str
@@ -64,13 +69,13 @@ class Row:
                 place=f"row {self.quantity!r}",
                 hint="expected one of " + ", ".join(verdict.value for verdict in Verdict),
             ) from None
-        if self.verdict in (Verdict.AGREES, Verdict.DIFFERS, Verdict.FITTED) and self.paper is None:
+        if self.verdict not in (Verdict.NEW, Verdict.NOT_RECOVERABLE) and self.paper is None:
             raise InputError(
                 f"verdict is {self.verdict.value!r} but the paper's value is missing",
                 place=f"row {self.quantity!r}",
                 hint="a number that the paper does not have is 'new'",
             )
-        if self.verdict in (Verdict.DIFFERS, Verdict.NOT_RECOVERABLE) and not self.note:
+        if self.verdict in (Verdict.NO_EVIDENCE, Verdict.DIFFERS, Verdict.NOT_RECOVERABLE) and not self.note:
             raise InputError(
                 f"verdict is {self.verdict.value!r} without a reason",
                 place=f"row {self.quantity!r}",

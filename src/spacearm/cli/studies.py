@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COLOUR = {
     Verdict.AGREES: "green",
+    Verdict.NO_EVIDENCE: "dim",
     Verdict.DIFFERS: "red",
     Verdict.FITTED: "yellow",
     Verdict.NOT_RECOVERABLE: "dim",

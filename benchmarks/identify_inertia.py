@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.identify import ParticleSwarm
 from spacearm.identify.inertia import (
     MOMENTUM_CHANNELS,
     LinearLeastSquares,
@@ -21,6 +20,7 @@ from spacearm.identify.inertia import (
     theory,
 )
 from spacearm.model import catalogue
+from spacearm.optimise import ParticleSwarm
 from spacearm.papers import xu2017_data as paper
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify import ParticleSwarm
 from spacearm.identify.inertia import (
     MOMENTUM_CHANNELS,
     Consistent,
@@ -40,6 +39,7 @@ from spacearm.identify.inertia.equivalent import lump_single, lump_two
 from spacearm.identify.inertia.parameters import linear_of, plain_of
 from spacearm.identify.inertia.swarm_costs import from_plain, to_plain
 from spacearm.model import catalogue
+from spacearm.optimise import ParticleSwarm
 from spacearm.papers import xu2017_data as paper
 
 ROBOT = catalogue.load("xu2017")

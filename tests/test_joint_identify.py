@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify import NelderMead, covariance_at
 from spacearm.identify.joint import (
     Chain,
     DataWarning,
@@ -30,6 +29,7 @@ from spacearm.identify.joint import (
 from spacearm.identify.joint.path_errors import path_errors
 from spacearm.identify.joint.paths import smoothed
 from spacearm.model import catalogue
+from spacearm.optimise import NelderMead, covariance_at
 from spacearm.simulate import spline
 from support.joint_twins import (
     DEGREE,

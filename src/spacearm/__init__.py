@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spacearm import impact as impact
     from spacearm import mechanics as mechanics
     from spacearm import model as model
+    from spacearm import optimise as optimise
     from spacearm import papers as papers
     from spacearm import report as report
     from spacearm import result as result
@@ -156,6 +157,7 @@ _ROOMS = (
     "impact",
     "mechanics",
     "model",
+    "optimise",
     "papers",
     "report",
     "result",

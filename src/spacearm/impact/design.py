@@ -19,13 +19,13 @@ from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError
 from spacearm.impact.joints import JointModes, Locked, Resistance, unit
 from spacearm.impact.programs import Symbols, struck
-from spacearm.impact.search import minimise_boxed
 from spacearm.mechanics import Program
 from spacearm.mechanics.kinematics import base_pose, frame_pose
 from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.optimise.boxed import minimise_boxed
 
 Quantity = Literal["projected", "absolute", "base_rotation"]
 QUANTITIES = {"projected": "kg", "absolute": "kg", "base_rotation": "rad/s"}

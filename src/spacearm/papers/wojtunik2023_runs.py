@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 
 from spacearm.engine import Mechanics
-from spacearm.identify import LeastSquares, NelderMead
-from spacearm.identify.estimate import covariance_at
 from spacearm.identify.joint import (
     Chain,
     FrequencyResponse,
@@ -19,8 +17,6 @@ from spacearm.identify.joint import (
     JointFit,
     JointTest,
     Law,
-    Posterior,
-    Profile,
     Selection,
     Truth,
     frequency_response,
@@ -38,6 +34,8 @@ from spacearm.identify.joint.problem import Model
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Array, Rotor
+from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile
+from spacearm.optimise.problem import covariance_at
 from spacearm.papers.wojtunik2023_data import (
     ACCELERATION,
     AVERAGE,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spacearm.identify import Estimate, ParticleSwarm
 from spacearm.identify.inertia import (
     TYPICAL_NOISE,
     Comparison,
@@ -51,6 +50,7 @@ from spacearm.identify.inertia.swarm_costs import to_plain
 from spacearm.identify.inertia.validate import HoldOut
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.optimise import Estimate, ParticleSwarm
 from spacearm.papers import xu2017_data as paper
 
 #: Noisy runs are sampled at 1 Hz: enough for firings of 5 s, and 200 repetitions stay quick.

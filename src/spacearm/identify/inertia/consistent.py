@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Parameter, Problem
 from spacearm.identify.inertia.information import ROUNDING, Information
 from spacearm.identify.inertia.knowledge import Prior
 from spacearm.identify.inertia.parameters import six_of, tensor_of, typical_sizes
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
-from spacearm.identify.least_squares import LeastSquares
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.optimise.least_squares import LeastSquares
+from spacearm.optimise.problem import Estimate, Parameter, Problem
 
 _UPPER = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.parameters import placements, transport
 from spacearm.identify.inertia.record import Record
@@ -27,6 +26,7 @@ from spacearm.identify.inertia.weights import Weights
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Estimate, Reason
 
 
 def lump_single(robot: Robot, posture: npt.ArrayLike) -> Array:

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.consistent import Consistent
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.identifiability import Direction, from_noise
@@ -21,6 +20,7 @@ from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import TotalFit, fit_total
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Estimate, Reason
 
 Method = Literal["linear", "total", "consistent"]
 #: Long records with firings are thinned to this many samples for weighted total estimation, whose cost grows with the

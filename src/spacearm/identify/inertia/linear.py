@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.hidden import complement, gauge, hidden
 from spacearm.identify.inertia.task import Task
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Estimate, Reason
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.equivalent import lump_single, lump_two, recursion, two_robot
 from spacearm.identify.inertia.parameters import linear_of, placements, transport
@@ -21,8 +20,9 @@ from spacearm.identify.inertia.swarm_costs import single_body_problem, to_plain,
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.theory import theory
 from spacearm.identify.inertia.total import fit_total
-from spacearm.identify.swarm import ParticleSwarm
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Estimate, Reason
+from spacearm.optimise.swarm import ParticleSwarm
 
 
 def sorted_records(task: Task) -> tuple[Record, dict[str, Record], Array]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.identify.estimate import Parameter, Problem
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.equivalent import lump_single, lump_two, single_robot, two_robot
 from spacearm.identify.inertia.parameters import linear_of, placements, plain_of, transport
 from spacearm.identify.inertia.record import Record
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Parameter, Problem
 
 #: Order of the unknowns in Eqs. 61 and 62: mass, tensor, mass centre.
 ORDER = ("mass", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz", "cx", "cy", "cz")

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Reason
 from spacearm.identify.inertia.hidden import complement, gauge, hidden, without
 from spacearm.identify.inertia.information import Information, eliminate, solve_scaled
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.weights import Weights
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Estimate, Reason
 
 #: Directions that the data know worse than by so many typical sizes are left as they are: errors of that size are no
 #: small errors any more, for which alone the linearised equations hold.

@@ -25,7 +25,7 @@ from spacearm.identify.joint.response import FrequencyResponse, HoldOut, frequen
 from spacearm.identify.joint.robots import FlexibleJoint, flexible_joints, with_gear, with_values
 from spacearm.identify.joint.select import CANDIDATES, Candidate, Selection, select_law
 from spacearm.identify.joint.twin import Truth, observe, twin
-from spacearm.identify.joint.uncertainty import Posterior, Profile, profile_likelihood, sample_posterior
+from spacearm.identify.joint.uncertainty import profile_likelihood, sample_posterior
 
 __all__ = [
     "CANDIDATES",
@@ -43,8 +43,6 @@ __all__ = [
     "Law",
     "Linear",
     "Model",
-    "Posterior",
-    "Profile",
     "Reconstruction",
     "Response",
     "Selection",

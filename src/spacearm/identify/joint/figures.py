@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.figures import COLOURS, new_figure, template
 from spacearm.identify.joint.identify import JointFit
 from spacearm.identify.joint.response import FrequencyResponse
-from spacearm.identify.joint.uncertainty import Profile
+from spacearm.optimise import Profile
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Estimator, Parameter
 from spacearm.identify.joint.covariance import covariance
 from spacearm.identify.joint.diagnose import Whiteness, whiteness
 from spacearm.identify.joint.forward import Accuracy
@@ -21,11 +20,12 @@ from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.problem import Bounds, Model, Weighting
 from spacearm.identify.joint.program import Drive
 from spacearm.identify.joint.robots import flexible_joints, with_values
-from spacearm.identify.least_squares import LeastSquares
-from spacearm.identify.multistart import MultiStart
-from spacearm.identify.nelder_mead import NelderMead
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.optimise.least_squares import LeastSquares
+from spacearm.optimise.multistart import MultiStart
+from spacearm.optimise.nelder_mead import NelderMead
+from spacearm.optimise.problem import Estimate, Estimator, Parameter
 
 #: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
 LOOSE = 0.5

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
-from spacearm.identify.estimate import Parameter, Problem
 from spacearm.identify.joint.forward import Accuracy, Forward, Response
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.linear import linearise
@@ -20,6 +19,7 @@ from spacearm.identify.joint.paths import Smoothed
 from spacearm.identify.joint.program import Drive, Setup
 from spacearm.model import Robot
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Parameter, Problem
 from spacearm.simulate import Signal
 
 Bounds = Mapping[str, tuple[float, float]]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.identify.estimate import Estimate, Problem, Reason, Stopwatch
 from spacearm.model.parts import Array
+from spacearm.optimise.problem import Estimate, Problem, Reason, Stopwatch
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify import LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem, Reason
+from spacearm.optimise import LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem, Reason
 
 T = np.linspace(0.0, 3.0, 60)
 TRUE = np.array([2.0, 0.7])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from spacearm.impact.search import minimise_boxed
 from spacearm.model.parts import Array
+from spacearm.optimise.boxed import minimise_boxed
 
 
 def rosenbrock(x: Array) -> tuple[Array, Array]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Estimator, Problem
-from spacearm.identify.least_squares import LeastSquares
+from spacearm.optimise.least_squares import LeastSquares
+from spacearm.optimise.problem import Estimate, Estimator, Problem
 
 
 @dataclass(frozen=True)

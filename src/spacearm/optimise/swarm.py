@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.estimate import Estimate, Problem, Reason, Stopwatch
+from spacearm.optimise.problem import Estimate, Problem, Reason, Stopwatch
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,33 @@
+"""Estimation and search: one :class:`Problem` goes in, one :class:`Estimate` with its uncertainty comes out.
+
+Estimators (least squares, Nelder-Mead, particle swarm, several starts), searches of many points at once within bounds
+(:func:`minimise_boxed`), and uncertainty beyond standard deviations (:func:`profile`, :func:`sample`). Nothing here
+knows robots.
+"""
+
+from spacearm.optimise.boxed import Searches, minimise_boxed
+from spacearm.optimise.least_squares import LeastSquares
+from spacearm.optimise.multistart import MultiStart
+from spacearm.optimise.nelder_mead import NelderMead
+from spacearm.optimise.posterior import Posterior, Profile, profile, sample
+from spacearm.optimise.problem import Estimate, Estimator, Parameter, Problem, Reason, covariance_at
+from spacearm.optimise.swarm import ParticleSwarm
+
+__all__ = [
+    "Estimate",
+    "Estimator",
+    "LeastSquares",
+    "MultiStart",
+    "NelderMead",
+    "Parameter",
+    "ParticleSwarm",
+    "Posterior",
+    "Problem",
+    "Profile",
+    "Reason",
+    "Searches",
+    "covariance_at",
+    "minimise_boxed",
+    "profile",
+    "sample",
+]

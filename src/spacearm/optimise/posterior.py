@@ -1,0 +1,188 @@
+"""Uncertainty beyond standard deviations: profile likelihoods, and samples of the posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.model.parts import Array
+from spacearm.optimise.least_squares import LeastSquares
+from spacearm.optimise.problem import Estimate, Problem
+
+#: Rise of twice the cost at the ends of a 95 % interval of one parameter (chi-square, one degree of freedom).
+RISE_95 = 3.841458820694124
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Least misfit with one parameter held at each of ``values``: ``rise`` is twice the cost above its minimum."""
+
+    name: str
+    values: Array
+    rise: Array
+    interval: tuple[float, float]  # 95 %; infinite where the rise does not reach its ends within the profile
+
+
+def profile(problem: Problem, estimate: Estimate, name: str, *, span: float = 3.0, points: int = 11) -> Profile:
+    """The profile of one parameter over ``+-span`` standard deviations, every other parameter fitted anew."""
+    index = estimate.names.index(name)
+    sd = float(estimate.std[index])
+    if not (np.isfinite(sd) and sd > 0):
+        raise InputError(f"{name!r} has no finite standard deviation", place="profile likelihood")
+    if points < 5:
+        raise InputError(f"{points} points", place="profile likelihood", hint="expected five or more")
+    best = estimate.values
+    parameter = problem.parameters[index]
+    values = np.clip(best[index] + np.linspace(-span, span, points) * sd, parameter.lower, parameter.upper)
+    values = np.unique(np.append(values, best[index]))
+    others = [i for i in range(best.size) if i != index]
+    lowest = _deviance(problem, best)
+    rise = np.zeros(values.size)
+    middle = int(np.argmin(np.abs(values - best[index])))
+    for order in (range(middle, values.size), range(middle, -1, -1)):
+        start = best[others]
+        for k in order:
+            start, rise[k] = _conditional(problem, index, others, float(values[k]), start)
+    rise = rise - min(lowest, float(rise.min()))
+    return Profile(name, values, rise, _interval(values, rise, middle))
+
+
+def _deviance(problem: Problem, x: Array) -> float:
+    """Twice the negative log-likelihood up to a constant."""
+    r = problem.weighted(x)
+    total = float(r @ r)
+    return total if problem.sigma is not None else r.size * float(np.log(max(total / r.size, 1e-300)))
+
+
+def _conditional(problem: Problem, index: int, others: list[int], value: float, start: Array) -> tuple[Array, float]:
+    """The best of the other parameters with one held."""
+    if not others:
+        return start, _deviance(problem, np.array([value]))
+
+    def whole(rest: Array) -> Array:
+        full = np.empty(len(others) + 1)
+        full[others], full[index] = rest, value
+        return full
+
+    jacobian = problem.jacobian
+    kept = [
+        replace(
+            problem.parameters[i], guess=float(np.clip(x, problem.parameters[i].lower, problem.parameters[i].upper))
+        )
+        for i, x in zip(others, start, strict=True)
+    ]
+    inner = Problem(
+        kept,
+        lambda rest: problem.residual(whole(rest)),
+        None if jacobian is None else lambda rest: jacobian(whole(rest))[:, others],
+        sigma=problem.sigma,
+    )
+    found = LeastSquares(tolerance=1e-6, uncertainty=False).solve(inner)
+    return found.values, _deviance(problem, whole(found.values))
+
+
+def _interval(values: Array, rise: Array, middle: int) -> tuple[float, float]:
+    ends = []
+    for side in (range(middle, -1, -1), range(middle, values.size)):
+        end = -np.inf if side.step < 0 else np.inf
+        previous = middle
+        for k in side:
+            if rise[k] >= RISE_95 and k != previous:
+                # The root of the rise is nearly linear in the parameter.
+                low, high = np.sqrt(max(rise[previous], 0.0)), np.sqrt(rise[k])
+                share = (np.sqrt(RISE_95) - low) / (high - low)
+                end = float(values[previous] + share * (values[k] - values[previous]))
+                break
+            previous = k
+        ends.append(float(end))
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Samples (S, p) of the parameters given the data, flat prior within the bounds."""
+
+    names: tuple[str, ...]
+    samples: Array
+    acceptance: float
+    effective: float  # number of independent samples that these are worth
+    evaluations: int
+
+    @property
+    def mean(self) -> Array:
+        found: Array = self.samples.mean(axis=0)
+        return found
+
+    @property
+    def covariance(self) -> Array:
+        return np.atleast_2d(np.cov(self.samples, rowvar=False))
+
+    @property
+    def std(self) -> Array:
+        return np.sqrt(np.diag(self.covariance))
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Central interval of this probability for each parameter."""
+        low, high = np.quantile(self.samples, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        return low, high
+
+
+def sample(
+    problem: Problem,
+    estimate: Estimate,
+    *,
+    walkers: int | None = None,
+    steps: int = 200,
+    burn: int = 40,
+    seed: int = 0,
+) -> Posterior:
+    """Samples by emcee's affine-invariant ensemble (D. Foreman-Mackey et al., PASP 125, 2013).
+
+    The walkers start from the estimate's normal approximation, which makes the burn-in short.
+    """
+    import emcee
+
+    p = estimate.values.size
+    count = walkers or max(2 * p + 2, 12)
+    count += count % 2
+    if steps < 1 or burn < 0:
+        raise InputError(f"{steps} steps after {burn}", place="posterior", hint="expected at least 1 after at least 0")
+    if count < 2 * p:
+        raise InputError(f"{count} walkers for {p} parameters", place="posterior", hint=f"expected {2 * p} or more")
+    rng = np.random.default_rng(seed)
+    lower, upper = problem.lower, problem.upper
+    evaluations = 0
+
+    def log_probability(x: Array) -> float:
+        nonlocal evaluations
+        if np.any(x < lower) or np.any(x > upper):
+            return -np.inf
+        evaluations += 1
+        value = -0.5 * _deviance(problem, x)
+        return value if np.isfinite(value) else -np.inf
+
+    sampler = emcee.EnsembleSampler(count, p, log_probability)
+    sampler.random_state = np.random.RandomState(seed).get_state()  # emcee draws from the older generator only
+    sampler.run_mcmc(_walkers(problem, estimate, count, rng), burn + steps, skip_initial_state_check=True)
+    chains = sampler.get_chain(discard=burn)
+    time = np.max(emcee.autocorr.integrated_time(chains, quiet=True, has_walkers=True)) if steps > 1 else 1.0
+    return Posterior(
+        estimate.names,
+        chains.reshape(-1, p),
+        float(np.mean(sampler.acceptance_fraction)),
+        float(steps * count / max(time, 1.0)),
+        evaluations,
+    )
+
+
+def _walkers(problem: Problem, estimate: Estimate, count: int, rng: np.random.Generator) -> Array:
+    """Starts (walkers, p) drawn from the estimate's normal approximation, inside the bounds."""
+    covariance, p = estimate.covariance, estimate.values.size
+    if covariance is not None and np.all(np.isfinite(covariance)):
+        spread = rng.multivariate_normal(np.zeros(p), covariance, size=count, method="svd")
+    else:
+        spread = np.where(np.isfinite(estimate.std), estimate.std, problem.sizes) * rng.standard_normal((count, p))
+    inside = 1e-9 * problem.sizes
+    return np.asarray(np.clip(estimate.values + spread, problem.lower + inside, problem.upper - inside))

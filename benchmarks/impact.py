@@ -23,7 +23,7 @@ from spacearm.impact import (
     virtual_mass,
 )
 from spacearm.model import catalogue
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 ROBOT, FRAME, POSTURE = "cai2023", "hand", "attitude1"
 MILLION = 1_000_000

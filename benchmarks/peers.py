@@ -11,8 +11,8 @@ from mujoco import rollout as mujoco_rollout
 
 from spacearm.model import Inertia, Robot
 from spacearm.model.mjcf import mjcf_text
-from spacearm.model.parts import Array
 from spacearm.model.rotations import rotation_from_quaternion
+from spacearm.typing import Array
 
 #: What MuJoCo can leave out of a step here without changing the motion; the flags that this version has.
 _UNNEEDED = (

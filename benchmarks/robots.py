@@ -8,7 +8,7 @@ import numpy as np
 
 from spacearm.engine.benchmark import arm, states
 from spacearm.model import Body, Inertia, Joint, Pose, Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 __all__ = ["arm", "arm_chain", "skew_chain", "states"]
 

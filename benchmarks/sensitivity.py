@@ -9,8 +9,8 @@ from benchmarks.peers import Mujoco, MujocoBatch
 from benchmarks.robots import arm, states
 from spacearm.engine.benchmark import Sensitivities
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import rollout
+from spacearm.typing import Array
 
 STEP = 1e-3  # s
 

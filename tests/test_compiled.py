@@ -14,7 +14,7 @@ import pytest
 from spacearm.engine import Kernel, Mechanics
 from spacearm.mechanics import PROGRAMS, LoadFrame, Program, build
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 from support import brute_force
 from support.pinocchio_reference import PinocchioReference
 from support.population import difference

@@ -12,7 +12,7 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.mechanics import PROGRAMS, LoadFrame, Program, build, motion_program
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 from support.motion import MotionInputs, random_mode
 from support.pinocchio_reference import PinocchioReference
 from support.population import difference

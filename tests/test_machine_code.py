@@ -14,7 +14,7 @@ from spacearm.engine.machine import host, load
 from spacearm.engine.trace import trace
 from spacearm.errors import EngineError
 from spacearm.mechanics import Program
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 RNG = np.random.default_rng(20)
 

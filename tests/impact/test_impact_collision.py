@@ -12,7 +12,8 @@ from spacearm.errors import InputError, ModelError
 from spacearm.impact import System, ball, collide, effective_mass, flying, free_body, simulate_contact, virtual_mass
 from spacearm.model import Body, Inertia, Joint, Robot, catalogue
 from spacearm.model.edit import attach
-from spacearm.model.parts import Array, Pose
+from spacearm.model.parts import Pose
+from spacearm.typing import Array
 from support.population import member
 
 

@@ -16,10 +16,10 @@ from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.impact.scenario import run
 from spacearm.impact.tensor import impact_point
 from spacearm.model import catalogue
-from spacearm.model.parts import Array
 from spacearm.papers import PAPERS
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
+from spacearm.typing import Array
 from support.population import member, member_state
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

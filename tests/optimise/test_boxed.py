@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from spacearm.model.parts import Array
 from spacearm.optimise.boxed import minimise_boxed
+from spacearm.typing import Array
 
 
 def rosenbrock(x: Array) -> tuple[Array, Array]:

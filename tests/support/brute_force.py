@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 STEP = 1e-30
 Poses = list[tuple[np.ndarray, np.ndarray]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 from support import brute_force
 from support.pinocchio_reference import PinocchioReference
 from support.random_robots import RandomState

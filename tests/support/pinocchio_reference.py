@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pinocchio as pin
 
 from spacearm.model import Inertia, Pose, Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 from support.random_robots import RandomState
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from spacearm.model import Body, Coupling, Frame, Inertia, Joint, Pose, Robot, Rotor, Spring
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Geometry = Literal["skew", "aligned", "mixed"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from spacearm.mechanics import dynamics, kinematics, momentum, regressor
 from spacearm.mechanics.tree import Tree, rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 from support.random_robots import RandomState
 
 

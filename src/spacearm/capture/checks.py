@@ -9,7 +9,7 @@ import numpy as np
 from spacearm.capture.modes import modes
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 MAX_STEPS = 1_000_000
 #: Steps while a hit acts: the certificate looks at each of them, with about 50 kB.

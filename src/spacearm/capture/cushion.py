@@ -28,7 +28,7 @@ from spacearm.engine import Kernel
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.fuse import located
-from spacearm.model.parts import Array, finite
+from spacearm.model.parts import finite
 from spacearm.simulate import (
     Adaptive,
     CertificateWarning,
@@ -43,6 +43,7 @@ from spacearm.simulate import (
     simulate,
 )
 from spacearm.simulate.methods import Method
+from spacearm.typing import Array
 
 ZERO = constant(0.0)
 #: The absolute tolerance (m, rad, m/s, rad/s) lets impulses down to 1e-5 N s keep their energy to 1e-8.

@@ -22,7 +22,7 @@ from spacearm.capture.output import Outcome, Settling
 from spacearm.capture.softjoint import cushioning_axes
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Range = tuple[float, float]
 Ranges = Range | Mapping[str, Range]

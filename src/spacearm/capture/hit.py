@@ -13,8 +13,9 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.fuse import located
-from spacearm.model.parts import Array, frozen_array
+from spacearm.model.parts import frozen_array
 from spacearm.simulate import Load, Signal, approximate, half_sine, pulse, triangle
+from spacearm.typing import Array
 
 Profile = Literal["rectangle", "half-sine", "triangle"] | Signal | Callable[[Array], npt.ArrayLike]
 _SHAPES = {"rectangle": pulse, "half-sine": half_sine, "triangle": triangle}

@@ -15,8 +15,8 @@ import numpy as np
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import State
+from spacearm.typing import Array
 
 #: Least eigenvalue of the mass matrix, scaled to a unit diagonal, of a robot that can be run.
 SINGULAR = 1e-12

@@ -23,11 +23,11 @@ from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import State
 from spacearm.simulate.motion import load_frames, motion
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.threads import spread
+from spacearm.typing import Array
 
 #: Samples that a thread takes at a time; a multiple of every lane width.
 CHUNK = 256

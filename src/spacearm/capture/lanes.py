@@ -12,7 +12,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import compiled
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @compiled

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spacearm.capture.impulse import check_inertia, mechanics_of
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

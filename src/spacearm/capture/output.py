@@ -19,10 +19,10 @@ from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.result import Check
 from spacearm.simulate import Event, Phase, Run, State
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr

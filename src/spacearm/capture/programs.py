@@ -16,7 +16,7 @@ from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scaled
 from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import Crossing, State
+from spacearm.typing import Array
 
 #: Deformation (m, rad) and rate (m/s, rad/s) that together count as none.
 AT_REST = 1e-9

@@ -9,8 +9,8 @@ import numpy as np
 
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate.bodies import momentum, move
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.capture.target import Caught

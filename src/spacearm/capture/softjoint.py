@@ -17,7 +17,8 @@ import numpy as np
 
 from spacearm.errors import ModelError, did_you_mean
 from spacearm.model import Limits, Robot, Spring, edit
-from spacearm.model.parts import Array, finite
+from spacearm.model.parts import finite
+from spacearm.typing import Array
 
 #: Name of the joint through which a target hangs on the hand when the contact is soft.
 CONTACT = "contact"

@@ -12,8 +12,8 @@ from spacearm.capture.softjoint import AXES, CONTACT, SoftAxis, SoftJoint, softe
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
-from spacearm.model.parts import Array
 from spacearm.simulate import State
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

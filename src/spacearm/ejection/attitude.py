@@ -18,7 +18,7 @@ from spacearm.ejection.clearance import KeepOut
 from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr

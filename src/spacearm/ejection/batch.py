@@ -26,11 +26,11 @@ from spacearm.engine.plant import make_work
 from spacearm.engine.run import Reason
 from spacearm.engine.warm import ensure_loops, say
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
 from spacearm.simulate import Adaptive, Crossing, Phase
 from spacearm.simulate.motion import Motion, Prepared, enter, motion, prepare
 from spacearm.simulate.state import rotation_of
 from spacearm.simulate.threads import spread
+from spacearm.typing import Array
 
 #: Local errors far below what friction and springs are known to.
 METHOD = Adaptive(rtol=1e-8, atol=1e-10)

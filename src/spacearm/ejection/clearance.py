@@ -14,9 +14,10 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array, finite, frozen_array, unit_vector
+from spacearm.model.parts import finite, frozen_array, unit_vector
 from spacearm.simulate.bodies import move
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 #: Golden-section steps: 0.618**45 of a line's length, below a nanometre per metre.
 _STEPS = 45

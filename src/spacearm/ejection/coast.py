@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spacearm.ejection.rig import Rig
-from spacearm.model.parts import Array
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 #: Largest turn in one step of the attitude's integration, rad: fourth order, so errors stay below 1e-8 rad a turn.
 _TURN = 0.02

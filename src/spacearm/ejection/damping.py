@@ -19,7 +19,7 @@ from spacearm.ejection.batch import eject_batch
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.segmented import segmented
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Joints coast for less; only what happens on the rail is measured here.
 _FLIGHT = 0.01

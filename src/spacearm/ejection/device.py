@@ -9,7 +9,8 @@ from numbers import Integral
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.model.parts import Array, Friction, Inertia, finite, unit_vector
+from spacearm.model.parts import Friction, Inertia, finite, unit_vector
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work
 from spacearm.engine.run import Options, Record, run_phase
 from spacearm.engine.signals import Signals
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 class Stage(NamedTuple):

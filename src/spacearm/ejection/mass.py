@@ -24,8 +24,8 @@ from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.mechanics.dynamics import hybrid_dynamics
 from spacearm.mechanics.tree import Tree, rotor_inertias
-from spacearm.model.parts import Array
 from spacearm.model.robot import BASE_DOFS
+from spacearm.typing import Array
 
 
 def mass_program(rig: Rig) -> Program:

@@ -11,8 +11,8 @@ from spacearm.ejection.loop import Table
 from spacearm.ejection.mass import mounted_inertia
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError, did_you_mean
-from spacearm.model.parts import Array
 from spacearm.simulate.motion import Motion, motion
+from spacearm.typing import Array
 
 
 def shapes(rig: Rig) -> dict[str, tuple[int, ...]]:

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from spacearm.ejection.device import Device
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
-from spacearm.model.parts import Array, Body, Friction, Inertia, Joint, Spring
+from spacearm.model.parts import Body, Friction, Inertia, Joint, Spring
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.state import State, rotation_of
+from spacearm.typing import Array
 
 Normal = Literal["x", "y", "z"]
 #: How far outside its limits a joint may stand at the start: rounding of a file in degrees, rad or m.

@@ -20,11 +20,11 @@ from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.result import Check
 from spacearm.simulate import Adaptive, Crossing, Event, Phase, Run, RunWarning, State, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -23,8 +23,9 @@ from spacearm.ejection.verify import check_in_mujoco, friction_laws
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
-from spacearm.model.parts import Array, Friction, Inertia
+from spacearm.model.parts import Friction, Inertia
 from spacearm.result import Check, Figure, Result, Row
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr

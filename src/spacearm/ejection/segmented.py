@@ -29,7 +29,8 @@ from spacearm.ejection.rig import Rig
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array, skew
+from spacearm.model.parts import skew
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr

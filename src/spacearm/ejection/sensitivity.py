@@ -12,7 +12,7 @@ from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 PERCENTILES = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
 QUANTITIES = {

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from spacearm.engine.call import call_kernel
 from spacearm.engine.lanes import BLOCK, all_finite, load_double, prefetch, store_double, turn_in, turn_out
 from spacearm.engine.loops import compiled
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Table: TypeAlias = npt.NDArray[np.int64]
 

@@ -21,7 +21,7 @@ from spacearm.engine.sensitivity import TangentRollout
 from spacearm.mechanics import build, motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Limits, Robot, catalogue
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Step of the roll-outs, s.
 STEP = 1e-3

@@ -11,7 +11,7 @@ import numpy as np
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, rates
 from spacearm.engine.signals import Signals
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 C = np.array(
     (

@@ -18,7 +18,7 @@ from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, project, rates
 from spacearm.engine.rk4 import rk4_step
 from spacearm.engine.signals import Signals
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Points of a step at which signs are looked at: Chebyshev, denser at the ends.
 NODES = 0.5 * (1.0 - np.cos(np.pi * np.arange(9) / 8.0))

@@ -13,7 +13,7 @@ import numpy as np
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, rates
 from spacearm.engine.signals import Signals
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: A reaction may exceed static friction by this share before the joint breaks loose: rounding is no load.
 SLACK = 1e-12

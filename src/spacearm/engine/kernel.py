@@ -15,7 +15,7 @@ from spacearm.engine.machine import MachineCode, host, load
 from spacearm.engine.trace import Trace, trace
 from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.program import Program
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Inputs that describe the robot and not its state.
 _CONSTANT = ("inertia", "rotor")

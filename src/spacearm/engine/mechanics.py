@@ -12,7 +12,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, Program, build
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 _IDENTITY = {"position": np.zeros(3), "quaternion": np.array([1.0, 0.0, 0.0, 0.0])}
 

@@ -11,7 +11,7 @@ from spacearm.engine.events import NODES, Events
 from spacearm.engine.friction import Contact
 from spacearm.engine.plant import Plant
 from spacearm.engine.record import Record
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 class Level(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import compiled
 from spacearm.engine.signals import Signals, fill, value
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 class Plant(NamedTuple):

@@ -10,7 +10,7 @@ from spacearm.engine.dop853 import dense_value
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, project, rates
 from spacearm.engine.signals import Signals
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Gauss-Legendre nodes and weights on (0, 1) by which impulses are summed over a step.
 GAUSS_X = 0.5 * (1.0 + np.polynomial.legendre.leggauss(5)[0])

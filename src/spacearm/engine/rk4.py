@@ -13,7 +13,7 @@ from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, rates
 from spacearm.engine.signals import Signals
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @compiled

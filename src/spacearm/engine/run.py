@@ -29,7 +29,7 @@ from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, project, rates
 from spacearm.engine.record import Record, audit_step, log_event, samples_within
 from spacearm.engine.signals import Signals
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 __all__ = ["EventKind", "Options", "Reason", "Record", "run_phase"]
 

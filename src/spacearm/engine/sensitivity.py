@@ -23,7 +23,8 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
 from spacearm.mechanics.program import Program
 from spacearm.model import Robot
-from spacearm.model.parts import UNIT_TOLERANCE, Array
+from spacearm.model.parts import UNIT_TOLERANCE
+from spacearm.typing import Array
 
 
 class Sensitivity(NamedTuple):

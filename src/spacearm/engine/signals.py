@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.loops import compiled
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Breaks nearer to each other than this, relative to the span, are one break.
 SAME_BREAK = 4e-16

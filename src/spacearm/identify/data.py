@@ -12,7 +12,7 @@ import numpy as np
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.readers import read_columns
 from spacearm.identify.units import to_si
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: A step of time longer than this many times the median step is a gap.
 GAP = 1.5

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Columns = dict[str, Array]
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.impact.joints import unit
 from spacearm.impact.systems import System
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Kind = Literal["normal", "point", "grasp"]
 KINDS: tuple[str, ...] = ("normal", "point", "grasp")

@@ -36,7 +36,7 @@ from spacearm.mechanics import Program
 from spacearm.mechanics.motion import state_size
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 RTOL, ATOL = 1e-11, 1e-13
 #: Evaluations after which a stretch of contact is given up. One takes about 300, a thousand if systems turn meanwhile.

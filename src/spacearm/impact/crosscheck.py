@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from spacearm.impact.joints import JointModes, Locked, Resistance
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate.mujoco_twin import MujocoTwin
+from spacearm.typing import Array
 
 
 def tensor_by_mujoco(

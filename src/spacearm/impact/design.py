@@ -24,8 +24,8 @@ from spacearm.mechanics.kinematics import base_pose, frame_pose
 from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.optimise.boxed import minimise_boxed
+from spacearm.typing import Array
 
 Quantity = Literal["projected", "absolute", "base_rotation"]
 QUANTITIES = {"projected": "kg", "absolute": "kg", "base_rotation": "rad/s"}

@@ -11,7 +11,7 @@ from spacearm.figures import COLOURS, new_figure
 from spacearm.impact.contact import Convergence
 from spacearm.impact.virtual_mass import MassEllipsoid
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

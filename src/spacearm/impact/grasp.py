@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.impact.collision import Collision, Kind, collide
 from spacearm.impact.systems import System
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Still = Literal["angular", "linear", "all"]
 ROWS = {"linear": slice(0, 3), "angular": slice(3, 6), "all": slice(0, 6)}

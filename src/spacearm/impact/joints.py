@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: ``"all"``, ``"none"``, names of joints, or 0 and 1 for each joint (..., n).
 Locked = str | Sequence[str] | npt.ArrayLike

@@ -21,10 +21,10 @@ from spacearm.impact.systems import CONTACT, System, flying, free_body
 from spacearm.impact.tensor import impact_point
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
-from spacearm.model.parts import Array
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.result import Check, Figure, Result, Row
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 #: Largest relative change of momentum, and unexplained energy, in a collision.
 CONSERVED = 1e-12

@@ -26,8 +26,8 @@ from spacearm.impact.virtual_mass import (
     sphere,
     virtual_mass,
 )
-from spacearm.model.parts import Array
 from spacearm.result import Figure, Row
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,9 @@ from spacearm.errors import InputError
 from spacearm.impact.joints import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
-from spacearm.model.parts import UNIT_TOLERANCE, Array
+from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.simulate.state import State, rotation_of
+from spacearm.typing import Array
 
 IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 #: Name of the frame at which :func:`free_body` and :func:`ball` are struck.

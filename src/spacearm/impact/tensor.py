@@ -23,7 +23,7 @@ from spacearm.impact.joints import JointModes, Locked, Resistance, unit
 from spacearm.impact.programs import direction_program, tensor_program
 from spacearm.mechanics import Program
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: A base whose inertia is more lopsided than this cannot be turned over in double precision: a point mass, a line.
 SINGULAR = 1e14

@@ -23,7 +23,7 @@ from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.impact.joints import unit
 from spacearm.mechanics import Program
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

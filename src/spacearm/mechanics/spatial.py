@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 SX: TypeAlias = Any  # casadi.SX has no type information
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from spacearm.mechanics.spatial import ALIGNMENT_TOLERANCE, SX, Rotation, Spatial, constant
 from spacearm.model import Joint, Robot
-from spacearm.model.parts import Array, skew
+from spacearm.model.parts import skew
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)

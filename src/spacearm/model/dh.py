@@ -20,8 +20,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from spacearm.errors import ModelError
-from spacearm.model.parts import Array, JointKind, Pose, finite
+from spacearm.model.parts import JointKind, Pose, finite
 from spacearm.model.rotations import rotation_about
+from spacearm.typing import Array
 
 Convention: TypeAlias = Literal["craig", "standard"]
 CONVENTIONS: tuple[Convention, ...] = ("craig", "standard")

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from spacearm.errors import ModelError, did_you_mean
 from spacearm.model.fuse import Weld, about_axis, fuse, located, motion, named_postures
 from spacearm.model.parts import (
-    Array,
     Body,
     Coupling,
     Frame,
@@ -34,6 +33,7 @@ from spacearm.model.parts import (
     unit_vector,
 )
 from spacearm.model.robot import Robot
+from spacearm.typing import Array
 
 __all__ = [
     "Axis",

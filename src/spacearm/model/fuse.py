@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, did_you_mean
-from spacearm.model.parts import Array, Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
+from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.model.mjcf_read import import_mujoco, read_mjcf, robot_from_mjcf
 from spacearm.model.mjcf_write import mjcf_text
-from spacearm.model.parts import Array
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_quaternion
+from spacearm.typing import Array
 
 __all__ = ["joint_addresses", "mjcf_text", "mujoco_state", "read_mjcf", "robot_from_mjcf", "spacearm_state"]
 

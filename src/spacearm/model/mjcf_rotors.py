@@ -24,8 +24,9 @@ import numpy as np
 
 from spacearm.model.fuse import about_axis
 from spacearm.model.lossy import Losses
-from spacearm.model.parts import Array, Joint
+from spacearm.model.parts import Joint
 from spacearm.model.robot import Robot
+from spacearm.typing import Array
 
 #: MuJoCo refuses moving bodies with a principal moment (kg m2) or a mass (kg) below 1e-15; smaller ones are raised.
 LEAST = 1e-14

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, quoted
+from spacearm.typing import Array as Array
 
-Array: TypeAlias = npt.NDArray[np.float64]
 JointKind: TypeAlias = Literal["revolute", "prismatic"]
 
 #: How far from 1 the length of an axis, or from orthogonal a rotation, may be before it is an error.

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, did_you_mean, quoted
-from spacearm.model.parts import Array, Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, frozen_array
+from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, frozen_array
+from spacearm.typing import Array
 
 BASE_DOFS = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
 #: Names of the base's position in events; no joint may take them, nor end in ``.rate`` (the rate of a joint).

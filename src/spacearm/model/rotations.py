@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError
-from spacearm.model.parts import Array, frozen_array, skew
+from spacearm.model.parts import frozen_array, skew
+from spacearm.typing import Array
 
 #: Below this cosine of the pitch, roll and yaw cannot be told apart and roll is taken as zero.
 GIMBAL_COSINE = 1e-9

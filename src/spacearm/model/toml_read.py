@@ -14,19 +14,7 @@ from pydantic import ValidationError
 
 from spacearm.errors import ModelError
 from spacearm.model.dh import dh_links
-from spacearm.model.parts import (
-    Array,
-    Body,
-    Coupling,
-    Frame,
-    Inertia,
-    Joint,
-    Pose,
-    Rotor,
-    Spring,
-    Thruster,
-    unit_vector,
-)
+from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Rotor, Spring, Thruster, unit_vector
 from spacearm.model.robot import Robot, check_joint_name, check_unique
 from spacearm.model.toml_errors import Place, located, schema_error
 from spacearm.model.toml_schema import DhTable, JointKeys, JointTable, Origin, RobotFile
@@ -41,6 +29,7 @@ from spacearm.model.toml_values import (
     pose_of,
     rest_of,
 )
+from spacearm.typing import Array
 
 #: A robot file is text written by people or by :func:`spacearm.save`; one larger than this (bytes) is a mistake.
 LARGEST_FILE = 16 * 2**20

@@ -9,7 +9,7 @@ import numpy as np
 
 from spacearm.errors import ModelError
 from spacearm.model.dh import DhRow
-from spacearm.model.parts import UNIT_TOLERANCE, Array, Coupling, Friction, Inertia, Joint, Limits, Pose
+from spacearm.model.parts import UNIT_TOLERANCE, Coupling, Friction, Inertia, Joint, Limits, Pose
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
 from spacearm.model.toml_errors import Place, located
 from spacearm.model.toml_schema import (
@@ -22,6 +22,7 @@ from spacearm.model.toml_schema import (
     SpringTable,
     Turn,
 )
+from spacearm.typing import Array
 
 #: An angle beyond this (rad) is more likely to be degrees.
 LARGEST_ANGLE = 4 * math.pi

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spacearm.model.parts import Array, Body, Coupling, Friction, Joint, Limits, Pose, Rotor, Spring, Thruster
+from spacearm.model.parts import Body, Coupling, Friction, Joint, Limits, Pose, Rotor, Spring, Thruster
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
+from spacearm.typing import Array
 
 
 def toml_text(robot: Robot, comments: Iterable[str] = ()) -> str:

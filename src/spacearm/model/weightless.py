@@ -14,8 +14,9 @@ import numpy as np
 
 from spacearm.errors import ModelError
 from spacearm.model.fuse import motion
-from spacearm.model.parts import Array, Inertia, skew
+from spacearm.model.parts import Inertia, skew
 from spacearm.model.robot import Robot
+from spacearm.typing import Array
 
 #: A motion has no kinetic energy when the root of its energy is below this, relative to that of the degrees of freedom
 #: it is made of: rounding leaves some 1e-16 of a moment of inertia, and so 1e-8 of its root.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Mask = npt.NDArray[np.bool_]
 #: Sufficient decrease (Armijo), number of halvings of a step, and what counts as rounding of the value.

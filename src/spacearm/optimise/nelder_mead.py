@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Estimate, Problem, Reason, Stopwatch
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.problem import Estimate, Problem
+from spacearm.typing import Array
 
 #: Rise of twice the cost at the ends of a 95 % interval of one parameter (chi-square, one degree of freedom).
 RISE_95 = 3.841458820694124

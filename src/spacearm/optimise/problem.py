@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 class Reason(StrEnum):

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.ejection import Ejection, Rig, eject_batch
-from spacearm.model.parts import Array, Friction
+from spacearm.model.parts import Friction
 from spacearm.papers.cai2023_data import ATTITUDES, DEGREE, TABLE, UNITS, in_paper_signs, judged
 from spacearm.result import Row, Verdict
+from spacearm.typing import Array
 
 #: The largest errors between theory and test that the paper itself reports (Sec. 5.2); of the theory's velocity.
 TOLERANCES = {"velocity": (0.0, 0.077), "joint2": (0.56, 0.0), "joint4": (0.78, 0.0)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spacearm.identify.joint import SensorNoise
-from spacearm.model.parts import Array
 from spacearm.simulate import Signal
+from spacearm.typing import Array
 
 DEGREE = np.pi / 180.0
 

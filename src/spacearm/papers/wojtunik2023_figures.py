@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.figures import COLOURS, new_figure
-from spacearm.model.parts import Array
 from spacearm.papers.wojtunik2023_data import (
     AVERAGE,
     DEGREE,
@@ -21,6 +20,7 @@ from spacearm.papers.wojtunik2023_data import (
 )
 from spacearm.papers.wojtunik2023_runs import Campaign, Common, Searches, Setups, Use
 from spacearm.result import Figure
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -33,7 +33,7 @@ from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.problem import Model
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
-from spacearm.model.parts import Array, Rotor
+from spacearm.model.parts import Rotor
 from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile
 from spacearm.optimise.problem import covariance_at
 from spacearm.papers.wojtunik2023_data import (
@@ -50,6 +50,7 @@ from spacearm.papers.wojtunik2023_data import (
     times,
 )
 from spacearm.simulate import Signal
+from spacearm.typing import Array
 
 FRAME = "hand"
 REPETITIONS = 200

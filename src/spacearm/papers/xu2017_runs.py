@@ -49,9 +49,9 @@ from spacearm.identify.inertia.parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.swarm_costs import to_plain
 from spacearm.identify.inertia.validate import HoldOut
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.optimise import Estimate, ParticleSwarm
 from spacearm.papers import xu2017_data as paper
+from spacearm.typing import Array
 
 #: Noisy runs are sampled at 1 Hz: enough for firings of 5 s, and 200 repetitions stay quick.
 NOISY_INTERVAL = 1.0  # s

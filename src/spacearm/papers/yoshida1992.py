@@ -34,10 +34,10 @@ from spacearm.impact import (
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.mechanics import LoadFrame
 from spacearm.model import catalogue
-from spacearm.model.parts import Array
 from spacearm.papers import Progress
 from spacearm.papers.yoshida1992_figures import dataset, figures
 from spacearm.result import Check, Result, Row, Verdict
+from spacearm.typing import Array
 
 #: Line styles follow this order: the paper draws free solid, fixed broken, half dotted.
 CASES: dict[str, dict[str, Any]] = {"free": {}, "fixed": {"locked": "all"}, "half": {"resistance": 0.5}}

@@ -9,8 +9,8 @@ import numpy as np
 
 from spacearm.impact import Collision, Convergence, ImpactPoint
 from spacearm.impact.figures import convergence_curves, direction_curves, ellipses_on_posture
-from spacearm.model.parts import Array
 from spacearm.result import Figure
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.papers.yoshida1992 import Case

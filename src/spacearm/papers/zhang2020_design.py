@@ -12,9 +12,9 @@ from spacearm.capture import Hit, OnOff, Outcome, Settling, cushion
 from spacearm.capture.design import Front, design
 from spacearm.capture.judge import Case, Judge
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.result import Row
 from spacearm.simulate import State
+from spacearm.typing import Array
 
 OBJECTIVES = ("base_rate", "moment", "settling")
 STIFFNESS_RANGE = (4.0, 160.0)  # N/m and N m/rad: a tenth to four times the paper's

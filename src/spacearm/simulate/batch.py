@@ -16,7 +16,6 @@ from spacearm.engine.run import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate.certificate import energy_residual, inner_scale
 from spacearm.simulate.checks import flat_states, is_robot, numbers
 from spacearm.simulate.course import Course, Event, as_phases
@@ -26,6 +25,7 @@ from spacearm.simulate.phase import Phase
 from spacearm.simulate.rollout import split_overrides
 from spacearm.simulate.run import RunWarning
 from spacearm.simulate.threads import spread
+from spacearm.typing import Array
 
 CHUNK = 16
 Phases: TypeAlias = Phase | Sequence[Phase] | float

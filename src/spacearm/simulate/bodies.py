@@ -13,8 +13,8 @@ import numpy as np
 
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.engine.friction import SLACK
-from spacearm.model.parts import Array
 from spacearm.result import Check
 from spacearm.simulate.bodies import Centred, centred, elastic_energy, external, momentum, move
 from spacearm.simulate.motion import Motion, Prepared, path_values
+from spacearm.typing import Array
 
 #: Largest error, relative to what moves, that a run may show before it warns.
 TOLERANCE = 1e-8

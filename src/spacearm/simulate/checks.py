@@ -11,7 +11,8 @@ import numpy.typing as npt
 from spacearm.engine.kernel import numbers
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
-from spacearm.model.parts import UNIT_TOLERANCE, Array
+from spacearm.model.parts import UNIT_TOLERANCE
+from spacearm.typing import Array
 
 __all__ = ["flat_states", "is_robot", "mapping", "number", "numbers", "whole"]
 

@@ -15,10 +15,10 @@ from spacearm.engine.plant import Work, make_work
 from spacearm.engine.record import Record
 from spacearm.engine.run import EventKind, Reason, run_phase
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import Motion, Prepared, Sides, enter, sides, starting_sides
 from spacearm.simulate.phase import Phase
+from spacearm.typing import Array
 
 MAX_STEPS = 10_000_000
 MAX_EVENTS = 10_000

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from spacearm.engine.run import Reason
 from spacearm.errors import ModelError, SimulationError
 from spacearm.model import Friction, Robot, Rotor, Spring
-from spacearm.model.parts import Array
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.course import as_phases
 from spacearm.simulate.mujoco_twin import MujocoTwin
@@ -27,6 +26,7 @@ from spacearm.simulate.phase import Phase
 from spacearm.simulate.run import Run
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
+from spacearm.typing import Array
 
 #: Tolerance of the reference integration: well below the 1e-9 that a comparison should show.
 RTOL, ATOL = 1e-12, 1e-13

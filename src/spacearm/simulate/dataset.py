@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.model.parts import Array
 from spacearm.simulate.certificate import Ledger
 from spacearm.simulate.motion import Motion
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -20,11 +20,11 @@ from spacearm.errors import InputError, ModelError, did_you_mean
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import mapping, numbers
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
+from spacearm.typing import Array
 
 #: A rate (rad/s, m/s) or position below this counts as met where a joint is locked or starts on a path.
 MEETS = 1e-9

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model import Pose, Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 def load_mujoco() -> Any:

@@ -17,11 +17,11 @@ from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.mechanics import motion_program
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping, number, numbers, whole
 from spacearm.simulate.motion import check_friction, check_mass, fitted, robot_parameters, with_base
 from spacearm.simulate.threads import spread
+from spacearm.typing import Array
 
 #: Samples that a thread takes at a time; a multiple of every lane width.
 CHUNK = 1024

@@ -18,7 +18,6 @@ from spacearm.engine.run import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate.certificate import (
     TOLERANCE,
     Certificate,
@@ -36,6 +35,7 @@ from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion, check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.state import State
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError, did_you_mean, quoted
-from spacearm.model.parts import Array
 from spacearm.simulate.checks import numbers
+from spacearm.typing import Array
 
 Ends: TypeAlias = Literal["clamped", "natural", "not-a-knot"]
 #: Degree of the polynomials that approximate a given function: low, so that powers of time stay well-conditioned.

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.parts import UNIT_TOLERANCE, Array
+from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.simulate.checks import numbers
+from spacearm.typing import Array
 
 #: A length this near to one is one up to rounding.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)

@@ -19,9 +19,9 @@ from spacearm.identify.inertia.parameters import six_of, tensor_of, typical_size
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.problem import Estimate, Parameter, Problem
+from spacearm.typing import Array
 
 _UPPER = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 

@@ -23,9 +23,9 @@ from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import Adaptive, spline
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 Criterion = Literal["D", "A"]
 #: Design needs no exact motion.

@@ -18,7 +18,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Kind = Literal["momentum", "dynamics"]
 

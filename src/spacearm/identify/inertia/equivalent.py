@@ -25,8 +25,8 @@ from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.identify.inertia.weights import Weights
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Estimate, Reason
+from spacearm.typing import Array
 
 
 def lump_single(robot: Robot, posture: npt.ArrayLike) -> Array:

@@ -15,9 +15,9 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spline
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 #: Tight enough that base parameters come back to 1e-9 from noise-free data.
 EXACT = Adaptive(rtol=2e-14, atol=1e-17)

@@ -16,7 +16,7 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import CHANNEL_UNITS, CHANNELS, Sensors
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from spacearm.identify.inertia.information import ROUNDING
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.weights import own_whitener
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: So many samples of a record are enough to judge.
 SAMPLES = 40

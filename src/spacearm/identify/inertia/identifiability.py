@@ -9,7 +9,7 @@ import numpy as np
 from spacearm.identify.inertia.information import Information
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.theory import Theory
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Singular values of the scaled regressor below this share of the largest are rounding.
 TOLERANCE = 1e-9

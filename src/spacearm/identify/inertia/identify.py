@@ -19,8 +19,8 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import TotalFit, fit_total
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Estimate, Reason
+from spacearm.typing import Array
 
 Method = Literal["linear", "total", "consistent"]
 #: Long records with firings are thinned to this many samples for weighted total estimation, whose cost grows with the

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.identify.inertia.theory import Theory
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Eigenvalues of the scaled information below this share of the largest are rounding.
 ROUNDING = 1e-13

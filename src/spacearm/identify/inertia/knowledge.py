@@ -13,7 +13,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.information import ROUNDING, Information
 from spacearm.identify.inertia.parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of, typical_sizes
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: A number that null directions change by more than this share of its size is not determined by the data.
 NULL_SHARE = 1e-6

@@ -9,8 +9,8 @@ import numpy as np
 
 from spacearm.identify.inertia.hidden import complement, gauge, hidden
 from spacearm.identify.inertia.task import Task
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Estimate, Reason
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total, unknowable
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

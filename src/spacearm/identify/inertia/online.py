@@ -18,7 +18,7 @@ from spacearm.identify.inertia.parameters import LINEAR, LINEAR_UNITS, typical_s
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.weights import own_whitener
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Beyond this share of noise in the information along a direction nothing is concluded from it.
 MOSTLY_NOISE = 0.5

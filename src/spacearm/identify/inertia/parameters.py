@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from spacearm.model import Pose, Robot
 from spacearm.model.fuse import motion
-from spacearm.model.parts import Array, skew
+from spacearm.model.parts import skew
+from spacearm.typing import Array
 
 #: Linear parameters of a body, in order, and their units.
 LINEAR = ("m", "hx", "hy", "hz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")

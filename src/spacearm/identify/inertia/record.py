@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.sensors import CHANNELS, Sensors
-from spacearm.model.parts import Array
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 
 def turned(quaternion: Array, turn: Array) -> Array:

@@ -14,7 +14,7 @@ from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.parameters import Label, labels
 from spacearm.identify.inertia.record import Record
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

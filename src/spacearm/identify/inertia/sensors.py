@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError, did_you_mean
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 #: Channels and the number of their noise entries (None: one for each joint).
 CHANNELS: Mapping[str, int | None] = MappingProxyType(

@@ -20,9 +20,9 @@ from spacearm.identify.inertia.swarm_costs import single_body_problem, to_plain,
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.theory import theory
 from spacearm.identify.inertia.total import fit_total
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Estimate, Reason
 from spacearm.optimise.swarm import ParticleSwarm
+from spacearm.typing import Array
 
 
 def sorted_records(task: Task) -> tuple[Record, dict[str, Record], Array]:

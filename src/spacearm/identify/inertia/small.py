@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 def inverse_factor(matrices: Array) -> Array:

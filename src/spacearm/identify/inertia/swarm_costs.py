@@ -15,8 +15,8 @@ from spacearm.identify.inertia.equivalent import lump_single, lump_two, single_r
 from spacearm.identify.inertia.parameters import linear_of, placements, plain_of, transport
 from spacearm.identify.inertia.record import Record
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Parameter, Problem
+from spacearm.typing import Array
 
 #: Order of the unknowns in Eqs. 61 and 62: mass, tensor, mass centre.
 ORDER = ("mass", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz", "cx", "cy", "cz")

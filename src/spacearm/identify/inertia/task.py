@@ -15,7 +15,7 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
 from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ import numpy as np
 
 from spacearm.identify.inertia.parameters import LINEAR, LINEAR_UNITS, Label, labels, point_mass, transport
 from spacearm.model import Joint, Pose, Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 _AXES = "xyz"
 

@@ -20,8 +20,8 @@ from spacearm.identify.inertia.information import Information, eliminate, solve_
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.weights import Weights
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Estimate, Reason
+from spacearm.typing import Array
 
 #: Directions that the data know worse than by so many typical sizes are left as they are: errors of that size are no
 #: small errors any more, for which alone the linearised equations hold.

@@ -18,8 +18,8 @@ from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.identify.inertia.theory import theory
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import Adaptive, Phase, State, approximate, simulate
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, slots=True)

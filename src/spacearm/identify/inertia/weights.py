@@ -7,7 +7,7 @@ import numpy as np
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.small import inverse_factor
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 def _regular(covariance: Array) -> Array:

@@ -12,7 +12,7 @@ from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.knowledge import Knowledge, Source
 from spacearm.identify.inertia.theory import theory
 from spacearm.model import Robot, save
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 def provenance(known: Knowledge, records: Sequence[str] = (), method: str = "") -> list[str]:

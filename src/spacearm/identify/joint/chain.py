@@ -17,8 +17,8 @@ from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.joint.robots import flexible_joints
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate.state import rotation_of
+from spacearm.typing import Array
 
 Method = Literal["least_squares", "position", "orientation"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spacearm.identify.joint.problem import Model
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import covariance_at
+from spacearm.typing import Array
 
 
 def covariance(used: Model, noise: Model, x: Array) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from spacearm.engine.signals import merge
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.identify.joint.program import Setup, programs
-from spacearm.model.parts import Array
 from spacearm.simulate import Signal
+from spacearm.typing import Array
 
 MAX_STEPS = 200_000
 

@@ -21,11 +21,11 @@ from spacearm.identify.joint.problem import Bounds, Model, Weighting
 from spacearm.identify.joint.program import Drive
 from spacearm.identify.joint.robots import flexible_joints, with_values
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
 from spacearm.optimise.problem import Estimate, Estimator, Parameter
+from spacearm.typing import Array
 
 #: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
 LOOSE = 0.5

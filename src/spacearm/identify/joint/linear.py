@@ -13,7 +13,7 @@ from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.joint.robots import flexible_joints
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from spacearm.identify.joint.chain import Chain, Method, planar_pose
 from spacearm.identify.joint.paths import Smoothed, smoothed
 from spacearm.identify.joint.robots import flexible_joints
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import Signal
+from spacearm.typing import Array
 
 #: Channels of the base that a model may be compared with: position (m) and rotation vector (rad), world axes.
 BASE = ("base_x", "base_y", "base_z", "base_rx", "base_ry", "base_rz")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spacearm.identify.joint.paths import Smoothed
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.identify.joint.problem import Model

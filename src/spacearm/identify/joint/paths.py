@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.model.parts import Array
 from spacearm.simulate import Signal, from_ppoly
+from spacearm.typing import Array
 
 DEGREE = 5
 _PIECES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

@@ -18,9 +18,9 @@ from spacearm.identify.joint.path_errors import PathErrors, path_errors
 from spacearm.identify.joint.paths import Smoothed
 from spacearm.identify.joint.program import Drive, Setup
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.optimise.problem import Parameter, Problem
 from spacearm.simulate import Signal
+from spacearm.typing import Array
 
 Bounds = Mapping[str, tuple[float, float]]
 Weighting = Callable[[Array], Array]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from spacearm.identify.joint.identify import JointFit, identify_joints
 from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import JointTest
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

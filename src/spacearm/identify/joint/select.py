@@ -13,7 +13,7 @@ from spacearm.identify.joint.identify import JointFit, identify_joints
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest
 from spacearm.model import Robot
-from spacearm.model.parts import Array
+from spacearm.typing import Array
 
 Criterion = Literal["aic", "bic", "cross_validation"]
 

@@ -16,8 +16,8 @@ from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
 from spacearm.identify.joint.program import Drive, Setup
 from spacearm.model import Robot
-from spacearm.model.parts import Array
 from spacearm.simulate import Signal
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spacearm import result as result
     from spacearm import scenarios as scenarios
     from spacearm import simulate as simulate
+    from spacearm import typing as typing
     from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
     from spacearm.errors import EngineError as EngineError
@@ -163,6 +164,7 @@ _ROOMS = (
     "result",
     "scenarios",
     "simulate",
+    "typing",
 )
 
 

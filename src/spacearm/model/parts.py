@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, quoted
-from spacearm.typing import Array as Array
+from spacearm.typing import Array
 
 JointKind: TypeAlias = Literal["revolute", "prismatic"]
 

@@ -3,41 +3,98 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import stat
+from dataclasses import dataclass
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
-from defusedxml import ElementTree as SafeElementTree
 from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
 
-from spacearm.errors import ModelError
+from spacearm.errors import ModelError, clipped
 
-#: Files above this size are refused, bytes.
-MAX_BYTES = 16 * 2**20
 #: Numbers beyond this are a mistake in SI units, and their products could overflow.
 MAX_NUMBER = 1e30
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def read_file(path: str | Path) -> bytes:
-    """The file's bytes, or a :class:`ModelError` that says why not."""
-    path = Path(path)
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a reader of XML takes from a stranger before it refuses; a caller who trusts a file gives larger ones.
+
+    Attributes:
+        file_bytes: largest XML file.
+        mesh_bytes: all mesh files of a model together.
+        elements: elements of a model, with all that it includes, attaches and replicates.
+        depth: how deeply elements stand in each other.
+        seconds: wall-clock time for the library that compiles the model.
+        memory_bytes: memory for the same.
+    """
+
+    file_bytes: int = 16 * 2**20
+    mesh_bytes: int = 256 * 2**20
+    elements: int = 200_000
+    depth: int = 200
+    seconds: float = 20.0
+    memory_bytes: int = 2 * 2**30
+
+    def lift(self, name: str) -> str:
+        """A hint that says how to lift this bound."""
+        value = getattr(self, name)
+        return f"the bound {name} is {value:,}; who trusts the file gives bounds=Bounds({name}=...)"
+
+
+#: What is used unless the caller says otherwise.
+BOUNDS = Bounds()
+
+
+class Located(Element):
+    """An element that knows where it stands: line, and file where it was given."""
+
+    line = 0
+    file: Path | None = None
+
+
+def read_file(path: str | Path, most: int | None = None) -> bytes:
+    """The bytes of a regular file of at most ``most`` (None: what an XML file may have), or a :class:`ModelError`.
+
+    Devices and pipes are refused: they may never end, or never begin.
+    """
+    path, bounded = Path(path), most is None
+    most = BOUNDS.file_bytes if most is None else most
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ModelError(f"file is larger than {MAX_BYTES} bytes", file=path)
-        return path.read_bytes()
+        # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ModelError("cannot be read: it is a device or a pipe", file=path, hint="expected a regular file")
+            data = file.read(most + 1)
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}", file=path) from error
     except ValueError as error:  # a path with a zero byte
         raise ModelError(f"cannot be read: {error}") from error
+    if len(data) > most:
+        raise ModelError(
+            f"file is larger than {most:,} bytes", file=path, hint=BOUNDS.lift("file_bytes") if bounded else ""
+        )
+    return data
 
 
-def parse(text: str | bytes, root: str | None) -> Element:
-    """The root element, called ``root`` if that is given; anything dangerous or malformed is a :class:`ModelError`."""
-    if len(text) > MAX_BYTES:
-        raise ModelError(f"text is longer than {MAX_BYTES} bytes")
+def parse(text: str | bytes, root: str | None, *, bounds: Bounds = BOUNDS, file: Path | None = None) -> Located:
+    """The root element, called ``root`` if that is given; anything dangerous or malformed is a :class:`ModelError`.
+
+    ``file`` is where the elements stand, for whoever asks them.
+    """
+    if len(text) > bounds.file_bytes:
+        raise ModelError(f"text is longer than {bounds.file_bytes:,} bytes", hint=bounds.lift("file_bytes"))
+    builder = _Builder(bounds, file)
+    parser = DefusedXMLParser(target=builder, forbid_dtd=True)
+    builder.parser = parser.parser
     try:
-        element: Element = SafeElementTree.fromstring(text, forbid_dtd=True)
+        parser.feed(text)
+        element: Located = parser.close()
     except DefusedXmlException as error:
         raise ModelError(
             f"refused: document types and entities are not read ({type(error).__name__})",
@@ -46,10 +103,46 @@ def parse(text: str | bytes, root: str | None) -> Element:
     except ParseError as error:
         raise ModelError(f"not well-formed XML: {error}", place="line {}, column {}".format(*error.position)) from error
     except (ValueError, LookupError) as error:  # undecodable text or an unknown encoding
+        if isinstance(error, ModelError):
+            raise
         raise ModelError(f"not readable as XML text: {error}") from error
     if root is not None and element.tag != root:
-        raise ModelError(f"the root element is <{element.tag}>", hint=f"expected <{root}>")
+        raise ModelError(f"the root element is <{clipped(element.tag)}>", hint=f"expected <{root}>")
     return element
+
+
+class _Builder(TreeBuilder):
+    """Builds the tree, and stops where it grows too large."""
+
+    parser: Any = None
+
+    def __init__(self, bounds: Bounds, file: Path | None) -> None:
+        super().__init__(element_factory=Located)
+        self.bounds, self.file = bounds, file
+        self.depth = self.count = 0
+
+    def start(self, tag: str, attrs: dict[Any, Any], /) -> Element:
+        self.depth += 1
+        self.count += 1
+        if self.depth > self.bounds.depth:
+            self._refuse("elements stand more than {:,} deep in each other", "depth")
+        if self.count > self.bounds.elements:
+            self._refuse("there are more than {:,} elements", "elements")
+        element = super().start(tag, attrs)
+        assert isinstance(element, Located)
+        element.line, element.file = self.parser.CurrentLineNumber, self.file
+        return element
+
+    def end(self, tag: str, /) -> Element:
+        self.depth -= 1
+        return super().end(tag)
+
+    def _refuse(self, message: str, bound: str) -> None:
+        raise ModelError(
+            message.format(getattr(self.bounds, bound)),
+            place=f"line {self.parser.CurrentLineNumber}",
+            hint=self.bounds.lift(bound),
+        )
 
 
 def number(text: str, what: str, *, limit: float = MAX_NUMBER) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spacearm import capture as capture
+    from spacearm import deadline as deadline
     from spacearm import ejection as ejection
     from spacearm import engine as engine
     from spacearm import errors as errors
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from spacearm import scenarios as scenarios
     from spacearm import simulate as simulate
     from spacearm import typing as typing
+    from spacearm.deadline import time_limit as time_limit
     from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
     from spacearm.errors import EngineError as EngineError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from spacearm.errors import ModelError as ModelError
     from spacearm.errors import SimulationError as SimulationError
     from spacearm.errors import SpacearmError as SpacearmError
+    from spacearm.errors import TimeLimitError as TimeLimitError
     from spacearm.model import Body as Body
     from spacearm.model import Coupling as Coupling
     from spacearm.model import Frame as Frame
@@ -96,6 +99,7 @@ __all__ = [
     "Spring",
     "State",
     "Thruster",
+    "TimeLimitError",
     "Verdict",
     "__version__",
     "catalogue",
@@ -104,11 +108,13 @@ __all__ = [
     "rollout",
     "save",
     "simulate_batch",
+    "time_limit",
     "write_result",
 ]
 
 #: Where each public name lives. The imports above say the same to type checkers; a test compares the three lists.
 _HOME = {
+    "time_limit": "spacearm.deadline",
     "Kernel": "spacearm.engine",
     "Mechanics": "spacearm.engine",
     "EngineError": "spacearm.errors",
@@ -116,6 +122,7 @@ _HOME = {
     "ModelError": "spacearm.errors",
     "SimulationError": "spacearm.errors",
     "SpacearmError": "spacearm.errors",
+    "TimeLimitError": "spacearm.errors",
     "Body": "spacearm.model",
     "Coupling": "spacearm.model",
     "Frame": "spacearm.model",
@@ -150,6 +157,7 @@ _HOME = {
 #: The rooms, and the modules that all of them use.
 _ROOMS = (
     "capture",
+    "deadline",
     "ejection",
     "engine",
     "errors",

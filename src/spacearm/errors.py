@@ -56,6 +56,10 @@ class SimulationError(SpacearmError, RuntimeError):
     """A run in time could not go on."""
 
 
+class TimeLimitError(SimulationError):
+    """The wall-clock time that was allowed is over."""
+
+
 #: Longest name or path that a message shows: a whole file given in place of its path shall not fill the screen.
 LONGEST_SHOWN = 80
 #: A path is shown whole up to this, so that it can be copied; what is longer is a text given by mistake.

@@ -80,6 +80,7 @@ def make_record(times: Array, plant: Plant, n_out: int, *, full: bool = True, ma
         np.zeros((rows, n_out)),
         np.zeros((max_events, 4)),
         np.zeros(5, dtype=np.int64),
+        np.zeros(1),
     )
 
 

@@ -26,6 +26,7 @@ class Record(NamedTuple):
     out: Array  # (s or 0, n_out)
     log: Array  # (events, 4): time, kind, degree of freedom or number of the watched function, value
     counts: Any  # int64: next sample, events logged, steps, rejected steps, audit rows
+    now: Array  # (1,) time reached, s: for whoever watches from another thread
 
 
 @compiled

@@ -238,9 +238,10 @@ def run_phase(
         end = signals.breaks[piece + 1]
         fresh = True
         while t < end:
+            record.now[0] = events.offset + t
             if stop[0] != 0:
                 return 7, t, h, audit
-            if record.counts[2] >= options.max_steps:
+            if record.counts[2] + record.counts[3] >= options.max_steps:
                 return 6, t, h, audit
             if fresh:
                 project(plant, signals, piece, t, y)

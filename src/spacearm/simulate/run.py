@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from spacearm.engine.phase import make_record
 from spacearm.engine.record import sample as keep_sample
 from spacearm.engine.run import Reason
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError
+from spacearm.errors import InputError, TimeLimitError
 from spacearm.model import Robot
 from spacearm.simulate.certificate import (
     TOLERANCE,
@@ -35,6 +34,7 @@ from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion, check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.state import State
+from spacearm.simulate.threads import interruptible
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def simulate(
             ``damping``, ``coupling``, ``static_friction``, ``coulomb_friction``.
         ledger: integrate energies and issue a certificate.
         tolerance: relative error that the certificate allows.
-        progress: called now and then with (time of the last sample, time of all phases), s, from the calling thread.
+        progress: called now and then with (time reached, time of all phases), s, from the calling thread.
             Not called where :func:`simulate` itself runs in another thread than the main one.
 
     Warns:
@@ -177,46 +177,18 @@ def simulate(
     escale = max(inner_scale(model, parameters, start.vector), 1e-3) if ledger else 1.0
 
     def watch() -> None:
-        if progress is not None and record.counts[0]:
-            progress(float(record.times[record.counts[0] - 1]), total)
+        if progress is not None:
+            progress(min(float(record.now[0]), total), total)
 
-    outcome = interruptible(
-        lambda stop: course.run(start.vector, parameters, record, stop, audited=pushed, escale=escale), watch
-    )
+    try:
+        outcome = interruptible(
+            lambda stop: course.run(start.vector, parameters, record, stop, audited=pushed, escale=escale), watch
+        )
+    except TimeLimitError as error:
+        error.place = error.place or f"run at t = {record.now[0]:.9g} s of {total:g} s"
+        raise
     _record_end(model, outcome, wanted)
     return _result(course, outcome, parameters, wanted, pushed, tolerance, start)
-
-
-def interruptible(call: Any, watch: Callable[[], None]) -> Any:
-    """Run ``call(stop)`` in a thread that Ctrl-C can stop through the flag, and ``watch()`` meanwhile.
-
-    In another thread than the main one, ``call`` alone and plainly.
-    """
-    stop = np.zeros(1, dtype=np.uint8)
-    if threading.current_thread() is not threading.main_thread():
-        return call(stop)
-    result: list[Any] = []
-    failure: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            result.append(call(stop))
-        except BaseException as error:  # handed to the caller's thread
-            failure.append(error)
-
-    thread = threading.Thread(target=target, daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.2)
-            watch()
-    except BaseException:
-        stop[0] = 1
-        thread.join()
-        raise
-    if failure:
-        raise failure[0]
-    return result[0]
 
 
 def _record_end(model: Motion, outcome: Outcome, wanted: Array) -> None:

@@ -1,13 +1,16 @@
-"""Work in chunks over threads, with progress, that an error or Ctrl-C stops soon."""
+"""Work in other threads, with progress, that an error, Ctrl-C or a time limit stops soon."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.deadline import check_time, limited
 from spacearm.engine.batch import default_threads
 
 
@@ -33,6 +36,7 @@ def spread(
                 ready, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
                 for future in ready:
                     done += future.result()
+                check_time()
                 if ready and progress is not None:
                     progress(done, total)
         except BaseException:
@@ -40,3 +44,36 @@ def spread(
                 stop[0] = 1
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def interruptible(call: Any, watch: Callable[[], None]) -> Any:
+    """Run ``call(stop)`` in a thread that Ctrl-C and time limits can stop through the flag, and ``watch()`` meanwhile.
+
+    Where neither can come, in another thread than the main one, ``call`` alone and plainly.
+    """
+    stop = np.zeros(1, dtype=np.uint8)
+    if threading.current_thread() is not threading.main_thread() and not limited():
+        return call(stop)
+    result: list[Any] = []
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            result.append(call(stop))
+        except BaseException as error:  # handed to the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=target, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.2)
+            check_time()
+            watch()
+    except BaseException:
+        stop[0] = 1
+        thread.join()
+        raise
+    if failure:
+        raise failure[0]
+    return result[0]

@@ -1,0 +1,70 @@
+"""A limit on wall-clock time for whatever runs inside a block."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+
+from spacearm.errors import InputError, TimeLimitError, quoted
+
+#: When the innermost limit of this thread is reached (seconds of the monotonic clock), and how long it is, s.
+_limit: ContextVar[tuple[float, float]] = ContextVar("limit", default=(math.inf, math.inf))
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Ends what runs inside the block with a :class:`~spacearm.errors.TimeLimitError` after so many seconds.
+
+    In the main thread an alarm interrupts whatever Ctrl-C would interrupt, and in the same way. In another thread only
+    loops that call :func:`check_time` end: runs in time and batches. Of nested limits the one that ends first holds.
+
+    Args:
+        seconds: None for no limit.
+    """
+    if seconds is None:
+        yield
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise InputError(f"is {quoted(seconds)}", place="time limit", hint="expected seconds above zero")
+    token = _limit.set(min(_limit.get(), (time.monotonic() + seconds, float(seconds))))
+    main = threading.current_thread() is threading.main_thread()
+    try:
+        with _alarm() if main else nullcontext():
+            yield
+    finally:
+        _limit.reset(token)
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    """Rings once, when the limit is reached, and again for the limit around this one if that is reached too."""
+    before = signal.signal(signal.SIGALRM, _over)
+    began = time.monotonic()
+    left = signal.setitimer(signal.ITIMER_REAL, max(_limit.get()[0] - began, 1e-6))[0]
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 1e-6))
+
+
+def _over(*_: object) -> None:
+    raise TimeLimitError(f"not finished within the time limit of {_limit.get()[1]:g} s")
+
+
+def limited() -> bool:
+    """Whether a limit holds here."""
+    return _limit.get()[0] < math.inf
+
+
+def check_time() -> None:
+    """Raises a :class:`~spacearm.errors.TimeLimitError` when the time is over."""
+    if time.monotonic() >= _limit.get()[0]:
+        _over()

@@ -91,6 +91,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     words = sorted(known)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
-    shown = ", ".join(words[:12]) + (", ..." if len(words) > 12 else "")
+        return f"did you mean {quoted(near[0])}?"
+    # names from a damaged file may hold anything
+    shown = ", ".join(clipped(name) if name.isprintable() else quoted(name) for name in words[:12])
+    shown += ", ..." if len(words) > 12 else ""
     return f"known: {shown}" if words else "there are none"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,8 @@ from spacearm.typing import Array
 
 #: A step of time longer than this many times the median step is a gap.
 GAP = 1.5
+#: Nothing that a sensor reads is larger than this in SI units; the largest are positions in the solar system, 1e13 m.
+LARGEST = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,15 @@ class Measurements:
     def __post_init__(self) -> None:
         time = np.asarray(self.time, dtype=np.float64)
         object.__setattr__(self, "time", time)
+        file = self.source or None
         if time.ndim != 1 or time.size < 2:
-            raise InputError(f"time has shape {time.shape}", place=self.source, hint="expected two samples or more")
+            raise InputError(f"has shape {time.shape}", file=file, place="time", hint="expected two samples or more")
         for name, array in self.values.items():
             if np.shape(array)[:1] != time.shape:
                 raise InputError(
-                    f"{name!r} has {np.shape(array)[0] if np.ndim(array) else 0} samples, time has {time.size}",
-                    place=self.source,
+                    f"has {np.shape(array)[0] if np.ndim(array) else 0} samples, time has {time.size}",
+                    file=file,
+                    place=repr(name),
                     hint="expected equal lengths",
                 )
         back = np.flatnonzero(np.diff(time) <= 0)
@@ -64,13 +68,16 @@ class Measurements:
             i = int(back[0])
             raise InputError(
                 f"time goes from {time[i]:.9g} s to {time[i + 1]:.9g} s at sample {i + 1}",
-                place=self.source,
+                file=file,
+                place="time",
                 hint="expected times that rise",
             )
 
     def __getitem__(self, name: str) -> Array:
         if name not in self.values:
-            raise InputError(f"there is no {name!r}", place=self.source, hint=did_you_mean(name, self.values))
+            raise InputError(
+                "was not measured", file=self.source or None, place=repr(name), hint=did_you_mean(name, self.values)
+            )
         return self.values[name]
 
     def stack(self, names: Iterable[str]) -> Array:
@@ -105,36 +112,22 @@ def read_measurements(
         InputError: with file and place: missing column, unequal lengths, time going back, a gap, NaN, a wrong unit.
     """
     path = Path(path)
-    clock = Column(time, "s", "s") if isinstance(time, str) else time
-    if clock.expects not in ("", "s") or to_si(clock.unit or "s", "time")[1] != "s":
-        raise InputError(f"time is in {clock.unit!r}", file=path, place="time", hint="expected a unit of time")
+    clock = Column(time, "s", "s") if isinstance(time, str) else replace(time, unit=time.unit or "s", expects="s")
     wanted = {key: Column(entry) if isinstance(entry, str) else entry for key, entry in columns.items()}
+    scales = {key: _scale(path, key, column) for key, column in {"time": clock, **wanted}.items()}
     raw = read_columns(path, [clock.name, *(column.name for column in wanted.values())])
-    lengths = {name: values.size for name, values in raw.items()}
-    if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name!r} {size}" for name, size in lengths.items())
-        raise InputError(f"columns differ in length: {told}", file=path, hint="expected equal lengths")
-    scale = to_si(clock.unit or "s", "time")[0]
-    times = raw[clock.name] * scale + clock.offset
-    values, units = {}, {}
+    samples = raw[clock.name].size
     for key, column in wanted.items():
-        place = f"column {column.name!r} ({key})"
-        try:
-            factor, si = to_si(column.unit, place)
-        except InputError as error:
-            raise error.in_file(path) from None
-        if column.expects and si != column.expects:
+        if raw[column.name].size != samples:
             raise InputError(
-                f"is in {column.unit or 'no unit'!r}",
+                f"columns differ in length: {clock.name!r} {samples}, {column.name!r} {raw[column.name].size}",
                 file=path,
-                place=place,
-                hint=f"expected a unit of {column.expects}",
+                place=_place(key, column),
+                hint="expected equal lengths",
             )
-        if column.unwrap and si not in ("rad", ""):
-            raise InputError(
-                f"in {column.unit!r} cannot be unwrapped", file=path, place=place, hint="expected an angle"
-            )
-        values[key], units[key] = raw[column.name] * factor + column.offset, si
+    with np.errstate(over="ignore"):
+        times = raw[clock.name] * scales["time"][0] + clock.offset
+        values = {key: raw[column.name] * scales[key][0] + column.offset for key, column in wanted.items()}
     good = np.isfinite(times) & np.all([np.isfinite(v) for v in values.values()], axis=0)
     dropped = int(np.sum(~good))
     if dropped and missing == "reject":
@@ -143,22 +136,57 @@ def read_measurements(
         raise InputError(
             f"sample {row} of {where!r} is not a finite number ({dropped} such rows)",
             file=path,
+            place=_place(where, wanted.get(where, clock)),
             hint="missing='drop' leaves such rows out",
         )
     times = times[good]
     values = {key: np.ascontiguousarray(v[good]) for key, v in values.items()}
+    for key, v in {"time": times, **values}.items():
+        if np.any(np.abs(v) > LARGEST):
+            raise InputError(
+                f"is {v[np.argmax(np.abs(v))]:.3g} in SI units, larger than anything that is measured",
+                file=path,
+                place=_place(key, wanted.get(key, clock)),
+                hint="the unit is wrong, or the file is damaged",
+            )
     for key, column in wanted.items():
         if column.unwrap:
             values[key] = np.unwrap(values[key])
+    units = {key: scales[key][1] for key in wanted}
     result = Measurements(times, values, units, str(path), dropped)
-    limit = largest_step if largest_step is not None else GAP * result.step
-    wide = np.flatnonzero(np.diff(times) > limit)
-    if wide.size and gaps == "reject":
+    if gaps == "reject":
+        _refuse_gaps(result, path, largest_step)
+    return result
+
+
+def _place(key: str, column: Column) -> str:
+    return f"column {column.name!r} ({key})"
+
+
+def _scale(path: Path, key: str, column: Column) -> tuple[float, str]:
+    """Factor to SI and the SI unit of a column, which must be the expected one."""
+    place = _place(key, column)
+    try:
+        factor, si = to_si(column.unit, place)
+    except InputError as error:
+        raise error.in_file(path) from None
+    if column.expects and si != column.expects:
+        raise InputError(
+            f"is in {column.unit or 'no unit'!r}", file=path, place=place, hint=f"expected a unit of {column.expects}"
+        )
+    if column.unwrap and si not in ("rad", ""):
+        raise InputError(f"in {column.unit!r} cannot be unwrapped", file=path, place=place, hint="expected an angle")
+    return factor, si
+
+
+def _refuse_gaps(data: Measurements, path: Path, largest_step: float | None) -> None:
+    limit = largest_step if largest_step is not None else GAP * data.step
+    wide = np.flatnonzero(np.diff(data.time) > limit)
+    if wide.size:
         i = int(wide[0])
         raise InputError(
-            f"no samples between {times[i]:.9g} s and {times[i + 1]:.9g} s (step {result.step:.6g} s)",
+            f"no samples between {data.time[i]:.9g} s and {data.time[i + 1]:.9g} s (step {data.step:.6g} s)",
             file=path,
             place="time",
             hint="gaps='keep' accepts them",
         )
-    return result

@@ -1,0 +1,244 @@
+"""Tables read in a process of their own: MATLAB, NetCDF-4 and Parquet files.
+
+The C libraries behind these formats may crash, loop or ask for all the memory there is when a file is damaged.
+:mod:`spacearm.identify.guard` runs this module as a script, by its path and not by its name: importing the package
+``spacearm.identify`` takes longer than reading a table.
+
+A request is a line of JSON on standard input: ``file``, ``kind``, ``names``, ``bytes`` and ``seconds``. The answer
+stands on standard output: lines of JSON with ``at`` (what is read now, so that a crash has a place), then one with
+``error``, ``place`` and ``hint``, or one with ``columns`` (name and number of values), followed by the values as
+little-endian doubles.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import select
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError, clipped, did_you_mean
+
+Values = npt.NDArray[np.float64]
+
+#: A worker that nobody has asked for so long ends, s.
+IDLE = 60.0
+KINDS = {"matlab": "a MATLAB file", "netcdf": "NetCDF-4", "parquet": "Parquet"}
+
+
+class Desk:
+    """Where answers go, and what is being read now."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self.out = out
+        self.place = ""
+        self.most = 0  # bytes that one column may have
+
+    def send(self, **answer: Any) -> None:
+        self.out.write(json.dumps(answer).encode("ascii") + b"\n")
+        self.out.flush()
+
+    def at(self, place: str) -> None:
+        self.place = place
+        self.send(at=place)
+
+    def check_size(self, shape: Iterable[int], itemsize: int = 8) -> None:
+        """Refuse what a damaged header declares before anybody makes room for it."""
+        sizes = [int(size) for size in shape]
+        if min(sizes, default=0) < 0 or math.prod(sizes) * max(itemsize, 8) > self.most:
+            raise InputError(
+                f"declares {' x '.join(map(str, sizes))} values, too many for a file of this size",
+                hint="the file is damaged, or must be split",
+            )
+
+
+def read(desk: Desk, kind: str, file: str, names: list[str]) -> dict[str, Values]:
+    """The named columns, one axis each."""
+    desk.at("header")
+    readers = {"matlab": _matlab, "netcdf": _hdf5, "parquet": _parquet}
+    columns = readers[kind](desk, file, names)
+    for name, values in columns.items():
+        desk.at(f"column {name!r}")
+        if values.ndim != 1:
+            raise InputError(f"has shape {values.shape}", hint="expected one axis")
+    return columns
+
+
+def _columns(desk: Desk, names: list[str], known: list[str], get: Callable[[str], Any]) -> dict[str, Values]:
+    """Each name's values; ``rate[2]`` is the third column of ``rate``, counted from 0."""
+    found = {}
+    for name in names:
+        desk.at(f"column {name!r}")
+        stem, bracket, rest = name.partition("[")
+        index = rest[:-1] if bracket and rest.endswith("]") and rest[:-1].isdecimal() and len(rest) < 10 else ""
+        variable = name if name in known or not index else stem
+        if variable not in known:
+            raise InputError("there is no such column", hint=did_you_mean(name, known))
+        if known.count(variable) > 1:
+            raise InputError("stands twice in the file", hint="expected different names")
+        values = _numbers(get(variable))
+        if variable != name:
+            if values.ndim != 2 or not int(index) < values.shape[1]:
+                raise InputError(f"the variable has shape {values.shape}", hint="expected so many columns")
+            values = values[:, int(index)]
+        found[name] = np.atleast_1d(values)
+    return found
+
+
+def _numbers(values: Any) -> Values:
+    """Real numbers only: text that looks like a number, dates and complex numbers are slips."""
+    array = np.asarray(values)
+    if array.dtype.names is not None:
+        raise InputError("is a struct", hint="save its field as a variable of its own")
+    if array.dtype.kind not in "biuf":
+        what = {"U": "text", "S": "text", "O": "cells or objects", "c": "complex numbers", "M": "dates"}
+        raise InputError(f"holds {what.get(array.dtype.kind, 'no numbers')}", hint="expected real numbers")
+    return np.asarray(array, dtype=np.float64)
+
+
+def _matlab(desk: Desk, file: str, names: list[str]) -> dict[str, Values]:
+    from scipy.io import loadmat, whosmat
+    from scipy.io.matlab import matfile_version
+
+    if matfile_version(file)[0] == 2:  # since MATLAB 7.3 HDF5, with the axes reversed
+        return _hdf5(desk, file, names, matlab=True)
+    declared = [(name, shape) for name, shape, _ in whosmat(file)]
+    shapes = dict(declared)
+
+    def get(variable: str) -> Any:
+        desk.check_size(shapes[variable])
+        return loadmat(file, variable_names=[variable], squeeze_me=True)[variable]
+
+    return _columns(desk, names, [name for name, _ in declared], get)
+
+
+def _hdf5(desk: Desk, file: str, names: list[str], matlab: bool = False) -> dict[str, Values]:
+    import h5py  # type: ignore[import-untyped,unused-ignore]
+
+    with h5py.File(file, "r") as content:
+        # netCDF4 marks dimensions without values, and renames variables that are called like a dimension
+        stored = {key.removeprefix("_nc4_non_coord_"): key for key in content if not _only_dimension(content, key)}
+
+        def get(variable: str) -> Any:
+            key = stored[variable]
+            if isinstance(content.get(key, getlink=True), h5py.ExternalLink):
+                raise InputError("stands in another file", hint="expected a file that holds its own values")
+            item = content[key]
+            if not isinstance(item, h5py.Dataset) or item.shape is None:
+                raise InputError("holds no values", hint="expected an array of numbers")
+            if item.external is not None or item.is_virtual:
+                raise InputError("stands in another file", hint="expected a file that holds its own values")
+            desk.check_size(item.shape, item.dtype.itemsize)
+            if matlab:
+                if item.attrs.get("MATLAB_class") == b"char":
+                    raise InputError("holds text", hint="expected real numbers")
+                return np.squeeze(item[()].T)
+            return _unpacked(item)
+
+        return _columns(desk, names, list(stored), get)
+
+
+def _only_dimension(content: Any, key: str) -> bool:
+    import h5py
+
+    item = content[key] if isinstance(content.get(key, getlink=True), h5py.HardLink) else None
+    title = item.attrs.get("NAME", b"") if isinstance(item, h5py.Dataset) else b""
+    return isinstance(title, bytes) and title.startswith(b"This is a netCDF dimension but not a netCDF variable")
+
+
+def _unpacked(item: Any) -> Values:
+    """Missing values as NaN, then scale and offset: the CF conventions for packed data."""
+    raw = _numbers(item[()])
+    values = raw.copy()
+    for key in ("_FillValue", "missing_value"):
+        if key in item.attrs:
+            for missing in np.atleast_1d(_numbers(item.attrs[key])).ravel():
+                values[raw == missing] = np.nan
+    for key, apply in (("scale_factor", np.multiply), ("add_offset", np.add)):
+        if key in item.attrs:
+            factor = _numbers(item.attrs[key])
+            if factor.size != 1:
+                raise InputError(f"its {key} has {factor.size} values", hint="expected one")
+            apply(values, factor.ravel()[0], out=values)
+    return values
+
+
+def _parquet(desk: Desk, file: str, names: list[str]) -> dict[str, Values]:
+    import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from pyarrow import parquet, types
+
+    with parquet.ParquetFile(file) as content:
+        desk.check_size([content.metadata.num_rows])
+        schema = content.schema_arrow
+
+        def get(variable: str) -> Any:
+            kind = schema.field(variable).type
+            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)):
+                raise InputError(f"holds {clipped(kind)}", hint="expected numbers")
+            column = content.read([variable], use_threads=False)[variable]
+            return column.cast(pyarrow.float64()).to_numpy()
+
+        return _columns(desk, names, list(schema.names), get)
+
+
+def _printable(text: object) -> str:
+    return clipped("".join(c if c.isprintable() else "?" for c in str(text)), 200)
+
+
+def answer(desk: Desk, request: dict[str, Any]) -> None:
+    """Read one table and send it, or say why not. Whatever a library raises on a damaged file has this one meaning."""
+    desk.most = int(request["bytes"])
+    _limit(resource.RLIMIT_DATA, desk.most)
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    # the parent ends a worker that takes too long; this is for a worker whose parent is gone
+    _limit(resource.RLIMIT_CPU, int(spent.ru_utime + spent.ru_stime + request["seconds"]) + 2)
+    kind = str(request["kind"])
+    try:
+        columns = read(desk, kind, str(request["file"]), [str(name) for name in request["names"]])
+        content = [np.ascontiguousarray(values, dtype="<f8").tobytes() for values in columns.values()]
+    except InputError as error:
+        desk.send(error=error.message, place=error.place or desk.place, hint=error.hint)
+    except MemoryError:
+        desk.send(
+            error=f"cannot be read as {KINDS[kind]}: it asks for more than {desk.most >> 20} MB",
+            place=desk.place,
+            hint="the file is damaged, or must be split",
+        )
+    except Exception as error:
+        why = _printable(error) or type(error).__name__
+        desk.send(error=f"cannot be read as {KINDS[kind]}: {why}", place=desk.place, hint="the file is damaged")
+    else:
+        desk.send(columns=[[name, values.size] for name, values in columns.items()])
+        for one in content:
+            desk.out.write(one)
+        desk.out.flush()
+
+
+def _limit(what: int, soft: int) -> None:
+    _, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def main() -> None:
+    """Answer requests until standard input ends or nobody asks any more."""
+    desk = Desk(os.fdopen(os.dup(1), "wb"))
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):  # libraries print what they think of a damaged file
+        os.dup2(nowhere, stream)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while select.select([0], [], [], IDLE)[0]:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        answer(desk, json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

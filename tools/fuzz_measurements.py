@@ -1,0 +1,400 @@
+"""Damage measurement files of every format and read them: only an error with file and place may come of it.
+
+    python tools/fuzz_measurements.py --count 20000 --seed 1
+
+Case ``k`` of a seed is always the same file, so a failure can be looked at again: ``--first k --count 1 --keep DIR``.
+Every case goes through ``read_measurements``; each ``--every``-th also through a whole identification in this process,
+and each tenth of those through the command line. The exit status is 1 when a case gave anything else than numbers or
+an ``InputError`` with file and place, crashed, or took longer than ``--limit`` seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+from scipy.io import savemat
+from scipy.sparse import eye
+
+from spacearm.errors import InputError, SpacearmError
+from spacearm.identify import Column, read_measurements
+from spacearm.identify.inertia import TYPICAL_NOISE, Nodes, Sensors, measure, one_joint
+from spacearm.identify.inertia.files import standard_columns
+from spacearm.model import catalogue
+from spacearm.scenarios import run_scenario
+
+SAMPLES = 61
+TIME = np.arange(SAMPLES) * 1.0  # s
+JOINTS = ("joint1", "joint1.motor", "joint2", "joint3")
+CHANNELS = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
+NODES = (0.0, 15.0, 30.0, 15.0, 0.0, -15.0, -30.0, -15.0, 0.0)  # deg, 7.5 s apart
+SCENARIOS = {
+    "joint": """study = "joint-identification"
+robot = "wojtunik2023_printed"
+frame = "hand"
+angle = "measured"
+
+[[test]]
+name = "damaged"
+file = "FILE"
+
+[test.columns]
+"""
+    + "".join(f'"{name}" = {{ column = "{name}" }}\n' for name in JOINTS),
+    "inertia": f"""study = "inertia-identification"
+robot = "xu2017"
+
+[sensors]
+interval = 1.0
+
+[[experiment]]
+name = "damaged"
+file = "FILE"
+duration = 60.0
+posture = "normal"
+
+[[experiment.path]]
+joint = "joint1"
+times = {[7.5 * k for k in range(9)]}
+positions_deg = {list(NODES)}
+""",
+}
+
+
+def signals() -> dict[str, np.ndarray]:
+    """A flexible joint that swings while other joints accelerate, and a satellite whose arm moves in orbit."""
+    motor = 0.13 + 0.0001 * TIME**2
+    swing = 0.05 * np.exp(-0.02 * TIME) * np.cos(1.5 * TIME)
+    joints = dict(zip(JOINTS, (motor + swing, motor, -motor, 2.0 * motor), strict=True))
+    robot = catalogue.load("xu2017")
+    motion = Nodes(np.arange(9) * 7.5, np.deg2rad(NODES))
+    sensors = Sensors(np.zeros(3), 1.0, CHANNELS, TYPICAL_NOISE)
+    record = measure(robot, one_joint(robot, "joint1", "normal", motion), sensors).noisy(1)
+    columns = standard_columns(robot, CHANNELS)
+    orbit = {
+        name: record.readings[channel][:, k] for channel in CHANNELS for k, name in enumerate(columns[channel].names)
+    }
+    return {"time": TIME, **joints, **orbit}
+
+
+def good_files() -> dict[str, bytes]:
+    """Name to content: what the readers are for, and values of kinds that they must refuse."""
+    data = signals()
+    files: dict[str, bytes] = {}
+    for name, separator in (("comma.csv", ","), ("semicolon.csv", ";"), ("tab.tsv", "\t")):
+        rows = [map(repr, map(float, row)) for row in np.transpose([*data.values()])]
+        rows = [separator.join(row) for row in (data, *rows)]
+        files[name] = ("# measured\n" + "\n".join(rows) + "\n").encode()
+    for name, options in (("plain.mat", {}), ("packed.mat", {"do_compression": True}), ("old.mat", {"format": "4"})):
+        # MATLAB has no dots in names; the file format does not mind
+        files[name] = _saved(lambda buffer, o=options: savemat(buffer, data, **o))
+    odd = {
+        "struct": {"a": {"b": {"c": TIME}}, "d": "text"},
+        "cell": np.array([TIME, "x", np.eye(2)], dtype=object),
+        "text": "1.5",
+        "complex": TIME + 1j,
+        "sparse": eye(SAMPLES),
+        "cube": np.zeros((3, 4, 5)),
+        "empty": np.empty((0, 0)),
+    }
+    for name, value in odd.items():
+        files[f"{name}.mat"] = _saved(lambda buffer, v=value: savemat(buffer, {**data, "joint1": v}))
+    files["hdf5.mat"] = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(384) + _hdf5(data)[512:]
+    files["plain.nc"] = _hdf5(data)
+    files["chunked.nc"] = _hdf5(data, chunks=(50,), compression="gzip", shuffle=True, fletcher32=True)
+    files["float32.nc"] = _hdf5({name: values.astype(">f4") for name, values in data.items()})
+    for name, value in {
+        "text": np.array(["a"] * SAMPLES, dtype=h5py.string_dtype()),
+        "compound": np.zeros(SAMPLES, dtype=[("a", "f8"), ("b", "i4")]),
+        "enum": np.zeros(SAMPLES, dtype=h5py.enum_dtype({"A": 0})),
+        "cube": np.zeros((3, 4, 5)),
+        "scalar": np.float64(1.0),
+    }.items():
+        files[f"{name}.nc"] = _hdf5({**data, "joint1": value})
+    files["links.nc"] = _links(data)
+    table = pyarrow.table({name: pyarrow.array(values) for name, values in data.items()})
+    for name, options in (("plain", {"compression": "none"}), ("snappy", {}), ("zstd", {"compression": "zstd"})):
+        files[f"{name}.parquet"] = _saved(lambda buffer, o=options: parquet.write_table(table, buffer, **o))
+    for name, column in {
+        "text": pyarrow.array([str(t) for t in TIME]),
+        "list": pyarrow.array([[t, t] for t in TIME]),
+        "struct": pyarrow.array([{"a": {"b": t}} for t in TIME]),
+        "date": pyarrow.array(list(range(SAMPLES)), pyarrow.timestamp("ns")),
+        "null": pyarrow.array([None] * SAMPLES, pyarrow.float64()),
+        "half": pyarrow.array(TIME.astype(np.float16)),
+    }.items():
+        changed = table.set_column(1, "joint1", column)
+        files[f"{name}.parquet"] = _saved(lambda buffer, c=changed: parquet.write_table(c, buffer))
+    return files
+
+
+def _saved(write: Callable[[io.BytesIO], object]) -> bytes:
+    buffer = io.BytesIO()
+    write(buffer)
+    return buffer.getvalue()
+
+
+def _hdf5(data: dict[str, object], **options: object) -> bytes:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w", userblock_size=512) as file:
+        for name, values in data.items():
+            file.create_dataset(name, data=values, **(options if np.ndim(values) == 1 else {}))
+        file["time"].make_scale("time")
+    return buffer.getvalue()
+
+
+def _links(data: dict[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        for name, values in data.items():
+            file[name] = values
+        del file["joint1"], file["joint2"]
+        file["joint1"] = h5py.ExternalLink("/etc/passwd", "/joint1")
+        file["joint2"] = h5py.SoftLink("/joint2")
+        file["round"] = h5py.SoftLink("/")
+    return buffer.getvalue()
+
+
+# -- damage ----------------------------------------------------------------------------------------------------------
+
+
+def flip(data: bytearray, rng: random.Random) -> None:
+    for _ in range(rng.choice((1, 1, 2, 8, 64))):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+
+def flip_early(data: bytearray, rng: random.Random) -> None:
+    """Headers stand at the beginning."""
+    for _ in range(rng.choice((1, 2, 4))):
+        data[rng.randrange(min(len(data), 600))] ^= 1 << rng.randrange(8)
+
+
+def flip_late(data: bytearray, rng: random.Random) -> None:
+    """Parquet's metadata stand at the end."""
+    for _ in range(rng.choice((1, 2, 4))):
+        data[-1 - rng.randrange(min(len(data), 1500))] ^= 1 << rng.randrange(8)
+
+
+def overwrite(data: bytearray, rng: random.Random) -> None:
+    at, size = rng.randrange(len(data)), rng.choice((1, 4, 8, 100))
+    data[at : at + size] = rng.choice((bytes(size), b"\xff" * size, rng.randbytes(size)))
+
+
+def huge(data: bytearray, rng: random.Random) -> None:
+    """A declared size, offset or count becomes absurd."""
+    number = rng.choice((2**31 - 1, 2**32 - 1, 2**40, 2**62, 2**63, 10**9, -1 % 2**64))
+    size = rng.choice((4, 8))
+    at = rng.choice((rng.randrange(len(data)), rng.randrange(min(len(data), 600)))) & ~3
+    data[at : at + size] = (number % 2 ** (8 * size)).to_bytes(size, rng.choice(("little", "big")))
+
+
+def truncate(data: bytearray, rng: random.Random) -> None:
+    del data[rng.choice((rng.randrange(len(data)), rng.randrange(min(len(data), 200)))) :]
+
+
+def remove(data: bytearray, rng: random.Random) -> None:
+    at = rng.randrange(len(data))
+    del data[at : at + rng.choice((1, 3, 8, 500))]
+
+
+def repeat(data: bytearray, rng: random.Random) -> None:
+    at = rng.randrange(len(data))
+    data[at:at] = data[at : at + rng.choice((1, 8, 300))] * rng.choice((1, 2, 20))
+
+
+def move(data: bytearray, rng: random.Random) -> None:
+    a, b, size = rng.randrange(len(data)), rng.randrange(len(data)), rng.choice((4, 8, 64, 512))
+    data[a : a + size] = data[b : b + size]
+
+
+WORDS = (
+    "",
+    "nan",
+    "inf",
+    "-1e400",
+    "1e308",
+    "1_0",
+    "0x1p3",
+    "\x00",
+    "٣",
+    "é",
+    "\u2028",
+    '"',
+    '""',
+    "#",
+    "1,5",
+    "\x1b[31m",
+    "9" * 500,
+    "--1",
+)
+
+
+def cell(data: bytearray, rng: random.Random) -> None:
+    """Another word in place of a number, or a row too long, too short, or unfinished."""
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    separator = max((b"\t", b";", b","), key=lines[min(1, len(lines) - 1)].count)
+    cells = lines[at].split(separator)
+    cells[rng.randrange(len(cells))] = rng.choice(WORDS).encode()
+    what = rng.randrange(6)
+    if what == 0:
+        cells.append(b"1")
+    elif what == 1:
+        cells.pop()
+    elif what == 2:
+        cells = [cells[0] * rng.choice((10, 100_000))]
+    lines[at] = separator.join(cells)
+    if what == 3:
+        lines.insert(at, lines[rng.randrange(len(lines))])
+    data[:] = b"\n".join(lines)
+
+
+def recode(data: bytearray, rng: random.Random) -> None:
+    text = bytes(data).decode("latin-1")
+    data[:] = text.encode(rng.choice(("utf-16", "utf-32", "utf-8-sig", "cp500")))
+
+
+#: The others among the good files hold something that is refused anyway.
+USUAL = ("comma", "semicolon", "tab", "plain", "packed", "old", "hdf5", "chunked", "float32", "snappy", "zstd")
+GENERIC = (flip, flip_early, flip_late, overwrite, huge, truncate, remove, repeat, move)
+TEXTUAL = (cell, cell, cell, recode, flip, truncate, remove, repeat, move)
+
+
+def case(files: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes]:
+    """The ending and the content of one damaged file."""
+    rng = random.Random(f"{seed}:{number}")
+    usual = [name for name in sorted(files) if name.partition(".")[0] in USUAL]
+    name = rng.choice(usual if rng.random() < 0.8 else sorted(files))
+    data = bytearray(files[name])
+    ending = name.rpartition(".")[2]
+    ways = TEXTUAL if ending in ("csv", "tsv") else GENERIC
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        if data:
+            rng.choice(ways)(data, rng)
+    if rng.random() < 0.02:  # a file that is not what its ending says
+        ending = rng.choice(("csv", "mat", "nc", "parquet"))
+    return ending, bytes(data)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+class Fault(Exception):
+    """What must not come of a damaged file."""
+
+
+def refused(error: SpacearmError, path: Path) -> str:
+    """A refusal says file and place in one clean line."""
+    text = str(error)
+    if error.file is None or Path(error.file).name != path.name or not error.place:
+        raise Fault(f"without file and place: {text}")
+    if any(not c.isprintable() for c in text) or len(text) > 1500:
+        raise Fault(f"not a clean line: {text!r:.300}")
+    return "refused"
+
+
+def read(path: Path, scenario: Path) -> str:
+    try:
+        read_measurements(path, {name: Column(name) for name in JOINTS}, gaps="keep")
+    except InputError as error:
+        return refused(error, path)
+    return "read"
+
+
+def identify(path: Path, scenario: Path) -> str:
+    try:
+        run_scenario(scenario)
+    except SpacearmError as error:
+        return "identification " + refused(error, path)
+    return "identified"
+
+
+def command(path: Path, scenario: Path) -> str:
+    out = scenario.parent / "out"
+    words = [sys.executable, "-c", "from spacearm.cli import main; main()", "run", str(scenario), "-o", str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=300, check=False)
+    shutil.rmtree(out, ignore_errors=True)
+    if done.returncode not in (0, 1, 2) or "Traceback" in done.stderr:
+        raise Fault(f"exit status {done.returncode}: {done.stderr[-2000:]}")
+    if done.returncode == 2 and path.name not in done.stderr:
+        raise Fault(f"the file is not named: {done.stderr}")
+    return "command line ended as documented"
+
+
+def judged(way: Callable[[Path, Path], str], path: Path, scenario: Path, limit: float) -> str:
+    """What came of a case; a :class:`Fault` for what must not."""
+    began = time.perf_counter()
+    try:
+        outcome = way(path, scenario)
+    except Fault:
+        raise
+    except Exception:
+        raise Fault(traceback.format_exc()) from None
+    spent = time.perf_counter() - began
+    if spent > limit:
+        raise Fault(f"took {spent:.1f} s")
+    return outcome
+
+
+def campaign(chosen: argparse.Namespace, folder: Path) -> int:
+    """Run the chosen cases, print what came of them, and return how many were faults."""
+    files, outcomes, slowest = good_files(), Counter[str](), (0.0, -1)
+    for number in range(chosen.first, chosen.first + chosen.count):
+        ending, data = case(files, chosen.seed, number)
+        path, scenario = folder / f"damaged-{number}.{ending}", folder / "scenario.toml"
+        path.write_bytes(data)
+        ways = [read]
+        if chosen.every and number % chosen.every == 0:
+            study = ("joint", "inertia")[number // chosen.every % 2]
+            scenario.write_text(SCENARIOS[study].replace("FILE", path.name))
+            ways += [identify, command] if number % (10 * chosen.every) == 0 else [identify]
+        for way in ways:
+            began = time.perf_counter()
+            try:
+                outcome = judged(way, path, scenario, chosen.limit)
+            except Fault as fault:
+                outcome = "FAULT"
+                print(f"case {number} of seed {chosen.seed} ({path.name}, {way.__name__}): {fault}", flush=True)
+            outcomes[f"{ending}: {outcome}"] += 1
+            slowest = max(slowest, (time.perf_counter() - began, number))
+            if chosen.keep and (outcome == "FAULT" or chosen.count == 1):
+                chosen.keep.mkdir(parents=True, exist_ok=True)
+                (chosen.keep / path.name).write_bytes(data)
+        path.unlink()
+    for name, number in sorted(outcomes.items()):
+        print(f"{name:45} {number}")
+    faults = sum(number for name, number in outcomes.items() if name.endswith("FAULT"))
+    print(f"{chosen.count} files, {faults} faults, slowest {slowest[0]:.1f} s (case {slowest[1]})")
+    return faults
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=1000, help="how many files")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every", type=int, default=50, help="each so-many-th case is identified, too; 0: none")
+    parser.add_argument("--limit", type=float, default=20.0, help="longest time for one case, s")
+    parser.add_argument("--keep", type=Path, help="folder for the files of faults, or for the file when --count is 1")
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory(prefix="spacearm-fuzz-") as folder:
+        return 1 if campaign(parser.parse_args(), Path(folder)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -135,27 +135,46 @@ class Worker:
         )
 
 
-_lock = threading.Lock()
-_worker: Worker | None = None
+class Service:
+    """The one worker of this process, asked by one thread at a time."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked process: the worker is the parent's, and a thread that is not here may hold the lock."""
+        self.lock = threading.Lock()
+        self.worker: Worker | None = None
+
+    def close(self) -> None:
+        """End the worker; the next file starts another."""
+        with self.lock:
+            if self.worker is not None:
+                self.worker.end()
+            self.worker = None
+
+    def ask(self, request: dict[str, Any], file: Path) -> dict[str, Array]:
+        with self.lock:
+            for _ in range(2):
+                try:
+                    self.worker = self.worker or Worker()
+                except OSError as error:
+                    why = f"no process could be started for it: {error.strerror}"
+                    raise InputError(f"cannot be read: {why}", file=file, place="header") from None
+                try:
+                    return self.worker.ask(request, file)
+                except Gone:
+                    continue
+                finally:
+                    if not self.worker.answered:
+                        self.worker.end()
+                        self.worker = None
+        raise InputError("cannot be read: the process that reads it does not start", file=file, place="header")
 
 
-def _forget() -> None:
-    """After a fork: the worker belongs to the parent, and the lock may be held by a thread that is not here."""
-    global _lock, _worker
-    _lock, _worker = threading.Lock(), None
-
-
-os.register_at_fork(after_in_child=_forget)
-
-
-@atexit.register
-def close() -> None:
-    """End the worker; the next file starts another."""
-    global _worker
-    with _lock:
-        if _worker is not None:
-            _worker.end()
-        _worker = None
+SERVICE = Service()
+atexit.register(SERVICE.close)
+os.register_at_fork(after_in_child=SERVICE.forget)
 
 
 def read_guarded(path: Path, kind: str, names: Sequence[str]) -> dict[str, Array]:
@@ -164,7 +183,6 @@ def read_guarded(path: Path, kind: str, names: Sequence[str]) -> dict[str, Array
     Raises:
         InputError: with file and place, whatever the file does to the library that reads it.
     """
-    global _worker
     size = path.stat().st_size
     request = {
         "file": str(path.absolute()),
@@ -173,20 +191,4 @@ def read_guarded(path: Path, kind: str, names: Sequence[str]) -> dict[str, Array
         "bytes": int(BYTES + TIMES_SIZE * size),
         "seconds": SECONDS + size / BYTES_PER_SECOND,
     }
-    with _lock:
-        for _ in range(2):
-            try:
-                _worker = _worker or Worker()
-            except OSError as error:
-                raise InputError(
-                    f"cannot be read: no process could be started for it: {error.strerror}", file=path, place="header"
-                ) from None
-            try:
-                return _worker.ask(request, path)
-            except Gone:
-                continue
-            finally:
-                if not _worker.answered:
-                    _worker.end()
-                    _worker = None
-    raise InputError("cannot be read: the process that reads it does not start", file=path, place="header")
+    return SERVICE.ask(request, path)

@@ -35,14 +35,34 @@ def file_format(path: str | Path) -> str:
     return FORMATS[ending]
 
 
-def load(path: str | Path) -> Robot:
+def load(
+    path: str | Path,
+    *,
+    repair: bool = False,
+    base: str | None = None,
+    base_mass: float | None = None,
+    outside: bool = False,
+    strict: bool = False,
+) -> Robot:
     """The robot in this file.
 
+    Args:
+        path: the file; its ending decides the format.
+        repair: change what cannot be (an inertia that no body has, an axis not of length 1, mass missing where motion
+            needs it, mimic joints) to the nearest that can, and warn of each change (:class:`Repaired`).
+        base: the body that is the base; what is not beyond it is left out. For files where several stand on the world.
+        base_mass: mass (kg) of a base that the file gives none.
+        outside: let an MJCF file include files and use meshes outside its folder.
+        strict: refuse a file of which something would be lost, instead of warning (:class:`LossyConversion`).
+
     Raises:
-        ModelError: with file and place, whatever is wrong with the file.
+        ModelError: with file and place, all that is wrong with the file.
     """
+    from spacearm.model.intake import Reading
+
     path = Path(path)
     kind = file_format(path)
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
     if kind == "toml":
         from spacearm.model.toml_read import read_toml
 
@@ -50,10 +70,10 @@ def load(path: str | Path) -> Robot:
     if kind == "urdf":
         from spacearm.model.urdf import read_urdf
 
-        return read_urdf(path)
+        return read_urdf(path, reading)
     from spacearm.model.mjcf import read_mjcf
 
-    return read_mjcf(path)
+    return read_mjcf(path, strict=reading.strict)
 
 
 def robot_text(robot: Robot, kind: str, comments: Iterable[str] = ()) -> str:

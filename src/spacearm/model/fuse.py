@@ -5,19 +5,20 @@ Fixed joints of a URDF, bodies without a joint in an MJCF, captured targets and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, did_you_mean
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
+from spacearm.model.problems import Problems, located
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
+
+__all__ = ["Weld", "about_axis", "fuse", "located", "motion", "named_postures", "with_moment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,6 @@ class Weld:
     parent: str
     child: str
     placement: Pose = field(default_factory=Pose)
-
-
-@contextmanager
-def located(place: str = "", file: str | Path | None = None) -> Iterator[None]:
-    """Errors met inside say where they were met, unless they know better."""
-    try:
-        yield
-    except ModelError as error:
-        if place and not error.place:
-            error.place = place
-        if file is not None and error.file is None:
-            error.file = Path(file)
-        raise
 
 
 def motion(kind: JointKind, axis: npt.ArrayLike, position: float) -> Pose:
@@ -73,12 +61,14 @@ def fuse(
     couplings: Iterable[Coupling] = (),
     postures: Mapping[str, Mapping[str, float]] | None = None,
     moments: Mapping[str, Array] | None = None,
+    mend: Callable[[tuple[Body, ...], tuple[Joint, ...]], tuple[Body, ...]] | None = None,
 ) -> Robot:
     """The robot in which every weld's child has become part of the body that carries it.
 
     The child's inertia is added to the carrier, what was fixed to the child moves along, and the child's name stays
     usable as a frame. ``postures`` are joint positions by joint name (missing ones are zero); ``moments`` are tensors
-    (kg m2, axes of the body named) that are added to a body after the welding.
+    (kg m2, axes of the body named) that are added to a body after the welding; ``mend`` may change the welded bodies,
+    which it gets with the joints between them, before the robot is made and checked.
     """
     bodies, joints, welds = list(bodies), list(joints), list(welds)
     _check(bodies, joints, welds)
@@ -116,9 +106,10 @@ def fuse(
         position = pose.rotation @ thruster.position + pose.translation
         direction = pose.rotation @ thruster.direction
         new_thrusters.append(replace(thruster, body=carrier, position=position, direction=direction))
+    welded = tuple(Body(body.name, inertias[body.name]) for body in bodies if places[body.name][0] == body.name)
     return Robot(
         name=name,
-        bodies=tuple(Body(body.name, inertias[body.name]) for body in bodies if places[body.name][0] == body.name),
+        bodies=welded if mend is None else mend(welded, tuple(new_joints)),
         joints=tuple(new_joints),
         frames=tuple(new_frames),
         thrusters=tuple(new_thrusters),
@@ -138,20 +129,24 @@ def named_postures(robot: Robot) -> dict[str, dict[str, float]]:
 
 
 def _check(bodies: list[Body], joints: list[Joint], welds: list[Weld]) -> None:
-    check_unique([body.name for body in bodies], "body")
+    problems = Problems()
     names = {body.name for body in bodies}
     carried: dict[str, str] = {}
     parts: list[Joint | Weld] = [*joints, *welds]
     places = [*(f"joint[{i}]" for i in range(len(joints))), *(f"fixed joint[{i}]" for i in range(len(welds)))]
-    check_unique([part.name for part in parts], "joint", places=places)
+    with problems.collected():
+        check_unique([body.name for body in bodies], "body")
+    with problems.collected():
+        check_unique([part.name for part in parts], "joint", places=places)
     for part in parts:
         place = f"joint {part.name!r}"
         for role in (part.parent, part.child):
             if role not in names:
-                raise ModelError(f"there is no body {role!r}", place=place, hint=did_you_mean(role, names))
+                problems.add(f"there is no body {role!r}", place=place, hint=did_you_mean(role, names))
         if part.child in carried:
-            raise ModelError(f"body {part.child!r} is already carried by joint {carried[part.child]!r}", place=place)
+            problems.add(f"body {part.child!r} is already carried by joint {carried[part.child]!r}", place=place)
         carried[part.child] = part.name
+    problems.tell()
 
 
 def _places(names: list[str], welds: list[Weld]) -> dict[str, tuple[str, Pose]]:

@@ -15,27 +15,44 @@ class NotExpressible(InputError):
     """The other format cannot express this robot."""
 
 
+#: How many places a warning names; it says how many more there are.
+MOST_PLACES = 8
+
+
 class Losses:
-    """Collects what a conversion loses, and tells it at the end, each once.
+    """Collects what a conversion loses, and tells it at the end: places that lose the same in one warning.
 
     Args:
-        target: the format's name, for the messages.
+        target: the format's or the file's name, for the messages.
         strict: raise :class:`NotExpressible` at the end instead of warning.
     """
 
     def __init__(self, target: str, *, strict: bool) -> None:
         self.target = target
         self.strict = strict
-        self.found: list[str] = []
+        self.found: list[tuple[str, str]] = []
 
     def add(self, place: str, what: str) -> None:
-        self.found.append(f"{place}: {what}")
+        self.found.append((place, what))
+
+    def messages(self, most: int = MOST_PLACES) -> list[str]:
+        """What is lost, each once, with at most so many of its places."""
+        groups: dict[str, list[str]] = {}
+        for place, what in self.found:
+            places = groups.setdefault(what, [])
+            if place not in places:
+                places.append(place)
+        result = []
+        for what, places in groups.items():
+            more = f" and {len(places) - most} more" if len(places) > most else ""
+            result.append(f"{', '.join(places[:most])}{more}: {what}")
+        return result
 
     def tell(self, *, stacklevel: int = 3) -> None:
         if self.found and self.strict:
             raise NotExpressible(
-                f"{self.target} cannot say all of this robot: " + "; ".join(self.found),
+                f"{self.target}: not all of this robot can be kept: " + "; ".join(self.messages(len(self.found))),
                 hint="without strict this is a warning",
             )
-        for message in self.found:
+        for message in self.messages():
             warnings.warn(LossyConversion(f"{self.target}: {message}"), stacklevel=stacklevel)

@@ -175,7 +175,7 @@ class Inertia(Part):
             a, b, c = moments
             raise ModelError(
                 f"inertia breaks the triangle inequality: {a:.6g} + {b:.6g} < {c:.6g} kg m2",
-                hint="no body has such principal moments; are the products of inertia given with the wrong sign?",
+                hint="no body has such principal moments" + _sign_doubt(tensor),
             )
         if self.mass == 0.0 and scale > 0.0:
             raise ModelError("mass is zero but the inertia is not", hint="a massless body has no inertia")
@@ -235,6 +235,14 @@ class Inertia(Part):
             arm = skew(part.com - com)
             tensor += part.tensor - part.mass * arm @ arm
         return Inertia(mass, com, 0.5 * (tensor + tensor.T))
+
+
+def _sign_doubt(tensor: Array) -> str:
+    """A question about the sign of the products of inertia, where the other sign would make it a body."""
+    moments = np.linalg.eigvalsh(2.0 * np.diag(np.diag(tensor)) - tensor)
+    if moments[0] < 0.0 or moments[0] + moments[1] < moments[2]:
+        return ""
+    return "; are the products of inertia given with the wrong sign?"
 
 
 @dataclass(frozen=True, slots=True)

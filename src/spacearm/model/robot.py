@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from spacearm.errors import ModelError, did_you_mean, quoted
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, frozen_array
+from spacearm.model.problems import Problems
 from spacearm.typing import Array
 
 BASE_DOFS = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
@@ -251,12 +252,14 @@ def _index(names: tuple[str, ...], name: str, what: str) -> int:
 
 def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (), hint: str = "") -> None:
     """Names that occur once; ``places`` says where each of them stands, ``what[index]`` if it is not given."""
+    problems = Problems()
     first: dict[str, str] = {}
     for index, name in enumerate(names):
         place = places[index] if places else f"{what}[{index}]"
         if name in first:
-            raise ModelError(f"two are called {quoted(name)}", place=f"{first[name]} and {place}", hint=hint)
-        first[name] = place
+            problems.add(f"two are called {quoted(name)}", place=f"{first[name]} and {place}", hint=hint)
+        first.setdefault(name, place)
+    problems.tell()
 
 
 def _check_name(name: object, what: str) -> None:
@@ -292,57 +295,57 @@ def _check_names(robot: Robot) -> None:
         "thruster": [thruster.name for thruster in robot.thrusters],
         "coupling": [coupling.name for coupling in robot.couplings],
     }
+    problems = Problems()
     for what, names in groups.items():
         for name in names:
-            _check_name(name, what)
+            with problems.collected():
+                _check_name(name, what)
         if what != "frame":
-            check_unique(names, what)
+            with problems.collected():
+                check_unique(names, what)
+    problems.tell()
     places = [f"body[{i}]" for i in range(len(bodies))] + [f"frame[{i}]" for i in range(len(robot.frames))]
-    check_unique(groups["frame"], "frame", places=places, hint="frames and bodies share one set of names")
+    with problems.collected():
+        check_unique(groups["frame"], "frame", places=places, hint="frames and bodies share one set of names")
     for name in joints:
-        check_joint_name(name)
+        with problems.collected():
+            check_joint_name(name)
     if not bodies:
-        raise ModelError("robot has no body", place=f"robot {quoted(robot.name)}", hint="expected at least a base")
-    known_bodies, known_joints = set(bodies), set(joints)
-    for joint in robot.joints:
-        for role in (joint.parent, joint.child):
-            if role not in known_bodies:
-                raise ModelError(
-                    f"there is no body {quoted(role)}",
-                    place=f"joint {quoted(joint.name)}",
-                    hint=did_you_mean(role, bodies),
-                )
-    for kind, parts in (("frame", robot.frames), ("thruster", robot.thrusters)):
-        for part in parts:
-            if part.body not in known_bodies:
-                raise ModelError(
-                    f"there is no body {quoted(part.body)}",
-                    place=f"{kind} {quoted(part.name)}",
-                    hint=did_you_mean(part.body, bodies),
-                )
-    for coupling in robot.couplings:
-        for role in (coupling.first, coupling.second):
-            if role not in known_joints:
-                raise ModelError(
-                    f"there is no joint {quoted(role)}",
-                    place=f"coupling {quoted(coupling.name)}",
-                    hint=did_you_mean(role, joints),
-                )
+        problems.add("robot has no body", place=f"robot {quoted(robot.name)}", hint="expected at least a base")
+    roles = [(f"joint {quoted(joint.name)}", role) for joint in robot.joints for role in (joint.parent, joint.child)]
+    roles += [(f"frame {quoted(frame.name)}", frame.body) for frame in robot.frames]
+    roles += [(f"thruster {quoted(thruster.name)}", thruster.body) for thruster in robot.thrusters]
+    _check_known(roles, "body", bodies, problems)
+    coupled = [
+        (f"coupling {quoted(each.name)}", role) for each in robot.couplings for role in (each.first, each.second)
+    ]
+    _check_known(coupled, "joint", joints, problems)
+    problems.tell()
+
+
+def _check_known(roles: Iterable[tuple[str, str]], what: str, names: Sequence[str], problems: Problems) -> None:
+    """Each (place, name) names a ``what`` that there is."""
+    known = set(names)
+    for place, role in roles:
+        if role not in known:
+            problems.add(f"there is no {what} {quoted(role)}", place=place, hint=did_you_mean(role, names))
 
 
 def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
     """Bodies and joints with parents first, otherwise in the order given; anything but one tree is an error."""
+    problems = Problems()
     carrier: dict[str, Joint] = {}
     for joint in joints:
         if joint.parent == joint.child:
-            raise ModelError(f"joins body {quoted(joint.child)} to itself", place=f"joint {quoted(joint.name)}")
+            problems.add(f"joins body {quoted(joint.child)} to itself", place=f"joint {quoted(joint.name)}")
         if joint.child in carrier:
-            raise ModelError(
+            problems.add(
                 f"body {quoted(joint.child)} is already carried by joint {quoted(carrier[joint.child].name)}",
                 place=f"joint {quoted(joint.name)}",
                 hint="a tree has one joint for each body; close a loop by a coupling",
             )
         carrier[joint.child] = joint
+    problems.tell()
     roots = [body.name for body in bodies if body.name not in carrier]
     if not roots:
         raise ModelError("the joints form a cycle: no body is the base", place=f"joint {quoted(joints[0].name)}")
@@ -375,17 +378,19 @@ def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[t
 
 def _check_mass(robot: Robot) -> None:
     """Every degree of freedom needs something to move: mass or a rotor."""
+    problems = Problems()
     base = robot.bodies[0]
     if base.inertia.mass <= 0.0:
-        raise ModelError("the base has no mass", place=f"body {quoted(base.name)}", hint="expected more than zero")
+        problems.add("the base has no mass", place=f"body {quoted(base.name)}", hint="expected more than zero")
     heavy = {body.name for body in robot.bodies if body.inertia.mass > 0.0}
     for joint in reversed(robot.joints):
         if joint.child in heavy:
             heavy.add(joint.parent)
     for joint in robot.joints:
         if joint.child not in heavy and joint.rotor is None:
-            raise ModelError(
+            problems.add(
                 f"body {quoted(joint.child)} and all beyond it are massless, so nothing resists this joint",
                 place=f"joint {quoted(joint.name)}",
                 hint="give the chain's end a mass, or the joint a rotor",
             )
+    problems.tell()

@@ -72,6 +72,12 @@ def check_weightless(robot: Robot, driven: Iterable[str] = ()) -> None:
         )
 
 
+def joint_space_inertia(robot: Robot) -> Array:
+    """The mass matrix at a generic posture, (6 + n, 6 + n)."""
+    root, _ = _root_of_energy(robot)
+    return root.T @ root
+
+
 def _root_of_energy(robot: Robot) -> tuple[Array, Array]:
     """A matrix W with kinetic energy ``|W nu|^2 / 2`` at a generic posture; nu as in :class:`Robot`.
 

@@ -1,0 +1,367 @@
+"""Between a reader of robot files and the :class:`~spacearm.model.Robot`: raw numbers in, a robot or all problems out.
+
+A reader hands its numbers to an :class:`Intake`. What cannot be is kept as a problem, and reading goes on with a
+stand-in, so that one error tells all problems of the file; where the caller wants it, it is repaired and told instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import ModelError, did_you_mean, quoted
+from spacearm.model import repair as mending
+from spacearm.model.fuse import Weld, fuse
+from spacearm.model.lossy import Losses
+from spacearm.model.parts import Body, Frame, Friction, Inertia, Joint, JointKind, Limits, Pose, finite
+from spacearm.model.problems import Problems
+from spacearm.model.repair import Mimic, Repair
+from spacearm.model.robot import Robot, check_joint_name
+from spacearm.typing import Array
+
+_ANY_BODY = Inertia(1.0, tensor=np.eye(3))
+_REPAIRABLE = "repair=True (--repair on the command line)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How a robot file is read.
+
+    Args:
+        repair: change what cannot be to the nearest that can, and warn of each change.
+        base: the body that is the base; what is not beyond it is left out. Needed where several stand on the world.
+        base_mass: mass (kg) of a base that the file gives none: a ball of water, unless the file gives an inertia.
+        outside: follow includes and meshes out of the file's folder.
+        strict: refuse the file when anything of it would be lost.
+    """
+
+    repair: bool = False
+    base: str | None = None
+    base_mass: float | None = None
+    outside: bool = False
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.base_mass is not None:
+            object.__setattr__(self, "base_mass", finite(self.base_mass, "base mass", above=0.0))
+
+
+class Intake:
+    """Collects the parts of one robot file, its problems, its repairs and what is lost of it.
+
+    Args:
+        source: the file, for warnings.
+        reading: how the caller wants the file read.
+        what: how the format calls a body, for messages.
+    """
+
+    def __init__(self, source: str, reading: Reading | None = None, *, what: str = "body") -> None:
+        self.source, self.what = source, what
+        self.reading = reading or Reading()
+        self.losses = Losses(source, strict=self.reading.strict)
+        self.problems = Problems()
+        self.repairs: list[Repair] = []
+        #: names that were changed, as they stand in the file
+        self.renamed: dict[str, str] = {}
+        self._raised: dict[str, float] = {}
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+
+    def mended(self, kind: str, place: str, change: str, size: float = 0.0) -> None:
+        """Note a repair: the kind is a heading, the change says from what to what."""
+        self.repairs.append(Repair(kind, place, change, size))
+
+    def body(self, name: str, mass: float, tensor: npt.ArrayLike, pose: Pose | None = None) -> Body:
+        """A body whose mass centre and principal frame lie at ``pose``; ``tensor`` (kg m2) is about the mass centre."""
+        place, pose = f"{self.what} {name!r}", pose or Pose()
+        try:
+            return Body(name, Inertia(mass, tensor=np.asarray(tensor)).moved(pose))
+        except ModelError as error:
+            if self.reading.repair:
+                with self.problems.collected(place):
+                    return Body(name, self._nearest(name, place, mass, tensor).moved(pose))
+                return Body(name, _ANY_BODY)
+            error.place = place
+            other = self._repairing()
+            other.body(name, mass, tensor, pose)
+            self._keep(error, repairable=not other.problems.found)
+        return Body(name, _ANY_BODY)
+
+    def _repairing(self) -> Intake:
+        return Intake(self.source, Reading(repair=True), what=self.what)
+
+    def _keep(self, error: ModelError, *, repairable: bool) -> None:
+        """Keep a problem, with the advice to repair where that would do."""
+        if repairable:
+            error.hint = "; ".join(part for part in (error.hint, f"{_REPAIRABLE} takes the nearest") if part)
+        self.problems.found.append(error)
+
+    def _nearest(self, name: str, place: str, mass: float, tensor: npt.ArrayLike) -> Inertia:
+        mass = finite(mass, "mass", least=0.0)
+        given = np.asarray(tensor, dtype=np.float64)
+        nearest = mending.nearest_tensor(given)
+        before, after = (np.linalg.eigvalsh(0.5 * (each + each.T)) for each in (given, nearest))
+        size = float(np.linalg.norm(nearest - given)) / max(float(np.linalg.norm(given)), 1e-300)
+        try:
+            Inertia(1.0, tensor=given)
+        except ModelError:
+            self.mended(
+                "no body has such an inertia, so it is now the nearest (least squares) that a body can have",
+                place,
+                f"principal moments {_listed(before)} -> {_listed(after)} kg m2, {100 * size:.2g} %",
+                size,
+            )
+        else:
+            nearest = given
+        if mass == 0.0 and np.any(nearest):
+            mass = self._raised[name] = mending.lightest_mass(nearest)
+            self.mended(
+                "an inertia without mass is kept and given the least mass (radius of gyration 1 km)",
+                place,
+                f"0 -> {mass:.3g} kg",
+                mass,
+            )
+        return Inertia(mass, tensor=nearest)
+
+    def joint(
+        self,
+        name: str,
+        kind: JointKind,
+        parent: str,
+        child: str,
+        placement: Pose,
+        axis: npt.ArrayLike,
+        *,
+        limits: Mapping[str, float] | None = None,
+        damping: float = 0.0,
+        friction: float = 0.0,
+        **parts: Any,
+    ) -> Joint:
+        """A joint from raw numbers; ``parts`` as :class:`~spacearm.model.Joint` takes them."""
+        place = f"joint {name!r}"
+        raw: dict[str, Any] = {"limits": limits, "damping": damping, "friction": friction, **parts}
+        try:
+            dry = self._resistance(place, "friction", friction)
+            return Joint(
+                self._joint_name(name, place),
+                kind,
+                parent,
+                child,
+                placement,
+                self._axis(place, axis),
+                damping=self._resistance(place, "damping", damping),
+                friction=Friction(dry, dry) if dry != 0.0 else None,
+                limits=self._limits(place, limits or {}),
+                **parts,
+            )
+        except ModelError as error:
+            error.place = error.place or place
+            other = self._repairing()
+            if not self.reading.repair:
+                other.joint(name, kind, parent, child, placement, axis, **raw)
+            self._keep(error, repairable=not (self.reading.repair or other.problems.found))
+        return Joint(name, kind, parent, child, placement)
+
+    def _joint_name(self, name: str, place: str) -> str:
+        try:
+            check_joint_name(name)
+        except ModelError:
+            if not self.reading.repair:
+                raise
+            new = f"{name}_joint"
+            self.renamed[name] = new
+            self.mended("a joint cannot be called like another quantity of the state", place, f"now {new!r}")
+            return new
+        return name
+
+    def _axis(self, place: str, axis: npt.ArrayLike) -> Array:
+        array = np.asarray(axis, dtype=np.float64)
+        length = float(np.linalg.norm(array)) if array.shape == (3,) else 0.0
+        if self.reading.repair and math.isfinite(length) and length > 0.0 and abs(length - 1.0) > 1e-6:
+            self.mended("the axis is scaled to length 1", place, f"length {length:.9g}", abs(length - 1.0))
+            return array / length
+        return array
+
+    def _resistance(self, place: str, what: str, value: float) -> float:
+        if self.reading.repair and value < 0.0:
+            self.mended(f"negative {what} would drive its joint", place, f"{value:.6g} -> 0", -value)
+            return 0.0
+        return value
+
+    def _limits(self, place: str, given: Mapping[str, float]) -> Limits:
+        limits = dict(given)
+        if self.reading.repair:
+            lower, upper = limits.get("lower", -math.inf), limits.get("upper", math.inf)
+            if lower > upper:
+                self.mended(
+                    "a lower limit above the upper one means no limit", place, f"{lower:.6g} to {upper:.6g} left out"
+                )
+                limits |= {"lower": -math.inf, "upper": math.inf}
+            for key in ("velocity", "effort"):
+                if limits.get(key, 0.0) < 0.0:
+                    self.mended(f"a negative {key} limit means no limit", place, f"{limits[key]:.6g} left out")
+                    del limits[key]
+        return Limits(**limits)
+
+    # -- the robot ------------------------------------------------------------------------------------------------
+
+    def robot(
+        self,
+        name: str,
+        bodies: Sequence[Body],
+        *,
+        joints: Iterable[Joint] = (),
+        welds: Iterable[Weld] = (),
+        frames: Iterable[Frame] = (),
+        mimics: Iterable[Mimic] = (),
+        stacklevel: int = 4,
+        **parts: Any,
+    ) -> Robot:
+        """The robot; all problems as one error; repairs and losses as warnings. ``parts`` as for :func:`fuse`."""
+        joints, welds, mimics = list(joints), list(welds), list(mimics)
+        robot: Robot | None = None
+        with self.problems.collected():
+            bodies, joints, welds = self._beyond_base(bodies, joints, welds)
+            kept = {body.name for body in bodies}
+            frames = [frame for frame in frames if frame.body in kept or self.reading.base is None]
+            robot = fuse(name, bodies, joints=joints, welds=welds, frames=frames, mend=self._with_mass, **parts)
+            robot = self._with_mimics(robot, mimics)
+        self._hint()
+        self.problems.tell()
+        assert robot is not None
+        self.losses.tell(stacklevel=stacklevel)
+        mending.tell_repairs(self.source, self.repairs, stacklevel=stacklevel)
+        return robot
+
+    def _hint(self) -> None:
+        """What the base lacks can be given from outside."""
+        for problem in self.problems.found:
+            if problem.message == "the base has no mass":
+                problem.hint = f"give it one by base_mass (--base-mass), or use {_REPAIRABLE}"
+
+    def _beyond_base(
+        self, bodies: Sequence[Body], joints: list[Joint], welds: list[Weld]
+    ) -> tuple[Sequence[Body], list[Joint], list[Weld]]:
+        """What the body chosen as the base carries; the rest is told as lost."""
+        base = self.reading.base
+        if base is None:
+            return bodies, joints, welds
+        names = [body.name for body in bodies]
+        if base not in names:
+            raise ModelError(f"there is no {self.what} {quoted(base)} to be the base", hint=did_you_mean(base, names))
+        inside: set[str] = {base}
+        parts: list[Joint | Weld] = [*joints, *welds]
+        while more := {part.child for part in parts if part.parent in inside} - inside:
+            inside |= more
+        for body in bodies:
+            if body.name not in inside:
+                self.losses.add(f"{self.what} {body.name!r}", f"is not beyond the base {base!r}, and is left out")
+        return (
+            [body for body in bodies if body.name in inside],
+            [joint for joint in joints if joint.parent in inside and joint.child != base],
+            [weld for weld in welds if weld.parent in inside and weld.child != base],
+        )
+
+    def _with_mass(self, bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[Body, ...]:
+        """Bodies with the base mass that the caller gives, and with stand-ins where repair needs them."""
+        carried = {joint.child for joint in joints}
+        roots = [body for body in bodies if body.name not in carried]
+        if len(roots) != 1:
+            return bodies  # no robot: its own check says so
+        new = {body.name: body for body in bodies}
+        base = roots[0].name
+        given = self.reading.base_mass
+        if given is not None:
+            new[base] = self._given_base(new[base], given)
+        if self.reading.repair:
+            self._stand_in(new, base, joints)
+        return tuple(new[body.name] for body in bodies)
+
+    def _given_base(self, base: Body, mass: float) -> Body:
+        if base.inertia.mass > sum(self._raised.values()):
+            raise ModelError(
+                f"the base has a mass of {base.inertia.mass:g} kg already",
+                place=f"{self.what} {base.name!r}",
+                hint="base_mass (--base-mass) is for a base without mass",
+            )
+        tensor = base.inertia.tensor if np.any(base.inertia.tensor) else mending.ball(mass).tensor
+        return Body(base.name, Inertia(mass, base.inertia.com, tensor))
+
+    def _stand_in(self, bodies: dict[str, Body], base: str, joints: tuple[Joint, ...]) -> None:
+        light = mending.unresisted(tuple(bodies.values()), joints)
+        total = sum(body.inertia.mass for body in bodies.values())
+        share = mending.STAND_IN_SHARE * (total if total > 0.0 else mending.STAND_IN_BASE)
+        if bodies[base].inertia.mass == 0.0:
+            mass = share if total > 0.0 else mending.STAND_IN_BASE
+            bodies[base] = Body(base, mending.ball(mass))
+            self.mended(
+                "a base needs mass, so a ball of water stands in (base_mass or --base-mass sets it)",
+                f"{self.what} {base!r}",
+                f"0 -> {mass:.3g} kg",
+                mass,
+            )
+        for name in light:
+            bodies[name] = Body(name, mending.ball(share))
+            self.mended(
+                "nothing else resists its joint, so a ball of water with 1/1000 of the robot's mass stands in",
+                f"{self.what} {name!r}",
+                f"0 -> {share:.3g} kg",
+                share,
+            )
+
+    def _with_mimics(self, robot: Robot, mimics: list[Mimic]) -> Robot:
+        couplings = list(robot.couplings)
+        for each in mimics:
+            joint, leader = (self.renamed.get(name, name) for name in (each.joint, each.leader))
+            mimic = replace(each, joint=joint, leader=leader)
+            if mimic.joint not in robot.joint_names:
+                continue  # left out with its body
+            place = f"joint {mimic.joint!r}"
+            if not self.reading.repair:
+                self.problems.add(
+                    f"follows joint {mimic.leader!r} rigidly (mimic), which a tree of joints cannot say",
+                    place=place,
+                    hint=f"{_REPAIRABLE} makes it a stiff coupling; or make the joint fixed",
+                )
+            elif mimic.leader not in robot.joint_names or mimic.leader == mimic.joint:
+                self.mended(
+                    "a joint that mimics none that moves is free", place, f"no joint {mimic.leader!r} to follow"
+                )
+            else:
+                couplings.append(mending.mimic_coupling(robot, mimic))
+                self.mended(
+                    "a mimic joint is not rigid: a spring and damper (100 Hz, critically damped) let it follow",
+                    place,
+                    f"{mimic.ratio:g} times joint {mimic.leader!r}"
+                    + (f" + {mimic.offset:g}" if mimic.offset else "")
+                    + f", {couplings[-1].stiffness:.3g} {robot.joint(mimic.joint).force_unit}"
+                    + f"/{robot.joint(mimic.joint).unit}",
+                )
+        return robot if len(couplings) == len(robot.couplings) else robot.replace(couplings=tuple(couplings))
+
+
+def row_of_joints(
+    name: str, axes: Sequence[tuple[str, JointKind, npt.ArrayLike]], parent: str, child: str, placement: Pose
+) -> tuple[list[Joint], list[Body]]:
+    """A joint of several degrees of freedom as a row: ``axes`` are (ending, kind, axis), the parent's side first.
+
+    The joints are called ``name.ending``, and between them are massless bodies ``name.ending.body``.
+    """
+    joints, between = [], []
+    for index, (ending, kind, axis) in enumerate(axes):
+        last = index == len(axes) - 1
+        beyond = child if last else f"{name}.{ending}.body"
+        joints.append(Joint(f"{name}.{ending}", kind, parent, beyond, placement, np.asarray(axis, dtype=np.float64)))
+        if not last:
+            between.append(Body(beyond, Inertia.massless()))
+        parent, placement = beyond, Pose()
+    return joints, between
+
+
+def _listed(values: npt.ArrayLike) -> str:
+    return ", ".join(f"{value:.4g}" for value in np.asarray(values))

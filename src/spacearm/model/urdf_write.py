@@ -1,0 +1,123 @@
+"""Writing URDF: what is written reads back equal; what URDF cannot say is told."""
+
+from __future__ import annotations
+
+import math
+import sys
+import xml.etree.ElementTree as ET
+
+from spacearm.model.lossy import Losses
+from spacearm.model.parts import Body, Joint, Pose
+from spacearm.model.robot import Robot
+from spacearm.model.rotations import rpy_from_rotation
+from spacearm.model.safexml import shown, shown_all
+
+#: URDF has no word for "unlimited": the largest double stands for it.
+UNLIMITED = sys.float_info.max
+
+
+def urdf_text(robot: Robot, *, strict: bool = False) -> str:
+    """URDF that reads back to this robot.
+
+    Frames become massless links on fixed joints. What URDF cannot say (springs, rotors, couplings, thrusters, static
+    friction above Coulomb friction, postures) is left out with a :class:`LossyConversion` warning each, or is a
+    :class:`NotExpressible` error where ``strict``. A drive whose rotor is all that its joint moves is left out whole.
+    """
+    losses = Losses("URDF", strict=strict)
+    left_out = _rotor_only(robot)
+    root = ET.Element("robot", name=robot.name)
+    for body in robot.bodies:
+        if body.name not in left_out:
+            _write_link(root, body)
+    for joint in robot.joints:
+        if joint.child in left_out:
+            losses.add(f"joint {joint.name!r}", "moves nothing but a rotor, and is left out")
+        else:
+            _write_joint(root, joint, losses)
+    taken = set(robot.joint_names)
+    for frame in robot.frames:
+        if frame.body in left_out:
+            losses.add(f"frame {frame.name!r}", f"is left out with body {frame.body!r}")
+            continue
+        ET.SubElement(root, "link", name=frame.name)
+        joint_name = free_name(f"{frame.name}.fixed", taken)
+        _write_connection(root, joint_name, "fixed", parent=frame.body, child=frame.name, placement=frame.placement)
+    for what, names in (
+        ("thruster", [thruster.name for thruster in robot.thrusters]),
+        ("coupling", [coupling.name for coupling in robot.couplings]),
+        ("posture", list(robot.postures)),
+    ):
+        for name in names:
+            losses.add(f"{what} {name!r}", "is left out")
+    losses.tell()
+    ET.indent(root)
+    return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """``name``, or the first numbered form of it that is not taken; it is taken from then on."""
+    choice, count = name, 1
+    while choice in taken:
+        count += 1
+        choice = f"{name}{count}"
+    taken.add(choice)
+    return choice
+
+
+def _rotor_only(robot: Robot) -> set[str]:
+    """Bodies beyond which there is no mass: joints that move nothing but rotors, which URDF does not know."""
+    light = {body.name for body in robot.bodies if body.inertia.mass == 0.0}
+    for joint in reversed(robot.joints):
+        if joint.child not in light:
+            light.discard(joint.parent)
+    return light
+
+
+def _write_link(root: ET.Element, body: Body) -> None:
+    link = ET.SubElement(root, "link", name=body.name)
+    if body.inertia.mass == 0.0:
+        return
+    inertial = ET.SubElement(link, "inertial")
+    ET.SubElement(inertial, "origin", xyz=shown_all(body.inertia.com), rpy="0 0 0")
+    ET.SubElement(inertial, "mass", value=shown(body.inertia.mass))
+    t = body.inertia.tensor
+    entries = {"ixx": t[0, 0], "ixy": t[0, 1], "ixz": t[0, 2], "iyy": t[1, 1], "iyz": t[1, 2], "izz": t[2, 2]}
+    ET.SubElement(inertial, "inertia", {key: shown(value) for key, value in entries.items()})
+
+
+def _write_connection(
+    root: ET.Element, name: str, kind: str, *, parent: str, child: str, placement: Pose
+) -> ET.Element:
+    element = ET.SubElement(root, "joint", name=name, type=kind)
+    ET.SubElement(element, "parent", link=parent)
+    ET.SubElement(element, "child", link=child)
+    rpy = rpy_from_rotation(placement.rotation)
+    ET.SubElement(element, "origin", xyz=shown_all(placement.translation), rpy=shown_all(rpy))
+    return element
+
+
+def _write_joint(root: ET.Element, joint: Joint, losses: Losses) -> None:
+    limits, place = joint.limits, f"joint {joint.name!r}"
+    endless = joint.kind == "revolute" and math.isinf(limits.lower) and math.isinf(limits.upper)
+    kind = "continuous" if endless else joint.kind
+    element = _write_connection(
+        root, joint.name, kind, parent=joint.parent, child=joint.child, placement=joint.placement
+    )
+    ET.SubElement(element, "axis", xyz=shown_all(joint.axis))
+    bounds: dict[str, float] = {} if endless else {"lower": limits.lower, "upper": limits.upper}
+    if not endless or math.isfinite(limits.effort) or math.isfinite(limits.velocity):
+        bounds |= {"effort": limits.effort, "velocity": limits.velocity}
+        ET.SubElement(element, "limit", {key: shown(_bounded(value)) for key, value in bounds.items()})
+    friction = 0.0 if joint.friction is None else joint.friction.coulomb
+    if joint.damping > 0.0 or friction > 0.0:
+        ET.SubElement(element, "dynamics", damping=shown(joint.damping), friction=shown(friction))
+    if joint.friction is not None and joint.friction.static != joint.friction.coulomb:
+        losses.add(place, "static friction above Coulomb friction is left out")
+    if joint.spring is not None:
+        losses.add(place, "its spring is left out")
+    if joint.rotor is not None:
+        losses.add(place, "its rotor is left out")
+
+
+def _bounded(value: float) -> float:
+    return max(-UNLIMITED, min(UNLIMITED, value))

@@ -1,0 +1,242 @@
+"""Repair of robots that cannot exist: the nearest that can, told with what changed; all problems in one error."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from spacearm.errors import ModelError
+from spacearm.model import Inertia, Pose
+from spacearm.model.intake import Intake, Reading
+from spacearm.model.repair import LARGEST_GYRATION, Repaired, ball, nearest_tensor
+from spacearm.model.urdf import robot_from_urdf
+
+REPAIR = Reading(repair=True)
+
+
+def repaired(text, **options):
+    """The robot of a URDF text, and the warnings of its repair."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        robot = robot_from_urdf(text, reading=Reading(repair=True, **options))
+    return robot, [warning.message for warning in told if isinstance(warning.message, Repaired)]
+
+
+def inertial(mass=2.0, moments=(1.0, 1.0, 1.0), products=(0.0, 0.0, 0.0)):
+    xx, yy, zz = moments
+    xy, xz, yz = products
+    return (
+        f'<inertial><mass value="{mass!r}"/><inertia ixx="{xx!r}" ixy="{xy!r}" ixz="{xz!r}" iyy="{yy!r}" '
+        f'iyz="{yz!r}" izz="{zz!r}"/></inertial>'
+    )
+
+
+def arm(*links, joint=""):
+    """A chain of links l0, l1, ... on revolute joints j1, j2, ...; each link is its <inertial>."""
+    bodies = "".join(f'<link name="l{i}">{link}</link>' for i, link in enumerate(links))
+    joints = "".join(
+        f'<joint name="j{i}" type="revolute"><parent link="l{i - 1}"/><child link="l{i}"/>'
+        f'<origin xyz="0 0.3 1"/>{joint}</joint>'
+        for i in range(1, len(links))
+    )
+    return f'<robot name="arm">{bodies}{joints}</robot>'
+
+
+# -- the nearest inertia ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_nearest_tensor_is_the_least_squares_solution(seed):
+    """Against a general optimiser over second-moment matrices L L^T: a tensor of a body is tr(S) 1 - S."""
+    rng = np.random.default_rng(seed)
+    tensor = rng.normal(size=(3, 3))
+    tensor = tensor + tensor.T
+    nearest = nearest_tensor(tensor)
+    Inertia(1.0, tensor=nearest)
+
+    def distance(entries):
+        lower = np.zeros((3, 3))
+        lower[np.tril_indices(3)] = entries
+        second = lower @ lower.T
+        return float(np.sum((np.trace(second) * np.eye(3) - second - tensor) ** 2))
+
+    best = min(minimize(distance, rng.normal(size=6), method="BFGS", options={"gtol": 1e-10}).fun for _ in range(6))
+    assert np.sum((nearest - tensor) ** 2) == pytest.approx(best, rel=1e-5, abs=1e-9)
+
+
+def test_a_tensor_that_a_body_can_have_stays():
+    tensor = np.array([[2.0, 0.1, 0.2], [0.1, 2.5, -0.3], [0.2, -0.3, 3.0]])
+    np.testing.assert_allclose(nearest_tensor(tensor), tensor, rtol=1e-14)
+    np.testing.assert_allclose(nearest_tensor(np.diag([1.0, 1.0, 3.0])), np.diag([4, 4, 8]) / 3, rtol=1e-14)
+    np.testing.assert_array_equal(nearest_tensor(np.diag([-1e-35, -1e-35, -1e-35])), np.zeros((3, 3)))
+
+
+# -- all problems at once ---------------------------------------------------------------------------------------------
+
+
+def test_one_error_tells_every_problem_of_a_file():
+    text = arm(
+        inertial(moments=(1.0, 1.0, 5.0)),
+        inertial(mass=-3.0),
+        inertial(mass=0.0),
+        inertial().replace('"2.0"', '"heavy"'),
+        joint='<axis xyz="0 0 2"/>',
+    )
+    with pytest.raises(ModelError) as caught:
+        robot_from_urdf(text, "arm.urdf")
+    said = str(caught.value)
+    assert said.startswith("arm.urdf: 7 problems\n")
+    for part in (
+        "link 'l0': inertia breaks the triangle inequality: 1 + 1 < 5",
+        "link 'l1': mass is -3",
+        "link 'l2': mass is zero but the inertia is not",
+        "link 'l3': mass.value is not a finite number",
+        "joint 'j1': axis has length 2",
+        "joint 'j2': axis has length 2",
+        "joint 'j3': axis has length 2",
+    ):
+        assert said.count(part) == 1
+    assert len(said.splitlines()) == 8
+
+
+def test_problems_of_the_tree_are_told_together():
+    text = arm(inertial(), inertial(), inertial())
+    text = text.replace('parent link="l0"', 'parent link="l9"').replace('parent link="l1"', 'parent link="l8"')
+    with pytest.raises(ModelError, match=r"(?s)joint 'j1': there is no body 'l9'.*joint 'j2': there is no body 'l8'"):
+        robot_from_urdf(text)
+    with pytest.raises(ModelError, match=r"(?s)link 'l0'|body 'l0': the base has no mass.*base_mass.*joint 'j1'"):
+        robot_from_urdf(arm("", ""))
+
+
+@pytest.mark.parametrize(
+    ("products", "asked"), [((0.0, 0.0, 0.0), False), ((0.0, 0.0, 0.4), False), ((0.9, 0.9, 0.9), True)]
+)
+def test_the_sign_of_products_is_asked_for_only_where_it_would_help(products, asked):
+    """With (xy, xz, yz) = 0.9 the moments are (1.1, 1.1, 3.8); with -0.9 they are (0.2, 2.9, 2.9): a body."""
+    moments = (2.0, 2.0, 2.0) if any(products) and asked else (1.0, 1.0, 5.0)
+    with pytest.raises(ModelError, match="triangle inequality") as caught:
+        robot_from_urdf(arm(inertial(moments=moments, products=products)))
+    assert ("wrong sign" in str(caught.value)) is asked
+    assert "repair=True" in str(caught.value)
+
+
+# -- repairs ----------------------------------------------------------------------------------------------------------
+
+
+def test_one_warning_for_each_kind_of_repair_says_what_changed_and_by_how_much():
+    links = [inertial(), *itertools.repeat(inertial(moments=(1.0, 1.0, 3.0)), 10)]
+    robot, told = repaired(arm(*links, joint='<axis xyz="0 0 0.999968"/>'))
+    inertias, axes = told
+    assert re.search(r"link 'l1': principal moments 1, 1, 3 -> 1.333, 1.333, 2.667 kg m2, 17 %", str(inertias))
+    assert "and 4 more" in str(inertias)
+    assert len(inertias.repairs) == 10
+    assert "joint 'j1': length 0.999968" in str(axes)
+    np.testing.assert_allclose(robot.body("l10").inertia.tensor, np.diag([4, 4, 8]) / 3, rtol=1e-14)
+    np.testing.assert_array_equal(robot.joints[0].axis, [0, 0, 1])
+
+
+def test_what_needs_no_repair_is_read_as_ever():
+    text = arm(inertial(), inertial())
+    robot, told = repaired(text)
+    assert told == []
+    assert robot == robot_from_urdf(text)
+
+
+def test_an_inertia_without_mass_is_kept():
+    robot, told = repaired(arm(inertial(), inertial(mass=0.0, moments=(1.0, 2.0, 2.0))))
+    body = robot.body("l1").inertia
+    np.testing.assert_allclose(body.tensor, np.diag([1.0, 2.0, 2.0]))
+    assert body.mass == pytest.approx(2.0 / LARGEST_GYRATION**2)
+    assert "link 'l1': 0 -> 2e-06 kg" in str(told[0])
+
+
+def test_noise_instead_of_zero_is_no_moment():
+    robot, told = repaired(arm(inertial(), inertial(moments=(-1e-35, -1e-35, -2e-35))))
+    np.testing.assert_array_equal(robot.body("l1").inertia.tensor, np.zeros((3, 3)))
+    assert len(told) == 1
+
+
+def test_a_robot_without_masses_gets_stand_ins():
+    robot, told = repaired(arm("", "", ""))
+    assert [body.inertia.mass for body in robot.bodies] == [1.0, 1e-3, 1e-3]
+    assert robot.bodies[0].inertia == ball(1.0)
+    assert ["base_mass" in str(each) for each in told] == [True, False]
+    radius = (1e-3 / (4.0 / 3.0 * np.pi * 1000.0)) ** (1.0 / 3.0)
+    np.testing.assert_allclose(robot.body("l1").inertia.tensor, 0.4e-3 * radius**2 * np.eye(3))
+
+
+def test_a_massless_body_between_stays_massless():
+    robot, told = repaired(arm(inertial(), "", inertial()))
+    assert told == []
+    assert robot.body("l1").inertia.mass == 0.0
+
+
+@pytest.mark.parametrize("repair", [True, False])
+def test_base_mass(repair):
+    text = arm("", inertial())
+    robot = robot_from_urdf(text, reading=Reading(repair=repair, base_mass=40.0))
+    assert robot.bodies[0].inertia == ball(40.0)
+    kept = arm(inertial(mass=0.0), inertial())
+    if repair:
+        heavy, _ = repaired(kept, base_mass=40.0)
+        np.testing.assert_array_equal(heavy.bodies[0].inertia.tensor, np.eye(3))
+        assert heavy.bodies[0].inertia.mass == 40.0
+    with pytest.raises(ModelError, match=r"link 'l0': the base has a mass of 2 kg already"):
+        robot_from_urdf(arm(inertial(), inertial()), reading=Reading(repair=repair, base_mass=40.0))
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(ModelError, match="base mass"):
+            Reading(base_mass=wrong)
+
+
+@pytest.mark.parametrize(
+    ("joint", "said"),
+    [
+        ('<limit lower="1" upper="-1"/>', "1 to -1 left out"),
+        ('<limit velocity="-2"/>', "-2 left out"),
+        ('<dynamics damping="-0.5"/>', "-0.5 -> 0"),
+        ('<dynamics friction="-0.5"/>', "-0.5 -> 0"),
+        ('<axis xyz="0 0 1"/><axis xyz="1 0 0"/>', "1 left out"),
+    ],
+)
+def test_joints_are_repaired(joint, said):
+    text = arm(inertial(), inertial(), joint=joint)
+    with pytest.raises(ModelError, match="joint 'j1'"):
+        robot_from_urdf(text)
+    robot, told = repaired(text)
+    assert len(told) == 1
+    assert f"joint 'j1': {said}" in str(told[0])
+    plain = robot_from_urdf(arm(inertial(), inertial())).joints[0]
+    assert robot.joints[0].limits == plain.limits
+    assert (robot.joints[0].damping, robot.joints[0].friction) == (0.0, None)
+
+
+def test_names_of_the_state_are_changed():
+    text = arm(inertial(), inertial(), inertial()).replace('"j1"', '"base_x"')
+    text = text.replace('"/></joint></robot>', '"/><mimic joint="base_x"/></joint></robot>')
+    robot, told = repaired(text)
+    assert robot.joint_names == ("base_x_joint", "j2")
+    assert robot.couplings[0].second == "base_x_joint"
+    assert "now 'base_x_joint'" in str(told[0])
+
+
+def test_what_cannot_be_repaired_is_still_an_error():
+    for text, message in (
+        (arm(inertial(mass=-1.0)), "mass is -1"),
+        (arm(inertial(), inertial(), joint='<axis xyz="0 0 0"/>'), "axis has length 0"),
+    ):
+        with pytest.raises(ModelError, match=message) as caught:
+            repaired(text)
+        assert "repair=True" not in str(caught.value)
+
+
+def test_an_intake_serves_any_format():
+    intake = Intake("file", REPAIR)
+    base = intake.body("hub", 3.0, np.diag([1.0, 1.0, 3.0]), Pose(translation=np.array([0.0, 0.0, 1.0])))
+    with pytest.warns(Repaired, match="file: repaired: .*body 'hub': principal moments"):
+        robot = intake.robot("r", [base])
+    np.testing.assert_array_equal(robot.bodies[0].inertia.com, [0, 0, 1])

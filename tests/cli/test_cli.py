@@ -65,7 +65,12 @@ def test_cache_show_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     from spacearm.engine import cache
 
     assert main(["cache", "show", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"path": str(tmp_path / "cache"), "kernels": 0, "bytes": 0}
+    assert json.loads(capsys.readouterr().out) == {
+        "path": str(tmp_path / "cache"),
+        "kernels": 0,
+        "loops": 0,
+        "bytes": 0,
+    }
     cache.write("a" * 64, b"code")
     assert main(["cache", "show", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kernels"] == 1

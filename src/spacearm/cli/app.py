@@ -23,7 +23,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # run_app handles it
 )
 catalogue_app = App(name="catalogue", help="Robots of the papers, as data files.", help_format="plaintext")
-cache_app = App(name="cache", help="Compiled kernels on disk.", help_format="plaintext")
+cache_app = App(name="cache", help="Compiled kernels and loops on disk.", help_format="plaintext")
 app.command(catalogue_app)
 app.command(cache_app)
 
@@ -147,7 +147,7 @@ def cache_show(*, json: Json = False) -> int:
 
 @cache_app.command(name="clear")
 def cache_clear() -> int:
-    """Delete the compiled kernels; they are compiled again when needed."""
+    """Delete the compiled kernels and loops; they are compiled again when needed. Other files stay."""
     from spacearm.cli.tools import clear_cache
 
     return clear_cache()

@@ -31,16 +31,20 @@ def _cache() -> Any:
 
 def show_cache(*, json: bool) -> int:
     cache = _cache()
-    count, size = len(cache.entries()), cache.size()
+    count, size = {kind: len(cache.entries(kind)) for kind in cache.KINDS}, cache.size()
     if json:
-        show_json({"path": cache.cache_dir(), "kernels": count, "bytes": size})
+        show_json({"path": cache.cache_dir(), "kernels": count["kernel"], "loops": count["loop"], "bytes": size})
     else:
-        show(f"{cache.cache_dir()}\n{count} kernels, {size / 1e6:.1f} MB")
+        show(f"{cache.cache_dir()}\n{_counted(count)}, {size / 1e6:.1f} MB")
     return 0
 
 
 def clear_cache() -> int:
     cache = _cache()
     count = cache.clear()
-    show(f"{cache.cache_dir()}: deleted {count} kernels")
+    show(f"{cache.cache_dir()}: deleted {_counted(count)}")
     return 0
+
+
+def _counted(count: dict[str, int]) -> str:
+    return " and ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in count.items())

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
+import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache as once
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numba
 from numba import njit
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from spacearm.engine import cache
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -18,20 +26,45 @@ _MODULES = ("call", "dop853", "events", "friction", "lanes", "loops", "plant", "
 
 def compiled(function: F) -> F:
     """Compile when first called and keep the machine code on disk; threads run it side by side (no GIL)."""
-    options = {"nogil": True, "error_model": "numpy"}
-    try:
-        loop: Any = njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder that Numba may write to: compiled anew in every process
-        uncached: F = njit(**options)(function)
-        return uncached
-    # Numba looks only at the file of the function itself when it judges whether its cache is still good. A loop
-    # consists of functions from several files: a change in any of them must make all of it stale.
-    loop._cache._cache_file._source_stamp = sources(function.__code__.co_filename)
+    loop: Any = njit(nogil=True, error_model="numpy")(function)
+    loop._cache = LoopCache(function)
     result: F = loop
     return result
 
 
-@cache
+class LoopCache(NullCache):
+    """Numba's cache of one function, kept in spacearm's.
+
+    Numba's own believes every file that it finds, and unpickles it. It also looks only at the file of the function
+    itself when it judges whether an entry is still good. A loop consists of functions from several files: a change in
+    any of them must make all of it stale.
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        code = function.__code__
+        assert function.__closure__ is None, "what a closure holds is not part of the key"
+        self._source = (sources(code.co_filename), function.__module__, function.__qualname__, str(code.co_firstlineno))
+
+    @property
+    def cache_path(self) -> str:
+        return str(cache.cache_dir())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        data = cache.read(self._key(sig, target_context.codegen()), "loop")
+        # Only what this user's own spacearm wrote is unpickled: see spacearm.engine.cache.
+        return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        if not cres.library.has_dynamic_globals and all(part.can_cache for part in cres.lifted):
+            cache.write(self._key(sig, cres.codegen), dumps(cres._reduce()), "loop")
+
+    def _key(self, sig: Any, codegen: Any) -> str:
+        made_with = (numba.__version__, sys.implementation.cache_tag, repr(codegen.magic_tuple()))
+        return cache.key(*self._source, *made_with, repr(sig))
+
+
+@once
 def sources(file: str) -> str:
     """A digest of the text of all loops and of this file."""
     digest = hashlib.sha256()

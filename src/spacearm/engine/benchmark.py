@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.batch import default_threads
+from spacearm.engine.fixed_step import FixedStep, Room, roll_samples
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import host
-from spacearm.engine.rk4 import rollout_lanes
 from spacearm.engine.sensitivity import TangentRollout
 from spacearm.mechanics import build, motion_program
 from spacearm.mechanics.tree import rotor_inertias
@@ -59,37 +59,18 @@ class Rollouts:
 
     def __init__(self, robot: Robot) -> None:
         program = motion_program(robot, ledger=False)
-        self._one = Kernel(program)
+        rate = replace(program, outputs={"rate": program.outputs["rate"]})
         # As in simulate.rollout: what is the same for all samples is computed once for all lanes.
-        self._lanes = Kernel(program, uniform=tuple(name for name in program.inputs if name not in ("state", "force")))
-        place = self._one.inputs
-        self._inputs = np.zeros((1, self._one.n_in))
-        self._inputs[0, place["inertia"]] = robot.inertia_parameters.ravel()
-        self._inputs[0, place["rotor"]] = rotor_inertias(robot)
-        sizes = [place["state"].stop, place["force"].start, robot.dofs, self._one.n_in, self._one.n_out]
-        self._sizes = np.array(sizes, dtype=np.int64)
-        self._no_force = np.zeros((1, 1, 0))
+        self._loop = FixedStep(Room(rate), uniform=[name for name in program.inputs if name not in ("state", "force")])
+        self._robot = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
 
     def run(self, starts: Array, count: int) -> Array:
         """Last states (B, nx) after ``count`` steps from ``starts``, on one thread; a single state without lanes."""
         width = 1 if len(starts) == 1 else host().lanes
-        address = (self._one if width == 1 else self._lanes).address(width)
-        result = np.empty((len(starts), 1, starts.shape[1]))
-        rollout_lanes(
-            address,
-            width,
-            self._sizes,
-            self._inputs,
-            self._no_force,
-            starts,
-            STEP,
-            count,
-            count,
-            0,
-            len(starts),
-            result,
-        )
-        return result[:, 0]
+        course = self._loop.course(width, STEP, [count], every=count)
+        samples = self._loop.samples(width, 1, common=self._robot, each={"state": starts})
+        roll_samples(self._loop.code(width), course, samples, 0, len(starts))
+        return samples.result[:, 0]
 
 
 class Batches:

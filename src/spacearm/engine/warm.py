@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine import batch, record, rk4, run, sensitivity
+from spacearm.engine import batch, fixed_step, record, run
 from spacearm.engine.friction import begin, make_contact
 from spacearm.engine.phase import make_audit, make_events, make_record
 from spacearm.engine.plant import Plant, make_work
@@ -74,14 +74,16 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     samples = make_record(np.zeros(1), plant, 1)
     flag = np.zeros(1, dtype=np.uint8)
     phase = (plant, signals, contact, events, options, np.zeros(1), work, samples, make_audit(plant), True, flag)
-    sizes = np.zeros(5, dtype=np.int64)
-    two, three = np.zeros((1, 1)), np.zeros((1, 1, 1))
+    code = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
+    none, two, three = np.zeros(0, dtype=np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
+    course = fixed_step.Course(np.zeros(1), np.zeros(1), none, np.zeros((1, 1, 1, 1)), none, 1, 1)
+    many = fixed_step.Samples(np.zeros(1), none, two, none, 0, three, none, two)
     table = np.zeros((1, 4), dtype=np.int64)
     return [
         (begin, (plant, contact, np.zeros(1))),
         (run.run_phase, phase),
         (record.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, samples)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
-        (sensitivity._roll, (1, 8, np.zeros(1), table[0], 0.1, 1, two, two)),
-        (rk4.rollout_lanes, (1, 8, sizes, two, three, two, 0.1, 1, 1, 0, 1, three)),
+        (fixed_step.roll, (code, course, none, np.zeros(1), table, two)),
+        (fixed_step.roll_samples, (code, course, many, 0, 1)),
     ]

@@ -10,9 +10,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import Kernel, NonFiniteWarning
+from spacearm.engine import NonFiniteWarning
+from spacearm.engine.fixed_step import FixedStep, Room, roll_samples
 from spacearm.engine.machine import host
-from spacearm.engine.rk4 import rollout_lanes
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.mechanics import motion_program
@@ -30,7 +30,7 @@ _PASSIVE = ("stiffness", "rest", "damping")
 
 
 @lru_cache(maxsize=32)
-def _kernel(robot: Robot, varied: frozenset[str], each: frozenset[str]) -> Kernel:
+def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str]) -> FixedStep:
     """The motion program with every degree of freedom free, and without springs and dampers that are not there.
 
     What a roll-out cannot use is written as zero before compilation, which takes a third off the time of a step.
@@ -44,7 +44,7 @@ def _kernel(robot: Robot, varied: frozenset[str], each: frozenset[str]) -> Kerne
     absent: dict[str, Sequence[int] | None] = dict.fromkeys(("drive", "mode", "friction"))
     absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
-    return Kernel(free, uniform=tuple(name for name in _SHARED if name not in each))
+    return FixedStep(Room(free), uniform=[name for name in _SHARED if name not in each])
 
 
 def rollout(
@@ -74,7 +74,7 @@ def rollout(
     is_robot(robot, "rollout")
     states = flat_states(starts, robot, "rollout")
     single = np.ndim(starts) == 1
-    size, nx = len(states), 13 + 2 * robot.n
+    size = len(states)
     count = whole(count, "count of the rollout")
     every = count if every is None else whole(every, "every of the rollout")
     if not (np.isfinite(number(step, "step of the rollout")) and step > 0 and every <= count):
@@ -93,16 +93,30 @@ def rollout(
     if not {"inertia", "rotor"} & {*(overrides or ())}:
         check_weightless(robot)
     width = 1 if single else host().lanes
-    kernel = _kernel(robot, frozenset(overrides or ()), frozenset(each))
-    inputs = _inputs(kernel, parameters, each, size)
-    address = kernel.address(width)
-    sizes = np.array([nx, kernel.inputs["force"].start, robot.dofs, kernel.n_in, kernel.n_out], dtype=np.int64)
-    result = np.empty((size, count // every, nx))
+    loop = _loop(robot, frozenset(overrides or ()), frozenset(each))
+    pieces = force.shape[1]  # forces are constant on each
+    course = loop.course(
+        width,
+        float(step),
+        np.full(pieces, count // pieces),
+        channels=[("force", i) for i in range(force.shape[2])],
+        coefficient=force[:, None],
+        every=every,
+    )
+    known = loop.inputs
+    samples = loop.samples(
+        width,
+        count // every,
+        common={name: value for name, value in parameters.items() if name in known},
+        each={"state": states} | {name: value for name, value in each.items() if name in known},
+        case=np.arange(size) if len(force) > 1 else None,
+    )
+    code, result = loop.code(width), samples.result
     ensure_loops()
 
     def chunk(first: int) -> int:
         last = min(first + CHUNK, size)
-        rollout_lanes(address, width, sizes, inputs, force, states, float(step), count, every, first, last, result)
+        roll_samples(code, course, samples, first, last)
         return last - first
 
     if size <= CHUNK:
@@ -135,15 +149,6 @@ def _forces(forces: npt.ArrayLike | None, size: int, count: int, dofs: int) -> A
             hint=f"expected ({dofs},), ({size}, {dofs}) or ({size} or 1, {count} or 1, {dofs})",
         )
     return np.ascontiguousarray(array)
-
-
-def _inputs(kernel: Kernel, parameters: Mapping[str, Array], each: Mapping[str, Array], size: int) -> Array:
-    """Kernel inputs, (1, n_in) or, where some differ from sample to sample, (B, n_in)."""
-    inputs = np.zeros((size if each else 1, kernel.n_in))
-    for name, values in {**parameters, **each}.items():
-        if name in kernel.inputs:
-            inputs[:, kernel.inputs[name]] = values
-    return inputs
 
 
 def split_overrides(

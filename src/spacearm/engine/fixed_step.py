@@ -1,0 +1,378 @@
+"""Fixed-step RK4 of many samples in vector lanes: the one loop behind roll-outs, design studies and sensitivities.
+
+Everything a group of lanes needs stands in one array, the *room*: the state, the sums of the step, all inputs, the
+memory of a law and of an observer. Each piece of a step is a program that works in place on it:
+
+- ``stage``: the rate at the state of the stage, and the weighted sum of rates;
+- ``finish``: the new state, quaternions brought back to length one;
+- a law, at the start of every so many steps: new values of inputs that are then held;
+- an observer, at the start of each step, when the rate is known: new values of its memory, for example of peaks.
+
+So the loop knows offsets only, and what a step does is the same expression everywhere. The classical method of order 4:
+W. Kutta, Beitrag zur naeherungsweisen Integration totaler Differentialgleichungen, Z. Math. Phys. 46 (1901).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from spacearm.engine.call import call_kernel
+from spacearm.engine.kernel import Kernel
+from spacearm.engine.loops import compiled
+from spacearm.mechanics.program import Program
+from spacearm.mechanics.spatial import SX
+from spacearm.typing import Array
+
+#: Numbers of the loop itself; the same in all lanes.
+CLOCK = ("part", "weight", "step", "time")
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """A law or an observer: expressions over the symbols of a :class:`Room`.
+
+    Args:
+        outputs: new values, by the names of inputs or of memory.
+        memory: symbols that keep their values from step to step.
+    """
+
+    outputs: Mapping[str, SX]
+    memory: Mapping[str, SX] = field(default_factory=dict)
+
+
+class Room:
+    """The symbols of one step of a motion program.
+
+    Args:
+        motion: with an input ``state`` and its time derivative as output ``rate``; to carry derivatives along, also
+            ``d_state`` and ``d_rate``.
+        quaternions: where quaternions begin in the state.
+    """
+
+    def __init__(self, motion: Program, quaternions: Sequence[int] = (3,)) -> None:
+        self.motion = motion
+        self.quaternions = tuple(quaternions)
+        self.moving = tuple(name for name in ("state", "d_state") if name in motion.inputs)
+        sums = {
+            f"{kind}_{name}": ca.SX.sym(f"{kind}_{name}", motion.inputs[name].numel())
+            for name in self.moving
+            for kind in ("slope", "total")
+        }
+        clock = {name: ca.SX.sym(name) for name in CLOCK}
+        self.inputs: dict[str, SX] = {**sums, **clock, **motion.inputs}
+
+    @property
+    def state(self) -> SX:
+        return self.inputs["state"]
+
+    @property
+    def rate(self) -> SX:
+        """For observers: the rate of the state at the start of the step."""
+        return self.inputs["slope_state"]
+
+    def stage(self) -> dict[str, SX]:
+        """Slopes at ``state + part * slope``, and the weighted sums of slopes."""
+        x, names = self.inputs, self.moving
+        old = [x[name] for name in names]
+        moved = [x[name] + x["part"] * x[f"slope_{name}"] for name in names]
+        rates = [self.motion.outputs[name.replace("state", "rate")] for name in names]
+        slopes = ca.substitute(rates, old, moved)
+        new = {f"slope_{name}": slope for name, slope in zip(names, slopes, strict=True)}
+        totals = {f"total_{name}": x[f"total_{name}"] + x["weight"] * new[f"slope_{name}"] for name in names}
+        return new | totals
+
+    def finish(self) -> dict[str, SX]:
+        """The state after the step, derivatives with it, and sums that are zero again."""
+        x = self.inputs
+        scale = x["step"] / 6
+        state = x["state"] + scale * x["total_state"]
+        new = {"state": self._projected(state)}
+        if "d_state" in x:
+            moved = ca.SX.sym("moved", state.numel())
+            along = x["d_state"] + scale * x["total_d_state"]
+            new["d_state"] = ca.substitute(ca.jtimes(self._projected(moved), moved, along), moved, state)
+        return new | {f"total_{name}": ca.SX.zeros(x[name].numel()) for name in self.moving}
+
+    def _projected(self, state: SX) -> SX:
+        parts, last = [], 0
+        for at in self.quaternions:
+            quaternion = state[at : at + 4]
+            parts += [state[last:at], quaternion / ca.sqrt(ca.sumsqr(quaternion))]
+            last = at + 4
+        return ca.vertcat(*parts, state[last:])
+
+
+class Code(NamedTuple):
+    """What the loop knows: addresses of programs in place (0: none) and offsets in the room, in doubles."""
+
+    stage: int
+    finish: int
+    law: int
+    observe: int
+    width: int
+    part: int
+    weight: int
+    step: int
+    time: int
+
+
+class Course(NamedTuple):
+    """What happens in time: pieces of so many equal steps, and inputs that are polynomials on each piece."""
+
+    begin: Array  # (pieces,) s, when each begins
+    step: Array  # (pieces,) s
+    counts: Any  # (pieces,) int64: steps in each
+    coefficient: Array  # (cases, degree + 1, pieces, channels), lowest power first, time from the piece's start
+    target: Any  # (channels,) int64: place of each channel in the room; a number for each lane
+    every: int  # rows are recorded after so many steps; 0: at the end of each piece
+    hold: int  # the law is asked at every so-many-th step
+
+
+@compiled
+def _write_inputs(course: Course, piece: int, local: float, cases: Any, width: int, room: Array) -> None:
+    """All channels at ``local`` seconds into a piece, for each lane by its case."""
+    top = course.coefficient.shape[1] - 1
+    for lane in range(width):
+        table = course.coefficient[cases[lane]]
+        for channel in range(course.target.size):
+            value = table[top, piece, channel]
+            for power in range(top - 1, -1, -1):
+                value = value * local + table[power, piece, channel]
+            room[course.target[channel] + lane] = value
+
+
+@compiled
+def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
+    """One group of lanes through the whole course.
+
+    Args:
+        cases: (width,) int64: which table of the course each lane takes.
+        recorded: (blocks, 2) int64: first place and length of what is recorded, one behind the other.
+        rows: (records, all lengths).
+    """
+    done, row = 0, 0
+    moving = course.coefficient.shape[1] > 1
+    for piece in range(course.counts.size):
+        count = course.counts[piece]
+        step = course.step[piece]
+        room[code.step] = step
+        if course.target.size > 0 and not moving:
+            _write_inputs(course, piece, 0.0, cases, code.width, room)
+        # The observer also looks at the end of a piece, before inputs jump there.
+        for number in range(count + (1 if code.observe != 0 else 0)):
+            t = number * step
+            room[code.time] = course.begin[piece] + t
+            looking = number == count
+            if code.law != 0 and not looking and done % course.hold == 0:
+                call_kernel(code.law, room, room)
+            for stage in range(4):
+                part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
+                if moving and stage != 2:
+                    _write_inputs(course, piece, t + part, cases, code.width, room)
+                room[code.part] = part
+                room[code.weight] = 0.0 if looking else 2.0 if 0 < stage < 3 else 1.0
+                call_kernel(code.stage, room, room)
+                if stage == 0 and code.observe != 0:
+                    call_kernel(code.observe, room, room)
+                if looking:
+                    break
+            if looking:
+                break
+            call_kernel(code.finish, room, room)
+            done += 1
+            if course.every > 0 and done % course.every == 0 and row < rows.shape[0]:
+                _keep(room, recorded, rows[row])
+                row += 1
+        if course.every == 0:
+            _keep(room, recorded, rows[row])
+            row += 1
+
+
+@compiled
+def _keep(room: Array, recorded: Any, row: Array) -> None:
+    at = 0
+    for block in range(recorded.shape[0]):
+        for i in range(recorded[block, 1]):
+            row[at + i] = room[recorded[block, 0] + i]
+        at += recorded[block, 1]
+
+
+class Samples(NamedTuple):
+    """What differs from sample to sample, and where results go."""
+
+    template: Array  # (room,) a room with all that is common
+    places: Any  # (inputs,) int64: place in the room of each number below
+    values: Array  # (B, inputs)
+    case: Any  # (B,) int64
+    state: int  # place of the state in the room
+    result: Array  # (B, records, nx)
+    kept: Any  # (numbers,) int64: places in the room of what is kept of the end
+    end: Array  # (B, numbers)
+
+
+@compiled
+def roll_samples(code: Code, course: Course, samples: Samples, first: int, last: int) -> None:
+    """Samples ``first`` to ``last`` in groups of lanes."""
+    width = code.width
+    records, nx = samples.result.shape[1], samples.result.shape[2]
+    memory = np.empty(samples.template.size + 8)
+    skip = (-memory.ctypes.data // 8) % 8  # begin on a cache line, so that no vector lies across two of them
+    room = memory[skip : skip + samples.template.size]
+    rows = np.empty((records, nx * width))
+    recorded = np.array([[samples.state, nx * width]])
+    cases = np.zeros(width, dtype=np.int64)
+    for group in range(first, last, width):
+        for i in range(room.size):
+            room[i] = samples.template[i]
+        for lane in range(width):
+            # A group that is not full repeats its last sample: lanes do not see each other.
+            b = min(group + lane, last - 1)
+            cases[lane] = samples.case[b]
+            for i in range(samples.places.size):
+                room[samples.places[i] + lane] = samples.values[b, i]
+        roll(code, course, cases, room, recorded, rows)
+        for lane in range(min(width, last - group)):
+            for row in range(records):
+                for i in range(nx):
+                    samples.result[group + lane, row, i] = rows[row, i * width + lane]
+            for i in range(samples.kept.size):
+                samples.end[group + lane, i] = room[samples.kept[i] + lane]
+
+
+class FixedStep:
+    """Machine code of a room's step, of a law and an observer.
+
+    Args:
+        uniform: inputs that are the same for all samples.
+        law, observer: see the module's text.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        *,
+        uniform: Collection[str] = (),
+        law: Update | None = None,
+        observer: Update | None = None,
+    ) -> None:
+        self.room, self.law, self.observer = room, law, observer
+        memory = {name: symbol for update in (law, observer) if update for name, symbol in update.memory.items()}
+        self.memory = tuple(memory)
+        same = {*uniform, *CLOCK}
+        # What has a number for each lane stands first, so that it begins on a cache line.
+        self.inputs = dict(sorted({**room.inputs, **memory}.items(), key=lambda item: item[0] in same))
+        self.uniform = tuple(name for name in self.inputs if name in same)
+        self._stage = self._kernel("stage", room.stage())
+        self._finish = self._kernel("finish", room.finish())
+        self._law = None if law is None else self._kernel("law", law.outputs)
+        self._observe = None if observer is None else self._kernel("observer", observer.outputs)
+
+    def _kernel(self, what: str, outputs: Mapping[str, SX]) -> Kernel:
+        dense = {name: ca.densify(value) for name, value in outputs.items()}
+        return Kernel(Program(f"{self.room.motion.name}_{what}", self.inputs, dense), self.uniform, in_place=True)
+
+    def size(self, name: str) -> int:
+        return int(self.inputs[name].numel())
+
+    def place(self, name: str, width: int) -> int:
+        """Where an input begins in the room, in doubles."""
+        return self._stage.offsets(width)[name]
+
+    def code(self, width: int) -> Code:
+        part, weight, step, time = (self.place(name, width) for name in CLOCK)
+        return Code(
+            self._stage.address(width),
+            self._finish.address(width),
+            0 if self._law is None else self._law.address(width),
+            0 if self._observe is None else self._observe.address(width),
+            width,
+            part,
+            weight,
+            step,
+            time,
+        )
+
+    def fresh(self, width: int, values: Mapping[str, Array]) -> Array:
+        """A room with these values in all lanes, everything else zero."""
+        room = np.zeros(self._stage.room(width))
+        for name, value in values.items():
+            flat = np.asarray(value, dtype=np.float64).ravel()
+            pitch = 1 if name in self.uniform else width
+            at = self.place(name, width)
+            room[at : at + pitch * flat.size] = np.repeat(flat, pitch)
+        return room
+
+    def samples(
+        self,
+        width: int,
+        records: int,
+        *,
+        common: Mapping[str, Array],
+        each: Mapping[str, Array],
+        case: Any = None,
+        kept: Sequence[str] = (),
+    ) -> Samples:
+        """Samples for :func:`roll_samples`.
+
+        Args:
+            records: rows of states that the course will record.
+            common: inputs and memory that all samples start with.
+            each: (B, size) of those that differ, ``state`` among them.
+            case: (B,) which table of the course each takes; the first by default.
+            kept: inputs or memory of which the end is kept.
+        """
+        count = len(each["state"])
+        values = np.ascontiguousarray(np.concatenate([each[name] for name in each], axis=1))
+        return Samples(
+            self.fresh(width, common),
+            self._places(tuple(each), width),
+            values,
+            np.zeros(count, dtype=np.int64) if case is None else np.asarray(case, dtype=np.int64),
+            self.place("state", width),
+            np.empty((count, records, self.size("state"))),
+            self._places(kept, width),
+            np.empty((count, sum(self.size(name) for name in kept))),
+        )
+
+    def _places(self, names: Sequence[str], width: int) -> Any:
+        """Place in the room of every number of these inputs, which have one for each lane."""
+        found = [self.place(name, width) + width * np.arange(self.size(name)) for name in names]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
+
+    def course(
+        self,
+        width: int,
+        step: float | Array,
+        counts: Any,
+        *,
+        channels: Sequence[tuple[str, int]] = (),
+        coefficient: Array | None = None,
+        every: int = 0,
+        hold: int = 1,
+    ) -> Course:
+        """What happens in time.
+
+        Args:
+            step: s, in all pieces or in each.
+            counts: number of steps in each piece.
+            channels: (input, entry) of the last axis of ``coefficient``.
+            coefficient, every, hold: see :class:`Course`.
+        """
+        number = np.asarray(counts, dtype=np.int64)
+        steps = np.broadcast_to(np.asarray(step, dtype=np.float64), number.shape)
+        target = [self.place(name, width) + width * entry for name, entry in channels]
+        table = np.zeros((1, 1, number.size, 0)) if coefficient is None else np.ascontiguousarray(coefficient)
+        return Course(
+            np.concatenate([[0.0], np.cumsum(steps * number)[:-1]]),
+            np.ascontiguousarray(steps),
+            number,
+            table,
+            np.array(target, dtype=np.int64),
+            every,
+            hold,
+        )

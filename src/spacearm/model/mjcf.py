@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.model.mjcf_read import import_mujoco, read_mjcf, robot_from_mjcf
+from spacearm.model.mjcf_compile import import_mujoco
+from spacearm.model.mjcf_read import read_mjcf, robot_from_mjcf
 from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_quaternion

@@ -7,16 +7,15 @@ the frame of its last joint: where that joint's ``pos`` is not zero, it is shift
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from types import ModuleType
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
-from spacearm.errors import InputError, ModelError
+from spacearm.errors import ModelError
 from spacearm.model.fuse import Weld, fuse, located, motion
 from spacearm.model.lossy import Losses
+from spacearm.model.mjcf_compile import Compiled, compiled
+from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
 from spacearm.model.mjcf_write import FAR
 from spacearm.model.parts import (
     Body,
@@ -34,111 +33,60 @@ from spacearm.model.parts import (
 )
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_quaternion
-from spacearm.model.safexml import parse, read_file
+from spacearm.model.safexml import BOUNDS, Bounds
 from spacearm.model.urdf import free_name
 
 #: MuJoCo's armature turns with the joint only, not with the body that carries it: a rotor so fast and so light that the
 #: carrier's turning does not matter. What remains of it is this many times smaller than the armature.
 ARMATURE_RATIO = 1e10
-_DEEPEST_INCLUDE = 8
+#: MuJoCo's numbers for kinds of joints, transmissions and wraps.
+FREE, BALL, SLIDE, HINGE = range(4)
+TRN_JOINT, TRN_SITE, WRAP_JOINT = 0, 4, 1
 
 
-def import_mujoco() -> ModuleType:
-    """The mujoco package, or an error that says how to get it."""
-    try:
-        import mujoco
-    except ImportError as error:
-        raise InputError(
-            "this needs the mujoco package, which is not installed", hint="pip install 'spacearm[verify]'"
-        ) from error
-    module: ModuleType = mujoco
-    return module
-
-
-def read_mjcf(path: str | Path, *, strict: bool = False) -> Robot:
+def read_mjcf(path: str | Path, *, outside: bool = False, strict: bool = False, bounds: Bounds = BOUNDS) -> Robot:
     """The robot of an MJCF file; needs the mujoco package.
 
-    Files that it includes or takes meshes from must lie in its own folder or below. What spacearm does not know
-    (actuators, equality constraints, most tendons) is left out with a :class:`LossyConversion` warning each, or is an
-    error where ``strict``.
+    Files that it includes or attaches, and meshes that it takes inertias from, must lie in its own folder or below,
+    unless ``outside``. What spacearm does not know (actuators, equality constraints, most tendons) is left out with a
+    :class:`LossyConversion` warning each, or is an error where ``strict``. ``bounds`` say how much is read.
     """
-    mujoco, path = import_mujoco(), Path(path)
+    path = Path(path)
     with located(file=path):
-        _check_files(read_file(path), path.parent, "mujoco", 0)
-        return _robot(mujoco, lambda: mujoco.MjModel.from_xml_path(str(path)), strict=strict)
+        return _robot(bundle_file(path, outside=outside, bounds=bounds), strict=strict, bounds=bounds)
 
 
-def robot_from_mjcf(text: str | bytes, file: str | Path | None = None, *, strict: bool = False) -> Robot:
-    """The robot of an MJCF text, which must not refer to other files; ``file`` is only named in errors."""
-    mujoco = import_mujoco()
+def robot_from_mjcf(
+    text: str | bytes, file: str | Path | None = None, *, strict: bool = False, bounds: Bounds = BOUNDS
+) -> Robot:
+    """The robot of an MJCF text, which must not need other files; ``file`` is only named in errors."""
     with located(file=file):
-        _check_files(text, None, "mujoco", 0)
-        plain = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
-        return _robot(mujoco, lambda: mujoco.MjModel.from_xml_string(plain), strict=strict)
-
-
-def _compiled(mujoco: ModuleType, compile_model: Callable[[], Any], losses: Losses) -> Any:
-    """The compiled model; MuJoCo's warnings become losses, where by itself it would write them to a file."""
-    told: list[str] = []
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(told.append)
-    try:
-        model = compile_model()
-    except ValueError as error:
-        raise ModelError(f"MuJoCo refuses it: {_one_line(error)}") from error
-    finally:
-        mujoco.set_mju_user_warning(before)
-    for message in map(_one_line, told):
-        if "NaN" in message:
-            raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")
-        losses.add("MuJoCo's own warning", message)
-    return model
-
-
-def _one_line(message: object) -> str:
-    return " ".join(str(message).split())
-
-
-def _check_files(text: str | bytes, folder: Path | None, root: str | None, depth: int) -> None:
-    """Refuse whatever would make MuJoCo open files outside ``folder`` (outside the text, where there is none)."""
-    for element in parse(text, root).iter():
-        for key, value in element.attrib.items():
-            is_directory = element.tag == "compiler" and key.endswith("dir")
-            if not (is_directory or key.startswith("file")) or not value:
-                continue
-            place = f"<{element.tag} {key}={value!r}>"
-            if folder is None:
-                raise ModelError("a text cannot refer to files", place=place, hint="read it from a file instead")
-            windows = PureWindowsPath(value)
-            if PurePosixPath(value).is_absolute() or windows.is_absolute() or ".." in windows.parts or windows.drive:
-                raise ModelError("refers to a file outside the folder of the MJCF file", place=place)
-            if element.tag == "include":
-                if depth == _DEEPEST_INCLUDE:
-                    raise ModelError("includes are nested too deeply", place=place)
-                _check_files(read_file(folder / value), folder, None, depth + 1)
+        return _robot(bundle_text(text, bounds=bounds), strict=strict, bounds=bounds)
 
 
 # -- taking the compiled model apart -----------------------------------------------------------------------------
 
 
-def _robot(mujoco: ModuleType, compile_model: Callable[[], Any], *, strict: bool) -> Robot:
+def _robot(bundle: Bundle, *, strict: bool, bounds: Bounds) -> Robot:
     losses = Losses("MJCF", strict=strict)
-    reader = _Reader(mujoco, _compiled(mujoco, compile_model, losses), losses)
+    for what, count in bundle.left_out.items():
+        losses.add(f"{what} ({count})" if count > 1 else what, "is left out")
+    reader = _Reader(compiled(bundle, losses, bounds), losses)
     robot = reader.read()
     losses.tell(stacklevel=4)
     return robot
 
 
 class _Reader:
-    def __init__(self, mujoco: ModuleType, model: Any, losses: Losses) -> None:
-        self.mujoco, self.model, self.losses = mujoco, model, losses
+    def __init__(self, model: Compiled, losses: Losses) -> None:
+        self.model, self.losses = model, losses
         self.base = self._find_base()
         self.inside = self._subtree(self.base)
         taken: set[str] = set()
         self.body_names = {
-            i: self._name("BODY", i) or free_name(f"body{i}", taken) for i in range(model.nbody) if i in self.inside
+            i: self._name("body", i) or free_name(f"body{i}", taken) for i in range(model.nbody) if i in self.inside
         }
-        self.joint_names = {j: self._name("JOINT", j) or free_name(f"joint{j}", taken) for j in range(model.njnt)}
+        self.joint_names = {j: self._name("jnt", j) or free_name(f"joint{j}", taken) for j in range(model.njnt)}
         #: MuJoCo's body frame in spacearm's, by body
         self.shift: dict[int, Pose] = {self.base: Pose()}
         self.bodies: list[Body] = []
@@ -157,7 +105,7 @@ class _Reader:
         couplings = self._couplings()
         self._tell_the_rest()
         return fuse(
-            self.model.names[: self.model.names.index(b"\0")].decode() or "robot",
+            self.model.model_name or "robot",
             self.bodies,
             joints=self.joints,
             welds=self.welds,
@@ -168,7 +116,7 @@ class _Reader:
         )
 
     def _name(self, kind: str, index: int) -> str:
-        return self.mujoco.mj_id2name(self.model, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind}"), index) or ""
+        return self.model.name(kind, index)
 
     def _subtree(self, root: int) -> set[int]:
         inside = {root}
@@ -182,20 +130,20 @@ class _Reader:
         roots = [i for i in range(1, model.nbody) if model.body_parentid[i] == 0]
         if len(roots) > 1:
             moving = [i for i in roots if any(model.body_jntnum[k] > 0 for k in self._subtree(i))]
-            names = ", ".join(repr(self._name("BODY", i)) for i in roots)
+            names = ", ".join(repr(self._name("body", i)) for i in roots)
             if len(moving) != 1:
                 raise ModelError(f"several bodies stand on the world: {names}", hint="expected one robot")
             for i in set(roots) - set(moving):
-                self.losses.add(f"body {self._name('BODY', i)!r}", "is scenery, and is left out")
+                self.losses.add(f"body {self._name('body', i)!r}", "is scenery, and is left out")
             roots = moving
         if not roots:
             raise ModelError("there is no body")
         base = roots[0]
         kinds = [model.jnt_type[j] for j in self._joints_of(base)]
-        if any(kind != self.mujoco.mjtJoint.mjJNT_FREE for kind in kinds):
+        if any(kind != FREE for kind in kinds):
             raise ModelError(
                 "its joints stand on the world, which has no mass to be a base",
-                place=f"body {self._name('BODY', base)!r}",
+                place=f"body {self._name('body', base)!r}",
                 hint="put the arm on a body with mass, free or fixed",
             )
         return base
@@ -232,12 +180,12 @@ class _Reader:
 
     def _kind(self, j: int) -> JointKind:
         kinds: dict[int, JointKind] = {
-            int(self.mujoco.mjtJoint.mjJNT_HINGE): "revolute",
-            int(self.mujoco.mjtJoint.mjJNT_SLIDE): "prismatic",
+            HINGE: "revolute",
+            SLIDE: "prismatic",
         }
         kind = int(self.model.jnt_type[j])
         if kind not in kinds:
-            what = "ball" if kind == int(self.mujoco.mjtJoint.mjJNT_BALL) else "free"
+            what = "ball" if kind == BALL else "free"
             raise ModelError(f"a {what} joint is not supported here", hint="expected hinge or slide")
         return kinds[kind]
 
@@ -247,7 +195,7 @@ class _Reader:
         stiffness, friction = float(model.jnt_stiffness[j]), float(model.dof_frictionloss[dof])
         armature = float(model.dof_armature[dof])
         for key, row in (("jnt_stiffnesspoly", j), ("dof_dampingpoly", dof)):
-            if np.any(np.asarray(getattr(model, key, np.zeros((row + 1, 1))))[row]):
+            if getattr(model, key) is not None and np.any(getattr(model, key)[row]):
                 self.losses.add(place, "the non-linear part of its spring or damper is left out")
         if armature > 0.0 and kind == "prismatic":
             self.losses.add(place, "the armature of a slide joint is left out")
@@ -271,7 +219,7 @@ class _Reader:
     def _frames(self, used: set[int]) -> list[Frame]:
         frames, taken = [], set(self.body_names.values()) | {body.name for body in self.bodies}
         for s in range(self.model.nsite):
-            name, body = self._name("SITE", s), int(self.model.site_bodyid[s])
+            name, body = self._name("site", s), int(self.model.site_bodyid[s])
             if not name or s in used:
                 continue
             if body not in self.inside:
@@ -286,18 +234,18 @@ class _Reader:
 
     def _thrusters(self) -> tuple[list[Thruster], set[int]]:
         """Motors that push at a site, with a largest control; also their sites, where these serve nothing else."""
-        model, enums = self.model, self.mujoco
+        model = self.model
         thrusters, used = [], set()
         for a in range(model.nu):
-            name = self._name("ACTUATOR", a)
+            name = self._name("actuator", a)
             gear = model.actuator_gear[a]
             site = int(model.actuator_trnid[a, 0])
             pushes = (
-                model.actuator_trntype[a] == enums.mjtTrn.mjTRN_SITE
+                model.actuator_trntype[a] == TRN_SITE
                 and model.actuator_trnid[a, 1] < 0
-                and model.actuator_dyntype[a] == enums.mjtDyn.mjDYN_NONE
-                and model.actuator_gaintype[a] == enums.mjtGain.mjGAIN_FIXED
-                and model.actuator_biastype[a] == enums.mjtBias.mjBIAS_NONE
+                and model.actuator_dyntype[a] == 0
+                and model.actuator_gaintype[a] == 0
+                and model.actuator_biastype[a] == 0
                 and model.actuator_ctrllimited[a]
                 and model.actuator_ctrlrange[a, 0] == 0.0
                 and not np.any(gear[3:])
@@ -315,28 +263,28 @@ class _Reader:
             with located(f"actuator {name!r}"):
                 direction = own.rotation @ (gear[:3] / length)
                 thrusters.append(Thruster(name, self.body_names[body], own.translation, direction, force))
-            if self._name("SITE", site).startswith(f"{name}.thruster"):
+            if self._name("site", site).startswith(f"{name}.thruster"):
                 used.add(site)
         return thrusters, used
 
     def _couplings(self) -> list[Coupling]:
         model, couplings = self.model, []
         for t in range(model.ntendon):
-            name = self._name("TENDON", t) or f"tendon{t}"
+            name = self._name("tendon", t) or f"tendon{t}"
             parts = range(int(model.tendon_adr[t]), int(model.tendon_adr[t]) + int(model.tendon_num[t]))
             low, high = (float(x) for x in model.tendon_lengthspring[t])
             joints = [int(model.wrap_objid[w]) for w in parts]
             coefficients = [float(model.wrap_prm[w]) for w in parts]
             linear = (
                 len(joints) == 2
-                and all(model.wrap_type[w] == self.mujoco.mjtWrap.mjWRAP_JOINT for w in parts)
+                and all(model.wrap_type[w] == WRAP_JOINT for w in parts)
                 and all(int(model.jnt_bodyid[j]) in self.inside and j in self.joint_names for j in joints)
                 and low == high
                 and coefficients[0] != 0.0
                 and not model.tendon_limited[t]
                 and model.tendon_frictionloss[t] == 0.0
-                and not np.any(np.asarray(getattr(model, "tendon_stiffnesspoly", np.zeros((t + 1, 1))))[t])
-                and not np.any(np.asarray(getattr(model, "tendon_dampingpoly", np.zeros((t + 1, 1))))[t])
+                and (model.tendon_stiffnesspoly is None or not np.any(model.tendon_stiffnesspoly[t]))
+                and (model.tendon_dampingpoly is None or not np.any(model.tendon_dampingpoly[t]))
             )
             if not linear:
                 self.losses.add(f"tendon {name!r}", "is not a spring between two joints, and is left out")
@@ -360,16 +308,16 @@ class _Reader:
         """Keyframes that have a name."""
         model = self.model
         return {
-            self._name("KEY", k): {
+            self._name("key", k): {
                 name: float(model.key_qpos[k, model.jnt_qposadr[j]]) for j, name in self.joint_names.items()
             }
             for k in range(model.nkey)
-            if self._name("KEY", k)
+            if self._name("key", k)
         }
 
     def _tell_the_rest(self) -> None:
         for e in range(self.model.neq):
-            self.losses.add(f"equality {self._name('EQUALITY', e) or e!r}", "is left out")
+            self.losses.add(f"equality {self._name('eq', e) or e!r}", "is left out")
         for key, what in (("nflex", "flexible body"), ("nplugin", "plugin")):
-            if getattr(self.model, key, 0):
+            if getattr(self.model, key):
                 self.losses.add(what, "is left out")

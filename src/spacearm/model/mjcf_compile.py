@@ -1,0 +1,96 @@
+"""Compiling MJCF with MuJoCo, which runs in a process of its own with limits on time and memory."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from spacearm.errors import InputError, ModelError
+from spacearm.model.guarded import Crashed, Guarded, TooSlow
+from spacearm.model.lossy import Losses
+from spacearm.model.mjcf_files import Bundle
+from spacearm.model.safexml import Bounds
+
+_mujoco = Guarded(Path(__file__).with_name("mjcf_worker.py"))
+
+
+def import_mujoco() -> ModuleType:
+    """The mujoco package, or an error that says how to get it."""
+    _check_mujoco()
+    import mujoco
+
+    module: ModuleType = mujoco
+    return module
+
+
+def _check_mujoco() -> None:
+    if importlib.util.find_spec("mujoco") is None:
+        raise InputError("this needs the mujoco package, which is not installed", hint="pip install 'spacearm[verify]'")
+
+
+class Compiled:
+    """The numbers of a compiled model, called as in ``mujoco.MjModel``; those that it lacks are None."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+
+    def __getattr__(self, key: str) -> Any:
+        return self.fields.get(key)
+
+    @property
+    def model_name(self) -> str:
+        """The model's own name."""
+        names: bytes = self.fields["names"]
+        return names[: names.index(b"\0")].decode("utf-8", errors="replace")
+
+    def name(self, kind: str, index: int) -> str:
+        """The name of a body, jnt, site, actuator, tendon, eq or key; empty if it has none."""
+        start = int(self.fields[f"name_{kind}adr"][index])
+        names: bytes = self.fields["names"]
+        return names[start : names.index(b"\0", start)].decode("utf-8", errors="replace")
+
+
+def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
+    """The compiled model; MuJoCo's warnings are told with the losses."""
+    _check_mujoco()
+    parts = [bundle.text.encode("utf-8", errors="replace"), *bundle.files.values()]
+    request = {"names": list(bundle.files), "memory": bounds.memory_bytes}
+    try:
+        answer, contents = _mujoco.ask(request, parts, seconds=bounds.seconds)
+    except TooSlow:
+        raise ModelError(
+            f"MuJoCo takes more than {bounds.seconds:g} s to compile it", hint=bounds.lift("seconds")
+        ) from None
+    except Crashed as error:
+        raise ModelError(
+            f"MuJoCo crashes on it ({error})",
+            hint=f"the file is damaged, or asks for too much: {bounds.lift('memory_bytes')}",
+        ) from None
+    except OSError as error:
+        raise ModelError(f"no process could be started to compile it: {error.strerror}") from None
+    if "memory" in answer:
+        _mujoco.close()  # it may still hold locks that it took before
+        raise ModelError("MuJoCo runs out of memory", hint=bounds.lift("memory_bytes"))
+    if "error" in answer:
+        raise ModelError(f"MuJoCo refuses it: {bundle.placed(_one_line(answer['error']))}")
+    for message in map(_one_line, answer["told"]):
+        if "NaN" in message:
+            raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")
+        losses.add("MuJoCo's own warning", message)
+    return Compiled(_fields(answer["arrays"], contents))
+
+
+def _fields(columns: list[list[Any]], contents: list[bytes]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for (key, kind, shape), content in zip(columns, contents, strict=True):
+        array = np.frombuffer(content, dtype=kind).reshape(shape)
+        fields[key] = content if key == "names" else array.item() if not shape else array
+    return fields
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())

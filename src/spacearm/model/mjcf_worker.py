@@ -1,0 +1,103 @@
+"""MuJoCo in a process of its own: compiles the models that it is sent, and sends their numbers back.
+
+:mod:`spacearm.model.mjcf_compile` runs this as a script, by its path; requests and answers are described in
+:mod:`spacearm.model.guarded`. A request's parts are the model's text and the files that it refers to, called ``names``;
+``memory`` is how many bytes may be used for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import sys
+from typing import Any, BinaryIO
+
+#: A process that nobody has asked for so long ends, s.
+IDLE = 60.0
+#: Arrays and counts of the compiled model that are sent. Those that this version of MuJoCo lacks are left out.
+FIELDS = (
+    *("nbody", "njnt", "nq", "nv", "nu", "ntendon", "neq", "nkey", "nsite", "nexclude", "npair", "nflex", "nplugin"),
+    *("nmocap", "ngeom", "names"),
+    *(f"name_{kind}adr" for kind in ("body", "jnt", "site", "actuator", "tendon", "eq", "key")),
+    *(f"body_{key}" for key in ("parentid", "mass", "inertia", "ipos", "iquat", "pos", "quat", "jntadr", "jntnum")),
+    *("body_gravcomp", "body_mocapid", "geom_bodyid", "geom_contype", "geom_conaffinity"),
+    *(f"jnt_{key}" for key in ("type", "bodyid", "dofadr", "qposadr", "axis", "pos", "limited", "range", "stiffness")),
+    *("jnt_stiffnesspoly", "jnt_springyield", "jnt_actfrclimited", "jnt_actfrcrange", "jnt_actgravcomp"),
+    *(f"dof_{key}" for key in ("armature", "damping", "dampingpoly", "frictionloss")),
+    *("qpos0", "qpos_spring", "site_bodyid", "site_pos", "site_quat"),
+    *("key_qpos", "key_qvel", "key_act", "key_ctrl", "eq_type", "eq_objtype", "eq_obj1id", "eq_obj2id", "eq_data"),
+    *(f"actuator_{key}" for key in ("trntype", "trnid", "dyntype", "gaintype", "gainprm", "biastype", "gear", "delay")),
+    *(f"actuator_{key}" for key in ("ctrllimited", "ctrlrange", "forcelimited", "forcerange", "armature", "damping")),
+    *("eq_active0", "actuator_dampingpoly"),
+    *(f"tendon_{key}" for key in ("adr", "num", "lengthspring", "limited", "frictionloss", "stiffness", "damping")),
+    *("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_armature", "tendon_springyield", "tendon_actfrclimited"),
+    *("wrap_type", "wrap_objid", "wrap_prm"),
+)
+OPTIONS = ("density", "viscosity", "wind", "disableflags")
+
+
+def compiled(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], list[str]]:
+    """Fields of the compiled model, and MuJoCo's warnings."""
+    import mujoco
+    import numpy as np
+
+    told: list[str] = []
+    mujoco.set_mju_user_warning(told.append)  # by itself it would write them to a file
+    model = mujoco.MjModel.from_xml_string(text, files)
+    found = {key: getattr(model, key) for key in FIELDS if hasattr(model, key)}
+    found["names"] = np.frombuffer(model.names, dtype=np.uint8)
+    found |= {f"opt_{key}": getattr(model.opt, key) for key in OPTIONS}
+    return found, told
+
+
+def answer(out: BinaryIO, request: dict[str, Any], parts: list[bytes]) -> None:
+    """Compile one model and send what it is, or what is wrong with it."""
+    import numpy as np
+
+    _limit(resource.RLIMIT_DATA, int(request["memory"]))
+    text, *contents = parts
+    try:
+        found, told = compiled(text.decode(), dict(zip(request["names"], contents, strict=True)))
+        arrays = {key: np.asarray(value) for key, value in found.items()}
+        columns = [[key, array.dtype.str, list(array.shape)] for key, array in arrays.items()]
+        sent = [array.tobytes() for array in arrays.values()]
+    except Exception as error:
+        # a failed allocation inside MuJoCo reaches Python as "unknown exception"
+        short = isinstance(error, MemoryError) or "unknown exception" in str(error)
+        _send(out, {"memory": True} if short else {"error": str(error)[:2000]})
+    else:
+        _send(out, {"told": [each[:2000] for each in told[:100]], "arrays": columns}, sent)
+
+
+def _send(out: BinaryIO, head: dict[str, Any], parts: list[bytes] | None = None) -> None:
+    parts = parts or []
+    out.write(json.dumps({**head, "parts": [len(part) for part in parts]}).encode("ascii") + b"\n")
+    for part in parts:
+        out.write(part)
+    out.flush()
+
+
+def _limit(what: int, soft: int) -> None:
+    _, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def main() -> None:
+    """Answer requests until standard input ends or nobody asks any more."""
+    out = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):  # libraries print what they think of a file
+        os.dup2(nowhere, stream)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while select.select([0], [], [], IDLE)[0]:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        request = json.loads(line)
+        answer(out, request, [sys.stdin.buffer.read(size) for size in request["parts"]])
+
+
+if __name__ == "__main__":
+    main()

@@ -48,10 +48,15 @@ def scaled(a: Spatial, factor: SX) -> Spatial:
     return Spatial(a.linear * factor, a.angular * factor)
 
 
-def constant(array: Array) -> SX:
-    """A constant array; entries that are a right angle's rounding error become exact 0 or 1."""
+def snapped(array: Array) -> Array:
+    """The array with entries that are a right angle's rounding error as exact 0 or 1."""
     nearest = np.round(array)
-    return ca.SX(ca.DM(np.where(np.abs(array - nearest) < ALIGNMENT_TOLERANCE, nearest, array)))
+    return np.where(np.abs(array - nearest) < ALIGNMENT_TOLERANCE, nearest, array)
+
+
+def constant(array: Array) -> SX:
+    """A constant array, :func:`snapped`."""
+    return ca.SX(ca.DM(snapped(array)))
 
 
 def mirrored(matrix: SX) -> SX:

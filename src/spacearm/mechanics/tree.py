@@ -9,7 +9,7 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from spacearm.mechanics.spatial import ALIGNMENT_TOLERANCE, SX, Rotation, Spatial, constant
+from spacearm.mechanics.spatial import SX, Rotation, Spatial, constant, snapped
 from spacearm.model import Joint, Robot
 from spacearm.model.parts import skew
 from spacearm.typing import Array
@@ -34,20 +34,26 @@ class TreeJoint:
     ratio: float
 
     @cached_property
+    def axis(self) -> Array:
+        """Of the joint, as every expression takes it. Subspace and rotation must have the very same one."""
+        return snapped(self.joint.axis)
+
+    @cached_property
     def subspace(self) -> Spatial:
         """Twist of the child for unit joint rate, child axes."""
-        axis, zero = constant(self.joint.axis), ca.SX.zeros(3)
+        axis, zero = constant(self.axis), ca.SX.zeros(3)
         return Spatial(zero, axis) if self.joint.kind == "revolute" else Spatial(axis, zero)
 
     def placement(self, q: SX) -> Placement:
         fixed, arm = self.joint.placement.rotation, self.joint.placement.translation
-        axis = self.joint.axis
+        axis = self.axis
         if self.joint.kind == "prismatic":
             return Placement(Rotation(constant(fixed)), constant(arm) + constant(fixed @ axis) * q)
         c, s = ca.cos(q), ca.sin(q)
-        along = np.flatnonzero(np.abs(np.abs(axis) - 1) < ALIGNMENT_TOLERANCE)
-        sparse = np.count_nonzero(np.abs(fixed) > ALIGNMENT_TOLERANCE) < 9
-        if len(along) and sparse:
+        # Along a coordinate axis by its small components: its large one is 1 to rounding for any tilt below 4e-8 rad.
+        along = np.flatnonzero(axis)
+        sparse = np.count_nonzero(snapped(fixed)) < 9
+        if len(along) == 1 and sparse:
             k = int(along[0])
             return Placement(Rotation(constant(fixed), k, c, s if axis[k] > 0 else -s), constant(arm))
         # A skew axis: fixed @ (a a^T + c (1 - a a^T) + s [a]) with all three products taken beforehand.

@@ -11,9 +11,10 @@ e = 0 is Yoshida's plastic grasp (Eqs. 27, 28), e = 1 his elastic impact (Eq. 30
 What is conserved: momentum, always, because joint torques are internal. Kinetic energy changes by the work of the
 contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the joints, ``t . (qd' + qd) / 2`` with their
 reaction impulses t. A free joint does no work, a locked one none if it stands still (else its drive does). Joints that
-resist with one mu take ``mu (1 - mu) / 2 g^T H*^-1 g`` (g = J*^T p) when they start at rest, so even an elastic contact
-then loses energy; with unequal mu Eq. 10 is not passive and may even add some. Both parts are reported. Where it goes
-so far that a push in some direction of the contact draws the contact together, the collision is refused.
+resist with one mu change it by ``-mu (1 - mu) / 2 g^T H*^-1 g - mu g . qd`` (g = J*^T p): from rest that is a loss, so
+that even an elastic contact loses energy. When they move before the impact, or with unequal mu, Eq. 10 is not passive
+and may add energy, which no resistance can: such a collision is not :attr:`~Collision.sound`. Where unequal mu go so far
+that a push in some direction of the contact draws the contact together, the collision is refused.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.impact.joints import unit
 from spacearm.impact.systems import System
+from spacearm.result import Check
 from spacearm.typing import Array
 
 Kind = Literal["normal", "point", "grasp"]
 KINDS: tuple[str, ...] = ("normal", "point", "grasp")
 #: How far apart (m) the two contact frames' origins may lie, beside rounding of far-away places.
 TOGETHER = 1e-9
+#: Largest relative change of momentum, unexplained energy and energy from resisting joints in a sound collision.
+CONSERVED = 1e-12
+#: Largest error of the contact twist afterwards, relative to the closing twist alone, which may be small.
+RESTITUTION = 1e-10
 #: How far below zero rounding may take the least eigenvalue of a compliance whose diagonal is scaled to one.
 ROUNDING = 1e-12
 
@@ -45,7 +51,8 @@ class Jump:
         before, after: generalised velocity (..., 6 + n), base part in base axes.
         reaction: impulse of each joint (..., n), N m s or N s: what a locked or resisting joint had to bear.
         twist_before, twist_after: of the contact frame (..., 6), world axes.
-        joint_work: kinetic energy (...) that the joints took away (negative) or their drives added, J.
+        joint_work: kinetic energy (...) that the joints took away (negative) or added, J.
+        resistance_work: the part of it that joints did which are not locked: what Eq. 10 took away or added, J.
     """
 
     before: Array
@@ -54,6 +61,7 @@ class Jump:
     twist_before: Array
     twist_after: Array
     joint_work: Array
+    resistance_work: Array
 
     @property
     def change(self) -> Array:
@@ -95,6 +103,39 @@ class Collision:
     def energy_lost(self) -> Array:
         """Kinetic energy lost in contact and joints, J."""
         return self.energy_before - self.energy_after
+
+    @property
+    def energy_added(self) -> Array:
+        """Energy (...) that resisting joints put in where they should take some, J: Eq. 10 is not passive."""
+        one, two = self.first.resistance_work, self.second.resistance_work
+        return np.maximum(one, 0.0) + np.maximum(two, 0.0)
+
+    @property
+    def sound(self) -> bool:
+        """Whether all :meth:`checks` hold, for every sample of a batch."""
+        return all(check.holds for check in self.checks().values())
+
+    def checks(self) -> dict[str, Check]:
+        """The certificate: the worst residual of each kind over a batch, relative."""
+        energy = np.maximum(self.energy_before, self.energy_after)
+        added = _ratio(self.energy_added, energy)
+        said = ""
+        if np.any(added > CONSERVED):
+            said = f": {np.max(self.energy_added):.3g} J, which no resistance can; lock joints, or take another mu"
+        found = {
+            "momentum": (self.momentum_residual, CONSERVED, "change in a collision, relative"),
+            "energy_account": (
+                self.energy_residual, CONSERVED, "energy that neither contact nor joints account for, relative"
+            ),
+            "resistance_energy": (added, CONSERVED, f"energy that resisting joints add by Eq. 10, relative{said}"),
+            "restitution": (
+                self.contact_residual, RESTITUTION, "contact twist after against -e times that before, relative"
+            ),
+        }  # fmt: skip
+        return {
+            name: Check(float(np.max(value, initial=0.0)), allowed, "", note)
+            for name, (value, allowed, note) in found.items()
+        }
 
 
 def selection(kind: str, normal: npt.ArrayLike | None) -> Array:
@@ -223,9 +264,16 @@ def _jump(system: System, impulse: Array) -> Jump:
     after = velocity + (response.velocity @ impulse[..., None])[..., 0]
     reaction = (response.reaction @ impulse[..., None])[..., 0]
     before = np.broadcast_to(velocity, after.shape)
-    work = 0.5 * np.einsum("...i,...i->...", reaction, (before + after)[..., 6:])
+    works = 0.5 * reaction * (before + after)[..., 6:]
+    work, resisting = works.sum(axis=-1), ((1.0 - system.modes.locked) * works).sum(axis=-1)
     # From the velocities after, not from G*: so that equal twists after a grasp are a check and not a tautology.
-    return Jump(before, after, reaction, np.broadcast_to(system.twist, impulse.shape), system.twist_at(after), work)
+    twist = np.broadcast_to(system.twist, impulse.shape)
+    return Jump(before, after, reaction, twist, system.twist_at(after), work, resisting)
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    """part / whole, 0 where there is no whole."""
+    return np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0.0)
 
 
 def _account(
@@ -248,12 +296,10 @@ def _account(
             scale = scale + np.stack([linear, angular + arm * linear], axis=-1)
     change = after - before
     size = np.stack([np.linalg.norm(change[..., :3], axis=-1), np.linalg.norm(change[..., 3:], axis=-1)], axis=-1)
-    residual = np.divide(size, scale, out=np.zeros_like(size), where=scale > 0.0).max(axis=-1)
+    residual = _ratio(size, scale).max(axis=-1)
     missed = np.abs(np.einsum("...ki,...i->...k", rows, two.twist_after - one.twist_after) + e[..., None] * closing)
-    speed = np.abs(closing).max(axis=-1)
-    missed = np.divide(missed.max(axis=-1), speed, out=np.zeros(missed.shape[:-1]), where=speed > 0.0)
-    total = np.maximum(energy_before, energy_after)
-    lacking = np.divide(np.abs(unexplained), total, out=np.zeros_like(total), where=total > 0.0)
+    missed = _ratio(missed.max(axis=-1), np.abs(closing).max(axis=-1))
+    lacking = _ratio(np.abs(unexplained), np.maximum(energy_before, energy_after))
     return Collision(
         impulse, one, two, energy_before, energy_after, contact_work, before, after, residual, lacking, closing, missed
     )

@@ -56,6 +56,8 @@ class ContactRun:
         first, second: generalised velocities at the end (6 + n).
         first_reaction, second_reaction: integrals of the joints' reactions (n).
         contact_work: work of the contact, J; with e < 1 the two slopes keep part of what was put in.
+        resistance_work: of all joints that are not locked, J. Where it is positive, Eq. 10 adds energy and the contact
+            is no more sound than the collision that it tends to (:attr:`Collision.sound`).
         energy_residual: kinetic energy at the end less that at touch and the work of contact and joints; relative.
         momentum_residual: change of the total momentum, relative.
     """
@@ -70,6 +72,7 @@ class ContactRun:
     first_reaction: Array
     second_reaction: Array
     contact_work: float
+    resistance_work: float
     energy_residual: float
     momentum_residual: float
 
@@ -114,7 +117,8 @@ class _Pair:
         two = pushed(second, second_frame, "b", opposite, states[1])
         twist = ca.vertcat(two.twist[:3] + ca.cross(two.twist[3:], arm), two.twist[3:])
         relative = twist - one.twist
-        works = [_joint_work(one, states[0], first.n), _joint_work(two, states[1], second.n)]
+        powers = [_joint_powers(one, states[0], first.n, "a"), _joint_powers(two, states[1], second.n, "b")]
+        works = [powers[0][0] + powers[1][0], powers[0][1] + powers[1][1]]
         parts = [one.rate, two.rate, relative, wrench, one.reaction[6:], two.reaction[6:], *works]
         parts.append(-ca.dot(wrench, relative))
         inputs = {"a": states[0], "b": states[1], "slip": slip, "stiffness": stiffness}
@@ -122,7 +126,7 @@ class _Pair:
         program = Program("contact", inputs, {"rate": ca.densify(ca.vertcat(*parts))})
         self.kernel = Kernel(program)
         self.states = sum(sizes)
-        # y = both states, slip, impulse, joint reaction impulses, works of the joints and of the contact
+        # y = both states, slip, impulse, joint reaction impulses, works of locked and other joints and of the contact
         self.size = self.states + 12 + first.n + second.n + 3
         pointer = ctypes.c_void_p
         self._call = ctypes.CFUNCTYPE(None, pointer, pointer)(self.kernel.address(1))
@@ -135,9 +139,12 @@ class _Pair:
         return self._out.copy()
 
 
-def _joint_work(body: Pushed, state: Any, n: int) -> Any:
-    """Power of the joints' reactions."""
-    return ca.dot(body.reaction[6:], state[13 + n :]) if n else ca.SX(0)
+def _joint_powers(body: Pushed, state: Any, n: int, prefix: str) -> tuple[Any, Any]:
+    """Power of the reactions of locked joints, and of the others."""
+    if not n:
+        return ca.SX(0), ca.SX(0)
+    locked, power = body.inputs[f"{prefix}_locked"], body.reaction[6:] * state[13 + n :]
+    return ca.dot(locked, power), ca.dot(1 - locked, power)
 
 
 @lru_cache(maxsize=16)
@@ -276,6 +283,7 @@ class _Run:
             reactions[: first.robot.n],
             reactions[first.robot.n :],
             float(end[-1]),
+            float(end[-2]),
             abs(balance) / max(energies),
             float(np.abs(momenta[1] - momenta[0]).max() / scale),
         )

@@ -310,6 +310,7 @@ def certify(
             "",
             "kinetic energy that neither contact nor joints account for, relative",
         ),
+        "resistance_energy": max((hit.checks()["resistance_energy"] for hit in hits), key=lambda check: check.value),
         "grasp_twists": Check(apart, 1e-12, "", "difference of contact twists after a plastic grasp, relative"),
         "hybrid_dynamics": Check(
             _against_hybrid(point), 1e-10, "", "G* against forward dynamics under unit wrenches, all mode patterns"

@@ -21,6 +21,7 @@ from spacearm.capture import (
     Target,
     catch,
     catch_softly,
+    close_clutch,
     cushion,
     design,
     modes,
@@ -30,6 +31,7 @@ from spacearm.capture import (
     soften,
 )
 from spacearm.capture import impulse as impulse_module
+from spacearm.capture.softjoint import driven_joints
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact.collision import collide
@@ -208,9 +210,9 @@ def test_designs_with_a_free_drive_are_those_of_its_runs():
     assert abs(front.values[0, 0] / held.values[0, 0] - 1.0) > 1e-3
 
 
-def test_held_joints_that_move_are_stopped_before_a_design_is_judged():
+def test_held_joints_that_have_been_stopped_stand_still_in_a_design():
     robot = _arm_with_a_drive()
-    start = State.moving(robot, None, np.full(robot.n, 0.05))
+    start = close_clutch(robot, State.moving(robot, None, np.full(robot.n, 0.05)), driven_joints(robot))
     judge = Judge(robot, [Case((), start)], duration=2.0, step=0.01)
     verdict = judge(np.full((1, 2), 300.0), np.full((1, 2), 20.0))
     exact = cushion(robot, start, duration=2.0, sample=0.01)

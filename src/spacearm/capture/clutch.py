@@ -17,8 +17,8 @@ class At:
     time: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.time) and self.time >= 0.0):
-            raise InputError(f"time is {self.time}", place="clutch", hint="expected seconds from zero on")
+        if not (math.isfinite(self.time) and self.time > 0.0):
+            raise InputError(f"time is {self.time}", place="clutch", hint="expected seconds above zero")
 
 
 @dataclass(frozen=True)

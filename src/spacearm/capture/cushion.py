@@ -23,7 +23,9 @@ from spacearm.capture.modes import modes as vibrations
 from spacearm.capture.output import Outcome, Stretch, assemble
 from spacearm.capture.programs import calm_program
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.softjoint import cushioning_axes, soft_axes
+from spacearm.capture.softjoint import cushioning_axes, driven_joints
+from spacearm.capture.start import Start, begin
+from spacearm.capture.target import Caught
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
@@ -60,7 +62,7 @@ LOOK_AGAIN = 0.1
 
 def cushion(
     robot: Robot,
-    start: State,
+    start: Start,
     hits: Hit | Sequence[Hit] = (),
     *,
     duration: float = 60.0,
@@ -75,7 +77,8 @@ def cushion(
     """Run a robot with soft joints.
 
     Args:
-        start: state at time zero.
+        start: state at time zero; or an impact (:func:`close_clutch`) or a capture (:func:`catch`) that leads to it
+            and becomes part of the record. Joints that are held must stand still.
         hits: a pulse at a frame, or several.
         duration: s.
         modes: of the clutch, which acts on all soft axes together, but not on those of a soft contact.
@@ -98,35 +101,45 @@ def cushion(
     if not (np.isfinite(duration) and duration > 0.0):
         raise InputError(f"lasts {duration} s", place="cushion", hint="expected seconds above zero")
     check_joints(robot, free, "free")
-    axes, soft = cushioning_axes(robot), soft_axes(robot)
+    axes, chosen = cushioning_axes(robot), checked(modes)
+    held = driven_joints(robot, free)
+    # What a capture sets in motion is not stopped in the same instant; elsewhere a clutch may close on moving axes.
+    rigid = isinstance(start, Caught) and chosen[0].kind == "rigid"
+    state, before = begin(robot, start, (*held, *axes) if rigid else held)
     blows = as_hits(hits)
     chain = _Chain(
         robot,
-        start.check(robot),
+        state,
         blows,
         [hit.load(robot) for hit in blows],
         check_samples(sample, duration),
-        tuple(name for name in robot.joint_names if name not in soft and name not in free),
+        held,
         method or METHOD,
         _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
         duration,
+        impacts=list(before),
     )
     switched = {name: damping.of(name) for name in axes} if isinstance(damping, OnOff) else {}
     struck = sum(max(0.0, min(hit.end, duration) - hit.start) for hit in blows)
-    check_stiffness(robot, start.joints, chain.held, chain.overrides, switched, duration, struck)
-    if chain.held:
-        chain.close(chain.held, only_if_moving=True)
-    for mode in checked(modes):
+    check_stiffness(robot, state.joints, chain.held, chain.overrides, switched, duration, struck)
+    for number, mode in enumerate(chosen, 1):
         if chain.left <= SHORTEST:
             break
+        if isinstance(mode.until, At) and mode.until.time <= chain.time + SHORTEST:
+            raise SimulationError(
+                f"mode {number} ({mode.kind}) ends at {mode.until.time:g} s, but mode {number - 1} lasts until "
+                f"{chain.time:.6g} s",
+                place="clutch",
+                hint="times count from the start of the run: a later one, or another way to end",
+            )
         if mode.kind == "rigid":
-            chain.close((*chain.held, *axes), only_if_moving=True)
+            chain.close((*chain.held, *axes))
             chain.rigid(mode.until, axes)
         elif isinstance(damping, OnOff):
             chain.semi_active(mode.until, axes, damping)
         else:
             chain.soft(mode.until, axes)
-    outcome = assemble(robot, start, chain.stretches, chain.impacts, chain.switches)
+    outcome = assemble(robot, state, before, chain.stretches, chain.impacts, chain.switches)
     if not outcome.sound:
         bad = "; ".join(f"{name} {check.value:.2e}" for name, check in outcome.certificate.items() if not check.holds)
         warnings.warn(f"the run does not keep what it should: {bad}", CertificateWarning, stacklevel=2)
@@ -192,10 +205,9 @@ class _Chain:
     def left(self) -> float:
         return self.duration - self.time
 
-    def close(self, joints: Sequence[str], *, only_if_moving: bool) -> None:
+    def close(self, joints: Sequence[str]) -> None:
         """Lock joints; what moves is stopped by an impact."""
-        rates = [abs(float(self.state.rates[self.robot.joint_index(name)])) for name in joints]
-        if only_if_moving and max(rates, default=0.0) == 0.0:
+        if not any(self.state.rates[self.robot.joint_index(name)] for name in joints):
             return
         impact = close_clutch(self.robot, self.state, joints, self.time)
         self.impacts.append(impact)

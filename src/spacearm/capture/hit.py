@@ -102,8 +102,14 @@ class Hit:
 
 
 def as_hits(hits: Hit | Iterable[Hit]) -> tuple[Hit, ...]:
-    """One hit or several as a tuple."""
-    return (hits,) if isinstance(hits, Hit) else tuple(hits)
+    """One hit or several as a tuple; anything else is an error."""
+    found = (hits,) if isinstance(hits, Hit) or not isinstance(hits, Iterable) else tuple(hits)
+    for hit in found:
+        if not isinstance(hit, Hit):
+            raise InputError(
+                f"is a {type(hit).__name__}", place="hits", hint="expected Hits; a state or a capture is a start"
+            )
+    return found
 
 
 def _windowed(signal: Signal, duration: float) -> Signal:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from spacearm.capture.shares import momentum_shares
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Robot
@@ -32,6 +33,8 @@ class Impact:
         state: right after it.
         lost: kinetic energy that is gone, J.
         impulse: on the degrees of freedom that are held (6 + n; zero for free ones), N s or N m s.
+        momentum_residual: change of the momentum of all that took part, relative to its parts.
+        energy_residual: what is ``lost`` but for the work of the impulses, relative to the energy before.
     """
 
     time: float
@@ -39,6 +42,8 @@ class Impact:
     state: State
     lost: float
     impulse: Array
+    momentum_residual: float
+    energy_residual: float
 
 
 @lru_cache(maxsize=16)
@@ -87,7 +92,25 @@ def close_clutch(robot: Robot, state: State, held: Sequence[str], time: float = 
     velocity, impulse = locked_velocity(robot, state, mass @ state.velocity, held)
     before, after = 0.5 * state.velocity @ mass @ state.velocity, 0.5 * velocity @ mass @ velocity
     new = State(state.position, state.quaternion, state.joints, velocity)
-    return Impact(time, f"clutch closed on {', '.join(held)}", new, float(before - after), impulse)
+    lost, taken = float(before - after), -0.5 * float(impulse @ (state.velocity + velocity))
+    sides = momentum_shares(robot, np.stack([state.vector, new.vector]))
+    return Impact(
+        time,
+        f"clutch closed on {', '.join(held)}",
+        new,
+        lost,
+        impulse,
+        max(
+            relative(total[1] - total[0], sum(float(np.linalg.norm(part, axis=1).max()) for part in parts.values()))
+            for parts, total in zip((sides.linear, sides.angular), sides.total, strict=True)
+        ),
+        relative(lost - taken, float(before)),
+    )
+
+
+def relative(change: Array | float, size: float) -> float:
+    """Length of ``change`` by ``size``; where there is no size, the length itself."""
+    return float(np.linalg.norm(change)) / (size or 1.0)
 
 
 def body_momentum(inertia: Inertia, rotation: Array, velocity: Array, spin: Array) -> Array:

@@ -11,11 +11,12 @@ from typing import Literal
 import numpy as np
 
 from spacearm.capture.hit import Hit, as_hits
-from spacearm.capture.impulse import check_joints, close_clutch
+from spacearm.capture.impulse import check_joints
 from spacearm.capture.lanes import judge_lanes
 from spacearm.capture.output import LATEST, Settling
 from spacearm.capture.programs import WATCHED, watch_program
-from spacearm.capture.softjoint import cushioning_axes, relaxed, soft_axes
+from spacearm.capture.softjoint import cushioning_axes, driven_joints, relaxed
+from spacearm.capture.start import Start, begin
 from spacearm.engine import Kernel
 from spacearm.engine.machine import host
 from spacearm.engine.signals import merge
@@ -42,13 +43,14 @@ class Case:
 
     Args:
         hits: one pulse or several; none for a capture, where ``start`` says it all.
-        start: state at time zero; at rest with springs relaxed when left out.
+        start: state at time zero, or a capture or impact that leads to it, as for :func:`~spacearm.capture.cushion`;
+            at rest with springs relaxed when left out.
         probability: weight among all cases.
         name: for tables.
     """
 
     hits: tuple[Hit, ...] = ()
-    start: State | None = None
+    start: Start | None = None
     probability: float = 1.0
     name: str = ""
 
@@ -126,9 +128,9 @@ class Judge:
         self.loads = load_frames(self._phases)
         self._model = motion(self.robot, self.loads, False)
         self._grid()
-        soft = soft_axes(self.robot)
         self.axes = np.array([self.robot.joint_index(name) for name in cushioning_axes(self.robot)], dtype=np.int64)
-        self.held = tuple(n for n in self.robot.joint_names if n not in soft and n not in self.free)
+        self.held = driven_joints(self.robot, self.free)
+        self._starts = [self.start(case) for case in self.cases]
 
     def _grid(self) -> None:
         """Wrenches of all cases on one grid of edges."""
@@ -149,12 +151,10 @@ class Judge:
         self._counts = np.ceil(np.diff(merged.breaks) / self.step - 1e-9).astype(np.int64).clip(1)
 
     def start(self, case: Case) -> State:
-        """The case's start; joints that are held have been stopped."""
+        """The case's state at time zero."""
         if case.start is None:
             return State.at_rest(self.robot, relaxed(self.robot))
-        start = case.start.check(self.robot)
-        moving = any(start.rates[self.robot.joint_index(name)] for name in self.held)
-        return close_clutch(self.robot, start, self.held).state if moving else start
+        return begin(self.robot, case.start, self.held)[0]
 
     def __call__(
         self,
@@ -181,7 +181,7 @@ class Judge:
         off = np.minimum(np.full((size, n), self.off), inputs[:, places["damping"]][:, 6:])
         inputs = np.repeat(inputs, cases, axis=0)
         off = np.repeat(off, cases, axis=0)
-        starts = np.tile(np.stack([self.start(case).vector for case in self.cases]), (size, 1))
+        starts = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
         which = np.tile(np.arange(cases, dtype=np.int64), size)
         motion_kernel, watch_kernel = _kernels(robot, self.loads)
         width = host().lanes

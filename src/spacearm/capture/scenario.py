@@ -35,7 +35,7 @@ from spacearm.capture.scenario_schema import (
     TargetTable,
 )
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.softjoint import AXES, SoftAxis, SoftJoint, relaxed, soft_axes, soft_joints, soften
+from spacearm.capture.softjoint import AXES, SoftAxis, SoftJoint, driven_joints, relaxed, soft_axes, soft_joints, soften
 from spacearm.capture.target import Caught, Target, catch, catch_softly
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -76,14 +76,15 @@ def run(
     if file.target is not None:
         with at("target"):
             caught = _catch(robot, start, file, modes[0].kind == "rigid")
-            robot, start = caught.robot, caught.state
+            robot = caught.robot
     if caught is None and not hits:
         raise InputError("nothing happens", place="hit", hint="add a [[hit]] or a [target] table")
     settling = _settling(file.settling)
     tell(0.1, "compiling and running")
+    begin = start if caught is None else caught
     outcome = cushion(
         robot,
-        start,
+        begin,
         hits,
         duration=file.duration,
         modes=modes,
@@ -109,7 +110,7 @@ def run(
                     "designs are judged soft from the start, but the clutch is rigid at first",
                     hint="a [[clutch]] that begins soft, or no [design]",
                 )
-            own = Case(tuple(hits), start, name="as run")
+            own = Case(tuple(hits), begin, name="as run")
             front = _design(robot, file.design, own, file.free, lambda part: tell(0.5 + 0.4 * part, "designing"))
         rows += _design_rows(front)
         figures.append(_front_figure(front))
@@ -226,8 +227,7 @@ def _target(entry: TargetTable) -> Target:
 def _catch(robot: Robot, start: State, file: CaptureFile, rigid: bool) -> Caught:
     entry = file.target
     assert entry is not None
-    axes = soft_axes(robot)
-    held = [name for name in robot.joint_names if name not in file.free and (rigid or name not in axes)]
+    held = (*driven_joints(robot, file.free), *(soft_axes(robot) if rigid else ()))
     if entry.contact is None:
         return catch(robot, start, _target(entry), file.hand, held=held)
     return catch_softly(robot, start, _target(entry), _axis(entry.contact), file.hand, held=held)
@@ -269,8 +269,13 @@ def _rows(outcome: Outcome, caught: Caught | None, settling: Settling) -> list[R
         rows.append(Row(f"absorbed.{name}", absorbed[name], "J", note="by its damper"))
     for time, mode in outcome.switches:
         rows.append(Row(f"clutch.{mode}.{sum(row.quantity.startswith('clutch') for row in rows) + 1}", time, "s"))
-    for number, impact in enumerate(outcome.impacts, 1):
+    plastic = caught is not None and caught.impact is not None  # the first impact then, with rows of its own
+    for number, impact in enumerate(outcome.impacts[plastic:], 1):
         rows.append(Row(f"impact.{number}.lost", impact.lost, "J", note=f"{impact.what} at {impact.time:.6g} s"))
+        held = np.flatnonzero(impact.impulse)
+        names = ", ".join(robot.dof_names[i] for i in held)
+        note = f"on {names}" if held.size else "no joint is held"
+        rows.append(Row(f"impact.{number}.impulse", impact.impulse[held], "N s, N m s", note=note))
     for gone in outcome.exceeded:
         note = f"passes {gone.limit:g} {gone.unit} and goes to {gone.reached:.6g} {gone.unit}"
         rows.append(Row(f"travel.{gone.joint}.exceeded", gone.time, "s", note=note))

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spacearm.capture.impulse import Impact, body_momentum, check_inertia, check_joints, locked_velocity, mechanics_of
-from spacearm.capture.softjoint import AXES, CONTACT, SoftAxis, SoftJoint, soften
+from spacearm.capture.impulse import (
+    Impact,
+    body_momentum,
+    check_inertia,
+    check_joints,
+    locked_velocity,
+    mechanics_of,
+    relative,
+)
+from spacearm.capture.softjoint import AXES, CONTACT, SoftAxis, SoftJoint, driven_joints, soften
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
@@ -69,12 +77,16 @@ class Caught:
     inertia: Inertia
 
 
-def catch(robot: Robot, state: State, target: Target, hand: str = "hand", *, held: Sequence[str] = ()) -> Caught:
+def catch(
+    robot: Robot, state: State, target: Target, hand: str = "hand", *, held: Sequence[str] | None = None
+) -> Caught:
     """Plastic capture: hand and target have one velocity from contact on.
 
-    ``held`` are joints that do not give way in the impact (drives with brakes, soft axes in rigid mode); all others
-    take part freely, so soft joints shield the base from the very first.
+    ``held`` are joints that do not give way in the impact: by default all but the soft axes, as in
+    :func:`~spacearm.capture.cushion`; with the soft axes too for a clutch in rigid mode; less those that are ``free``
+    afterwards. All others take part freely, so soft joints shield the base from the very first.
     """
+    held = driven_joints(robot) if held is None else held
     _check(robot, state, hand, held)
     before = mechanics_of(robot)
     pose = np.concatenate([state.position, state.quaternion])
@@ -95,9 +107,27 @@ def catch(robot: Robot, state: State, target: Target, hand: str = "hand", *, hel
     change = brought - body_momentum(target.inertia, turned, kept[:3], kept[3:])  # at the target's own origin
     arm = rotation @ target.placement.translation
     hand_impulse = np.concatenate([change[:3], change[3:] + np.cross(arm, change[:3])])
-    impact = Impact(0.0, f"{target.name} caught by {hand}", new, lost, impulse)
-    relative = _relative(before, state, target, hand, pose, rotation)
-    return Caught(joined, new, hand, target, impact, hand_impulse, relative, target.inertia)
+    gap = _relative(before, state, target, hand, pose, rotation)
+    # The contact takes half the impulse times the closing twist; held joints stand still and take nothing.
+    taken = 0.5 * float(hand_impulse[:3] @ rotation @ gap[:3] + hand_impulse[3:] @ rotation @ gap[3:])
+    shares = [
+        before.momentum(state.joints, state.velocity, base=pose, about=origin),
+        np.concatenate([brought[:3], brought[3:] + np.cross(arm, brought[:3])]),
+    ]
+    grown = after.momentum(state.joints, velocity, base=pose, about=origin) - sum(shares)
+    impact = Impact(
+        0.0,
+        f"{target.name} caught by {hand}",
+        new,
+        lost,
+        impulse,
+        max(
+            relative(grown[part], sum(float(np.linalg.norm(own[part])) for own in shares))
+            for part in (slice(0, 3), slice(3, 6))
+        ),
+        relative(lost - taken, kinetic),
+    )
+    return Caught(joined, new, hand, target, impact, hand_impulse, gap, target.inertia)
 
 
 def catch_softly(
@@ -107,15 +137,15 @@ def catch_softly(
     contact: SoftJoint | SoftAxis,
     hand: str = "hand",
     *,
-    held: Sequence[str] = (),
+    held: Sequence[str] | None = None,
 ) -> Caught:
     """Capture through a finite contact stiffness: a soft joint ``contact`` between the hand and the target.
 
     Nothing jumps: the relative velocity before contact becomes the rates of the contact's axes. ``contact`` needs all
     six axes (one :class:`SoftAxis` stands for all), since a rigid one could not take up its share. The grip does not
-    let go: it pulls as well as it pushes.
+    let go: it pulls as well as it pushes. ``held`` as for :func:`catch`: these joints must stand still.
     """
-    _check(robot, state, hand, held)
+    _check(robot, state, hand, driven_joints(robot) if held is None else held)
     if isinstance(contact, SoftAxis):
         contact = SoftJoint(**dict.fromkeys(AXES, contact))
     missing = [name for name in AXES if name not in contact.axes]
@@ -124,7 +154,7 @@ def catch_softly(
     pose = np.concatenate([state.position, state.quaternion])
     before = mechanics_of(robot)
     _, rotation = before.frame_pose(hand, state.joints, base=pose)
-    relative = _relative(before, state, target, hand, pose, rotation)
+    gap = _relative(before, state, target, hand, pose, rotation)
     # The contact's body is massless and sits in the hand; the target's frame keeps its placement behind it.
     inertia = target.inertia.moved(target.placement)
     bare = Joint(CONTACT, "revolute", "", "")
@@ -134,10 +164,10 @@ def catch_softly(
     joints, rates = np.zeros(joined.n), np.zeros(joined.n)
     joints[index], rates[index] = state.joints, state.rates
     # Slides are followed by turns about the same origin, so at zero the rates are the twist itself.
-    for name, rate in zip(AXES, relative, strict=True):
+    for name, rate in zip(AXES, gap, strict=True):
         rates[joined.joint_index(f"{CONTACT}.{name}")] = rate
     new = State(state.position, state.quaternion, joints, np.concatenate([state.velocity[:6], rates]))
-    return Caught(joined, new, hand, target, None, np.zeros(6), relative, inertia)
+    return Caught(joined, new, hand, target, None, np.zeros(6), gap, inertia)
 
 
 def _check(robot: Robot, state: State, hand: str, held: Sequence[str]) -> None:

@@ -13,8 +13,8 @@ contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the joi
 reaction impulses t. A free joint does no work, a locked one none if it stands still (else its drive does). Joints that
 resist with one mu change it by ``-mu (1 - mu) / 2 g^T H*^-1 g - mu g . qd`` (g = J*^T p): from rest that is a loss, so
 that even an elastic contact loses energy. When they move before the impact, or with unequal mu, Eq. 10 is not passive
-and may add energy, which no resistance can: such a collision is not :attr:`~Collision.sound`. Where unequal mu go so far
-that a push in some direction of the contact draws the contact together, the collision is refused.
+and may add energy, which no resistance can: such a collision is not :attr:`~Collision.sound`. Where unequal mu go so
+far that a push in some direction of the contact draws the contact together, the collision is refused.
 """
 
 from __future__ import annotations

@@ -1,0 +1,176 @@
+"""Catch, clutch and soft motion as one chain: no impact without a word, every impact in ledger and certificate."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacearm.capture import (
+    At,
+    Case,
+    Hit,
+    Impact,
+    Mode,
+    Settled,
+    SoftAxis,
+    SoftJoint,
+    Target,
+    catch,
+    catch_softly,
+    close_clutch,
+    cushion,
+    design,
+    soft_axes,
+    soften,
+)
+from spacearm.errors import InputError, SimulationError
+from spacearm.impact import System, collide
+from spacearm.model import Body, Inertia, Robot, catalogue
+from spacearm.simulate import CertificateWarning, State
+from support import brute_force
+
+SOFT = SoftJoint(turn_x=SoftAxis(300.0, 20.0), turn_y=SoftAxis(300.0, 20.0))
+ARM = soften(catalogue.load("xu2017"), "joint3", SOFT)
+REST = State.at_rest(ARM, 0.3 * np.arange(ARM.n) / ARM.n)
+TARGET = Target(
+    Inertia(40.0, np.array([0.1, 0.0, 0.2]), np.diag([4.0, 5.0, 6.0])), (-0.05, 0.02, 0.01), (0.02, 0.0, 0.1)
+)
+GIVEN: dict[str, Any] = {"stiffness": (100.0, 400.0), "damping": (10.0, 40.0), "objectives": ("base_rate",), "runs": 64}
+
+
+def test_a_catch_holds_what_the_motion_after_it_holds() -> None:
+    caught = catch(ARM, REST, TARGET)
+    drives = [name for name in ARM.joint_names if name not in soft_axes(ARM)]
+    assert len(drives) == 6
+    for name in drives:
+        assert caught.state.rates[caught.robot.joint_index(name)] == 0.0
+    body = Robot("target", (Body("body", TARGET.inertia),))
+    hand = System.at(ARM, "hand", REST, locked=drives)
+    _, rotation = hand.point.mechanics.frame_pose("hand", REST.joints)
+    motion = np.concatenate([rotation.T @ TARGET.velocity, rotation.T @ TARGET.spin])
+    pose = hand.point.mechanics.frame_pose("hand", REST.joints)[0]
+    other = System(body, "body", None, np.concatenate([pose, _quaternion(rotation)]), motion)
+    reference = collide(hand, other, kind="grasp")
+    np.testing.assert_allclose(caught.state.velocity, reference.first.after, atol=1e-12)
+    outcome = cushion(caught.robot, caught, duration=2.0)
+    assert outcome.sound
+    assert [impact.what for impact in outcome.impacts] == ["target caught by hand"]
+    assert outcome.impacts[0].lost == pytest.approx(float(reference.energy_lost), rel=1e-10)
+    np.testing.assert_array_equal(outcome.energies["impacts"], outcome.impacts[0].lost)
+    np.testing.assert_array_equal(outcome.states[0], caught.state.vector)
+
+
+def _quaternion(rotation: np.ndarray) -> np.ndarray:
+    from scipy.spatial.transform import Rotation
+
+    return np.roll(Rotation.from_matrix(rotation).as_quat(), 1)
+
+
+def test_a_catch_that_frees_what_is_held_afterwards_is_refused() -> None:
+    caught = catch(ARM, REST, TARGET, held=())
+    for start in (caught, caught.state):
+        with pytest.raises(InputError, match=r"joint 'joint1' moves at .* but is held: an impact would stop it"):
+            cushion(caught.robot, start, duration=1.0)
+    assert cushion(caught.robot, caught, duration=1.0, free=ARM.joint_names).sound
+
+
+def test_a_rigid_clutch_right_after_a_soft_catch_is_refused() -> None:
+    caught = catch(ARM, REST, TARGET)
+    modes = [Mode("rigid", At(0.5)), Mode("soft")]
+    with pytest.raises(InputError, match=r"joint 'joint3.turn_[xy]' moves"):
+        cushion(caught.robot, caught, duration=1.0, modes=modes)
+    rigid = catch(ARM, REST, TARGET, held=ARM.joint_names)
+    outcome = cushion(rigid.robot, rigid, duration=1.0, modes=modes)
+    assert len(outcome.impacts) == 1
+
+
+def test_a_soft_catch_has_no_impact() -> None:
+    caught = catch_softly(ARM, REST, TARGET, SoftAxis(2000.0, 50.0))
+    outcome = cushion(caught.robot, caught, duration=0.5)
+    assert outcome.impacts == ()
+    assert outcome.sound
+
+
+def test_drives_that_move_are_stopped_only_by_an_impact_that_is_asked_for() -> None:
+    start = State.moving(ARM, REST.joints, np.full(ARM.n, 0.05))
+    with pytest.raises(InputError, match="close_clutch"):
+        cushion(ARM, start, duration=1.0)
+    drives = [name for name in ARM.joint_names if name not in soft_axes(ARM)]
+    impact = close_clutch(ARM, start, drives)
+    outcome = cushion(ARM, impact, duration=1.0)
+    mass = brute_force.mass_matrix(ARM, start.joints)
+    free = [i for i, name in enumerate(ARM.dof_names) if name not in drives]
+    held = [i for i in range(ARM.dofs) if i not in free]
+    after = np.zeros(ARM.dofs)
+    after[free] = np.linalg.solve(mass[np.ix_(free, free)], (mass @ start.velocity)[free])
+    lost = 0.5 * (start.velocity @ mass @ start.velocity - after @ mass @ after)
+    assert lost > 1e-3
+    assert outcome.impacts[0].lost == pytest.approx(lost, rel=1e-10)
+    np.testing.assert_allclose(outcome.impacts[0].impulse[held], (mass @ (after - start.velocity))[held], atol=1e-12)
+    assert outcome.energies["impacts"][0] == outcome.impacts[0].lost
+    assert outcome.certificate["impact_energy"].holds
+    assert "clutch closed on joint1" in outcome.certificate["impact_energy"].note
+    assert outcome.sound
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["at the start", "later"])
+def test_energy_that_an_impact_is_wrong_about_is_not_sound(monkeypatch: pytest.MonkeyPatch, first: bool) -> None:
+    moving = REST.rates.copy()
+    moving[[ARM.joint_index(name) for name in soft_axes(ARM)]] = 0.2
+    start = State.moving(ARM, REST.joints, moving)
+    modes = [Mode("rigid")] if first else [Mode("soft", At(0.1)), Mode("rigid")]
+    assert cushion(ARM, start, duration=0.5, modes=modes).sound
+
+    def wrong(*given: Any) -> Impact:
+        impact = close_clutch(*given)
+        return replace(impact, lost=1.001 * impact.lost)
+
+    monkeypatch.setattr(sys.modules["spacearm.capture.cushion"], "close_clutch", wrong)
+    with pytest.warns(CertificateWarning, match="energy"):
+        outcome = cushion(ARM, start, duration=0.5, modes=modes)
+    assert not outcome.certificate["energy"].holds
+
+
+def test_an_impact_whose_impulse_does_not_explain_its_loss_is_not_sound() -> None:
+    start = State.moving(ARM, REST.joints, np.full(ARM.n, 0.05))
+    impact = close_clutch(ARM, start, ARM.joint_names)
+    assert impact.energy_residual < 1e-14
+    assert impact.momentum_residual < 1e-14
+    with pytest.warns(CertificateWarning, match="impact_energy"):
+        assert not cushion(ARM, replace(impact, energy_residual=1e-6), duration=0.1).sound
+
+
+def test_a_mode_that_ends_before_it_begins_is_an_error() -> None:
+    arm = catalogue.load("zhang2020")
+    hit = Hit("hand", (0.0, 0.0, 50.0))
+    modes = [Mode("soft", Settled(2e-3, 2e-3)), Mode("rigid", At(1.0)), Mode("soft")]
+    with pytest.raises(SimulationError, match=r"mode 2 \(rigid\) ends at 1 s, but mode 1 lasts until \d+\.\d+ s"):
+        cushion(arm, State.at_rest(arm), hit, duration=60.0, damping=5.0, modes=modes)
+    later = [Mode("soft", Settled(2e-3, 2e-3)), Mode("rigid", At(50.0)), Mode("soft")]
+    outcome = cushion(arm, State.at_rest(arm), hit, duration=60.0, damping=5.0, modes=later)
+    assert [mode for _, mode in outcome.switches] == ["soft", "rigid", "soft"]
+    with pytest.raises(InputError, match="above zero"):
+        At(0.0)
+
+
+def test_a_capture_is_a_start_of_a_case() -> None:
+    caught = catch(ARM, REST, TARGET)
+    with pytest.raises(InputError, match=r"is a Caught.*a capture is a start"):
+        Case(caught)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="is a Caught"):
+        cushion(caught.robot, caught.state, [caught])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"does not have 'target' in its hand"):
+        design(ARM, [Case(start=caught)], duration=2.0, **GIVEN)
+    with pytest.raises(InputError, match="is a str"):
+        cushion(ARM, "rest")  # type: ignore[arg-type]
+    front = design(caught.robot, [Case(start=caught)], duration=4.0, **GIVEN)
+    same = design(caught.robot, [Case((), caught.state)], duration=4.0, **GIVEN)
+    np.testing.assert_array_equal(front.values, same.values)
+    assert front.verify([0]) < 0.01
+    loose = catch(ARM, REST, TARGET, held=())
+    with pytest.raises(InputError, match="but is held"):
+        design(loose.robot, [Case(start=loose)], duration=2.0, **GIVEN)

@@ -13,8 +13,8 @@ import pytest
 from spacearm.impact import Collision, System, ball, collide, flying, simulate_contact
 from spacearm.impact.scenario import run
 from spacearm.model import catalogue
-from spacearm.model.parts import Array
 from spacearm.result import Result
+from spacearm.typing import Array
 
 ROBOT = catalogue.load("yoshida1992")
 NORMAL = np.array([np.cos(0.5), np.sin(0.5), 0.0])

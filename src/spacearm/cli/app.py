@@ -47,8 +47,27 @@ Out = Annotated[
 CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]
 
 
+Repair = Annotated[bool, Parameter(negative="", help="change what cannot be to the nearest that can, and say what")]
+Base = Annotated[str | None, Parameter(help="body that is the base, where several stand on the world")]
+BaseMass = Annotated[float | None, Parameter(help="mass in kg of a base that the file gives none")]
+Outside = Annotated[bool, Parameter(negative="", help="let MJCF use files outside its folder")]
+Strict = Annotated[bool, Parameter(negative="", help="refuse when something would be lost")]
+Fixed = Annotated[Path | None, Parameter(name=["--out", "-o"], help="file for the repaired robot")]
+
+
 @app.command
-def check(file: str, /, *, json: Json = False) -> int:
+def check(
+    file: str,
+    /,
+    *,
+    repair: Repair = False,
+    out: Fixed = None,
+    base: Base = None,
+    base_mass: BaseMass = None,
+    outside: Outside = False,
+    strict: Strict = False,
+    json: Json = False,
+) -> int:
     """Validate a robot and print its tree with masses and degrees of freedom.
 
     Parameters
@@ -57,8 +76,10 @@ def check(file: str, /, *, json: Json = False) -> int:
         A robot file (TOML, URDF, MJCF) or the name of a catalogue robot. A file wins over a catalogue name.
     """
     from spacearm.cli.robots import check_robot
+    from spacearm.model.intake import Reading
 
-    return check_robot(file, json=json)
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
+    return check_robot(file, reading=reading, out=out, json=json)
 
 
 @app.command
@@ -98,7 +119,11 @@ def convert(
     target: Path,
     /,
     *,
-    strict: Annotated[bool, Parameter(negative="", help="refuse when something would be lost")] = False,
+    repair: Repair = False,
+    base: Base = None,
+    base_mass: BaseMass = None,
+    outside: Outside = False,
+    strict: Strict = False,
     json: Json = False,
 ) -> int:
     """Write a robot in another format and say what that format cannot hold.
@@ -111,8 +136,10 @@ def convert(
         The file to write; its suffix chooses the format.
     """
     from spacearm.cli.robots import convert_robot
+    from spacearm.model.intake import Reading
 
-    return convert_robot(source, target, strict=strict, json=json)
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
+    return convert_robot(source, target, reading=reading, json=json)
 
 
 @catalogue_app.command(name="list")

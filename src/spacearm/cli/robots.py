@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +16,26 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from spacearm.model import Joint, Robot
+    from spacearm.model.intake import Reading
+    from spacearm.model.repair import Repaired
 
 
 # -- check ----------------------------------------------------------------------------------------------------------
 
 
-def check_robot(name: str, *, json: bool) -> int:
+def check_robot(name: str, *, reading: Reading, out: Path | None, json: bool) -> int:
     """Print a robot; a degree of freedom that nothing resists is told, but it is no error: it may be driven."""
     from spacearm.model.weightless import weightless_dofs, weightless_message
 
-    robot = _find_robot(name)
+    if out is not None and not reading.repair:
+        raise InputError("there is nothing to write without --repair", file=out, hint="convert writes other formats")
+    robot, told = _read(name, reading)
+    if out is not None:
+        told.lost += _write(robot, name, out, strict=reading.strict, comments=told.changes())
     weightless = weightless_dofs(robot)
+    told.complain()
     if json:
-        show_json({**description(robot), "weightless_dofs": weightless})
+        show_json({**description(robot), "weightless_dofs": weightless, **told.as_json()})
     else:
         show(tree_of(robot), *tables_of(robot), _totals(robot))
     if weightless:
@@ -34,9 +43,68 @@ def check_robot(name: str, *, json: bool) -> int:
     return 0
 
 
-def _find_robot(name: str) -> Robot:
-    robot: Robot = room("spacearm.model.document", "read robot files").find_robot(name)
-    return robot
+@dataclass
+class _Told:
+    """What reading and writing a robot told: other warnings, losses and repairs."""
+
+    warned: list[str]
+    lost: list[str]
+    repaired: list[Repaired]
+
+    def changes(self) -> list[str]:
+        """Every single repair, for the file that is written."""
+        lines = [f"{each.place}: {each.change} ({each.kind})" for told in self.repaired for each in told.repairs]
+        return ["Repaired:", *lines] if lines else []
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "lost": self.lost,
+            "repairs": [
+                {"kind": each.kind, "place": each.place, "change": each.change}
+                for told in self.repaired
+                for each in told.repairs
+            ],
+        }
+
+    def complain(self) -> None:
+        for kind, messages in (("warning", self.warned), ("lost", self.lost), ("repaired", self.repaired)):
+            for message in messages:
+                complain(str(message).replace("repaired: ", "", 1), kind=kind)
+
+
+def _read(name: str, reading: Reading) -> tuple[Robot, _Told]:
+    """The robot, and what was told about it."""
+    from spacearm.model.lossy import LossyConversion
+    from spacearm.model.repair import Repaired
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        robot: Robot = room("spacearm.model.document", "read robot files").find_robot(name, reading=reading)
+    told = _Told([], [], [])
+    for warning in caught:
+        if isinstance(warning.message, Repaired):
+            told.repaired.append(warning.message)
+        elif issubclass(warning.category, LossyConversion):
+            told.lost.append(str(warning.message))
+        else:
+            told.warned.append(str(warning.message))
+    return robot, told
+
+
+def _write(robot: Robot, source: str, target: Path, *, strict: bool, comments: Iterable[str] = ()) -> list[str]:
+    """Write the robot; what the target's format loses, or an error where ``strict``."""
+    files = room("spacearm.model.files", "convert robot files")
+    if target.exists() and Path(source).exists() and target.samefile(source):
+        raise InputError("source and target are the same file", file=target)
+    kind = files.file_format(target)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        text = files.robot_text(robot, kind, comments)
+    lost = [str(warning.message) for warning in caught]
+    if strict and lost:
+        raise InputError("; ".join(lost), file=target, hint="without --strict this is a warning")
+    files.write_atomically(target, text)
+    return lost
 
 
 def description(robot: Robot) -> dict[str, Any]:
@@ -198,25 +266,18 @@ def _vector(values: Any) -> str:
 # -- convert --------------------------------------------------------------------------------------------------------
 
 
-def convert_robot(source: str, target: Path, *, strict: bool, json: bool) -> int:
-    """Write ``source`` as ``target``; with ``strict``, anything lost is an error and nothing is written."""
-    files = room("spacearm.model.files", "convert robot files")
-    if target.exists() and Path(source).exists() and target.samefile(source):
-        raise InputError("source and target are the same file", file=target)
-    kind = files.file_format(target)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        robot = _find_robot(source)
-        text = files.robot_text(robot, kind)
-    messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-    if strict and messages:
-        raise InputError("; ".join(messages), file=target, hint="without --strict this is a warning")
-    files.write_atomically(target, text)
+def convert_robot(source: str, target: Path, *, reading: Reading, json: bool) -> int:
+    """Write ``source`` as ``target``; with strict reading, anything lost is an error and nothing is written."""
+    room("spacearm.model.files", "convert robot files").file_format(target)  # before anything is read
+    robot, told = _read(source, reading)
+    if reading.strict and told.warned:
+        raise InputError("; ".join(told.warned), file=target, hint="without --strict this is a warning")
+    told.lost += _write(robot, source, target, strict=reading.strict, comments=told.changes())
     if json:
-        show_json({"source": source, "target": target, "robot": robot.name, "lost": messages})
+        told.lost += told.warned
+        show_json({"source": source, "target": target, "robot": robot.name, **told.as_json()})
         return 0
-    for message in messages:
-        complain(message, kind="lost")
+    told.complain()
     show(f"{target}: {robot.name}, {len(robot.bodies)} bodies, {robot.n} joints, {robot.mass:g} kg")
     return 0
 

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from spacearm.errors import InputError, SpacearmError, did_you_mean, quoted
 from spacearm.model import catalogue
-from spacearm.model.files import load
+from spacearm.model.files import read
+from spacearm.model.intake import Reading
 from spacearm.model.robot import Robot
 from spacearm.model.toml_errors import schema_error
 from spacearm.model.toml_read import parse_toml, read_text
@@ -54,7 +55,7 @@ def at(place: str) -> Iterator[None]:
         raise
 
 
-def find_robot(name: str, folder: Path | None = None) -> Robot:
+def find_robot(name: str, folder: Path | None = None, reading: Reading | None = None) -> Robot:
     """The robot of a file (relative to ``folder``) or, when there is no such file, of the catalogue."""
     path = Path(name) if folder is None else folder / name
     try:
@@ -62,7 +63,7 @@ def find_robot(name: str, folder: Path | None = None) -> Robot:
     except (OSError, ValueError):  # longer than any name can be, or with a zero byte
         there = False
     if there:
-        return load(path)
+        return read(path, reading or Reading())
     if Path(name).suffix or len(Path(name).parts) > 1:
         raise InputError("there is no such file", file=path)
     if name not in catalogue.names():

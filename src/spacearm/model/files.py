@@ -15,12 +15,22 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spacearm.errors import InputError, ModelError
 from spacearm.model.robot import Robot
 
+if TYPE_CHECKING:
+    from spacearm.model.intake import Reading
+
 #: Format by file ending. The readers and writers are imported when needed: pydantic and the XML parsers take time.
 FORMATS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
+#: What to do with files that spacearm does not read, by file ending.
+FOREIGN = {
+    ".xacro": "expand it first: xacro FILE > robot.urdf, with ROS or with the Python package xacro",
+    ".sdf": "SDF is not read; convert it to MJCF (sdf2mjcf of the package sdformat-mjcf) or export the robot as URDF",
+}
+FOREIGN[".world"] = FOREIGN[".sdf"]
 
 
 def file_format(path: str | Path) -> str:
@@ -30,7 +40,7 @@ def file_format(path: str | Path) -> str:
         raise ModelError(
             f"a file ending in {ending!r} is not a robot file" if ending else "the file's name has no ending",
             file=path,
-            hint=f"expected one of {', '.join(FORMATS)}",
+            hint=FOREIGN.get(ending, f"expected one of {', '.join(FORMATS)}"),
         )
     return FORMATS[ending]
 
@@ -60,12 +70,20 @@ def load(
     """
     from spacearm.model.intake import Reading
 
+    return read(path, Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict))
+
+
+def read(path: str | Path, reading: Reading) -> Robot:
+    """The robot in this file, read as ``reading`` says: :func:`load` with its options in one value."""
     path = Path(path)
     kind = file_format(path)
-    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
     if kind == "toml":
         from spacearm.model.toml_read import read_toml
 
+        if reading.base is not None or reading.base_mass is not None:
+            raise InputError(
+                "base and base mass are options for URDF and MJCF", file=path, hint="a robot file says both itself"
+            )
         return read_toml(path)
     if kind == "urdf":
         from spacearm.model.urdf import read_urdf

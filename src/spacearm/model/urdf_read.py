@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, clipped, quoted, shown_path
+from spacearm.model.files import FOREIGN
 from spacearm.model.fuse import Weld
 from spacearm.model.intake import Intake, Reading, row_of_joints
 from spacearm.model.lossy import Losses
@@ -42,12 +43,8 @@ _SLIDES: list[tuple[str, JointKind, npt.ArrayLike]] = [
     ("z", "prismatic", (0.0, 0.0, 1.0)),
 ]
 _SINGULAR = "singular where the second angle is 90 degrees"
-#: Elements that were expanded nowhere belong to this language.
-_XACRO_REMEDY = "expand it first: xacro FILE > robot.urdf, with ROS or with the Python package xacro"
-_OTHER_ROOTS = {
-    "sdf": "SDF is not read; convert it to MJCF (sdf2mjcf of the package sdformat-mjcf) or export the robot as URDF",
-    "mujoco": "this is MJCF: give the file a name that ends in .xml",
-}
+#: What to do with a file of another format, by its root element.
+_OTHER_ROOTS = {"sdf": FOREIGN[".sdf"], "mujoco": "this is MJCF: give the file a name that ends in .xml"}
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,7 +102,7 @@ def _root(text: str | bytes, intake: Intake) -> ET.Element:
     for parent in [root, *root.findall("link"), *root.findall("link/inertial"), *root.findall("joint")]:
         for element in parent:
             if "xacro" in str(element.tag):
-                raise ModelError("this is a xacro file", place=f"<{clipped(element.tag)}>", hint=_XACRO_REMEDY)
+                raise ModelError("this is a xacro file", place=f"<{clipped(element.tag)}>", hint=FOREIGN[".xacro"])
     return root
 
 

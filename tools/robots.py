@@ -1,0 +1,530 @@
+"""Read every robot file of a folder, compare it with another engine, write it and read it back: one line a model.
+
+    python tools/robots.py FOLDER [--jobs 2] [--states 20] [--no-repair] [--only TEXT] [--json FILE]
+
+Each line says what became of the file (*read*, *repaired*, *refused* with the reason, *crashed*), the largest relative
+difference to Pinocchio (URDF) or MuJoCo (MJCF) in mass matrix, bias, forward dynamics, Jacobians and momentum over
+some random states, and which round trips (TOML, URDF, MJCF) keep the robot. A summary follows.
+
+Where nothing was repaired, the other engine reads the file itself. A repaired URDF goes to Pinocchio as spacearm writes
+it, and the places of all frames are compared with the file as it is. Every file is read in a process that may die or
+hang without harm to the rest. The exit status is 1 when a difference is above 1e-10, a round trip fails or a process
+dies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import threading
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+import numpy as np
+
+from spacearm.errors import SpacearmError
+from spacearm.mechanics.programs import build
+from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot, load, weightless_dofs
+from spacearm.model.files import file_format, robot_text
+from spacearm.model.lossy import LossyConversion
+from spacearm.model.repair import Repaired
+from spacearm.typing import Array
+
+#: What must be met, relative to the largest entry.
+AGREES = 1e-10
+#: Round trips: TOML and URDF keep every number to this, MJCF the mass matrix (MuJoCo raises moments below 1e-14 kg m2).
+KEPT = 1e-12
+KEPT_MJCF = 1e-9
+#: A file that takes longer (s) is given up.
+PATIENCE = 240.0
+#: Jacobians are compared at no more frames than this, the last ones.
+MOST_FRAMES = 6
+
+
+@dataclass
+class Line:
+    """What became of one file."""
+
+    file: str
+    outcome: str = "refused"
+    reason: str = ""
+    #: whether the other engine reads the file with a free base; why not
+    reference: str = ""
+    compared: str = ""
+    difference: float | None = None
+    where: str = ""
+    round_trips: dict[str, str] = field(default_factory=dict)
+    repairs: int = 0
+    losses: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.outcome:9}", self.file]
+        if self.difference is not None:
+            parts.append(f"{self.difference:.1e} {self.where} ({self.compared})")
+        elif self.outcome in ("read", "repaired"):
+            parts.append(f"not compared: {self.compared or self.reference}")
+        failed = [f"{kind} {why}" for kind, why in self.round_trips.items() if why]
+        if self.round_trips:
+            parts.append("round trips: " + ("; ".join(failed) if failed else "all"))
+        if self.outcome in ("refused", "crashed"):
+            parts.append(self.reason)
+            parts.append("the other engine reads it" if not self.reference else "so does the other engine")
+        return "  ".join(parts)
+
+    @property
+    def good(self) -> bool:
+        apart = self.difference is not None and self.difference > AGREES
+        return not apart and not any(self.round_trips.values()) and self.outcome != "crashed"
+
+
+# -- ours -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a floating robot, and a force on it."""
+
+    position: Array
+    quaternion: Array
+    joints: Array
+    velocity: Array
+    force: Array
+
+
+def random_states(robot: Robot, count: int, seed: int = 1) -> Iterator[State]:
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        quaternion = rng.normal(size=4)
+        yield State(
+            rng.normal(size=3),
+            quaternion / np.linalg.norm(quaternion),
+            rng.uniform(-1.0, 1.0, robot.n),
+            rng.normal(size=robot.dofs),
+            rng.normal(size=robot.dofs),
+        )
+
+
+class Ours:
+    """spacearm's mechanics through CasADi's interpreter: a compiled kernel for each of many robots takes too long."""
+
+    def __init__(self, robot: Robot, frames: list[str]) -> None:
+        self.robot = robot
+        names = ("mass_matrix", "bias", "hybrid_dynamics", "momentum")
+        self.programs = {name: build(robot, name) for name in names}
+        self.programs |= {f"jacobian of {frame}": build(robot, "jacobian", frame=frame) for frame in frames}
+        self.held = np.zeros(robot.dofs)
+        self.held[[robot.dof_index(name) for name in weightless_dofs(robot)]] = 1.0
+
+    def __call__(self, state: State) -> dict[str, Array]:
+        given = {
+            **asdict(state),
+            "inertia": self.robot.inertia_parameters.ravel(),
+            "rotor": rotor_inertias(self.robot),
+            "mode": self.held,
+            "drive": np.zeros(self.robot.dofs),
+            "point": np.zeros(3),
+        }
+        result = {}
+        for name, program in self.programs.items():
+            flat = np.concatenate([np.ravel(given[key]) for key in program.inputs])
+            values = np.array(program.function(flat)).ravel()
+            key = next(iter(program.outputs))
+            shape = program.output_shape(key)
+            result[name] = values[: int(np.prod(shape))].reshape(shape)
+        result["forward dynamics"] = result.pop("hybrid_dynamics")
+        return result
+
+
+def poses(robot: Robot, joints: Array) -> dict[str, Array]:
+    """Where the frames of all bodies, and all other frames, are in the base's: (4, 4) each."""
+    from spacearm.model.fuse import motion
+    from spacearm.model.parts import Pose
+
+    places = {robot.bodies[0].name: Pose()}
+    for joint, value in zip(robot.joints, joints, strict=True):
+        places[joint.child] = places[joint.parent] @ joint.placement @ motion(joint.kind, joint.axis, float(value))
+    places |= {frame.name: places[frame.body] @ frame.placement for frame in robot.frames}
+    result = {}
+    for name, pose in places.items():
+        result[name] = np.eye(4)
+        result[name][:3, :3], result[name][:3, 3] = pose.rotation, pose.translation
+    return result
+
+
+# -- Pinocchio ------------------------------------------------------------------------------------------------------
+
+
+class PinocchioModel:
+    """A URDF text in Pinocchio with a free-flyer at its root; speaks the coordinates of ``robot``.
+
+    The robot's base may lie elsewhere on Pinocchio's root body: velocities are moved by a constant transform.
+    """
+
+    def __init__(self, text: str) -> None:
+        import pinocchio
+
+        self.pin = pinocchio
+        self.model = pinocchio.buildModelFromXML(text, pinocchio.JointModelFreeFlyer())
+        self.model.gravity = pinocchio.Motion.Zero()
+        self.data = self.model.createData()
+
+    def fit(self, robot: Robot) -> None:
+        """Take over the robot's coordinates; raises ``ValueError`` where this is another mechanism."""
+        model = self.model
+        if model.nv != robot.dofs or not all(model.existJointName(name) for name in robot.joint_names):
+            raise ValueError("its joints are others")
+        frame = model.frames[model.getFrameId(robot.bodies[0].name)]
+        if frame.parentJoint != 1:
+            raise ValueError("its base is another")
+        self.base = frame.placement
+        self.ids = [model.getJointId(name) for name in robot.joint_names]
+        self.map = np.zeros((model.nv, robot.dofs))
+        self.map[:6, :6] = self.base.action
+        for column, index in enumerate(self.ids):
+            self.map[model.idx_vs[index], 6 + column] = 1.0
+
+    def configuration(self, state: State) -> Array:
+        pin, model = self.pin, self.model
+        w, x, y, z = state.quaternion
+        root = pin.SE3(pin.Quaternion(w, x, y, z).matrix(), state.position) * self.base.inverse()
+        q = pin.neutral(model)
+        q[:7] = pin.SE3ToXYZQUAT(root)
+        for index, value in zip(self.ids, state.joints, strict=True):
+            start, size = model.idx_qs[index], model.nqs[index]
+            q[start : start + size] = [np.cos(value), np.sin(value)] if size == 2 else value
+        return np.asarray(q)
+
+    def __call__(self, state: State, held: Array, frames: list[str]) -> dict[str, Array]:
+        pin, model, data = self.pin, self.model, self.data
+        q, v = self.configuration(state), self.map @ state.velocity
+        upper = np.triu(pin.crba(model, data, q))
+        mass = self.map.T @ (upper + np.triu(upper, 1).T) @ self.map
+        bias = self.map.T @ np.array(pin.nonLinearEffects(model, data, q, v))
+        result = {"mass_matrix": mass, "bias": bias}
+        if not held.any():
+            back = np.linalg.inv(self.map)
+            result["forward dynamics"] = back @ np.array(pin.aba(model, data, q, v, back.T @ state.force))
+        else:
+            result["forward dynamics"] = free_acceleration(mass, state.force - bias, held)
+        for frame in frames:
+            index = model.getFrameId(frame)
+            jacobian = np.array(pin.computeFrameJacobian(model, data, q, index, pin.LOCAL_WORLD_ALIGNED))
+            result[f"jacobian of {frame}"] = jacobian @ self.map
+        h = pin.computeCentroidalMomentum(model, data, q, v)
+        angular = np.array(h.angular) + np.cross(np.array(data.com[0]), np.array(h.linear))
+        return {**result, "momentum": np.concatenate([np.array(h.linear), angular])}
+
+    def poses(self, robot: Robot, joints: Array) -> dict[str, Array]:
+        """Places of all frames as :func:`poses` has them; joints that the robot does not have stay at zero."""
+        pin, model = self.pin, self.model
+        q = pin.neutral(model)
+        for joint, value in zip(robot.joints, joints, strict=True):
+            if model.existJointName(joint.name):
+                index = model.getJointId(joint.name)
+                start, size = model.idx_qs[index], model.nqs[index]
+                q[start : start + size] = [np.cos(value), np.sin(value)] if size == 2 else value
+        pin.framesForwardKinematics(model, self.data, q)
+        base = self.data.oMf[model.getFrameId(robot.bodies[0].name)].inverse()
+        links = [i for i, frame in enumerate(model.frames) if frame.type == pin.FrameType.BODY]
+        return {model.frames[i].name: np.array((base * self.data.oMf[i]).homogeneous) for i in links}
+
+
+# -- MuJoCo ---------------------------------------------------------------------------------------------------------
+
+
+class MujocoModel:
+    """An MJCF file in MuJoCo, its base set free, without gravity; speaks the coordinates of ``robot``."""
+
+    def __init__(self, path: Path) -> None:
+        import mujoco
+
+        self.mujoco = mujoco
+        self.spec = mujoco.MjSpec.from_file(str(path))
+        self.model = self.spec.compile()
+
+    def fit(self, robot: Robot) -> None:
+        from spacearm.model.mjcf import joint_addresses
+
+        mujoco, base = self.mujoco, self.spec.body(robot.bodies[0].name)
+        if base is None:
+            raise ValueError("its base has no name")
+        if not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in base.joints):
+            base.add_freejoint()
+            self.model = self.spec.compile()
+        self.model.opt.gravity[:] = 0.0
+        self.data = mujoco.MjData(self.model)
+        self.robot = robot
+        if self.model.nv != robot.dofs:
+            raise ValueError("its joints are others")
+        _, self.at_v, _, self.base_v = joint_addresses(robot, self.model)
+
+    def __call__(self, state: State, held: Array, _: list[str]) -> dict[str, Array]:
+        from spacearm.model.mjcf import mujoco_state
+
+        mujoco, model, data = self.mujoco, self.model, self.data
+        data.qpos[:], data.qvel[:] = mujoco_state(
+            self.robot, model, state.position, state.quaternion, state.joints, state.velocity
+        )
+        mujoco.mj_forward(model, data)
+        full = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, full, data.qM)
+        rotation = np.array(data.body(self.robot.bodies[0].name).xmat).reshape(3, 3)
+        change = np.zeros((model.nv, self.robot.dofs))
+        change[self.base_v : self.base_v + 3, :3] = rotation
+        change[self.base_v + 3 : self.base_v + 6, 3:6] = np.eye(3)
+        change[self.at_v, 6 + np.arange(self.robot.n)] = 1.0
+        drift = np.zeros(model.nv)
+        drift[self.base_v : self.base_v + 3] = rotation @ np.cross(state.velocity[3:6], state.velocity[:3])
+        mass = change.T @ full @ change
+        bias = change.T @ (np.array(data.qfrc_bias) + full @ drift)
+        return {
+            "mass_matrix": mass,
+            "bias": bias,
+            "forward dynamics": free_acceleration(mass, state.force - bias, held),
+        }
+
+
+def free_acceleration(mass: Array, force: Array, held: Array) -> Array:
+    """Accelerations with the held degrees of freedom at rest."""
+    free = np.flatnonzero(held == 0.0)
+    result = np.zeros(len(mass))
+    result[free] = np.linalg.solve(mass[np.ix_(free, free)], force[free])
+    return result
+
+
+# -- one file -------------------------------------------------------------------------------------------------------
+
+
+def difference(value: Array, reference: Array) -> float:
+    """Largest difference, relative to the reference's largest entry; NaN counts as infinite."""
+    if value.size == 0:
+        return 0.0
+    gap = float(np.abs(value - reference).max() / max(np.abs(reference).max(), 1e-12))
+    return gap if np.isfinite(gap) else np.inf
+
+
+def examine(path: Path, shown: str, *, repair: bool, states: int) -> Line:
+    """All that is told about one file."""
+    line = Line(shown)
+    kind = file_format(path)
+    engine, line.reference = _tried(lambda: _engine(path, kind))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            robot = load(path, repair=repair)
+        except SpacearmError as error:
+            line.reason = " ".join(str(error).replace(f"{path}: ", "").split())[:300]
+            return line
+    line.repairs = sum(len(each.message.repairs) for each in told if isinstance(each.message, Repaired))
+    line.losses = sum(issubclass(each.category, LossyConversion) for each in told)
+    line.outcome = "repaired" if line.repairs else "read"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _compare(line, robot, engine, kind, states)
+        line.round_trips = {each: _round_trip(robot, each) for each in ("toml", "urdf", "mjcf")}
+    return line
+
+
+def _engine(path: Path, kind: str) -> Any:
+    if kind == "urdf":
+        return PinocchioModel(path.read_text(encoding="utf-8", errors="replace"))
+    if kind == "mjcf":
+        return MujocoModel(path)
+    return None
+
+
+def _tried(make: Callable[[], Any]) -> tuple[Any, str]:
+    """What is made, or why not."""
+    try:
+        return make(), ""
+    except Exception as error:
+        return None, " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _compare(line: Line, robot: Robot, engine: Any, kind: str, states: int) -> None:
+    gaps: dict[str, float] = {}
+    original = engine
+    line.compared = f"the file itself, {states} states"
+    why = "" if engine is not None and not line.repairs else "repaired"
+    if engine is not None and not why:
+        _, why = _tried(lambda: engine.fit(robot))
+    if why and kind == "urdf":
+        line.compared = f"as written, {states} states"
+        engine, failed = _tried(lambda: PinocchioModel(robot_text(robot, "urdf")))
+        _, unfit = _tried(lambda: engine.fit(robot))
+        why = failed or unfit
+    if why or engine is None:
+        line.compared = why
+        return
+    frames = [frame.name for frame in robot.frames] + list(robot.body_names) if kind == "urdf" else []
+    ours = Ours(robot, frames[-MOST_FRAMES:])
+    for state in random_states(robot, states):
+        got, expected = ours(state), engine(state, ours.held, frames[-MOST_FRAMES:])
+        for name, reference in expected.items():
+            quantity = name.split(" of ")[0]
+            gaps[quantity] = max(gaps.get(quantity, 0.0), difference(got[name], reference))
+        if kind == "urdf" and original is not None:
+            mine, theirs = poses(robot, state.joints), original.poses(robot, state.joints)
+            for name in mine.keys() & theirs.keys():
+                gaps["poses"] = max(gaps.get("poses", 0.0), difference(mine[name], theirs[name]))
+    line.where = max(gaps, key=lambda name: gaps[name])
+    line.difference = gaps[line.where]
+
+
+def _round_trip(robot: Robot, kind: str) -> str:
+    """Why the robot does not survive being written and read back; empty if it does."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"robot.{'xml' if kind == 'mjcf' else kind}"
+            path.write_text(robot_text(robot, kind), encoding="utf-8")
+            back = load(path)
+        if kind == "toml":
+            return "" if back == robot else "reads back otherwise"
+        if sorted(back.joint_names) != sorted(robot.joint_names):
+            return "has other joints"
+        program, other = build(robot, "mass_matrix"), build(back, "mass_matrix")
+        order = [robot.dof_index(name) for name in back.dof_names]
+        for state in random_states(robot, 3):
+            matrices = []
+            for each, model in ((program, robot), (other, back)):
+                joints = state.joints if model is robot else state.joints[[i - 6 for i in order[6:]]]
+                given = {"joints": joints, "inertia": model.inertia_parameters.ravel(), "rotor": rotor_inertias(model)}
+                flat = np.concatenate([given[key] for key in each.inputs])
+                matrices.append(np.array(each.function(flat)).reshape(robot.dofs, robot.dofs))
+            gap = difference(matrices[1], matrices[0][np.ix_(order, order)])
+            if gap > (KEPT_MJCF if kind == "mjcf" else KEPT):
+                return f"changes the mass matrix by {gap:.1e}"
+    except Exception as error:
+        return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return ""
+
+
+# -- many files -----------------------------------------------------------------------------------------------------
+
+
+def _serve(pipe: Any, options: dict[str, Any]) -> None:
+    """A worker: files in, lines out. What libraries print is thrown away."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    while True:
+        path, shown = pipe.recv()
+        try:
+            line = examine(path, shown, **options)
+        except Exception:
+            line = Line(shown, "crashed", " ".join(traceback.format_exc(limit=-2).split())[-300:])
+        pipe.send(line)
+
+
+class Worker:
+    """A process that examines files, replaced when it dies or hangs."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.process: Any = None
+
+    def examine(self, path: Path, shown: str) -> Line:
+        context = multiprocessing.get_context("spawn")
+        if self.process is None:
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=_serve, args=(theirs, self.options), daemon=True)
+            self.process.start()
+            theirs.close()
+        with contextlib.suppress(EOFError, OSError):
+            self.pipe.send((path, shown))
+            if self.pipe.poll(PATIENCE):
+                line: Line = self.pipe.recv()
+                return line
+        dead = not self.process.is_alive()
+        self.close()
+        return Line(shown, "crashed", "the process died" if dead else f"took more than {PATIENCE:g} s")
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def examine_all(files: list[Path], folder: Path, jobs: int, options: dict[str, Any]) -> Iterator[Line]:
+    """Lines in the order in which they are done."""
+    waiting: Queue[Path] = Queue()
+    done: Queue[Line] = Queue()
+    for path in files:
+        waiting.put(path)
+
+    def work() -> None:
+        worker = Worker(options)
+        with contextlib.suppress(Empty):
+            while True:
+                path = waiting.get_nowait()
+                done.put(worker.examine(path, str(path.relative_to(folder))))
+        worker.close()
+
+    for _ in range(jobs):
+        threading.Thread(target=work, daemon=True).start()
+    for _ in files:
+        yield done.get()
+
+
+def summary(lines: list[Line]) -> str:
+    """How many were read, repaired and refused; agreement; round trips."""
+    outcomes = Counter(line.outcome for line in lines)
+    readable = [line for line in lines if not line.reference]
+    loaded = [line for line in readable if line.outcome in ("read", "repaired")]
+    compared = [line for line in lines if line.difference is not None]
+    agree = [line for line in compared if line.difference is not None and line.difference <= AGREES]
+    trips = [line for line in lines if line.round_trips]
+    whole = [line for line in trips if not any(line.round_trips.values())]
+    share = 100.0 * len(loaded) / len(readable) if readable else 0.0
+    return "\n".join(
+        [
+            f"{len(lines)} files: " + ", ".join(f"{count} {name}" for name, count in outcomes.most_common()),
+            f"of {len(readable)} that the other engine reads, {len(loaded)} load ({share:.1f} %)",
+            f"of {len(compared)} compared, {len(agree)} agree to {AGREES:g}",
+            f"of {len(trips)} that load, {len(whole)} survive all round trips",
+        ]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--states", type=int, default=20, help="states for the comparison")
+    parser.add_argument("--no-repair", action="store_true", help="read strictly")
+    parser.add_argument("--only", default="", help="files with this text in their path")
+    parser.add_argument("--endings", default=".urdf,.xml,.mjcf", help="which files are robots")
+    parser.add_argument("--json", type=Path, help="all lines as JSON into this file")
+    given = parser.parse_args()
+    endings = tuple(given.endings.split(","))
+    files = sorted(
+        path
+        for path in given.folder.rglob("*")
+        if path.suffix.lower() in endings and path.is_file() and given.only in str(path)
+    )
+    lines = []
+    options = {"repair": not given.no_repair, "states": given.states}
+    for line in examine_all(files, given.folder, max(given.jobs, 1), options):
+        print(line, flush=True)
+        lines.append(line)
+    print(summary(lines))
+    if given.json:
+        given.json.write_text(json.dumps([asdict(line) for line in lines], indent=1), encoding="utf-8")
+    return 0 if all(line.good for line in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

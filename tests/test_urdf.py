@@ -24,7 +24,9 @@ from spacearm.model import (
     Rotor,
     Spring,
     Thruster,
+    load,
 )
+from spacearm.model.intake import Reading
 from spacearm.model.lossy import LossyConversion, NotExpressible
 from spacearm.model.urdf import read_urdf, robot_from_urdf, urdf_text
 
@@ -350,3 +352,99 @@ def test_what_is_known_to_say_nothing_about_the_motion_is_passed_over():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert robot_from_urdf(text).n == 2
+
+
+# -- joints of several degrees of freedom, several robots in a file ---------------------------------------------------
+
+
+def test_a_planar_joint_is_two_slides_and_a_turn():
+    """Against Pinocchio's own planar joint: x, y and angle about z."""
+    text = change('type="prismatic"', 'type="planar"').replace(
+        '<origin xyz="0 0 1"/>', '<origin xyz="0 0 1" rpy="0.2 0.3 0.4"/><axis xyz="0 0 1"/>'
+    )
+    robot = robot_from_urdf(text)
+    assert robot.joint_names == ("j1", "j2.x", "j2.y", "j2.turn")
+    model = pinocchio.buildModelFromXML(text)
+    data, values = model.createData(), [0.3, 0.5, -0.7, 1.1]
+    q = np.array([0.3, 0.5, -0.7, np.cos(1.1), np.sin(1.1)])
+    pinocchio.framesForwardKinematics(model, data, q)
+    expected = data.oMf[model.getFrameId("hand")].homogeneous
+    np.testing.assert_allclose(frame_poses(robot, values)["hand"], expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("axis", ["1 0 0", "0 1 0", "0.6 0 0.8", "0 0 2"])
+def test_a_planar_joint_keeps_to_its_plane(axis):
+    text = change('type="prismatic"', 'type="planar"').replace(
+        '<origin xyz="0 0 1"/>', f'<origin xyz="0 0 1"/><axis xyz="{axis}"/>'
+    )
+    x, y, turning = robot_from_urdf(text).joints[1:]
+    frame = np.column_stack([x.axis, y.axis, turning.axis])
+    np.testing.assert_allclose(frame.T @ frame, np.eye(3), atol=1e-15)
+    assert np.linalg.det(frame) > 0
+    given = np.array([float(word) for word in axis.split()])
+    np.testing.assert_allclose(turning.axis, given / np.linalg.norm(given), atol=1e-15)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("spherical", 3), ("floating", 6)])
+def test_joints_with_three_and_six_degrees_of_freedom_reach_every_place(kind, count):
+    text = change('type="prismatic"', f'type="{kind}"')
+    with pytest.warns(LossyConversion, match=f"joint 'j2': a {kind} joint.* singular"):
+        robot = robot_from_urdf(text)
+    assert robot.n == 1 + count
+    angles = [0.3, -0.4, 0.5]
+    poses = frame_poses(robot, [0.0, *([1.0, 2.0, 3.0] if count == 6 else []), *angles])
+    inner = np.linalg.inv(poses["link1"]) @ poses["link2"]
+    expected = turn([1, 0, 0], 0.3) @ turn([0, 1, 0], -0.4) @ turn([0, 0, 1], 0.5)
+    np.testing.assert_allclose(inner[:3, :3], expected, atol=1e-14)
+    np.testing.assert_allclose(inner[:3, 3], [1, 2, 4] if count == 6 else [0, 0, 1], atol=1e-14)
+    with pytest.raises(NotExpressible, match="singular"):
+        robot_from_urdf(text, reading=Reading(strict=True))
+
+
+TWO = f"""<robot name="two"><link name="world"/><link name="a">{INERTIAL}</link><link name="b">{INERTIAL}</link>
+<link name="c">{INERTIAL}</link>
+<joint name="wa" type="floating"><parent link="world"/><child link="a"/></joint>
+<joint name="wb" type="floating"><parent link="world"/><child link="b"/></joint>
+<joint name="bc" type="continuous"><parent link="b"/><child link="c"/></joint></robot>"""
+
+
+def test_one_of_several_robots_is_chosen_by_its_base():
+    with pytest.raises(ModelError, match=r"several bodies stand on 'world'.*'a', 'b'.*--base NAME"):
+        robot_from_urdf(TWO)
+    with pytest.warns(LossyConversion, match=r"link 'world', link 'a': is not beyond the base 'b', and is left out"):
+        robot = robot_from_urdf(TWO, reading=Reading(base="b"))
+    assert robot.body_names == ("b", "c")
+    with pytest.raises(ModelError, match=r"there is no link 'd' to be the base"):
+        robot_from_urdf(TWO, reading=Reading(base="d"))
+    with pytest.warns(LossyConversion), pytest.raises(ModelError, match="disconnected"):
+        robot_from_urdf(ARM.replace("<gazebo/>", f'<link name="o">{INERTIAL}</link><gzebo/>'))
+
+
+def test_sdf_and_xacro_are_told_what_to_do(tmp_path):
+    for name, text, said in (
+        ("robot.sdf", "<sdf/>", "convert it to MJCF"),
+        ("robot.urdf", "<sdf version='1.6'/>", "convert it to MJCF"),
+        ("robot.urdf", "<mujoco/>", "ends in .xml"),
+        ("robot.xacro", "", "xacro FILE > robot.urdf"),
+        ("robot.urdf.xacro", "", "xacro FILE > robot.urdf"),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(ModelError, match=re.escape(said)):
+            load(path)
+
+
+def test_many_losses_of_a_kind_are_one_warning():
+    text = ARM
+    for name in range(40):
+        text = text.replace(
+            "<gazebo/>",
+            f'<link name="x{name}"><odd/></link><joint name="f{name}" type="fixed">'
+            f'<parent link="base"/><child link="x{name}"/></joint><gazebo/>',
+            1,
+        )
+    with pytest.warns(LossyConversion) as told:
+        robot_from_urdf(text)
+    assert len(told) == 1
+    assert "link 'x0', link 'x1'" in str(told[0].message)
+    assert "and 32 more: element <odd> is unknown and ignored" in str(told[0].message)

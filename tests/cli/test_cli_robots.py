@@ -156,3 +156,77 @@ def test_convert_refuses_targets_it_cannot_write(robot_file: Path, tmp_path: Pat
 def test_convert_takes_a_catalogue_name(tmp_path: Path) -> None:
     assert main(["convert", "xu2017", str(tmp_path / "mine.toml")]) == 0
     assert load(tmp_path / "mine.toml").mass == pytest.approx(476.0)
+
+
+# -- robots from elsewhere ---------------------------------------------------------------------------------------------
+
+BROKEN = """<robot name="arm"><link name="hub"/>
+<link name="arm"><inertial><mass value="2"/>
+<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="3"/></inertial></link>
+<link name="hand"><inertial><mass value="-2"/>
+<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+<joint name="j" type="continuous"><parent link="hub"/><child link="arm"/><axis xyz="0 0 0.99999"/></joint>
+<joint name="k" type="continuous"><parent link="arm"/><child link="hand"/></joint></robot>"""
+MENDABLE = BROKEN.replace('"-2"', '"1"')
+
+
+def test_check_tells_all_problems_at_once(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(BROKEN)
+    assert main(["check", str(path)]) == 2
+    told = capsys.readouterr().err
+    for said in (
+        "4 problems",
+        "link 'arm': inertia breaks",
+        "link 'hand': mass is -2",
+        "axis has length",
+        "--base-mass",
+    ):
+        assert said in told
+    assert "wrong sign" not in told
+
+
+def test_check_repairs_and_writes(tmp_path: Path, capsys: Capture) -> None:
+    path, fixed = tmp_path / "arm.urdf", tmp_path / "fixed.urdf"
+    path.write_text(MENDABLE)
+    assert main(["check", str(path), "--repair", "--base-mass", "7", "-o", str(fixed)]) == 0
+    shown = capsys.readouterr()
+    assert [line.partition(":")[0] for line in shown.err.splitlines()] == ["repaired", "repaired"]
+    assert "principal moments 1, 1, 3 -> 1.333, 1.333, 2.667 kg m2, 17 %" in shown.err
+    robot = load(fixed)
+    assert robot.bodies[0].inertia.mass == 7.0
+    assert robot.body("arm").inertia.tensor[2, 2] == pytest.approx(8 / 3)
+    assert "1.333, 1.333, 2.667" in fixed.read_text()
+    assert main(["check", str(fixed), "--strict"]) == 0
+    capsys.readouterr()
+    assert main(["check", str(path), "--repair", "--json"]) == 0
+    repairs = json.loads(capsys.readouterr().out)["repairs"]
+    assert [each["place"] for each in repairs] == ["link 'arm'", "joint 'j'", "link 'hub'"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["-o", "fixed.toml"], ["--repair", "-o", "arm.urdf"], ["--repair", "-o", "fixed.xyz"], ["--base-mass", "0"]],
+)
+def test_check_writes_nothing_on_error(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("arm.urdf").write_text(MENDABLE)
+    assert main(["check", "arm.urdf", *options]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    assert files_in(tmp_path) == ["arm.urdf"]
+    assert Path("arm.urdf").read_text() == MENDABLE
+
+
+def test_convert_takes_the_same_options(tmp_path: Path, capsys: Capture) -> None:
+    path, target = tmp_path / "arm.urdf", tmp_path / "arm.toml"
+    path.write_text(MENDABLE.replace("<link name", "<odd/><link name", 1))
+    assert main(["convert", str(path), str(target)]) == 2
+    assert main(["convert", str(path), str(target), "--repair", "--strict"]) == 2
+    assert "<odd> is unknown" in capsys.readouterr().err
+    assert not target.exists()
+    assert main(["convert", str(path), str(target), "--repair", "--base", "arm"]) == 0
+    told = capsys.readouterr().err
+    assert "link 'hub': is not beyond the base 'arm'" in told
+    assert load(target).body_names == ("arm", "hand")

@@ -51,6 +51,19 @@ class _Told:
     lost: list[str]
     repaired: list[Repaired]
 
+    def sort(self, caught: Iterable[warnings.WarningMessage]) -> None:
+        """Take these warnings in."""
+        from spacearm.model.lossy import LossyConversion
+        from spacearm.model.repair import Repaired
+
+        for warning in caught:
+            if isinstance(warning.message, Repaired):
+                self.repaired.append(warning.message)
+            elif issubclass(warning.category, LossyConversion):
+                self.lost.append(str(warning.message))
+            else:
+                self.warned.append(str(warning.message))
+
     def changes(self) -> list[str]:
         """Every single repair, for the file that is written."""
         lines = [f"{each.place}: {each.change} ({each.kind})" for told in self.repaired for each in told.repairs]
@@ -74,20 +87,16 @@ class _Told:
 
 def _read(name: str, reading: Reading) -> tuple[Robot, _Told]:
     """The robot, and what was told about it."""
-    from spacearm.model.lossy import LossyConversion
-    from spacearm.model.repair import Repaired
-
+    told = _Told([], [], [])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        robot: Robot = room("spacearm.model.document", "read robot files").find_robot(name, reading=reading)
-    told = _Told([], [], [])
-    for warning in caught:
-        if isinstance(warning.message, Repaired):
-            told.repaired.append(warning.message)
-        elif issubclass(warning.category, LossyConversion):
-            told.lost.append(str(warning.message))
-        else:
-            told.warned.append(str(warning.message))
+        try:
+            robot: Robot = room("spacearm.model.document", "read robot files").find_robot(name, reading=reading)
+        except InputError:
+            told.sort(caught)  # what was not read may explain the error
+            told.complain()
+            raise
+    told.sort(caught)
     return robot, told
 
 

@@ -231,18 +231,22 @@ class Intake:
             frames = [frame for frame in frames if frame.body in kept or self.reading.base is None]
             robot = fuse(name, bodies, joints=joints, welds=welds, frames=frames, mend=self._with_mass, **parts)
             robot = self._with_mimics(robot, mimics)
-        self._hint()
-        self.problems.tell()
+        self.tell_problems(stacklevel=stacklevel + 1)
         assert robot is not None
         self.losses.tell(stacklevel=stacklevel)
         mending.tell_repairs(self.source, self.repairs, stacklevel=stacklevel)
         return robot
 
-    def _hint(self) -> None:
-        """What the base lacks can be given from outside."""
+    def tell_problems(self, *, stacklevel: int = 3) -> None:
+        """Raise the problems found so far, if any; what was not read is told as well, since it may explain them."""
+        if not self.problems.found:
+            return
         for problem in self.problems.found:
             if problem.message == "the base has no mass":
                 problem.hint = f"give it one by base_mass (--base-mass), or use {_REPAIRABLE}"
+        if not self.reading.strict:
+            self.losses.tell(stacklevel=stacklevel + 1)
+        self.problems.tell()
 
     def _beyond_base(
         self, bodies: Sequence[Body], joints: list[Joint], welds: list[Weld]

@@ -231,7 +231,7 @@ class _Reader:
             self._leave_world()
         self.links += self._between
         if not all(names["link"]) or not all(names["joint"]) or self._incomplete:
-            problems.tell()  # what is missing would make the tree look wrong
+            self.intake.tell_problems()  # what is missing would make the tree look wrong
 
     def _tried(self, place: str, fallback: T, make: Callable[P, T], *args: P.args, **keys: P.kwargs) -> T:
         """What ``make`` makes; where it fails, that is a problem, and reading goes on with the fallback."""

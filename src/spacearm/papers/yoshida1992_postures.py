@@ -1,0 +1,128 @@
+"""Which sentences of Sec. 6 can fail: each is tried in random postures of the chain.
+
+A sentence that holds in all of them is true, but says nothing for the posture of Fig. 5, which is missing. Sentences
+are put without the numbers of one posture: "at 51 deg" is "where the mass centre lies", "at 90 deg" is "along the
+struck rod". All postures have the struck rod along 90 deg, as Sec. 6 has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.impact import ImpactPoint, circle
+from spacearm.papers.yoshida1992_data import (
+    CASES,
+    DEGREE,
+    HAND,
+    KILOGRAM,
+    PLANE,
+    STRIKER_MASS,
+    TOTAL_MASS,
+    ZERO_ANGLE,
+)
+from spacearm.typing import Array
+
+COUNT, SEED = 1500, 0
+#: Directions of a survey's maps: half a degree apart.
+DIRECTIONS = 361
+#: Joint angles (deg) that satisfy every sentence of Sec. 6 as well as the posture "L".
+OTHER = (76.0, 92.0)
+ROD = 90.0  # deg
+
+
+@dataclass(frozen=True, eq=False)
+class Postures:
+    """The chain in postures (N, 2) with the struck rod along 90 deg; angles in deg, 0 to 180, but for ``centre``.
+
+    Attributes:
+        peak, direction: of the absolute virtual mass by case (N,), kg and deg.
+        centre: direction of the mass centre from the struck end (N,), -180 to 180.
+        holds: by sentence (the rows' names), where it holds (N,).
+    """
+
+    peak: dict[str, Array]
+    direction: dict[str, Array]
+    centre: Array
+    holds: dict[str, Array]
+
+    def always(self, sentence: str) -> bool:
+        return bool(np.all(self.holds[sentence]))
+
+    def share(self, sentence: str) -> str:
+        """How often a sentence holds, in words."""
+        holds = self.holds[sentence]
+        if holds.all():
+            return f"holds in every one of {holds.size} random postures, so it is no evidence for this one"
+        return f"holds in {100 * holds.mean():.0f} % of {holds.size} random postures"
+
+
+def random_postures() -> Array:
+    """Joint angles (COUNT, 2), rad."""
+    return np.random.default_rng(SEED).uniform(-np.pi, np.pi, (COUNT, 2))
+
+
+def survey(point: ImpactPoint, joints: Array) -> Postures:
+    """Every sentence in every posture (N, 2), rad."""
+    tilt = 0.5 * (np.radians(ROD) - joints.sum(axis=-1))
+    base = np.zeros((len(joints), 7))
+    base[:, 3], base[:, 6] = np.cos(tilt), np.sin(tilt)
+    _, directions = circle(DIRECTIONS, PLANE, half=True)
+    n = directions[:, :2]
+    angles = np.degrees(np.arctan2(n[:, 1], n[:, 0]))
+    peak, direction, maps, psi, struck = {}, {}, {}, {}, {}
+    for name, modes in CASES.items():
+        block = point.tensor(joints, base=base, **modes)[:, :2, :2]
+        # Singular values and not eigenvalues: whether force and acceleration agree at the peak is to come out.
+        _, values, right = np.linalg.svd(block)
+        peak[name], heavy = 1.0 / values[:, 1], right[:, 1]
+        direction[name] = np.degrees(np.arctan2(heavy[:, 1], heavy[:, 0])) % 180.0
+        yields = np.einsum("pij,pj->pi", block, heavy)
+        across = heavy[:, 0] * yields[:, 1] - heavy[:, 1] * yields[:, 0]
+        psi[name] = np.degrees(np.arctan2(np.abs(across), np.einsum("pi,pi->p", heavy, yields)))
+        maps[name] = 1.0 / np.linalg.norm(np.einsum("pij,dj->pdi", block, n), axis=-1)
+        impulse = 1.0 / (np.einsum("di,pij,dj->pd", n, block, n) + 1.0 / STRIKER_MASS)
+        struck[name] = angles[impulse.argmax(axis=1)]
+    hand = point.mechanics.frame_pose(HAND, joints, base=base)[0]
+    arm = point.mechanics.centre_of_mass(joints, base=base) - hand
+    centre = np.degrees(np.arctan2(arm[:, 1], arm[:, 0]))
+    free, fixed, half = (peak[name] for name in ("free", "fixed", "half"))
+    holds = {
+        "virtual_mass.fixed.peak": np.abs(fixed - TOTAL_MASS) <= KILOGRAM,
+        "virtual_mass.fixed.peak_direction": apart(direction["fixed"], centre) <= DEGREE,
+        "virtual_mass.free.peak": free < 0.5 * TOTAL_MASS,
+        "virtual_mass.free.peak_direction": apart(direction["free"], ROD) <= DEGREE,
+        "virtual_mass.half.peak": (free < half) & (half < fixed),
+        "virtual_mass.half.peak_direction": _between(direction["half"], direction["fixed"], direction["free"]),
+        "virtual_mass.half.between_everywhere": np.all(
+            (maps["free"] < maps["half"]) & (maps["half"] < maps["fixed"]), axis=1
+        ),
+    }
+    for name in CASES:
+        holds[f"psi.{name}.at_peak"] = psi[name] <= ZERO_ANGLE
+        holds[f"impulse.{name}.peak_direction"] = apart(struck[name], direction[name]) <= DEGREE
+    return Postures(peak, direction, centre, holds)
+
+
+def apart(one: Array | float, two: Array | float) -> Array:
+    """Angle between two lines (deg): a line and its opposite are the same."""
+    return np.asarray(np.abs((np.asarray(one) - two + 90.0) % 180.0 - 90.0))
+
+
+def _between(line: Array, one: Array, two: Array) -> Array:
+    """Whether a line lies in the smaller angle between two others."""
+    return np.asarray(np.abs(apart(line, one) + apart(line, two) - apart(one, two)) <= 1e-9)
+
+
+def other_posture(point: ImpactPoint) -> str:
+    """What the other posture gives, in words; it must satisfy every sentence, 51 deg among them."""
+    found = survey(point, np.radians([OTHER]))
+    centre, free, half = (float(x[0]) for x in (found.centre, found.direction["free"], found.direction["half"]))
+    fails = [name for name, holds in found.holds.items() if not holds.all()]
+    same = not fails and abs(centre - 51.0) <= DEGREE and 51.0 < half < ROD
+    return (
+        f"joint angles ({OTHER[0]:g}, {OTHER[1]:g}) deg "
+        + ("satisfy every sentence of Sec. 6 too" if same else f"do not satisfy {', '.join(fails) or '51 deg'}")
+        + f": mass centre at {centre:.1f}, peak of free joints at {free:.1f}, of half resistance at {half:.1f} deg"
+    )

@@ -10,7 +10,7 @@ from numba import carray, cfunc, types
 from spacearm.engine.friction import begin, make_contact
 from spacearm.engine.phase import make_audit, make_events, make_record
 from spacearm.engine.plant import Plant, make_work
-from spacearm.engine.run import Options, run_phase
+from spacearm.engine.run import PAUSED, Options, run_phase
 from spacearm.engine.signals import merge
 
 SIGNATURE = types.void(types.CPointer(types.float64), types.CPointer(types.float64))
@@ -61,8 +61,9 @@ KEPLER = Plant(kepler.address, 4, 4, 2, 6, 8, 10, 4, 12, False)
 class Result:
     """What a phase left."""
 
-    def __init__(self, code: tuple[Any, ...], work: Any, record: Any, contact: Any) -> None:
-        self.reason, self.time, self.step, self.audit = code
+    def __init__(self, code: tuple[Any, ...], audit: Any, work: Any, record: Any, contact: Any) -> None:
+        self.reason, self.time, self.step = code
+        self.audit = audit
         self.y = work.y.copy()
         self.evaluations = int(work.count[0])
         self.samples = record.y[: record.counts[0]]
@@ -96,10 +97,11 @@ def run_blocks(
     times: Any = (),
     max_events: int = 1000,
     max_step: float = np.inf,
-    audited: bool = False,
+    audited: int = 0,
     plant: Plant = BLOCKS,
     offset: float = 0.0,
 ) -> Result:
+    """``audited``: room for the audit rows of so many steps, which are taken out whenever it is full."""
     inp = np.concatenate([x, v, force, [0, 0], mode, [0, 0], mass, stiffness, damping]).astype(float)
     work = make_work(inp, 6, plant.ny)
     work.y[:] = inp[:4]
@@ -108,17 +110,11 @@ def run_blocks(
     events = make_events(plant, contact, levels, functions, offset)
     record = make_record(np.array(times, dtype=float), plant, 6, max_events=max_events)
     options = Options(method, step, rtol, max_step, 10**6, max_events)
-    code = run_phase(
-        plant,
-        merge(list(channels), end),
-        contact,
-        events,
-        options,
-        np.full(plant.ny, atol),
-        work,
-        record,
-        make_audit(plant),
-        audited,
-        np.zeros(1, dtype=np.uint8),
-    )
-    return Result(code, work, record, contact)
+    signals, atols, stop = merge(list(channels), end), np.full(plant.ny, atol), np.zeros(1, dtype=np.uint8)
+    audit, taken = make_audit(plant, audited), []
+    while True:
+        code = run_phase(plant, signals, contact, events, options, atols, work, record, audit, stop)
+        taken.append(audit[: record.counts[4]].copy())
+        record.counts[4] = 0
+        if code[0] != PAUSED:
+            return Result(code, np.concatenate(taken), work, record, contact)

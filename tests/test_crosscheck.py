@@ -234,6 +234,24 @@ def test_attitudes_are_compared_as_rotations() -> None:
     np.testing.assert_allclose(compare(2, turned, states)[0]["attitude"], 1e-9, rtol=1e-5)
 
 
+def test_what_is_called_relative_is_relative() -> None:
+    """Joints at 20 rad/s that differ by 1e-6 rad/s differ by 5e-8; the same at 7000 km from the origin."""
+    theirs = np.zeros((3, 15))
+    theirs[:, 3] = 1.0
+    theirs[:, 0] = 7e6 + np.array([0.0, 1.0, 2.0])
+    theirs[:, 14] = 20.0
+    ours = theirs.copy()
+    ours[1, 0] += 1e-3
+    ours[2, 14] += 1e-6
+    differences, relative = compare(1, ours, theirs, theirs[0, :3])
+    assert differences["rates"] == pytest.approx(1e-6, rel=1e-6)
+    assert relative["rates"] == pytest.approx(5e-8, rel=1e-6)
+    assert relative["position"] == pytest.approx(5e-4, rel=1e-4)
+    text = str(CrossCheck(differences, relative))
+    assert "largest relative difference 5.0e-04 (relative: " in text
+    assert "rates 5.0e-08" in text
+
+
 def test_with_parameters_changes_what_it_should() -> None:
     robot = random_robot(27, 3, passive=True, flexible=1.0, prismatic=0.0)
     own = motion(robot).parameters()

@@ -147,10 +147,33 @@ def test_too_many_events_end_the_run_with_a_reason() -> None:
 
 
 def test_audit_rows_integrate_over_the_steps() -> None:
-    result = run_blocks([1, 0], [0, 0], 2.0, **OSCILLATOR, levels=[Level(0, 0.3, 0)], audited=True)
-    weight, state = result.audit[: 6 * result.steps, 1], result.audit[: 6 * result.steps, 2:6]
+    result = run_blocks([1, 0], [0, 0], 2.0, **OSCILLATOR, levels=[Level(0, 0.3, 0)], audited=4)
+    assert len(result.audit) == 6 * result.steps > 24
+    weight, state = result.audit[:, 1], result.audit[:, 2:6]
     assert weight.sum() == pytest.approx(2.0, abs=1e-13)
     assert (weight * state[:, 2]).sum() == pytest.approx(np.cos(6.0) - 1.0, abs=1e-11)
+
+
+@pytest.mark.parametrize("method", [0, 1])
+def test_a_phase_goes_on_after_a_pause_as_if_there_had_been_none(method: int) -> None:
+    """To the last bit, through breaks of signals, events, sticking and slipping."""
+    ramp = (4, np.array([0.0, 0.7, 1.5, 4.0]), np.array([[0.0, 2.0, -3.0], [3.0, -1.0, 2.0]]))
+    case = {
+        "stiffness": (9.0, -2.0, 4.0),
+        "static": (0.6, 0.2),
+        "coulomb": (0.4, 0.1),
+        "channels": [ramp],
+        "levels": [Level(0, 0.3, 0)],
+        "method": method,
+        "step": 0.05 if method == 0 else 0.0,
+        "times": np.linspace(0.0, 4.0, 23),
+    }
+    whole = run_blocks([1, 0], [0, 0.3], 4.0, **case, audited=10_000)  # type: ignore[arg-type]
+    assert len(whole.log) > 5
+    for steps in (1, 3):
+        parts = run_blocks([1, 0], [0, 0.3], 4.0, **case, audited=steps)  # type: ignore[arg-type]
+        for name in ("reason", "time", "step", "steps", "rejected", "y", "log", "samples", "audit", "status"):
+            np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name), err_msg=name)
 
 
 def test_merged_signals_are_the_pieces_they_were_made_of() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import spacearm
 from spacearm.errors import InputError
-from spacearm.result import Check, Figure, Result, Row, Verdict, plain
+from spacearm.report.page import render_result
+from spacearm.result import Check, Figure, Result, Row, Verdict, as_check, plain
 
 
 def test_results_json_has_exactly_the_contract_s_keys() -> None:
@@ -157,3 +158,26 @@ values = st.recursive(
 def test_plain_is_strict_json_for_any_nested_value(value: object) -> None:
     text = json.dumps(plain(value), allow_nan=False)
     assert json.loads(text) == plain(value)
+
+
+def test_a_check_that_does_not_apply_is_neither_passed_nor_failed() -> None:
+    nothing = Check.not_applicable("nothing moves", 1e-8)
+    written = nothing.to_json()
+    assert (written["value"], written["holds"]) == (None, None)
+    result = Result("run", certificate={"energy": nothing, "again": written, "quaternion": Check(0.0, 1e-12)})
+    assert result.sound  # also when it comes back from results.json
+    back = as_check(written)
+    assert back is not None
+    assert (back.applies, back.verdict, back.note) == (False, "not applicable", "nothing moves")
+    assert not Result("run", certificate={"energy": nothing, "bad": Check(1.0, 1e-8)}).sound
+    assert not Result("run", certificate={"computed": Check(float("nan"), 1e-8)}).sound
+
+
+def test_the_page_says_not_applicable() -> None:
+    result = Result("run", certificate={"energy": Check.not_applicable("nothing moves", 1e-8)})
+    page = render_result(result, {}, plotly="", data=False)
+    row = page[page.index("<code>energy</code>") :].partition("</tr>")[0]
+    assert ">not applicable</span>" in row
+    assert "nothing moves" in row
+    assert ">yes<" not in row
+    assert "nan" not in row

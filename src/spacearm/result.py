@@ -115,26 +115,48 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A number of the certificate and how large it may be; it holds when ``|value| <= tolerance``."""
+    """A number of the certificate and how large it may be; it holds when ``|value| <= tolerance``.
+
+    One that does not apply, because there was nothing to compute, is :meth:`not_applicable`: its value is NaN, its note
+    says why, and it is never shown as a check that passed.
+    """
 
     value: float
     tolerance: float
     unit: str = ""
     note: str = ""
+    applies: bool = True
+
+    @classmethod
+    def not_applicable(cls, why: str, tolerance: float = math.nan, unit: str = "") -> Check:
+        """A check with nothing to look at; it does not make a run unsound."""
+        return cls(math.nan, tolerance, unit, why, applies=False)
 
     @property
     def holds(self) -> bool:
-        """False also for NaN: a residual that could not be computed certifies nothing."""
-        return abs(self.value) <= self.tolerance
+        """False also for a NaN that was computed: such a residual certifies nothing."""
+        return not self.applies or abs(self.value) <= self.tolerance
+
+    @property
+    def verdict(self) -> str:
+        """``yes``, ``no`` or ``not applicable``."""
+        if not self.applies:
+            return NOT_APPLICABLE
+        return "yes" if self.holds else "no"
 
     def to_json(self) -> dict[str, Json]:
+        """``value`` and ``holds`` are null where the check does not apply."""
         return {
-            "value": plain(self.value),
-            "tolerance": plain(self.tolerance),
+            "value": plain(self.value) if self.applies else None,
+            "tolerance": plain(self.tolerance) if not math.isnan(self.tolerance) else None,
             "unit": self.unit,
-            "holds": self.holds,
-            "note": self.note,
+            "holds": self.holds if self.applies else None,
+            "note": self.note if self.applies else f"{NOT_APPLICABLE}: {self.note}",
         }
+
+
+#: How a check that has nothing to look at is shown.
+NOT_APPLICABLE = "not applicable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +254,10 @@ def as_check(entry: Any) -> Check | None:
         return entry
     if isinstance(entry, Mapping) and {"value", "tolerance"} <= entry.keys():
         note = str(entry.get("note") or entry.get("meaning") or "")
+        if entry["value"] is None:
+            tolerance = entry["tolerance"]
+            why = note.removeprefix(f"{NOT_APPLICABLE}: ")
+            return Check.not_applicable(why, math.nan if tolerance is None else float(tolerance))
         return Check(float(entry["value"]), float(entry["tolerance"]), str(entry.get("unit", "")), note)
     return None
 
@@ -241,7 +267,7 @@ def _sound(entry: Any) -> bool:
     if check is not None and not check.holds:
         return False
     if isinstance(entry, Mapping):
-        said = all(bool(entry.get(flag, True)) for flag in FLAGS)
+        said = all(entry.get(flag) is None or bool(entry[flag]) for flag in FLAGS)
         return said and all(_sound(value) for value in entry.values())
     if isinstance(entry, Iterable) and not isinstance(entry, str | bytes):
         return all(_sound(value) for value in entry)

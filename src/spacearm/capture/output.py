@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -369,6 +369,6 @@ def _certificate(runs: Sequence[Run]) -> dict[str, Check]:
             if name == "energy":
                 continue  # judged over the whole chain
             tolerance = MOMENTUM_TOLERANCE if name.endswith("momentum") else check.tolerance
-            if name not in worst or check.value > worst[name].value:
-                worst[name] = Check(check.value, tolerance, "", check.note)
+            if name not in worst or not worst[name].applies or check.value > worst[name].value:
+                worst[name] = replace(check, tolerance=tolerance)
     return worst

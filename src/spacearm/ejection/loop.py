@@ -143,7 +143,7 @@ def eject_many(
         for i in range(n):
             y[8 + i] = joints[b, i]
         begin(rail.plant, rail.contact, y)
-        code, time, _, _ = run_phase(
+        code, time, _ = run_phase(
             rail.plant,
             rail.signals,
             rail.contact,
@@ -153,7 +153,6 @@ def eject_many(
             rail.work,
             rail.record,
             rail.audit,
-            False,
             stop,
         )
         for i in range(rail.plant.nx):
@@ -173,7 +172,7 @@ def eject_many(
         )
         _separate(y, n, direction, flight.work.y)
         begin(flight.plant, flight.contact, flight.work.y)
-        code, _, _, _ = run_phase(
+        code, _, _ = run_phase(
             flight.plant,
             flight.signals,
             flight.contact,
@@ -183,7 +182,6 @@ def eject_many(
             flight.work,
             flight.record,
             flight.audit,
-            False,
             stop,
         )
         found.reason[b, 1] = code

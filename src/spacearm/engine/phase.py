@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.engine.events import NODES, Events
 from spacearm.engine.friction import Contact
 from spacearm.engine.plant import Plant
-from spacearm.engine.record import Record
+from spacearm.engine.record import AUDIT_ROWS, Record
 from spacearm.typing import Array
 
 
@@ -84,6 +84,6 @@ def make_record(times: Array, plant: Plant, n_out: int, *, full: bool = True, ma
     )
 
 
-def make_audit(plant: Plant, rows: int = 0) -> Array:
-    """Room for audit rows; the loop makes more."""
-    return np.zeros((rows, 2 + plant.record + plant.nv + plant.ny - plant.nx))
+def make_audit(plant: Plant, steps: int = 0) -> Array:
+    """Room for the audit rows of so many steps; without any, steps are not audited."""
+    return np.zeros((AUDIT_ROWS * steps, 2 + plant.record + plant.nv + plant.ny - plant.nx))

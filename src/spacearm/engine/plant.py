@@ -43,6 +43,7 @@ class Work(NamedTuple):
     y_try: Array
     dy: Array
     count: Any  # (1,) int64: kernel evaluations
+    pause: Array  # (9,) where a phase goes on that was left to have its audit rows taken; the first is 0 if none was
 
 
 def make_work(inp: Array, n_out: int, ny: int) -> Work:
@@ -59,6 +60,7 @@ def make_work(inp: Array, n_out: int, ny: int) -> Work:
         zeros(ny),
         zeros(ny),
         np.zeros(1, dtype=np.int64),
+        zeros(9),
     )
 
 

@@ -15,6 +15,8 @@ from spacearm.typing import Array
 #: Gauss-Legendre nodes and weights on (0, 1) by which impulses are summed over a step.
 GAUSS_X = 0.5 * (1.0 + np.polynomial.legendre.leggauss(5)[0])
 GAUSS_W = 0.5 * np.polynomial.legendre.leggauss(5)[1]
+#: Audit rows of a step: its Gauss points and its end.
+AUDIT_ROWS = GAUSS_X.size + 1
 
 
 class Record(NamedTuple):
@@ -77,16 +79,9 @@ def audit_step(
     work: Work,
     audit: Array,
     record: Record,
-) -> Array:
+) -> None:
     """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row."""
     row = record.counts[4]
-    if row + 6 > audit.shape[0]:
-        longer = np.zeros((2 * audit.shape[0] + 6, audit.shape[1]))
-        # Element by element: Numba's slice assignment alone would cost seconds of compile time.
-        for old in range(row):
-            for column in range(audit.shape[1]):
-                longer[old, column] = audit[old, column]
-        audit = longer
     for point in range(work.dense.shape[0] - 1):  # 5 Gauss points and the end; a constant bound would be unrolled
         theta = GAUSS_X[point] if point < 5 else 1.0
         dense_value(theta, work.y, work.dense, work.y_try)
@@ -102,7 +97,6 @@ def audit_step(
             audit[row, 2 + plant.record + plant.nv + i - plant.nx] = work.y_try[i]
         row += 1
     record.counts[4] = row
-    return audit
 
 
 @compiled

@@ -27,11 +27,15 @@ from spacearm.engine.events import (
 from spacearm.engine.friction import Contact, settle
 from spacearm.engine.loops import compiled
 from spacearm.engine.plant import Plant, Work, project, rates
-from spacearm.engine.record import Record, audit_step, log_event, samples_within
+from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
 from spacearm.engine.signals import Signals
 from spacearm.typing import Array
 
 __all__ = ["EventKind", "Options", "Reason", "Record", "run_phase"]
+
+
+#: What :func:`run_phase` returns in place of a reason when there is no room for more audit rows.
+PAUSED = -1
 
 
 class Reason(IntEnum):
@@ -214,14 +218,15 @@ def run_phase(
     work: Work,
     record: Record,
     audit: Array,
-    audited: bool,
     stop: Any,
-) -> tuple[int, float, float, Array]:
-    """Integrate ``work.y`` over the grid of ``signals``: (reason, time reached, last step, audit rows).
+) -> tuple[int, float, float]:
+    """Integrate ``work.y`` over the grid of ``signals``: (reason, time reached, last step).
 
     ``contact.status`` and ``work.y`` hold the state at the start and are left at the end; ``stop[0]`` set from another
-    thread ends the run.
+    thread ends the run. When ``audit`` is full, the reason is ``PAUSED``: the caller takes its ``record.counts[4]``
+    rows, sets that count to zero and calls again with the same arguments.
     """
+    audited = audit.shape[0] > 0
     y, y_new, k = work.y, work.y_new, work.k
     watching = contact.dof.size + events.direction.size > 0
     g = np.zeros(contact.dof.size + events.direction.size)
@@ -230,19 +235,35 @@ def run_phase(
     t = 0.0
     h = options.step
     old_error = 1e-4
+    first_piece = 0
     bad = 0
     idle = 0
-    opening = True
-    open_signs(contact, events)
-    for piece in range(signals.breaks.size - 1):
+    opening = fresh = True
+    pause = work.pause
+    resumed = pause[0] != 0.0
+    pause[0] = 0.0
+    if resumed:
+        t, h, old_error = pause[1], pause[2], pause[3]
+        first_piece, bad, idle = int(pause[4]), int(pause[5]), int(pause[6])
+        opening, fresh = pause[7] != 0.0, pause[8] != 0.0
+    else:
+        open_signs(contact, events)
+    for piece in range(first_piece, signals.breaks.size - 1):
         end = signals.breaks[piece + 1]
-        fresh = True
+        if not resumed:
+            fresh = True
+        resumed = False
         while t < end:
             record.now[0] = events.offset + t
             if stop[0] != 0:
-                return 7, t, h, audit
+                return 7, t, h
             if record.counts[2] + record.counts[3] >= options.max_steps:
-                return 6, t, h, audit
+                return 6, t, h
+            if audited and record.counts[4] + AUDIT_ROWS > audit.shape[0]:
+                pause[0], pause[1], pause[2], pause[3] = 1.0, t, h, old_error
+                pause[4], pause[5], pause[6] = piece, bad, idle
+                pause[7], pause[8] = 1.0 if opening else 0.0, 1.0 if fresh else 0.0
+                return PAUSED, t, h
             if fresh:
                 project(plant, signals, piece, t, y)
                 for i in range(stopped.size):
@@ -250,12 +271,12 @@ def run_phase(
                 for i in range(plant.ny):
                     k[12, i] = 0.0
                 if not _finite(y):
-                    return 4, t, h, audit
+                    return 4, t, h
                 if contact.dof.size > 0 and not _rest(plant, signals, piece, t, contact, events, work, record, stopped):
-                    return (5 if _finite(work.dy) else 4), t, h, audit
+                    return (5 if _finite(work.dy) else 4), t, h
                 rates(plant, signals, piece, t, y, work, k[0])
                 if not _finite(k[0]):
-                    return 4, t, h, audit
+                    return 4, t, h
                 if watching:
                     start_signs(plant, signals, piece, t, contact, events, work, opening)
                     opening = False
@@ -284,9 +305,9 @@ def run_phase(
                         bad += 1
                         h = 0.1 * trial_h
                     if bad > 30:
-                        return 4, t, h, audit
+                        return 4, t, h
                     if h < 4e-16 * (t + events.offset) or h < 1e-300:
-                        return (4 if bad > 0 else 3), t, h, audit
+                        return (4 if bad > 0 else 3), t, h
                     continue
                 bad = 0
                 # PI control after Hairer, Norsett, Wanner, Sec. IV.2: exponent 1/8 - 0.2 beta, beta = 0.04.
@@ -295,7 +316,7 @@ def run_phase(
                 h = max(h, trial_h * min(6.0, max(0.333, factor))) if last else trial_h * min(6.0, max(0.333, factor))
             project(plant, signals, piece, t + trial_h, y_new)
             if not _finite(y_new):
-                return 4, t, h, audit
+                return 4, t, h
             t_new = end if last else t + trial_h
             sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < events.offset + t_new
             dense = watching or sampling or audited
@@ -315,7 +336,7 @@ def run_phase(
             if sampling:
                 samples_within(plant, signals, piece, t, length, events.offset, work, record)
             if audited and length > 0.0:
-                audit = audit_step(plant, signals, piece, t, length, events.offset, work, audit, record)
+                audit_step(plant, signals, piece, t, length, events.offset, work, audit, record)
             record.counts[2] += 1
             if hit < 0.0:
                 t = t_new
@@ -350,7 +371,7 @@ def run_phase(
                 elif g[i] != 0.0:
                     events.sign[i] = 1 if g[i] > 0.0 else -1
             if contact.dof.size > 0 and not _rest(plant, signals, piece, t, contact, events, work, record, stopped):
-                return (5 if _finite(work.dy) else 4), t, h, audit
+                return (5 if _finite(work.dy) else 4), t, h
             # Joints that stop together are set to rest a moment early: that too reaches a level at zero speed.
             for number in range(events.component.size):
                 i = contact.dof.size + number
@@ -359,16 +380,16 @@ def run_phase(
                         ended = _log_watched(number, t, events, record) or ended
                     events.sign[i] = 0
             if ended:
-                return 1, t, h, audit
+                return 1, t, h
             idle = idle + 1 if hit <= NO_PROGRESS else 0
             logged = record.counts[1]
             if idle > BURST_EVENTS:
-                return 2, t, h, audit
+                return 2, t, h
             if logged >= options.max_events or logged > record.log.shape[0]:
-                return 2, t, h, audit
+                return 2, t, h
             burst = min(logged, record.log.shape[0]) - BURST_EVENTS
             if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
-                return 2, t, h, audit
+                return 2, t, h
             rates(plant, signals, piece, t, y, work, k[0])
             if watching:
                 start_signs(plant, signals, piece, t, contact, events, work, False)
@@ -378,4 +399,4 @@ def run_phase(
         for i in range(contact.dof.size, g.size):
             if g[i] != 0.0:
                 ended = _log_watched(i - contact.dof.size, t, events, record) or ended
-    return (1 if ended else 0), t, h, audit
+    return (1 if ended else 0), t, h

@@ -73,7 +73,7 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     work = make_work(np.zeros(1), 1, 13)
     samples = make_record(np.zeros(1), plant, 1)
     flag = np.zeros(1, dtype=np.uint8)
-    phase = (plant, signals, contact, events, options, np.zeros(1), work, samples, make_audit(plant), True, flag)
+    phase = (plant, signals, contact, events, options, np.zeros(1), work, samples, make_audit(plant), flag)
     code = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
     none, two, three = np.zeros(0, dtype=np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
     course = fixed_step.Course(np.zeros(1), np.zeros(1), none, np.zeros((1, 1, 1, 1)), none, 1, 1)

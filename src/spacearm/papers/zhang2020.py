@@ -7,6 +7,7 @@ the same arm with others. What does not depend on them is marked so in the notes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -307,10 +308,10 @@ def _certificate(outcomes: dict[str, Outcome]) -> dict[str, Any]:
     worst: dict[str, tuple[str, Check]] = {}
     for name, outcome in outcomes.items():
         for kind, check in outcome.certificate.items():
-            if kind not in worst or check.value > worst[kind][1].value:
+            if kind not in worst or not worst[kind][1].applies or check.value > worst[kind][1].value:
                 worst[kind] = name, check
     return {
-        kind: Check(check.value, check.tolerance, check.unit, f"{check.note}; worst of {len(outcomes)} runs: {name}")
+        kind: replace(check, note=f"{check.note}; worst of {len(outcomes)} runs: {name}") if check.applies else check
         for kind, (name, check) in worst.items()
     }
 

@@ -7,9 +7,10 @@ certificate of a run must not share a formula with what was integrated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
@@ -89,6 +90,10 @@ class Motion:
     angular_scale: Array  # (T,)
     kinetic: Array  # (T,) J
 
+    def at(self, rows: npt.NDArray[np.int64]) -> Motion:
+        """At some of the states only."""
+        return Motion(*(getattr(self, part.name)[rows] for part in fields(self)))
+
 
 def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors: Array) -> Motion:
     """Momentum and kinetic energy with these inertias (bodies, 10) and rotor inertias (one for each rotor)."""
@@ -164,9 +169,10 @@ def centred(robot: Robot, states: Array, inertia: Array, rotors: Array) -> Centr
     bodies = move(robot, local)
     rows = np.asarray(inertia).reshape(-1, 10)
     mass = float(rows[:, 0].sum())
-    first = np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + np.einsum("tbij,bj->ti", bodies.rotation, rows[:, 1:4])
-    centre = first / mass
-    drift = momentum(robot, bodies, local, rows, rotors).linear / mass
+    arms = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
+    centre = (np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + arms.sum(axis=1)) / mass
+    swing = np.cross(bodies.spin, arms).sum(axis=1)
+    drift = (np.einsum("b,tbi->ti", rows[:, 0], bodies.velocity) + swing) / mass
     common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, 7 + n : 10 + n])
     seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
     return Centred(mass, centre, common + drift, seen, momentum(robot, seen, local, rows, rotors))

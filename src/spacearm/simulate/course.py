@@ -13,8 +13,9 @@ from spacearm.engine.friction import begin
 from spacearm.engine.phase import make_audit
 from spacearm.engine.plant import Work, make_work
 from spacearm.engine.record import Record
-from spacearm.engine.run import EventKind, Reason, run_phase
+from spacearm.engine.run import PAUSED, EventKind, Reason, run_phase
 from spacearm.errors import InputError
+from spacearm.simulate.books import Books
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import Motion, Prepared, Sides, enter, sides, starting_sides
 from spacearm.simulate.phase import Phase
@@ -22,6 +23,8 @@ from spacearm.typing import Array
 
 MAX_STEPS = 10_000_000
 MAX_EVENTS = 10_000
+#: Numbers of audit rows that are kept before they are summed up: 4 MB.
+AUDIT_NUMBERS = 500_000
 _FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE: "reverse"}
 
 
@@ -73,10 +76,10 @@ class Course:
         parameters: Mapping[str, Array],
         record: Record,
         stop: Any,
-        audited: bool = False,
+        books: Books | None = None,
         escale: float = 1.0,
     ) -> Outcome:
-        """Integrate from a flat state; samples and the event log go to ``record``."""
+        """Integrate from a flat state; samples and the event log go to ``record``, audited steps to ``books``."""
         model, plant = self.model, self.model.plant
         work = make_work(model.input(parameters), model.kernel.n_out, plant.ny)
         work.y[: plant.nx] = start
@@ -85,7 +88,9 @@ class Course:
         scale = np.full(plant.ny, atol)
         scale[plant.nx :] = rtol * escale
         audit = make_audit(plant)
-        outcome = Outcome(work, record, audit)
+        if books is not None:
+            audit = make_audit(plant, max(32, AUDIT_NUMBERS // make_audit(plant, 1).size))
+        outcome = Outcome(work, record)
         time = 0.0
         before: Sides | None = None
         for number, prepared in enumerate(self.prepared):
@@ -94,12 +99,18 @@ class Course:
             begin(plant, contact, work.y)
             first, logged = int(record.counts[0]), int(record.counts[1])
             outcome.starts.append(time)
-            code, reached, step, audit = run_phase(
-                plant, prepared.signals, contact, events, options, scale, work, record, audit, audited, stop
-            )
+            while True:
+                code, reached, step = run_phase(
+                    plant, prepared.signals, contact, events, options, scale, work, record, audit, stop
+                )
+                if books is not None:
+                    books.add_steps(audit[: record.counts[4]])
+                    record.counts[4] = 0
+                if code != PAUSED:
+                    break
             if options.method == 1:
                 options = options._replace(step=step)
-            outcome.reason, outcome.audit = Reason(code), audit
+            outcome.reason = Reason(code)
             before = sides(prepared, contact, events)
             outcome.firsts.append(first)
             outcome.logs.append((logged, int(record.counts[1])))
@@ -131,7 +142,6 @@ class Outcome:
 
     work: Work
     record: Record
-    audit: Array
     reason: Reason = Reason.FINISHED
     time: float = 0.0
     starts: list[float] = field(default_factory=list)

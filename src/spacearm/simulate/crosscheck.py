@@ -39,7 +39,8 @@ class CrossCheck:
     Args:
         differences: largest difference at any sample: ``position`` (m), ``attitude`` (rad), ``joints`` (rad or m),
             ``velocity`` (m/s, base axes), ``angular_velocity`` (rad/s), ``rates`` (rad/s or m/s).
-        relative: the same, each relative to the largest change or size of the quantity in the run.
+        relative: the same, each relative to the largest size of the quantity in the run, the position to its change;
+            sizes below 1e-3 (SI) count as 1e-3. An attitude stays an angle (rad).
         reason: why MuJoCo cannot express the case; empty when it was run.
         evaluations: of MuJoCo's dynamics.
     """
@@ -62,8 +63,8 @@ class CrossCheck:
     def __str__(self) -> str:
         if self.reason:
             return f"not cross-checked: {self.reason}"
-        parts = ", ".join(f"{name} {value:.1e}" for name, value in self.differences.items())
-        return f"cross-check with MuJoCo: largest relative difference {self.largest:.1e} ({parts})"
+        parts = ", ".join(f"{name} {value:.1e}" for name, value in self.relative.items())
+        return f"cross-check with MuJoCo: largest relative difference {self.largest:.1e} (relative: {parts})"
 
 
 def obstacle(robot: Robot, phases: Sequence[Phase], rubbing: Sequence[str] = ()) -> str:
@@ -116,7 +117,7 @@ def cross_check(
     ends = np.array([*run.phase_starts[1:], run.end_time])
     reference = _Reference(robot, _base_damping(robot, given))
     theirs = reference.run(start.check(robot), done, ends, np.minimum(run.times, run.end_time))
-    differences, relative = compare(robot.n, run.states, theirs)
+    differences, relative = compare(robot.n, run.states, theirs, start.position)
     return CrossCheck(differences, relative, evaluations=reference.evaluations)
 
 
@@ -163,8 +164,14 @@ def _base_damping(robot: Robot, parameters: Mapping[str, Array]) -> Array:
     return damping[:6] if damping.size == robot.dofs else np.zeros(6)
 
 
-def compare(n: int, ours: Array, theirs: Array) -> tuple[dict[str, float], dict[str, float]]:
-    """Largest differences of flat states (samples, 13 + 2 n), absolute and relative."""
+def compare(
+    n: int, ours: Array, theirs: Array, origin: npt.ArrayLike = (0.0, 0.0, 0.0)
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Largest differences of flat states (samples, 13 + 2 n), absolute and relative.
+
+    ``origin`` is the point that the base's way is counted from: a large distance from the world's origin hides nothing,
+    but for the rounding that it brings.
+    """
     parts = {
         "position": slice(0, 3),
         "joints": slice(7, 7 + n),
@@ -177,6 +184,8 @@ def compare(n: int, ours: Array, theirs: Array) -> tuple[dict[str, float], dict[
         if part.stop > part.start:
             gap = float(np.abs(ours[:, part] - theirs[:, part]).max())
             size = float(np.abs(theirs[:, part]).max())
+            if name == "position":
+                size = max(float(np.abs(theirs[:, part] - np.asarray(origin)).max()), 1e-9 * size)
             differences[name], relative[name] = gap, gap / max(size, 1e-3)
     # The angle between two attitudes from the vector part of the quaternion between them; its sign does not matter.
     a, b = ours[:, 3:7], theirs[:, 3:7]

@@ -17,6 +17,7 @@ from spacearm.engine.run import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, TimeLimitError
 from spacearm.model import Robot
+from spacearm.simulate.books import Books
 from spacearm.simulate.certificate import (
     TOLERANCE,
     Certificate,
@@ -175,20 +176,19 @@ def simulate(
     pushed = ledger and (any(p.pushed for p in prepared) or bool(np.any(parameters["damping"][:6])))
     pushed = pushed or (ledger and bool(np.any(parameters["static_friction"][:6])))
     escale = max(inner_scale(model, parameters, start.vector), 1e-3) if ledger else 1.0
+    books = Books(model, parameters, np.pad(start.vector, (0, model.plant.ny - model.nx))) if pushed else None
 
     def watch() -> None:
         if progress is not None:
             progress(min(float(record.now[0]), total), total)
 
     try:
-        outcome = interruptible(
-            lambda stop: course.run(start.vector, parameters, record, stop, audited=pushed, escale=escale), watch
-        )
+        outcome = interruptible(lambda stop: course.run(start.vector, parameters, record, stop, books, escale), watch)
     except TimeLimitError as error:
         error.place = error.place or f"run at t = {record.now[0]:.9g} s of {total:g} s"
         raise
     _record_end(model, outcome, wanted)
-    return _result(course, outcome, parameters, wanted, pushed, tolerance, start)
+    return _result(course, outcome, parameters, wanted, books, tolerance, start)
 
 
 def _record_end(model: Motion, outcome: Outcome, wanted: Array) -> None:
@@ -210,7 +210,7 @@ def _result(
     outcome: Outcome,
     parameters: Mapping[str, Array],
     wanted: Array,
-    pushed: bool,
+    books: Books | None,
     tolerance: float,
     start: State,
 ) -> Run:
@@ -233,12 +233,10 @@ def _result(
     for stretch in stretches:
         stuck[stretch.first : stretch.last, list(stretch.prepared.driven)] = False
     if model.ledger and count:
-        with np.errstate(over="ignore", invalid="ignore"):
-            account = energy_ledger(model, parameters, y)
-        audit = outcome.audit[: int(record.counts[4])] if pushed else None
         with np.errstate(over="ignore", invalid="ignore"):  # a run that broke down; its residuals are not numbers
+            account = energy_ledger(model, parameters, y)
             certificate = certify(
-                model, parameters, record.times[:count], y, inputs, audit, stretches, tolerance, start.vector
+                model, parameters, record.times[:count], y, inputs, books, stretches, tolerance, start.vector
             )
         if not certificate.ok:
             warnings.warn(f"the run does not keep what it should: {certificate}", CertificateWarning, stacklevel=3)

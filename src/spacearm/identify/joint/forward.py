@@ -68,9 +68,9 @@ class _Loop:
         work.y[:] = start
         work.count[0] = 0
         record.counts[:] = 0
-        code, reached, _, _ = run_phase(
+        code, reached, _ = run_phase(
             self.plant, self.signals, self.contact, self.events, self.options, self.atol, work, record, self.audit,
-            False, self.stop,
+            self.stop,
         )  # fmt: skip
         record.times[:] = self.times
         if code == 0:  # the last sample lies on the end of the last step

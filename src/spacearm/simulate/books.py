@@ -1,0 +1,177 @@
+"""The books of a run: what came from outside against what the robot has, summed up while the run goes on.
+
+Everything is seen from the mass centre. Only sums and largest values are kept, whatever the number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.simulate.bodies import Centred, centred, elastic_energy, external
+from spacearm.simulate.motion import Motion
+from spacearm.typing import Array
+
+#: Samples that are looked at together: large enough to cost little, small enough for the memory of any machine.
+CHUNK = 4096
+
+
+def inner_energy(model: Motion, parameters: Mapping[str, Array], y: Array, motion: Centred) -> tuple[Array, Array]:
+    """(T,) stored and dissipated energy less the work of joint drives, in the mass centre's frame, J.
+
+    Beside it the largest size of each of its parts, J.
+    """
+    states = y[:, : model.nx]
+    elastic = elastic_energy(model.robot, states, parameters["stiffness"], parameters["rest"], parameters["coupling"])
+    total = motion.sums.kinetic + elastic
+    sizes = [np.array([motion.sums.kinetic.max(), np.abs(elastic).max()])]
+    for name, place in model.energies.items():
+        if name == "load":
+            continue
+        # The first six of each but the couplings belong to the base: they act from outside.
+        part = y[:, place] if name == "coupling" else y[:, place][:, 6:]
+        total = total + (-1.0 if name == "drive" else 1.0) * part.sum(axis=1)
+        sizes.append(np.abs(part).max(axis=0, initial=0.0))
+    return total, np.concatenate(sizes)
+
+
+class Books:
+    """Balances of momentum and energy since the start of a run.
+
+    Either every step is given as audit rows (:meth:`add_steps`), which hold what acted from outside, or, where nothing
+    acts from outside, samples (:meth:`add_samples`).
+
+    Args:
+        start: the integrated vector (ny,) at the start, which everything is compared with.
+        time: of the start, s.
+    """
+
+    def __init__(self, model: Motion, parameters: Mapping[str, Array], start: Array, time: float = 0.0) -> None:
+        self.model, self.parameters = model, parameters
+        self.time = 0.0  # s since the start
+        self.mass = 0.0  # kg
+        self.impulse, self.twist = np.zeros(3), np.zeros(3)  # N s, N m s about the mass centre: from outside
+        self.work = 0.0  # J, of the same, against velocities relative to the mass centre
+        self.way = np.zeros(3)  # m, that the mass centre should have gone
+        self.gross = np.zeros(3)  # N s, N m s, J: of all contributors, each by its size
+        self.within = np.zeros(2)  # N s, N m s: of applied forces and dry friction in joints, each by its size
+        self.largest: dict[str, Array] = {}  # sizes and residuals
+        self._begin, self._last = time, time
+        rows = start[None]
+        motion = self._seen(rows)
+        self._place, self._centre, self._velocity = rows[0, :3], motion.centre[0], motion.velocity[0]
+        self._angular = motion.sums.angular[0]
+        inner, sizes = inner_energy(model, parameters, rows, motion)
+        self._inner = inner[0]
+        self._enlarge("inner", sizes)
+        self._draw(motion, np.array([0]), rows, *(np.zeros((1, 3)),) * 3, np.zeros(1))
+
+    @property
+    def reach(self) -> float:
+        """Largest distance of a body's frame from the mass centre, m; one metre where there is none."""
+        return float(self.largest["reach"]) or 1.0
+
+    @property
+    def impulses_within(self) -> tuple[float, float]:
+        """``within`` as forces (N s) and as moments (N m s), one turned into the other with the robot's reach."""
+        push, twist = self.within
+        return float(push + twist / self.reach), float(twist + push * self.reach)
+
+    def add_steps(self, audit: Array) -> None:
+        """Audit rows of whole steps: Gauss points, by which impulses and work are summed, and each step's end."""
+        if not len(audit):
+            return
+        model, plant, nx = self.model, self.model.plant, self.model.nx
+        places = model.kernel.inputs
+        weight, rows = audit[:, 1], audit[:, 2:]
+        with np.errstate(over="ignore", invalid="ignore"):  # a run that breaks down; its residuals are not numbers
+            motion = self._seen(rows)
+            base = [
+                rows[:, places["force"]][:, :6],
+                rows[:, places["friction"]][:, :6],
+                rows[:, plant.record : plant.record + 6],
+                -self.parameters["damping"][:6] * rows[:, nx - plant.nv : nx][:, :6],
+            ]
+            acting = external(model.robot, motion.bodies, model.loads, rows[:, places["wrench"]], base)
+            ends = np.flatnonzero(weight == 0.0)
+
+            def since_start(before: Array | float, rate: Array) -> Array:
+                return np.asarray(before + np.cumsum(weight.reshape(-1, *[1] * (rate.ndim - 1)) * rate, axis=0)[ends])
+
+            impulse = since_start(self.impulse, acting.force.sum(axis=1))
+            twist = since_start(self.twist, acting.moment.sum(axis=1))
+            work = since_start(self.work, acting.power.sum(axis=1))
+            way = since_start(self.way, motion.velocity)
+            self.gross += [
+                weight @ np.linalg.norm(acting.force, axis=2).sum(axis=1),
+                weight @ np.linalg.norm(acting.moment, axis=2).sum(axis=1),
+                weight @ np.abs(acting.power).sum(axis=1),
+            ]
+            self._add_within(rows, weight)
+            energies = rows[:, plant.record + plant.nv :]
+            y = np.concatenate([rows[ends, :nx], energies[ends]], axis=1)
+            self._draw(motion, ends, y, impulse, twist, way, work)
+        self.impulse, self.twist, self.way, self.work = impulse[-1], twist[-1], way[-1], float(work[-1])
+        self.time += float(weight.sum())
+
+    def add_samples(self, times: Array, y: Array, inputs: Array) -> None:
+        """Samples of a run on which nothing acts from outside: its mass centre keeps the velocity of the start."""
+        for first in range(0, len(times), CHUNK):
+            rows = slice(first, first + CHUNK)
+            motion = self._seen(y[rows])
+            count = len(motion.velocity)
+            self._add_within(inputs[rows], np.diff(times[rows], prepend=self._last))
+            self._last = float(times[rows][-1])
+            self.time = self._last - self._begin
+            way = (times[rows] - self._begin)[:, None] * self._velocity
+            nothing = np.zeros((count, 3))
+            self._draw(motion, np.arange(count), y[rows], nothing, nothing, way, np.zeros(count))
+
+    def _seen(self, rows: Array) -> Centred:
+        """From states at the head of each row."""
+        own = (self.parameters["inertia"], self.parameters["rotor"])
+        motion = centred(self.model.robot, rows[:, : self.model.nx], *own)
+        self.mass = motion.mass
+        return motion
+
+    def _add_within(self, inputs: Array, weight: Array) -> None:
+        places = self.model.kernel.inputs
+        sizes = np.abs(inputs[:, places["force"]][:, 6:]) + np.abs(inputs[:, places["friction"]][:, 6:])
+        turning = np.array([joint.kind == "revolute" for joint in self.model.robot.joints], dtype=bool)
+        self.within += [weight @ sizes[:, ~turning].sum(axis=1), weight @ sizes[:, turning].sum(axis=1)]
+
+    def _draw(
+        self,
+        motion: Centred,
+        at: npt.NDArray[np.int64],
+        y: Array,
+        impulse: Array,
+        twist: Array,
+        way: Array,
+        work: Array,
+    ) -> None:
+        """Draw the balances at the instants ``at`` of ``motion``, where the integrated vector is ``y``."""
+        sums, velocity, centre = motion.sums.at(at), motion.velocity[at], motion.centre[at]
+        here = Centred(motion.mass, centre, velocity, motion.bodies, sums)
+        inner, sizes = inner_energy(self.model, self.parameters, y, here)
+        self._enlarge("inner", sizes)
+        self._enlarge("reach", np.linalg.norm(motion.bodies.origin, axis=2).max())
+        self._enlarge("distance", np.abs(y[:, :3]).max())
+        self._enlarge("speed", np.linalg.norm(velocity, axis=1).max())
+        self._enlarge("kinetic", np.abs(sums.kinetic).max())
+        self._enlarge("linear_scale", sums.linear_scale.max())
+        self._enlarge("angular_scale", sums.angular_scale.max())
+        # The base's way first: at a large distance it is known better than its ends.
+        gone = (y[:, :3] - self._place) + (centre - self._centre) - way
+        for name, gap in (
+            ("linear", motion.mass * (velocity - self._velocity) - impulse),
+            ("angular", sums.angular - self._angular - twist),
+            ("gone", gone),
+        ):
+            self._enlarge(name, np.linalg.norm(gap, axis=1).max())
+        self._enlarge("energy", np.abs(inner - self._inner - work).max())
+
+    def _enlarge(self, name: str, value: Array | np.floating) -> None:
+        self.largest[name] = np.maximum(self.largest.get(name, np.zeros_like(value)), value)  # keeps a NaN

@@ -1,5 +1,6 @@
 """Designs in lanes against adaptive runs; Pareto fronts; the search repeats itself and finds what is known."""
 
+import casadi as ca
 import numpy as np
 import pytest
 
@@ -17,9 +18,10 @@ from spacearm.capture import (
     soft_axes,
 )
 from spacearm.capture.design import crowding, not_dominated
-from spacearm.capture.programs import watch_program
+from spacearm.capture.programs import followed
 from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError
+from spacearm.mechanics import Program
 from spacearm.model import Inertia, catalogue
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import State
@@ -109,9 +111,10 @@ def test_skyhook_follows_the_inner_body():
     n, rng = robot.n, np.random.default_rng(6)
     state = State.moving(robot, rng.normal(size=n) * 0.4, rng.normal(size=n)).vector
     state[7 + n : 13 + n] = rng.normal(size=6)
-    kernel = Kernel(watch_program(robot))
-    given = {"state": state, "acceleration": np.zeros(6 + n), "inertia": robot.inertia_parameters.ravel()}
-    found = kernel(given)["follow"].ravel()
+    sizes = {"state": 13 + 2 * n, "inertia": 10 * (n + 1), "rotor": 0}
+    symbols = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
+    kernel = Kernel(Program("followed", symbols, {"follow": followed(robot, symbols)}))
+    found = kernel({"state": state, "inertia": robot.inertia_parameters.ravel()})["follow"].ravel()
     base, coupling, _ = Mechanics(robot).mass_blocks(state[7 : 7 + n])
     alone = np.array(state)
     alone[7 + n : 13 + n] = -np.linalg.solve(base, coupling @ state[13 + n :])

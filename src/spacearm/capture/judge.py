@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
+import casadi as ca
 import numpy as np
 
 from spacearm.capture.hit import Hit, as_hits
 from spacearm.capture.impulse import check_joints
-from spacearm.capture.lanes import judge_lanes
 from spacearm.capture.output import LATEST, Settling
-from spacearm.capture.programs import WATCHED, watch_program
+from spacearm.capture.programs import WATCHED, followed, watched
 from spacearm.capture.softjoint import cushioning_axes, driven_joints, relaxed
 from spacearm.capture.start import Start, begin
-from spacearm.engine import Kernel
+from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.signals import merge
+from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, motion_program
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.simulate import State
 from spacearm.simulate.motion import load_frames, motion
 from spacearm.simulate.phase import Phase
@@ -33,7 +34,7 @@ from spacearm.typing import Array
 #: Samples that a thread takes at a time; a multiple of every lane width.
 CHUNK = 256
 _SHARED = ("force", "drive", "mode", "friction", "inertia", "rotor", "rest", "coupling")
-LAWS = {"constant": 0, "balance": 1, "skyhook": 2}
+LAWS = ("constant", "balance", "skyhook")
 Law = Literal["constant", "balance", "skyhook"]
 
 
@@ -172,55 +173,105 @@ class Judge:
                 raise InputError(
                     f"{name} must be ({size}, {self.axes.size}) numbers from zero on", place="design", hint=""
                 )
-        places, n = model.kernel.inputs, robot.n
-        inputs = np.repeat(model.input(model.parameters())[None], size, axis=0)
-        inputs[:, places["stiffness"].start + self.axes] = stiffness
-        inputs[:, places["damping"].start + 6 + self.axes] = damping
-        for name in self.held:
-            inputs[:, places["mode"].start + robot.dof_index(name)] = 1.0
-        off = np.minimum(np.full((size, n), self.off), inputs[:, places["damping"]][:, 6:])
-        inputs = np.repeat(inputs, cases, axis=0)
-        off = np.repeat(off, cases, axis=0)
-        starts = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
+        common = model.parameters()
+        springs = np.repeat(common["stiffness"][None], size, axis=0)
+        dampers = np.repeat(common["damping"][None], size, axis=0)
+        springs[:, self.axes], dampers[:, 6 + self.axes] = stiffness, damping
+        each = {"stiffness": springs, "damping": dampers}
+        if self.law != "constant":
+            each |= {"on": dampers[:, 6:], "off": np.minimum(self.off, dampers[:, 6:])}
+        each = {name: np.repeat(array, cases, axis=0) for name, array in each.items()}
+        each["state"] = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
         which = np.tile(np.arange(cases, dtype=np.int64), size)
-        motion_kernel, watch_kernel = _kernels(robot, self.loads)
-        width = host().lanes
-        watch_in = watch_kernel.inputs
-        constants = np.zeros(watch_kernel.n_in)
-        constants[watch_in["inertia"]] = robot.inertia_parameters.ravel()
-        constants[watch_in["rotor"]] = rotor_inertias(robot)
-        sizes = (
-            model.nx, robot.dofs, motion_kernel.n_in, motion_kernel.n_out, places["wrench"].start, 6 * len(self.loads),
-            places["damping"].start + 6, places["rest"].start, watch_kernel.n_in, len(WATCHED), n,
-        )  # fmt: skip
-        bound = self.settling
-        bounds = np.tile(np.array([bound.fraction, bound.velocity, bound.rate]), (cases, 1))
-        total = size * cases
-        peaks, travel = np.empty((total, len(WATCHED))), np.empty((total, 2, n))
-        settled = np.empty((total, 2))
-        addresses = motion_kernel.address(width), watch_kernel.address(width)
+        mode = np.zeros(robot.dofs)
+        mode[[robot.dof_index(name) for name in self.held]] = 1.0
+        loop = _loop(robot, self.loads, self.law, tuple(self.axes.tolist()), self.settling)
+        width, total = host().lanes, size * cases
+        course = loop.course(
+            width,
+            np.diff(self._breaks) / self._counts,
+            self._counts,
+            channels=[("wrench", i) for i in range(6 * len(self.loads))],
+            coefficient=self._wrench,
+        )
+        fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
+        samples = loop.samples(width, 0, common=fixed | _unseen(robot, mode), each=each, case=which, kept=_KEPT)
+        code = loop.code(width)
+        ensure_loops()
 
         def work(first: int) -> int:
             last = min(first + CHUNK, total)
-            judge_lanes(
-                *addresses, width, sizes, inputs, constants, starts, which, self._breaks, self._counts, self._wrench,
-                off, self.axes, LAWS[self.law], bounds, first, last, peaks, travel, settled,
-            )  # fmt: skip
+            roll_samples(code, course, samples, first, last)
             return last - first
 
         spread(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
-        latest = settled.max(axis=1)
-        late = latest > LATEST * self.duration
+        ends = np.cumsum([loop.size(name) for name in _KEPT])[:-1]
+        peaks, low, high, settled, late = np.split(samples.end, ends, axis=1)
+        latest = np.where(late != 0.0, np.inf, settled).max(axis=1)
         return Verdicts(
             peaks.reshape(size, cases, -1)[..., :9],
-            travel.reshape(size, cases, 2, n),
-            np.where(late, np.inf, latest).reshape(size, cases),
+            np.stack([low, high], axis=1).reshape(size, cases, 2, robot.n),
+            np.where(latest > LATEST * self.duration, np.inf, latest).reshape(size, cases),
         )
 
 
+#: What the observer keeps of a motion.
+_KEPT = ("peaks", "low", "high", "settled", "late")
+
+
+def _unseen(robot: Robot, mode: Array) -> dict[str, Array]:
+    """Inputs and memory at the start, before the first look."""
+    return {"mode": mode, "low": np.full(robot.n, np.inf), "high": np.full(robot.n, -np.inf)}
+
+
+def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: Room, settling: Settling) -> Update:
+    """Peaks, travel, and since when the base's shaking has stayed below its level."""
+    at = Layout(robot.n)
+    sizes = {"peaks": len(WATCHED), "low": robot.n, "high": robot.n, "settled": 2, "late": 2, "before": 2, "looked": 1}
+    memory = {name: ca.SX.sym(name, count) for name, count in sizes.items()}
+    known = {name: room.inputs[name] for name in ("state", "wrench", "inertia", "rotor")}
+    seen = watched(robot, loads, {**known, "acceleration": room.rate[at.velocity]})
+    joints, time = room.state[at.joints], room.inputs["time"]
+    peaks = ca.fmax(memory["peaks"], seen)
+    shake = seen[-2:]
+    level = ca.fmax(settling.fraction * peaks[-2:], ca.DM([settling.velocity, settling.rate]))
+    below = shake <= level  # false for NaN too
+    old = memory["before"]
+    share = ca.if_else(old > shake, (old - level) / (old - shake), 1)
+    since = time - (1 - ca.fmin(ca.fmax(share, 0), 1)) * (time - memory["looked"])
+    new = {
+        "peaks": peaks,
+        "low": ca.fmin(memory["low"], joints),
+        "high": ca.fmax(memory["high"], joints),
+        "settled": ca.if_else(memory["late"], since, memory["settled"]),
+        "late": ca.if_else(below, 0, 1),
+        "before": shake,
+        "looked": time,
+    }
+    return Update(new, memory)
+
+
+def _switching(robot: Robot, room: Room, law: Law, axes: tuple[int, ...]) -> Update | None:
+    """Dampers that are on while they oppose what the law follows."""
+    if law == "constant":
+        return None
+    memory = {name: ca.SX.sym(name, robot.n) for name in ("on", "off")}
+    at, x = Layout(robot.n), room.inputs
+    lead = room.state[at.joints] - x["rest"] if law == "balance" else followed(robot, x)
+    opposed = lead * room.state[at.rates] < 0
+    damping = ca.SX(x["damping"])
+    for j in axes:
+        damping[6 + j] = ca.if_else(opposed[j], memory["on"][j], memory["off"][j])
+    return Update({"damping": damping}, memory)
+
+
 @lru_cache(maxsize=8)
-def _kernels(robot: Robot, loads: tuple[LoadFrame, ...]) -> tuple[Kernel, Kernel]:
-    return (
-        Kernel(motion_program(robot, loads, ledger=False), uniform=_SHARED),
-        Kernel(watch_program(robot, loads), uniform=("inertia", "rotor")),
+def _loop(robot: Robot, loads: tuple[LoadFrame, ...], law: Law, axes: tuple[int, ...], settling: Settling) -> FixedStep:
+    motion = motion_program(robot, loads, ledger=False)
+    room = Room(replace(motion, outputs={"rate": motion.outputs["rate"]}))
+    return FixedStep(
+        room,
+        uniform=_SHARED,
+        law=_switching(robot, room, law, axes),
+        observer=_observer(robot, loads, room, settling),
     )

@@ -16,6 +16,7 @@ from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scaled
 from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.typing import Array
 
 
@@ -30,16 +31,20 @@ class _Moving:
     shake: SX  # base velocity beside that of the united body
 
 
-def _moving(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Moving:
+def _symbols(robot: Robot, loads: tuple[LoadFrame, ...]) -> dict[str, SX]:
+    sizes = {
+        "state": state_size(robot.n),
+        "acceleration": robot.dofs,
+        "wrench": 6 * len(loads),
+        "inertia": 10 * len(robot.bodies),
+        "rotor": len([joint for joint in robot.joints if joint.rotor is not None]),
+    }
+    return {name: ca.SX.sym(name, size) for name, size in sizes.items()}
+
+
+def _moving(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -> _Moving:
     tree = Tree(robot)
     n = tree.n
-    inputs = {
-        "state": ca.SX.sym("state", state_size(n)),
-        "acceleration": ca.SX.sym("acceleration", 6 + n),
-        "wrench": ca.SX.sym("wrench", 6 * len(loads)),
-        "inertia": ca.SX.sym("inertia", 10 * tree.bodies),
-        "rotor": ca.SX.sym("rotor", tree.rotors),
-    }
     state, acceleration, rotor = inputs["state"], inputs["acceleration"], inputs["rotor"]
     quaternion, q, velocity = state[3:7], state[7 : 7 + n], state[7 + n :]
     placements = tree.placements(q)
@@ -55,7 +60,7 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Moving:
         for place, own in zip(placements, through, strict=True)
     ]
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
-    shake = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:] @ velocity[6:]) if n else ca.SX.zeros(6)
+    shake = _shake(matrix, velocity[6:])
     root = next((joint.joint.placement.translation for joint in tree.joints if joint.parent == 0), np.zeros(3))
     moment = on_base.angular - ca.cross(constant(root), on_base.linear)
     return _Moving(tree, inputs, on_parents, ca.vertcat(on_base.linear, moment), shake)
@@ -69,43 +74,48 @@ def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
     parent body's axes; ``on_base`` (6): the wrench on the base where its first joint is fixed, base axes; ``shake``
     (6): base velocity less that of the united body with the same momentum, base axes.
     """
-    moving = _moving(robot, loads)
+    moving = _moving(robot, loads, _symbols(robot, loads))
     carried = ca.vertcat(*(part.T for part in moving.carried)) if moving.carried else ca.SX(0, 6)
     outputs = {"carried": carried, "on_base": moving.on_base, "shake": moving.shake}
     return Program("capture_output", moving.inputs, {name: ca.densify(value) for name, value in outputs.items()})
 
 
-#: What the watch program puts out, in this order.
+#: What a design is judged by, in the order of :func:`watched`.
 WATCHED = ("base_rate", "force", "moment", "fx", "fy", "fz", "mx", "my", "mz", "shake_velocity", "shake_rate")
 
 
-def watch_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
-    """The sizes that a design is judged by, from the inputs of :func:`output_program`: ``watch``, see :data:`WATCHED`.
+def watched(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -> SX:
+    """The sizes that a design is judged by, see :data:`WATCHED`, from the inputs of :func:`output_program`.
 
     Force and moment are those on the base, base axes, at the place where its first joint is fixed.
     """
-    moving = _moving(robot, loads)
+    moving = _moving(robot, loads, inputs)
     force, moment = moving.on_base[:3], moving.on_base[3:]
-    rate = moving.inputs["state"][10 + moving.tree.n : 13 + moving.tree.n]
-    watch = ca.vertcat(
+    rate = inputs["state"][Layout(robot.n).angular_velocity]
+    return ca.vertcat(
         _norm(rate), _norm(force), _norm(moment), ca.fabs(force), ca.fabs(moment),
         _norm(moving.shake[:3]), _norm(moving.shake[3:]),
     )  # fmt: skip
-    return Program("capture_watch", moving.inputs, {"watch": ca.densify(watch), "follow": _follow(moving)})
 
 
-def _follow(moving: _Moving) -> SX:
+def followed(robot: Robot, inputs: dict[str, SX]) -> SX:
     """For each joint, the speed along it of its parent body beside the united body's: what a skyhook would damp."""
-    tree = moving.tree
-    n = tree.n
-    state = moving.inputs["state"]
-    placements = tree.placements(state[7 : 7 + n])
-    beside = velocities(tree, placements, ca.vertcat(moving.shake, state[13 + n :]), moving.inputs["rotor"]).twist
+    tree, at = Tree(robot), Layout(robot.n)
+    state = inputs["state"]
+    q, rates = state[at.joints], state[at.rates]
+    placements = tree.placements(q)
+    shake = _shake(mass_matrix(tree, q, inputs["inertia"], inputs["rotor"]), rates)
+    beside = velocities(tree, placements, ca.vertcat(shake, rates), inputs["rotor"]).twist
     speeds = [
         dot(joint.subspace, place.rotation.twist_down(beside[joint.parent], place.arm))
         for joint, place in zip(tree.joints, placements, strict=True)
     ]
     return ca.densify(ca.vertcat(*speeds)) if speeds else ca.SX(0, 1)
+
+
+def _shake(matrix: SX, rates: SX) -> SX:
+    """Base velocity less that of the united body with the same momentum, base axes."""
+    return -solve_symmetric(matrix[:6, :6], matrix[:6, 6:] @ rates) if rates.numel() else ca.SX.zeros(6)
 
 
 def _norm(vector: SX) -> SX:

@@ -188,7 +188,7 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
             if course.every > 0 and done % course.every == 0 and row < rows.shape[0]:
                 _keep(room, recorded, rows[row])
                 row += 1
-        if course.every == 0:
+        if course.every == 0 and row < rows.shape[0]:
             _keep(room, recorded, rows[row])
             row += 1
 

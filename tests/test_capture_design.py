@@ -17,12 +17,12 @@ from spacearm.capture import (
     design,
     soft_axes,
 )
-from spacearm.capture.design import crowding, not_dominated
 from spacearm.capture.programs import followed
 from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.model import Inertia, catalogue
+from spacearm.optimise import not_dominated
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import State
 from spacearm.simulate.bodies import move
@@ -134,21 +134,6 @@ def test_designs_are_judged_by_expectation_or_by_the_worst_case():
     assert each[0] > 1.5 * each[1]
     assert expected.values.min() == pytest.approx(0.75 * each[0] + 0.25 * each[1], rel=1e-12)
     assert worst.values.min() == pytest.approx(each[0], rel=1e-12)
-
-
-def test_not_dominated_by_brute_force():
-    rng = np.random.default_rng(4)
-    values = rng.integers(0, 6, (200, 3)).astype(float)
-    kept = set(not_dominated(values).tolist())
-    for i, row in enumerate(values):
-        beaten = np.any(np.all(values <= row, axis=1) & np.any(values < row, axis=1))
-        twin = np.any(np.all(values[:i] == row, axis=1))
-        # Of equals just one is kept.
-        assert (i in kept) <= (not beaten)
-        if not beaten and not twin and np.sum(np.all(values == row, axis=1)) == 1:
-            assert i in kept
-    spread = crowding(values[sorted(kept)])
-    assert np.isinf(spread).sum() >= 2
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """Choosing springs and dampers: the trade-off between what a hit does to the base and how long it lasts.
 
-Sobol samples of the hardware's ranges, then generations of an elitist evolutionary search (crossover and mutation of
-the designs on the front, chosen by crowding, after K. Deb et al., A fast and elitist multiobjective genetic algorithm:
-NSGA-II, IEEE Trans. Evolutionary Computation 6, 2002). Every design is run in every case.
+Every design within the hardware's ranges that the search (:mod:`spacearm.optimise.pareto`) tries is run in every case.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from spacearm.capture.cushion import cushion
 from spacearm.capture.judge import Case, Judge, Law, Verdicts
@@ -22,6 +19,7 @@ from spacearm.capture.output import Outcome, Settling
 from spacearm.capture.softjoint import cushioning_axes
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
+from spacearm.optimise import pareto_search
 from spacearm.typing import Array
 
 Range = tuple[float, float]
@@ -31,8 +29,6 @@ STEP_TIMES_FREQUENCY = 0.6
 #: Largest product of step and fastest decay: RK4 is stable up to 2.78.
 STEP_TIMES_DECAY = 1.5
 MOST_STEPS = 200_000
-FRONT_SIZE = 400
-FEWEST_PARENTS = 40
 #: Motions that are computed between two selections.
 LARGEST_BATCH = 16_384
 
@@ -167,7 +163,6 @@ def design(
     if not names or len(set(names)) < len(names):
         raise InputError(f"objectives are {', '.join(names)}", place="design", hint="expected different ones")
     limits = np.array([[robot.joint(a).limits.lower, robot.joint(a).limits.upper] for a in axes])
-    rng = np.random.default_rng(seed)
 
     def decode(unit: Array) -> tuple[Array, Array]:
         spring, damper = unit[:, :count][:, members], unit[:, count:][:, members]
@@ -183,36 +178,15 @@ def design(
 
     wanted = max(-(-runs // len(cases)), 64)
     batch = max(min(wanted // 4, LARGEST_BATCH // len(cases)), 32)
-    from scipy.stats import qmc
-
-    unit = np.clip(qmc.Sobol(2 * count, rng=rng).random(1 << math.ceil(math.log2(batch)))[:batch], 0.0, 1.0)
-    kept_unit, kept_values = np.zeros((0, 2 * count)), np.zeros((0, len(names)))
-    tried, sampled = 0, []
-    while tried < wanted:
-        unit = unit[: wanted - tried]
-        values = evaluate(unit)
-        tried += len(unit)
-        feasible = np.isfinite(values).all(axis=1)
-        sampled.append(values[feasible])
-        kept_unit = np.concatenate([kept_unit, unit[feasible]])
-        kept_values = np.concatenate([kept_values, values[feasible]])
-        pool = _best(kept_values)
-        kept_unit, kept_values = kept_unit[pool], kept_values[pool]
-        if progress is not None:
-            progress(tried / wanted)
-        unit = _offspring(kept_unit, kept_values, batch, 2 * count, rng)
-    if not len(kept_values):
+    found = pareto_search(evaluate, 2 * count, count=wanted, batch=batch, seed=seed, progress=progress)
+    if not len(found.points):
         raise InputError(
             "no design settles in time within its travel",
             place="design",
             hint="wider ranges, more travel, a longer duration or a weaker settling criterion",
         )
-    front = not_dominated(kept_values)
-    order = front[np.argsort(kept_values[front, 0], kind="stable")]
-    springs, dampers = decode(kept_unit[order])
-    return Front(
-        axes, names, springs, dampers, kept_values[order], np.concatenate(sampled), tried * len(cases), law, judge
-    )
+    springs, dampers = decode(found.points)
+    return Front(axes, names, springs, dampers, found.values, found.sampled, found.tried * len(cases), law, judge)
 
 
 def _step(judge: Judge, axes: Sequence[str], stiffness: Array, damping: Array) -> float:
@@ -280,56 +254,3 @@ def _tied(axes: Sequence[str], ties: Sequence[Sequence[str]]) -> list[int]:
             group[name] = tie[0]
     heads = list(dict.fromkeys(group.get(name, name) for name in axes))
     return [heads.index(group.get(name, name)) for name in axes]
-
-
-def not_dominated(values: Array) -> npt.NDArray[np.int64]:
-    """Indices of rows that no other row matches or beats in every column and beats in one; of equals, the first."""
-    order = np.lexsort(values.T[::-1])
-    kept: list[int] = []
-    front = np.zeros((0, values.shape[1]))
-    for index in order:  # in this order a row can only be dominated by one before it
-        row = values[index]
-        if not len(front) or not np.any(np.all(front <= row, axis=1)):
-            kept.append(int(index))
-            front = np.concatenate([front, row[None]])
-    return np.array(sorted(kept), dtype=np.int64)
-
-
-def _best(values: Array) -> npt.NDArray[np.int64]:
-    """Rows to go on with: the front, the least crowded of it where it is long, those behind it where it is short."""
-    left = np.arange(len(values))
-    chosen: list[int] = []
-    while left.size and len(chosen) < FEWEST_PARENTS:
-        front = left[not_dominated(values[left])]
-        chosen += front.tolist()
-        left = np.setdiff1d(left, front)
-    if len(chosen) > FRONT_SIZE:
-        order = np.argsort(-crowding(values[chosen]), kind="stable")[:FRONT_SIZE]
-        chosen = [chosen[i] for i in order]
-    return np.array(chosen, dtype=np.int64)
-
-
-def crowding(values: Array) -> Array:
-    """How far the neighbours of each row on a front are; infinite at the ends."""
-    distance = np.zeros(len(values))
-    for column in values.T:
-        order = np.argsort(column, kind="stable")
-        span = column[order[-1]] - column[order[0]]
-        distance[order[[0, -1]]] = np.inf
-        if span > 0.0:
-            distance[order[1:-1]] += (column[order[2:]] - column[order[:-2]]) / span
-    return distance
-
-
-def _offspring(parents: Array, values: Array, count: int, width: int, rng: np.random.Generator) -> Array:
-    """New designs from those on the front: a mix of two, then small changes of a few variables."""
-    if len(parents) < 2:
-        return np.asarray(rng.random((count, width)))
-    spread = crowding(values)
-    pairs = rng.integers(0, len(parents), (2, 2, count))
-    first, second = (np.where(spread[a] >= spread[b], a, b) for a, b in pairs)
-    blend = rng.uniform(-0.2, 1.2, (count, width)) * (rng.random((count, 1)) < 0.9)
-    child = parents[first] + blend * (parents[second] - parents[first])
-    size = 10.0 ** rng.uniform(-3.0, -0.5, (count, 1))
-    change = rng.normal(size=(count, width)) * size * (rng.random((count, width)) < 3.0 / width)
-    return np.asarray(np.clip(child + change, 0.0, 1.0))

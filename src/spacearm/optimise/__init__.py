@@ -1,14 +1,15 @@
 """Estimation and search: one :class:`Problem` goes in, one :class:`Estimate` with its uncertainty comes out.
 
 Estimators (least squares, Nelder-Mead, particle swarm, several starts), searches of many points at once within bounds
-(:func:`minimise_boxed`), and uncertainty beyond standard deviations (:func:`profile`, :func:`sample`). Nothing here
-knows robots.
+(:func:`minimise_boxed`) and for a Pareto front (:func:`pareto_search`), and uncertainty beyond standard deviations
+(:func:`profile`, :func:`sample`). Nothing here knows robots.
 """
 
 from spacearm.optimise.boxed import Searches, minimise_boxed
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
+from spacearm.optimise.pareto import ParetoFront, crowding, not_dominated, pareto_search
 from spacearm.optimise.posterior import Posterior, Profile, profile, sample
 from spacearm.optimise.problem import Estimate, Estimator, Parameter, Problem, Reason, covariance_at
 from spacearm.optimise.swarm import ParticleSwarm
@@ -20,6 +21,7 @@ __all__ = [
     "MultiStart",
     "NelderMead",
     "Parameter",
+    "ParetoFront",
     "ParticleSwarm",
     "Posterior",
     "Problem",
@@ -27,7 +29,10 @@ __all__ = [
     "Reason",
     "Searches",
     "covariance_at",
+    "crowding",
     "minimise_boxed",
+    "not_dominated",
+    "pareto_search",
     "profile",
     "sample",
 ]

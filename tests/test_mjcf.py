@@ -129,8 +129,14 @@ def test_what_mujoco_cannot_have():
     )
     with pytest.raises(NotExpressible, match="body 'm': it is massless and carries 2 joints"):
         mjcf_text(fork)
-    with pytest.raises(NotExpressible, match="'world'"):
-        mjcf_text(edit.rename(two_links(), {"base": "world"}))
+
+
+def test_a_body_called_world_gets_another_name():
+    robot = edit.rename(two_links(), {"base": "world"})
+    with pytest.warns(LossyConversion, match=r"body 'world': is called 'world\.body'"):
+        text = mjcf_text(robot)
+    model = mujoco.MjModel.from_xml_string(text)
+    assert [model.body(i).name for i in range(model.nbody)] == ["world", "world.body", *robot.body_names[1:]]
 
 
 def test_frames_inside_a_row_are_told():

@@ -152,7 +152,7 @@ def test_an_inertia_without_mass_is_kept():
     body = robot.body("l1").inertia
     np.testing.assert_allclose(body.tensor, np.diag([1.0, 2.0, 2.0]))
     assert body.mass == pytest.approx(2.0 / LARGEST_GYRATION**2)
-    assert "link 'l1': 0 -> 2e-06 kg" in str(told[0])
+    assert "link 'l1': 0 -> 2 kg" in str(told[0])
 
 
 def test_noise_instead_of_zero_is_no_moment():
@@ -168,6 +168,12 @@ def test_a_robot_without_masses_gets_stand_ins():
     assert ["base_mass" in str(each) for each in told] == [True, False]
     radius = (1e-3 / (4.0 / 3.0 * np.pi * 1000.0)) ** (1.0 / 3.0)
     np.testing.assert_allclose(robot.body("l1").inertia.tensor, 0.4e-3 * radius**2 * np.eye(3))
+
+
+def test_a_base_that_stands_in_is_as_heavy_as_the_rest():
+    robot, told = repaired(arm("", inertial(mass=3.0), inertial(mass=4.0)))
+    assert robot.bodies[0].inertia == ball(7.0)
+    assert "link 'l0': 0 -> 7 kg" in str(told[0])
 
 
 def test_a_massless_body_between_stays_massless():

@@ -121,7 +121,7 @@ class Intake:
         if mass == 0.0 and np.any(nearest):
             mass = self._raised[name] = mending.lightest_mass(nearest)
             self.mended(
-                "an inertia without mass is kept and given the least mass (radius of gyration 1 km)",
+                "an inertia without mass is kept and given a mass (radius of gyration 1 m)",
                 place,
                 f"0 -> {mass:.3g} kg",
                 mass,
@@ -301,10 +301,10 @@ class Intake:
         total = sum(body.inertia.mass for body in bodies.values())
         share = mending.STAND_IN_SHARE * (total if total > 0.0 else mending.STAND_IN_BASE)
         if bodies[base].inertia.mass == 0.0:
-            mass = share if total > 0.0 else mending.STAND_IN_BASE
+            mass = total if total > 0.0 else mending.STAND_IN_BASE
             bodies[base] = Body(base, mending.ball(mass))
             self.mended(
-                "a base needs mass, so a ball of water stands in (base_mass or --base-mass sets it)",
+                "a base needs mass, so a ball of water as heavy as the rest stands in (base_mass, --base-mass)",
                 f"{self.what} {base!r}",
                 f"0 -> {mass:.3g} kg",
                 mass,

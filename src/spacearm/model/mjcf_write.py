@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
+from spacearm.model.edit import rename
 from spacearm.model.lossy import Losses, NotExpressible
 from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
 from spacearm.model.parts import Joint, Pose
@@ -34,13 +35,13 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     or does not know is told by a :class:`LossyConversion` warning each, or is an error where ``strict``.
 
     Raises:
-        NotExpressible: a massless body that MuJoCo cannot do without, or a body called ``world``.
+        NotExpressible: a massless body that MuJoCo cannot do without.
     """
     losses = Losses("MJCF", strict=strict)
     if "world" in robot.body_names:
-        raise NotExpressible(
-            "the name 'world' is MuJoCo's own", place="body 'world'", hint="rename the body, with edit.rename"
-        )
+        new = free_name("world.body", {*robot.body_names, *robot.joint_names, *(frame.name for frame in robot.frames)})
+        robot = rename(robot, {"world": new})
+        losses.add("body 'world'", f"is called {new!r}, since the name is MuJoCo's own")
     shared = share_rotors(robot, losses)
     rows = _rows(robot, {name for name, mass in shared.masses.items() if mass.mass == 0.0})
     root = ET.Element("mujoco", model=robot.name)

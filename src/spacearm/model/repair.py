@@ -20,11 +20,13 @@ from spacearm.model.robot import Robot
 from spacearm.model.weightless import joint_space_inertia
 from spacearm.typing import Array
 
-#: A body that has a moment of inertia but no mass gets the mass with which its largest radius of gyration is this, m.
-LARGEST_GYRATION = 1e3
-#: Mass of a body that stands in where nothing resists a motion, as a share of the robot's mass ...
+#: A body that has a moment of inertia but no mass gets the mass with which its largest radius of gyration is this, m:
+#: lighter than any link with such an inertia, and heavy enough for accurate dynamics.
+LARGEST_GYRATION = 1.0
+#: Mass of a body that stands in where nothing resists its joint, as a share of the robot's mass. A base that stands in
+#: is as heavy as the rest, ...
 STAND_IN_SHARE = 1e-3
-#: ... and of the base of a robot that has no mass at all, kg.
+#: ... and has this mass (kg) where nothing else has any.
 STAND_IN_BASE = 1.0
 #: Density of the ball that stands in, kg/m3: water.
 STAND_IN_DENSITY = 1000.0
@@ -102,7 +104,7 @@ def nearest_tensor(tensor: npt.ArrayLike) -> Array:
 
 
 def lightest_mass(tensor: Array) -> float:
-    """Mass (kg) for an inertia without one: so light that its largest radius of gyration is 1 km."""
+    """Mass (kg) for an inertia without one: so light that its largest radius of gyration is 1 m."""
     return float(np.linalg.eigvalsh(tensor)[-1]) / LARGEST_GYRATION**2
 
 

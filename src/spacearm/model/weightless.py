@@ -72,23 +72,25 @@ def check_weightless(robot: Robot, driven: Iterable[str] = ()) -> None:
         )
 
 
-def joint_space_inertia(robot: Robot) -> Array:
-    """The mass matrix at a generic posture, (6 + n, 6 + n)."""
-    root, _ = _root_of_energy(robot)
-    return root.T @ root
+def joint_space_inertia(robot: Robot, joints: Array | None = None) -> Array:
+    """The mass matrix at these joint positions, (6 + n, 6 + n); at a generic posture where none are given."""
+    root, _ = _root_of_energy(robot, joints)
+    return np.asarray(root.T @ root)
 
 
-def _root_of_energy(robot: Robot) -> tuple[Array, Array]:
-    """A matrix W with kinetic energy ``|W nu|^2 / 2`` at a generic posture; nu as in :class:`Robot`.
+def _root_of_energy(robot: Robot, joints: Array | None = None) -> tuple[Array, Array]:
+    """A matrix W with kinetic energy ``|W nu|^2 / 2`` at ``joints`` or a generic posture; nu as in :class:`Robot`.
 
     Also, for each degree of freedom, the size that its column would have if all distances and moments counted in full.
     """
     rows = []
+    if joints is None:
+        joints = 0.3 + np.arange(1, robot.n + 1) * _STEP % 1.0
     base = np.eye(6, robot.dofs)
     #: of each body: rotation to base axes, origin in base axes, and how its origin moves and it turns (base axes)
     rotations, origins, linear, angular = [np.eye(3)], [np.zeros(3)], [base[:3]], [base[3:]]
     for index, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
-        place = joint.placement @ motion(joint.kind, joint.axis, 0.3 + (index + 1) * _STEP % 1.0)
+        place = joint.placement @ motion(joint.kind, joint.axis, float(joints[index]))
         axis = rotations[parent] @ joint.placement.rotation @ joint.axis
         arm = rotations[parent] @ place.translation
         turning = np.array(angular[parent])

@@ -25,7 +25,7 @@ COLOUR = {
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
-    from spacearm.report import held, publish, write_result
+    from spacearm.report import held, publish, write_files
 
     if not scenario.is_file():
         raise InputError("there is no such scenario file", file=scenario)
@@ -34,7 +34,7 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
     with publish(out, study) as staging:  # before the run: a folder that cannot be written is told at once
         with progress_bar(scenario.name) as tick:
             result: Result = module.run_scenario(scenario, cross_check=cross_check, progress=tick)
-        write_result(result, staging)
+        write_files(result, staging)
         older = held(out)
     if older:
         complain(f"{out}: older results were replaced", kind="note")
@@ -44,7 +44,7 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json: bool) -> int:
     """Run papers one after the other; one that fails does not stop the others."""
     from spacearm.papers import NotBuilt, select
-    from spacearm.report import INDEX, publish, refuse_foreign, write_index, write_result
+    from spacearm.report import INDEX, publish, refuse_foreign, write_files, write_index
     from spacearm.report.write import Entry
 
     papers = select(names)
@@ -61,7 +61,7 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json
             with publish(out / paper.name, paper.name) as staging:
                 with progress_bar(paper.name) as tick:
                     result = paper.reproduce(cross_check=cross_check, progress=tick)
-                write_result(result, staging)
+                write_files(result, staging)
         except NotBuilt as error:
             complain(str(error), kind="note")
             entries.append(Entry(paper.name, title, missing=error.message))

@@ -2,62 +2,112 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from spacearm.errors import InputError, quoted
+from spacearm.errors import InputError, SpacearmError, quoted
+from spacearm.report.swap import clean, install, nearest, turn, work_folder
 
 #: What :func:`held` calls a folder whose page is an index over several studies.
 INDEX = "(index)"
+#: What results consist of, apart from what a study adds.
+FILES = ("results.json", "index.html", "summary.json", "data.nc", "plotly.min.js")
+FIGURES = "figures"
+
+
+#: What a folder must have room for before a run begins, bytes: a page and a figure, each with the plotting library.
+LEAST_SPACE = 10_000_000
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @contextmanager
 def publish(folder: Path, study: str = "") -> Iterator[Path]:
-    """A temporary folder beside ``folder`` whose files move there when the block ends well.
+    """A temporary folder whose files take their place in ``folder`` when the block ends well.
 
-    After an exception nothing is left behind and ``folder`` is as it was before (absent, if it was absent). In a
-    folder that exists, files of the same name are replaced one by one, each atomically. Older results of the same
-    study go as a whole: files that they list and that the new ones lack are removed. All others stay. A folder that
-    holds something else than ``study`` is refused: see :func:`refuse_foreign`.
+    After an exception nothing is left behind and ``folder`` is as it was before (absent, if it was absent). Older
+    results of the same study go as a whole: files that they list and that the new ones lack are removed. All other
+    files stay. Old and new results never stand side by side, even if the process is killed, and the next call puts in
+    order what a killed one left: see :mod:`spacearm.report.swap`. A link is followed.
+
+    A folder that cannot be written to, or that holds something else than ``study``, is refused before the block
+    begins: see :func:`refuse_foreign`.
     """
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError("is a file, not a folder", file=folder, hint="choose another output folder")
-    refuse_foreign(folder, study)
-    # Beside the target, so that moving is renaming within one file system.
-    near = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not near.is_dir():
-        raise InputError(f"{near.name} is a file, not a folder", file=folder, hint="choose another output folder")
+    target = Path(os.path.realpath(folder))
+    for place in (target, nearest(target)):
+        if place.exists() and not place.is_dir():
+            name = "" if place == target else f"{place.name} "
+            raise InputError(f"{name}is a file, not a folder", file=folder, hint="choose another output folder")
     try:
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=near))
+        with turn(target):
+            clean(target)
     except OSError as error:
-        raise InputError(f"cannot write there: {error.strerror}", file=folder) from error
+        raise InputError(f"what an earlier run left cannot be put in order: {error}", file=folder) from error
+    refuse_foreign(target, study, shown=folder)
+    with ExitStack() as stack:
+        try:
+            work = stack.enter_context(work_folder(target))
+            _check_space(work, folder)
+        except OSError as error:
+            raise InputError(f"cannot write there: {error.strerror}", file=folder) from error
+        try:
+            yield work / "new"
+            _install(work, target)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise SpacearmError(f"cannot write the results there: {error.strerror}", file=folder) from error
+
+
+def _install(work: Path, target: Path) -> None:
+    new = work / "new"
+    if not any(new.iterdir()):
+        return
     try:
-        yield staging
-        if any(staging.iterdir()):
-            fresh = {path.relative_to(staging) for path in staging.rglob("*")}
-            stale = _listed(folder) - fresh if Path("results.json") in fresh else set()
-            _move(staging, folder)
-            _remove(folder, stale)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        with turn(target):
+            clean(target)  # a run that began together with this one and was killed
+            install(work, target, _listed(target) if (new / "results.json").exists() else ())
+    except OSError as error:
+        if not (work / "plan").exists():
+            raise
+        hint = f"the results are complete in {new}; the next run into this folder puts them there"
+        raise SpacearmError(
+            f"cannot write there: {error.strerror}", file=error.filename or target, hint=hint
+        ) from error
 
 
-def refuse_foreign(folder: Path, study: str = "") -> None:
-    """An :class:`InputError` when this folder holds what must not be overwritten.
+def _check_space(work: Path, folder: Path) -> None:
+    space = os.statvfs(work)
+    free = space.f_bavail * space.f_frsize
+    if space.f_blocks and free < LEAST_SPACE:
+        wanted = f"expected at least {LEAST_SPACE / 1e6:.0f} MB"
+        raise InputError(f"{free / 1e6:.1f} MB are free on that disk", file=folder, hint=wanted)
 
-    That is a ``results.json`` or ``index.html`` that spacearm did not write and, where ``study`` says what is to come
-    (:data:`INDEX` for an index over several), the results of another study.
+
+def refuse_foreign(folder: Path, study: str = "", *, shown: Path | None = None) -> None:
+    """An :class:`InputError` when this folder (``shown`` in the message) holds what must not be overwritten.
+
+    That is a ``results.json`` or ``index.html`` that spacearm did not write, a folder in the place of a file and, where
+    ``study`` says what is to come (:data:`INDEX` for an index over several), the results of another study.
     """
-    there = held(folder)
+    shown = shown or folder
+    try:
+        there = held(folder)
+    except InputError as error:
+        raise error.in_file(shown) from None
     if study and there and there != study:
         what = "an index over several studies" if there == INDEX else f"results of the study {quoted(there)}"
-        raise InputError(f"holds {what}", file=folder, hint="choose another output folder, or remove this one")
+        raise InputError(f"holds {what}", file=shown, hint="choose another output folder, or remove this one")
+    wrong = [name for name in FILES if (folder / name).is_dir()]
+    figures = folder / FIGURES
+    if figures.is_symlink() or (figures.exists() and not figures.is_dir()):
+        wrong.append(FIGURES)
+    if wrong:
+        kind = "a folder" if wrong[0] == FIGURES else "a file"
+        raise InputError(f"{wrong[0]} is there and is not {kind}", file=shown, hint="choose another output folder")
 
 
 def held(folder: Path) -> str:
@@ -91,39 +141,8 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _listed(folder: Path) -> set[Path]:
-    """The files that the results in this folder say they consist of, relative to it."""
+    """The files that the results in this folder say they consist of, relative to it; none that is outside."""
     names = _read(folder / "results.json").get("files")
-    return {Path(name) for name in names if isinstance(name, str)} if isinstance(names, list) else set()
-
-
-def _remove(folder: Path, stale: set[Path]) -> None:
-    """Remove these files, but nothing outside the folder, and the folder of figures when that leaves it empty."""
-    for name in stale:
-        path = folder / name
-        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-            path.unlink()
-            if path.parent != folder and not any(path.parent.iterdir()):
-                path.parent.rmdir()
-
-
-def _move(staging: Path, folder: Path) -> None:
-    try:
-        if not folder.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            staging.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-            staging.rename(folder)
-            return
-        for source in sorted(staging.rglob("*")):
-            target = folder / source.relative_to(staging)
-            if source.is_dir():
-                target.mkdir(exist_ok=True)
-            else:
-                source.replace(target)
-    except OSError as error:
-        raise InputError(f"cannot write there: {error.strerror}", file=error.filename or folder) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    listed = {Path(name) for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    inside = {name for name in listed if not name.is_absolute() and ".." not in name.parts}
+    return {name for name in inside if (folder / name).parent.resolve() == folder / name.parent}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spacearm.report import page
-from spacearm.report.folder import INDEX, publish
+from spacearm.report.folder import FIGURES, INDEX, publish
 from spacearm.result import Figure, Result
 
 PLOTLY = "plotly.min.js"
@@ -24,13 +24,15 @@ def write_result(result: Result, folder: Path | str) -> Path:
     """
     folder = Path(folder)
     with publish(folder, result.study) as staging:
-        _write(result, staging)
+        write_files(result, staging)
     return folder / "index.html"
 
 
-def _write(result: Result, folder: Path) -> None:
+def write_files(result: Result, folder: Path) -> None:
+    """Write the files of a result into an empty folder."""
     if result.data is not None:
-        result.data.to_netcdf(folder / "data.nc", engine="h5netcdf")
+        # To memory first: HDF5 ends the process when the disk is full while it closes a file.
+        (folder / "data.nc").write_bytes(result.data.to_netcdf(engine="h5netcdf"))
     for name, content in result.files.items():
         (folder / name).write_text(content, encoding="utf-8")
     plots = {figure.name: plot_json(figure) for figure in result.figures}
@@ -39,10 +41,10 @@ def _write(result: Result, folder: Path) -> None:
 
         library = get_plotlyjs()
         (folder / PLOTLY).write_text(library, encoding="utf-8")
-        (folder / "figures").mkdir()
+        (folder / FIGURES).mkdir()
         for figure in result.figures:
             html = page.render_figure(figure, plots[figure.name], library)
-            (folder / "figures" / f"{figure.name}.html").write_text(html, encoding="utf-8")
+            (folder / FIGURES / f"{figure.name}.html").write_text(html, encoding="utf-8")
     html = page.render_result(result, plots, plotly=PLOTLY, data=result.data is not None)
     (folder / "index.html").write_text(html, encoding="utf-8")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import ModelError
+from spacearm.model.intake import Reading
 from spacearm.model.mjcf import read_mjcf, robot_from_mjcf
 from spacearm.model.safexml import Bounds
 
@@ -45,7 +46,7 @@ def test_included_parts_stand_in_their_places(tmp_path):
         sub__part='<mujocoinclude><include file="inertia.xml"/><site name="s" pos="1 2 3"/></mujocoinclude>',
         sub__inertia=f"<x>{INERTIAL}</x>",
     )
-    robot = read_mjcf(main, strict=True)
+    robot = read_mjcf(main, reading=Reading(strict=True))
     np.testing.assert_array_equal(robot.frame("s").placement.translation, [1, 2, 3])
 
 
@@ -88,7 +89,7 @@ def test_nothing_outside_the_folder_is_read_unless_asked_for(tmp_path, case):
     with pytest.raises(ModelError, match=rf"{main}: line 1: .*outside the folder .*outside=True"):
         read_mjcf(main)
     if case not in ("drive", "model", "linked model"):  # the last two have no body of their own
-        assert read_mjcf(main, outside=True).mass > 0.0
+        assert read_mjcf(main, Reading(outside=True)).mass > 0.0
 
 
 def test_what_lies_in_the_folder_may_be_reached_by_any_path(tmp_path):
@@ -160,7 +161,7 @@ HUNGRY = {
 
 @pytest.mark.parametrize("case", HUNGRY)
 def test_what_no_motion_needs_takes_no_memory(case):
-    assert robot_from_mjcf(f"<mujoco>{HUNGRY[case]}{BODY}</mujoco>", strict=True).n == 0
+    assert robot_from_mjcf(f"<mujoco>{HUNGRY[case]}{BODY}</mujoco>", reading=Reading(strict=True)).n == 0
 
 
 def test_a_slow_or_hungry_compilation_is_ended(tmp_path):

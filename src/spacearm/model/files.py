@@ -91,7 +91,7 @@ def read(path: str | Path, reading: Reading) -> Robot:
         return read_urdf(path, reading)
     from spacearm.model.mjcf import read_mjcf
 
-    return read_mjcf(path, strict=reading.strict)
+    return read_mjcf(path, reading)
 
 
 def robot_text(robot: Robot, kind: str, comments: Iterable[str] = ()) -> str:

@@ -9,13 +9,21 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model.mjcf_compile import import_mujoco
-from spacearm.model.mjcf_read import read_mjcf, robot_from_mjcf
+from spacearm.model.mjcf_read import mjcf_bases, read_mjcf, robot_from_mjcf
 from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_quaternion
 from spacearm.typing import Array
 
-__all__ = ["joint_addresses", "mjcf_text", "mujoco_state", "read_mjcf", "robot_from_mjcf", "spacearm_state"]
+__all__ = [
+    "joint_addresses",
+    "mjcf_bases",
+    "mjcf_text",
+    "mujoco_state",
+    "read_mjcf",
+    "robot_from_mjcf",
+    "spacearm_state",
+]
 
 
 def joint_addresses(robot: Robot, model: Any) -> tuple[Array, Array, int, int]:

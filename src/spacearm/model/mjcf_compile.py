@@ -80,7 +80,8 @@ def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
     for message in map(_one_line, answer["told"]):
         if "NaN" in message:
             raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")
-        losses.add("MuJoCo's own warning", message)
+        if "deprecated" not in message:
+            losses.add("MuJoCo's own warning", message)
     return Compiled(_fields(answer["arrays"], contents))
 
 

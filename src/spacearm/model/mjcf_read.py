@@ -7,317 +7,357 @@ the frame of its last joint: where that joint's ``pos`` is not zero, it is shift
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from spacearm.errors import ModelError
-from spacearm.model.fuse import Weld, fuse, located, motion
-from spacearm.model.lossy import Losses
+from spacearm.errors import ModelError, did_you_mean, quoted, shown_path
+from spacearm.model.fuse import Weld, located, motion
+from spacearm.model.intake import Intake, Reading
 from spacearm.model.mjcf_compile import Compiled, compiled
+from spacearm.model.mjcf_extras import Extras
 from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
 from spacearm.model.mjcf_write import FAR
-from spacearm.model.parts import (
-    Body,
-    Coupling,
-    Frame,
-    Friction,
-    Inertia,
-    Joint,
-    JointKind,
-    Limits,
-    Pose,
-    Rotor,
-    Spring,
-    Thruster,
-)
+from spacearm.model.parts import Body, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
 from spacearm.model.robot import Robot
-from spacearm.model.rotations import rotation_from_quaternion
+from spacearm.model.rotations import rotation_from_quaternion, rpy_from_rotation
 from spacearm.model.safexml import BOUNDS, Bounds
 from spacearm.model.urdf import free_name
+from spacearm.typing import Array
 
 #: MuJoCo's armature turns with the joint only, not with the body that carries it: a rotor so fast and so light that the
-#: carrier's turning does not matter. What remains of it is this many times smaller than the armature.
-ARMATURE_RATIO = 1e10
-#: MuJoCo's numbers for kinds of joints, transmissions and wraps.
+#: carrier's turning does not matter. What remains of it is this many times smaller than the armature; and since it is a
+#: power of two (1.4e14), the armature itself is kept to the last bit.
+ARMATURE_RATIO = 2.0**47
+#: More bodies than this are refused, as in URDF.
+MAX_BODIES = 1000
+#: The base of a robot whose joints stand on the world, chosen by this name.
+WORLD = "world"
+#: MuJoCo's numbers for kinds of joints.
 FREE, BALL, SLIDE, HINGE = range(4)
-TRN_JOINT, TRN_SITE, WRAP_JOINT = 0, 4, 1
+#: A ball joint turns about these axes of the body one after the other.
+_BALL_AXES = (("x", (1.0, 0.0, 0.0)), ("y", (0.0, 1.0, 0.0)), ("z", (0.0, 0.0, 1.0)))
 
 
-def read_mjcf(path: str | Path, *, outside: bool = False, strict: bool = False, bounds: Bounds = BOUNDS) -> Robot:
+def read_mjcf(path: str | Path, reading: Reading | None = None, *, bounds: Bounds = BOUNDS) -> Robot:
     """The robot of an MJCF file; needs the mujoco package.
 
     Files that it includes or attaches, and meshes that it takes inertias from, must lie in its own folder or below,
-    unless ``outside``. What spacearm does not know (actuators, equality constraints, most tendons) is left out with a
-    :class:`LossyConversion` warning each, or is an error where ``strict``. ``bounds`` say how much is read.
+    unless ``reading.outside``. What spacearm does not know is left out with a :class:`LossyConversion` warning, or is
+    an error where ``reading.strict``. ``bounds`` say how much is read at most.
     """
-    path = Path(path)
+    path, reading = Path(path), reading or Reading()
     with located(file=path):
-        return _robot(bundle_file(path, outside=outside, bounds=bounds), strict=strict, bounds=bounds)
+        bundle = bundle_file(path, outside=reading.outside, bounds=bounds)
+        return _robot(bundle, Intake(shown_path(path), reading), bounds)
 
 
 def robot_from_mjcf(
-    text: str | bytes, file: str | Path | None = None, *, strict: bool = False, bounds: Bounds = BOUNDS
+    text: str | bytes, file: str | Path | None = None, reading: Reading | None = None, *, bounds: Bounds = BOUNDS
 ) -> Robot:
     """The robot of an MJCF text, which must not need other files; ``file`` is only named in errors."""
     with located(file=file):
-        return _robot(bundle_text(text, bounds=bounds), strict=strict, bounds=bounds)
+        source = "MJCF" if file is None else shown_path(file)
+        return _robot(bundle_text(text, bounds=bounds), Intake(source, reading), bounds)
 
 
-# -- taking the compiled model apart -----------------------------------------------------------------------------
+def mjcf_bases(path: str | Path, *, outside: bool = False, bounds: Bounds = BOUNDS) -> tuple[str, ...]:
+    """Names of the bodies of an MJCF file that are a robot of their own, each to be read with ``Reading(base=name)``.
+
+    These are the bodies that stand on the world or float in it and have joints, or all of them if none has joints.
+    """
+    path = Path(path)
+    with located(file=path):
+        intake = Intake(shown_path(path))
+        tree = _Tree(compiled(bundle_file(path, outside=outside, bounds=bounds), intake.losses, bounds))
+        return tuple(tree.names[i] for i in tree.candidates)
 
 
-def _robot(bundle: Bundle, *, strict: bool, bounds: Bounds) -> Robot:
-    losses = Losses("MJCF", strict=strict)
+def _robot(bundle: Bundle, intake: Intake, bounds: Bounds) -> Robot:
     for what, count in bundle.left_out.items():
-        losses.add(f"{what} ({count})" if count > 1 else what, "is left out")
-    reader = _Reader(compiled(bundle, losses, bounds), losses)
-    robot = reader.read()
-    losses.tell(stacklevel=4)
-    return robot
+        intake.losses.add(f"{what} ({count})" if count > 1 else what, "is left out")
+    return _Reader(compiled(bundle, intake.losses, bounds), intake).read()
 
 
-class _Reader:
-    def __init__(self, model: Compiled, losses: Losses) -> None:
-        self.model, self.losses = model, losses
-        self.base = self._find_base()
-        self.inside = self._subtree(self.base)
-        taken: set[str] = set()
-        self.body_names = {
-            i: self._name("body", i) or free_name(f"body{i}", taken) for i in range(model.nbody) if i in self.inside
-        }
-        self.joint_names = {j: self._name("jnt", j) or free_name(f"joint{j}", taken) for j in range(model.njnt)}
-        #: MuJoCo's body frame in spacearm's, by body
-        self.shift: dict[int, Pose] = {self.base: Pose()}
-        self.bodies: list[Body] = []
-        self.joints: list[Joint] = []
-        self.welds: list[Weld] = []
+class _Tree:
+    """The bodies of a compiled model: names, and which can be a base."""
 
-    def read(self) -> Robot:
-        for i in sorted(self.inside):
-            if i != self.base:
-                self._connect(i)
-            inertia = Inertia(self.model.body_mass[i], tensor=np.diag(self.model.body_inertia[i]))
-            own = Pose(rotation_from_quaternion(self.model.body_iquat[i]), self.model.body_ipos[i])
-            with located(f"body {self.body_names[i]!r}"):
-                self.bodies.append(Body(self.body_names[i], inertia.moved(self.shift[i] @ own)))
-        thrusters, used = self._thrusters()
-        couplings = self._couplings()
-        self._tell_the_rest()
-        return fuse(
-            self.model.model_name or "robot",
-            self.bodies,
-            joints=self.joints,
-            welds=self.welds,
-            frames=self._frames(used),
-            thrusters=thrusters,
-            couplings=couplings,
-            postures=self._postures(),
-        )
+    def __init__(self, model: Compiled) -> None:
+        self.model = model
+        given = [model.name("body", i) for i in range(model.nbody)]
+        taken = set(given)
+        self.names = [name or free_name(f"body{i}", taken) for i, name in enumerate(given)]
+        self.roots = [i for i in range(1, model.nbody) if model.body_parentid[i] == 0]
+        moving = [i for i in self.roots if any(model.body_jntnum[k] > 0 for k in self.beyond(i))]
+        self.candidates = moving or self.roots
 
-    def _name(self, kind: str, index: int) -> str:
-        return self.model.name(kind, index)
-
-    def _subtree(self, root: int) -> set[int]:
+    def beyond(self, root: int) -> set[int]:
+        """This body and every body that it carries."""
         inside = {root}
         for i in range(root + 1, self.model.nbody):  # MuJoCo numbers parents before children
             if int(self.model.body_parentid[i]) in inside:
                 inside.add(i)
         return inside
 
-    def _find_base(self) -> int:
-        model = self.model
-        roots = [i for i in range(1, model.nbody) if model.body_parentid[i] == 0]
-        if len(roots) > 1:
-            moving = [i for i in roots if any(model.body_jntnum[k] > 0 for k in self._subtree(i))]
-            names = ", ".join(repr(self._name("body", i)) for i in roots)
-            if len(moving) != 1:
-                raise ModelError(f"several bodies stand on the world: {names}", hint="expected one robot")
-            for i in set(roots) - set(moving):
-                self.losses.add(f"body {self._name('body', i)!r}", "is scenery, and is left out")
-            roots = moving
-        if not roots:
-            raise ModelError("there is no body")
-        base = roots[0]
-        kinds = [model.jnt_type[j] for j in self._joints_of(base)]
-        if any(kind != FREE for kind in kinds):
-            raise ModelError(
-                "its joints stand on the world, which has no mass to be a base",
-                place=f"body {self._name('body', base)!r}",
-                hint="put the arm on a body with mass, free or fixed",
-            )
-        return base
-
-    def _joints_of(self, body: int) -> range:
+    def joints_of(self, body: int) -> range:
         start = int(self.model.body_jntadr[body])
         return range(start, start + int(self.model.body_jntnum[body]))
+
+    def stands_on_joints(self, body: int) -> bool:
+        return any(self.model.jnt_type[j] != FREE for j in self.joints_of(body))
+
+    def base(self, reading: Reading) -> int:
+        """The body that is the base; 0, the world, where the robot's joints stand on it."""
+        if not self.roots:
+            raise ModelError("there is no body")
+        if reading.base is not None:
+            if reading.base not in self.names:
+                raise ModelError(
+                    f"there is no body {quoted(reading.base)}", hint=did_you_mean(reading.base, self.names)
+                )
+            return self.names.index(reading.base)
+        if len(self.candidates) > 1:
+            names = ", ".join(repr(self.names[i]) for i in self.candidates)
+            raise ModelError(
+                f"several bodies stand on the world or float in it: {names}",
+                hint=f"choose one by base={self.names[self.candidates[0]]!r} (--base on the command line); "
+                f"base={WORLD!r} takes all that stand on the world",
+            )
+        base = self.candidates[0]
+        if not self.stands_on_joints(base):
+            return base
+        if reading.base_mass is None and not reading.repair:
+            raise ModelError(
+                "its joints stand on the world, which has no mass to be a base",
+                place=f"body {self.names[base]!r}",
+                hint="give the world a mass by base_mass (--base-mass), or let the body itself float by "
+                f"base={self.names[base]!r} (--base)",
+            )
+        return 0
+
+
+class _Reader:
+    def __init__(self, model: Compiled, intake: Intake) -> None:
+        self.model, self.intake, self.losses = model, intake, intake.losses
+        self.tree = _Tree(model)
+        self.base = self.tree.base(intake.reading)
+        self.inside = self._inside()
+        intake.reading = replace(intake.reading, base=None)  # chosen here, where also the world can be
+        if len(self.inside) > MAX_BODIES:
+            raise ModelError(f"there are {len(self.inside)} bodies", hint=f"at most {MAX_BODIES} are read")
+        self.extras = Extras(model, self.inside, self.losses)
+        given = [model.name("jnt", j) for j in range(model.njnt)]
+        taken = set(given)
+        self.body_names = dict(enumerate(self.tree.names))
+        self.joint_names = {j: name or free_name(f"joint{j}", taken) for j, name in enumerate(given)}
+        if self.base == 0:
+            self.body_names[0] = free_name("base", set(self.tree.names))
+        #: MuJoCo's body frame in spacearm's, by body
+        self.shift: dict[int, Pose] = {self.base: Pose()}
+        self.bodies: list[Body] = []
+        self.joints: list[Joint] = []
+        self.welds: list[Weld] = []
+        #: joints in their rows, three for a ball joint
+        self.rows: dict[int, list[Joint]] = {}
+
+    def _inside(self) -> set[int]:
+        """The bodies of the robot; what is not among them is told."""
+        inside = self.tree.beyond(self.base)
+        if self.base == 0:
+            free = [i for i in self.tree.roots if any(self.model.jnt_type[j] == FREE for j in self.tree.joints_of(i))]
+            chosen = self.intake.reading.base == WORLD
+            for i in free if chosen else set(self.tree.roots) - set(self.tree.candidates):
+                inside -= self.tree.beyond(i)
+        else:
+            for j in self.tree.joints_of(self.base):
+                if self.model.jnt_type[j] != FREE or self.model.body_parentid[self.base] != 0:
+                    self.losses.add(
+                        f"body {self.tree.names[self.base]!r}", "is the base and floats; its joint is left out"
+                    )
+        for i in range(1, self.model.nbody):
+            if i not in inside:
+                self.losses.add(f"body {self.tree.names[i]!r}", "is not part of the robot, and is left out")
+        return inside
+
+    def read(self) -> Robot:
+        for i in sorted(self.inside):
+            if i != self.base:
+                self._connect(i)
+            own = Pose(rotation_from_quaternion(self.model.body_iquat[i]), self.model.body_ipos[i])
+            tensor = np.diag(self.model.body_inertia[i])
+            body = self.intake.body(self.body_names[i], float(self.model.body_mass[i]), tensor, self.shift[i] @ own)
+            self.bodies.append(self._with_free_armature(i, body))
+        self.extras.tell_the_rest()
+        frames, thrusters = self._frames_and_thrusters()
+        named = {j: row[0].name for j, row in self.rows.items() if len(row) == 1}
+        with self.intake.problems.collected():
+            couplings = self.extras.couplings(named)
+        return self.intake.robot(
+            self.model.model_name or "robot",
+            self.bodies,
+            joints=self.joints,
+            welds=self.welds,
+            frames=frames,
+            thrusters=thrusters,
+            couplings=couplings,
+            mimics=self.extras.mimics(named, repair=self.intake.reading.repair),
+            postures=self.extras.postures(self._positions),
+            stacklevel=6,
+        )
+
+    # -- bodies and joints -------------------------------------------------------------------------------------------
+
+    def _with_free_armature(self, i: int, body: Body) -> Body:
+        """The base with its free joint's armature, which is a point mass at its origin and a moment about all axes."""
+        joints = [j for j in self.tree.joints_of(i) if i == self.base and self.model.jnt_type[j] == FREE]
+        for j in joints:
+            dof, place = int(self.model.jnt_dofadr[j]), f"joint {self.joint_names[j]!r}"
+            armature = float(self.model.dof_armature[dof])
+            if armature > 0.0:
+                self.losses.add(
+                    place,
+                    f"the armature of a free joint is kept as {armature:g} kg at its origin and {armature:g} kg m2",
+                )
+                with self.intake.problems.collected(place):
+                    body = Body(body.name, body.inertia + Inertia(armature, tensor=armature * np.eye(3)))
+            acts = (self.model.dof_damping, self.model.dof_frictionloss)
+            if any(np.any(values[dof : dof + 6]) for values in acts) or self.model.jnt_stiffness[j]:
+                self.losses.add(place, "damping, friction and springs of a free joint are left out")
+        return body
 
     def _connect(self, body: int) -> None:
         model, name = self.model, self.body_names[body]
         carrier = int(model.body_parentid[body])
         parent = self.body_names[carrier]
         pose = Pose(rotation_from_quaternion(model.body_quat[body]), model.body_pos[body])
-        place, row = self.shift[carrier] @ pose, self._joints_of(body)
+        place, row = self.shift[carrier] @ pose, self.tree.joints_of(body)
         self.shift[body] = Pose()
         if not row:
             self.welds.append(Weld(f"weld of {name}", parent, name, place))
             return
         for j in row:
-            joint_name = self.joint_names[j]
-            with located(f"joint {joint_name!r}"):
-                kind = self._kind(j)
-                anchor = model.jnt_pos[j] if kind == "revolute" else np.zeros(3)
-                address = int(model.jnt_qposadr[j])
-                # MuJoCo counts from `ref`: at q = ref the body stands as drawn
-                back = motion(kind, model.jnt_axis[j], -float(model.qpos0[address]))
-                child = name if j == row[-1] else f"{joint_name}.body"
-                placement = place @ Pose(translation=anchor) @ back
-                self.joints.append(self._joint(j, kind, parent, child, placement=placement))
-            if child != name:
-                self.bodies.append(Body(child, Inertia.massless()))
+            anchor = np.zeros(3) if model.jnt_type[j] == SLIDE else model.jnt_pos[j]
+            child = name if j == row[-1] else f"{self.joint_names[j]}.body"
+            self.rows[j] = self._row(j, parent, child, place @ Pose(translation=anchor))
+            self.joints += self.rows[j]
+            ends = [joint.child for joint in self.rows[j]]
+            self.bodies += [Body(end, Inertia.massless()) for end in ends if end != name]
             parent, place = child, Pose(translation=-anchor)
         self.shift[body] = place
 
-    def _kind(self, j: int) -> JointKind:
-        kinds: dict[int, JointKind] = {
-            HINGE: "revolute",
-            SLIDE: "prismatic",
+    def _row(self, j: int, parent: str, child: str, placement: Pose) -> list[Joint]:
+        """The joint, or three for a ball joint."""
+        model, name, dof = self.model, self.joint_names[j], int(self.model.jnt_dofadr[j])
+        if model.jnt_type[j] == FREE:
+            raise ModelError(
+                "a free joint is not supported here", place=f"joint {name!r}", hint="free bodies are bases"
+            )
+        if model.jnt_type[j] == BALL:
+            return self._ball(j, parent, child, placement)
+        kind: JointKind = "revolute" if model.jnt_type[j] == HINGE else "prismatic"
+        address = int(model.jnt_qposadr[j])
+        # MuJoCo counts from `ref`: at q = ref the body stands as drawn
+        back = motion(kind, model.jnt_axis[j], -float(model.qpos0[address]))
+        laws = self._laws(j, dof, kind, float(model.qpos_spring[address]))
+        lower, upper = (float(x) for x in model.jnt_range[j]) if self._limited(j) else (-math.inf, math.inf)
+        limits = {
+            "lower": lower if lower > -FAR else -math.inf,
+            "upper": upper if upper < FAR else math.inf,
+            "effort": self.extras.effort(j),
         }
-        kind = int(self.model.jnt_type[j])
-        if kind not in kinds:
-            what = "ball" if kind == BALL else "free"
-            raise ModelError(f"a {what} joint is not supported here", hint="expected hinge or slide")
-        return kinds[kind]
+        axis = model.jnt_axis[j]
+        return [self.intake.joint(name, kind, parent, child, placement @ back, axis, limits=limits, **laws)]
 
-    def _joint(self, j: int, kind: JointKind, parent: str, child: str, *, placement: Pose) -> Joint:
-        model, name = self.model, self.joint_names[j]
-        dof, address, place = int(model.jnt_dofadr[j]), int(model.jnt_qposadr[j]), f"joint {self.joint_names[j]!r}"
-        stiffness, friction = float(model.jnt_stiffness[j]), float(model.dof_frictionloss[dof])
-        armature = float(model.dof_armature[dof])
-        for key, row in (("jnt_stiffnesspoly", j), ("dof_dampingpoly", dof)):
+    def _limited(self, j: int) -> bool:
+        return bool(self.model.jnt_limited[j]) and not self.model.off_limit
+
+    def _laws(self, j: int, dof: int, kind: JointKind, rest: float) -> dict[str, Any]:
+        """Spring, damping, dry friction and rotor of a degree of freedom."""
+        model, place = self.model, f"joint {self.joint_names[j]!r}"
+        for key, row in (("jnt_stiffnesspoly", j), ("dof_dampingpoly", dof), ("jnt_springyield", j)):
             if getattr(model, key) is not None and np.any(getattr(model, key)[row]):
                 self.losses.add(place, "the non-linear part of its spring or damper is left out")
+        damping, armature = self.extras.added(j)
+        damping, armature = damping + float(model.dof_damping[dof]), armature + float(model.dof_armature[dof])
         if armature > 0.0 and kind == "prismatic":
             self.losses.add(place, "the armature of a slide joint is left out")
             armature = 0.0
-        lower, upper = (float(x) for x in model.jnt_range[j]) if model.jnt_limited[j] else (-math.inf, math.inf)
-        effort = float(np.abs(model.jnt_actfrcrange[j]).max()) if model.jnt_actfrclimited[j] else math.inf
-        return Joint(
-            name,
-            kind,
-            parent,
-            child,
-            placement,
-            model.jnt_axis[j],
-            spring=Spring(stiffness, float(model.qpos_spring[address])) if stiffness > 0.0 else None,
-            damping=float(model.dof_damping[dof]),
-            friction=Friction(friction, friction) if friction > 0.0 else None,
-            limits=Limits(lower if lower > -FAR else -math.inf, upper if upper < FAR else math.inf, effort=effort),
-            rotor=Rotor(armature / ARMATURE_RATIO**2, ARMATURE_RATIO) if armature > 0.0 else None,
-        )
+        stiffness = 0.0 if model.off_spring else float(model.jnt_stiffness[j])
+        return {
+            "spring": Spring(stiffness, rest) if stiffness > 0.0 else None,
+            "damping": 0.0 if model.off_damper else damping,
+            "friction": 0.0 if model.off_frictionloss else float(model.dof_frictionloss[dof]),
+            "rotor": Rotor(armature / ARMATURE_RATIO**2, ARMATURE_RATIO) if armature > 0.0 else None,
+        }
 
-    def _frames(self, used: set[int]) -> list[Frame]:
+    def _ball(self, j: int, parent: str, child: str, placement: Pose) -> list[Joint]:
+        name, dof, address = self.joint_names[j], int(self.model.jnt_dofadr[j]), int(self.model.jnt_qposadr[j])
+        place = f"joint {name!r}"
+        self.losses.add(
+            place,
+            "a ball joint becomes three revolute joints, about x, then y, then z of its body; their angles are not "
+            "MuJoCo's coordinates, and at 90 deg of the second the first and the third turn alike",
+        )
+        if self._limited(j):
+            self.losses.add(place, "the range of a ball joint, a cone, is left out")
+        rest = _xyz_angles(rotation_from_quaternion(self.model.qpos_spring[address : address + 4]))
+        row, taken = [], set(self.joint_names.values())
+        for index, (ending, axis) in enumerate(_BALL_AXES):
+            laws = self._laws(j, dof + index, "revolute", float(rest[index]))
+            if index == 0 and any(laws[key] for key in ("spring", "damping", "friction", "rotor")):
+                self.losses.add(
+                    place, "what resists a ball joint acts about the three axes apart: the same only near zero"
+                )
+            own = free_name(f"{name}.{ending}", taken)
+            beyond = child if index == 2 else f"{own}.body"
+            row.append(self.intake.joint(own, "revolute", parent, beyond, placement, axis, **laws))
+            parent, placement = beyond, Pose()
+        return row
+
+    def _positions(self, qpos: Array) -> dict[str, float]:
+        """Joint positions by name, from MuJoCo's."""
+        found = {}
+        for j, row in self.rows.items():
+            address = int(self.model.jnt_qposadr[j])
+            if len(row) == 1:
+                found[row[0].name] = float(qpos[address])
+            else:
+                angles = _xyz_angles(rotation_from_quaternion(qpos[address : address + 4]))
+                found |= {joint.name: float(angle) for joint, angle in zip(row, angles, strict=True)}
+        return found
+
+    # -- sites -------------------------------------------------------------------------------------------------------
+
+    def _frames_and_thrusters(self) -> tuple[list[Frame], list[Any]]:
+        places: dict[int, tuple[str, Pose]] = {}
+        for s in range(self.model.nsite):
+            body = int(self.model.site_bodyid[s])
+            if body in self.inside:
+                own = Pose(rotation_from_quaternion(self.model.site_quat[s]), self.model.site_pos[s])
+                places[s] = self.body_names[body], self.shift[body] @ own
+        with self.intake.problems.collected():
+            thrusters, used = self.extras.thrusters(places)
+            return self._frames(places, used), thrusters
+        return [], []
+
+    def _frames(self, places: dict[int, tuple[str, Pose]], used: set[int]) -> list[Frame]:
         frames, taken = [], set(self.body_names.values()) | {body.name for body in self.bodies}
         for s in range(self.model.nsite):
-            name, body = self._name("site", s), int(self.model.site_bodyid[s])
+            name = self.model.name("site", s)
             if not name or s in used:
                 continue
-            if body not in self.inside:
+            if s not in places:
                 self.losses.add(f"site {name!r}", "is not on the robot, and is left out")
                 continue
-            own = Pose(rotation_from_quaternion(self.model.site_quat[s]), self.model.site_pos[s])
             new = free_name(name if name not in taken else f"{name}.site", taken)
             if new != name:
                 self.losses.add(f"site {name!r}", f"has the name of a body, and is called {new!r}")
-            frames.append(Frame(new, self.body_names[body], self.shift[body] @ own))
+            frames.append(Frame(new, *places[s]))
         return frames
 
-    def _thrusters(self) -> tuple[list[Thruster], set[int]]:
-        """Motors that push at a site, with a largest control; also their sites, where these serve nothing else."""
-        model = self.model
-        thrusters, used = [], set()
-        for a in range(model.nu):
-            name = self._name("actuator", a)
-            gear = model.actuator_gear[a]
-            site = int(model.actuator_trnid[a, 0])
-            pushes = (
-                model.actuator_trntype[a] == TRN_SITE
-                and model.actuator_trnid[a, 1] < 0
-                and model.actuator_dyntype[a] == 0
-                and model.actuator_gaintype[a] == 0
-                and model.actuator_biastype[a] == 0
-                and model.actuator_ctrllimited[a]
-                and model.actuator_ctrlrange[a, 0] == 0.0
-                and not np.any(gear[3:])
-                and np.any(gear[:3])
-            )
-            if not (pushes and name and int(model.site_bodyid[site]) in self.inside):
-                self.losses.add(f"actuator {name or a!r}", "is left out")
-                continue
-            body = int(model.site_bodyid[site])
-            own = self.shift[body] @ Pose(rotation_from_quaternion(model.site_quat[site]), model.site_pos[site])
-            length = float(np.linalg.norm(gear[:3]))
-            if abs(length - 1.0) < 1e-12:  # a unit vector but for rounding: the force is the control itself
-                length = 1.0
-            force = float(model.actuator_ctrlrange[a, 1] * model.actuator_gainprm[a, 0] * length)
-            with located(f"actuator {name!r}"):
-                direction = own.rotation @ (gear[:3] / length)
-                thrusters.append(Thruster(name, self.body_names[body], own.translation, direction, force))
-            if self._name("site", site).startswith(f"{name}.thruster"):
-                used.add(site)
-        return thrusters, used
 
-    def _couplings(self) -> list[Coupling]:
-        model, couplings = self.model, []
-        for t in range(model.ntendon):
-            name = self._name("tendon", t) or f"tendon{t}"
-            parts = range(int(model.tendon_adr[t]), int(model.tendon_adr[t]) + int(model.tendon_num[t]))
-            low, high = (float(x) for x in model.tendon_lengthspring[t])
-            joints = [int(model.wrap_objid[w]) for w in parts]
-            coefficients = [float(model.wrap_prm[w]) for w in parts]
-            linear = (
-                len(joints) == 2
-                and all(model.wrap_type[w] == WRAP_JOINT for w in parts)
-                and all(int(model.jnt_bodyid[j]) in self.inside and j in self.joint_names for j in joints)
-                and low == high
-                and coefficients[0] != 0.0
-                and not model.tendon_limited[t]
-                and model.tendon_frictionloss[t] == 0.0
-                and (model.tendon_stiffnesspoly is None or not np.any(model.tendon_stiffnesspoly[t]))
-                and (model.tendon_dampingpoly is None or not np.any(model.tendon_dampingpoly[t]))
-            )
-            if not linear:
-                self.losses.add(f"tendon {name!r}", "is not a spring between two joints, and is left out")
-                continue
-            one, two = coefficients
-            with located(f"tendon {name!r}"):
-                couplings.append(
-                    Coupling(
-                        name,
-                        self.joint_names[joints[0]],
-                        self.joint_names[joints[1]],
-                        float(model.tendon_stiffness[t]) * one**2,
-                        float(model.tendon_damping[t]) * one**2,
-                        -two / one,
-                        low / one,
-                    )
-                )
-        return couplings
-
-    def _postures(self) -> dict[str, dict[str, float]]:
-        """Keyframes that have a name."""
-        model = self.model
-        return {
-            self._name("key", k): {
-                name: float(model.key_qpos[k, model.jnt_qposadr[j]]) for j, name in self.joint_names.items()
-            }
-            for k in range(model.nkey)
-            if self._name("key", k)
-        }
-
-    def _tell_the_rest(self) -> None:
-        for e in range(self.model.neq):
-            self.losses.add(f"equality {self._name('eq', e) or e!r}", "is left out")
-        for key, what in (("nflex", "flexible body"), ("nplugin", "plugin")):
-            if getattr(self.model, key):
-                self.losses.add(what, "is left out")
+def _xyz_angles(rotation: Array) -> Array:
+    """The angles (a, b, c) with ``rotation = Rx(a) Ry(b) Rz(c)``."""
+    return -rpy_from_rotation(rotation.T)  # R^T = Rz(-c) Ry(-b) Rx(-a)

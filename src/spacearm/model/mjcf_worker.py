@@ -18,11 +18,26 @@ from typing import Any, BinaryIO
 IDLE = 60.0
 #: Arrays and counts of the compiled model that are sent. Those that this version of MuJoCo lacks are left out.
 FIELDS = (
-    *("nbody", "njnt", "nq", "nv", "nu", "ntendon", "neq", "nkey", "nsite", "nexclude", "npair", "nflex", "nplugin"),
-    *("nmocap", "ngeom", "names"),
+    *(
+        "nbody",
+        "njnt",
+        "nq",
+        "nv",
+        "nu",
+        "nactuator",
+        "ntendon",
+        "neq",
+        "nkey",
+        "nsite",
+        "nexclude",
+        "npair",
+        "nflex",
+        "nplugin",
+    ),
+    *("ngeom", "names"),
     *(f"name_{kind}adr" for kind in ("body", "jnt", "site", "actuator", "tendon", "eq", "key")),
     *(f"body_{key}" for key in ("parentid", "mass", "inertia", "ipos", "iquat", "pos", "quat", "jntadr", "jntnum")),
-    *("body_gravcomp", "body_mocapid", "geom_bodyid", "geom_contype", "geom_conaffinity"),
+    *("body_gravcomp", "geom_bodyid", "geom_contype", "geom_conaffinity"),
     *(f"jnt_{key}" for key in ("type", "bodyid", "dofadr", "qposadr", "axis", "pos", "limited", "range", "stiffness")),
     *("jnt_stiffnesspoly", "jnt_springyield", "jnt_actfrclimited", "jnt_actfrcrange", "jnt_actgravcomp"),
     *(f"dof_{key}" for key in ("armature", "damping", "dampingpoly", "frictionloss")),
@@ -30,12 +45,14 @@ FIELDS = (
     *("key_qpos", "key_qvel", "key_act", "key_ctrl", "eq_type", "eq_objtype", "eq_obj1id", "eq_obj2id", "eq_data"),
     *(f"actuator_{key}" for key in ("trntype", "trnid", "dyntype", "gaintype", "gainprm", "biastype", "gear", "delay")),
     *(f"actuator_{key}" for key in ("ctrllimited", "ctrlrange", "forcelimited", "forcerange", "armature", "damping")),
-    *("eq_active0", "actuator_dampingpoly"),
+    *("actuator_ctrladr",),
     *(f"tendon_{key}" for key in ("adr", "num", "lengthspring", "limited", "frictionloss", "stiffness", "damping")),
     *("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_armature", "tendon_springyield", "tendon_actfrclimited"),
     *("wrap_type", "wrap_objid", "wrap_prm"),
 )
-OPTIONS = ("density", "viscosity", "wind", "disableflags")
+OPTIONS = ("density", "viscosity")
+#: What a model's flags may switch off; older versions have one flag for springs and dampers.
+FLAGS = ("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "passive", "actuation")
 
 
 def compiled(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], list[str]]:
@@ -49,6 +66,13 @@ def compiled(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], list[s
     found = {key: getattr(model, key) for key in FIELDS if hasattr(model, key)}
     found["names"] = np.frombuffer(model.names, dtype=np.uint8)
     found |= {f"opt_{key}": getattr(model.opt, key) for key in OPTIONS}
+    flags = {flag: int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}", 0)) for flag in FLAGS}
+    off = {flag: bool(model.opt.disableflags & bit) for flag, bit in flags.items()}
+    for flag in ("equality", "frictionloss", "limit", "contact"):
+        off[flag] |= off["constraint"]
+    for flag in ("spring", "damper"):
+        off[flag] |= off["passive"]
+    found |= {f"off_{flag}": np.bool_(value) for flag, value in off.items()}
     return found, told
 
 

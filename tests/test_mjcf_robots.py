@@ -1,0 +1,349 @@
+"""Robots of foreign MJCF files: which of several, what stands on the world, what is kept of actuators, what is lost.
+
+The numbers are compared with MuJoCo's own, which reads the files by itself (``tools/mujoco_model.py``).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from numpy_kinematics import mass_matrix
+from spacearm.errors import ModelError
+from spacearm.model import load
+from spacearm.model.intake import Reading
+from spacearm.model.lossy import LossyConversion, NotExpressible
+from spacearm.model.mjcf import mjcf_bases, read_mjcf, robot_from_mjcf
+from support.mjcf import random_state
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from mujoco_model import MujocoModel
+
+INERTIAL = '<inertial pos="0.1 0.2 -0.1" mass="2" diaginertia="0.3 0.4 0.5"/>'
+ARM = """<body name="{0}1" pos="0.3 0.1 0" euler="20 0 40">{1}
+  <joint name="{0}a" axis="1 2 0" pos="0.1 0 0" armature="0.3"/>
+  <body name="{0}2" pos="0 0.5 0">{1}<joint name="{0}b" type="slide" axis="0 1 1"/></body></body>"""
+
+
+def written(tmp_path, text):
+    path = tmp_path / "robot.xml"
+    path.write_text(text)
+    return path
+
+
+def world(inside, after=""):
+    return f"<mujoco><worldbody>{inside}</worldbody>{after}</mujoco>"
+
+
+def free(name, inside="", joint="<freejoint/>"):
+    return f'<body name="{name}" pos="0 1 2">{joint}{INERTIAL}{inside}</body>'
+
+
+def told(read):
+    """(robot, what was lost)."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        robot = read()
+    return robot, [str(each.message) for each in caught if issubclass(each.category, LossyConversion)]
+
+
+def assert_agrees(path, robot, base_mass=None, states=5):
+    """Mass matrix and what it moves, in MuJoCo and by plain NumPy from the robot."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of MuJoCo's, about moving bodies between models
+        twin = MujocoModel(path)
+        twin.fit(robot, base_mass)
+    for seed in range(states):
+        position, quaternion, q, velocity = random_state(robot, np.random.default_rng(seed))
+        change, _ = twin.place(position, quaternion, q, velocity)
+        theirs = change.T @ twin.full_mass_matrix() @ change
+        np.testing.assert_allclose(mass_matrix(robot, q), theirs, rtol=0, atol=1e-11 * np.abs(theirs).max())
+    return twin
+
+
+# -- which robot ---------------------------------------------------------------------------------------------------
+
+
+def test_each_of_several_free_bodies_is_a_robot(tmp_path):
+    arms = [ARM.format(name, INERTIAL) for name in "lr"]
+    path = written(
+        tmp_path, world(free("one", arms[0]) + '<body name="table"><geom size="1"/></body>' + free("two", arms[1]))
+    )
+    assert mjcf_bases(path) == ("one", "two")
+    with pytest.raises(ModelError, match=r"several bodies .*: 'one', 'two' \(choose one by base='one' \(--base"):
+        read_mjcf(path)
+    for name, joints in (("one", ("la", "lb")), ("two", ("ra", "rb"))):
+        robot, lost = told(lambda name=name: load(path, base=name))
+        assert (robot.bodies[0].name, robot.joint_names) == (name, joints)
+        assert len([each for each in lost if "is not part of the robot" in each and "'table'" in each]) == 1
+        assert_agrees(path, robot)
+    with pytest.raises(ModelError, match=r"no body 'onne' \(did you mean 'one'"):
+        read_mjcf(path, Reading(base="onne"))
+
+
+def test_a_robot_whose_joints_stand_on_the_world_needs_a_base(tmp_path):
+    path = written(tmp_path, world('<body name="floor"><geom size="1"/></body>' + ARM.format("", INERTIAL)))
+    with pytest.raises(
+        ModelError, match=r"body '1': its joints stand on the world.*base_mass \(--base-mass\).*base='1'"
+    ):
+        read_mjcf(path)
+    robot, _ = told(lambda: load(path, base_mass=7.0))
+    assert (robot.bodies[0].name, robot.bodies[0].inertia.mass, robot.joint_names) == ("base", 7.0, ("a", "b"))
+    assert_agrees(path, robot, base_mass=7.0)
+    repaired, _ = told(lambda: load(path, repair=True))
+    assert_agrees(path, repaired, base_mass=repaired.bodies[0].inertia.mass)
+    floating, lost = told(lambda: load(path, base="1"))
+    assert floating.joint_names == ("b",)
+    assert any("body '1': is the base and floats; its joint is left out" in each for each in lost)
+    assert_agrees(path, floating)
+
+
+def test_two_arms_on_the_world_share_it_as_their_base(tmp_path):
+    path = written(tmp_path, world(ARM.format("l", INERTIAL) + ARM.format("r", INERTIAL) + free("parcel")))
+    robot, lost = told(lambda: load(path, base="world", base_mass=3.0))
+    assert robot.joint_names == ("la", "lb", "ra", "rb")
+    assert any("'parcel'" in each and "not part" in each for each in lost)
+    assert_agrees(path, robot, base_mass=3.0)
+    one, _ = told(lambda: load(path, base="l1"))
+    assert one.joint_names == ("lb",)
+
+
+def test_a_body_in_the_middle_can_be_the_base(tmp_path):
+    path = written(tmp_path, world(free("one", ARM.format("", INERTIAL))))
+    robot, _ = told(lambda: load(path, base="1"))
+    assert (robot.body_names, robot.joint_names) == (("1", "2"), ("b",))
+
+
+def test_what_has_no_name_gets_one_that_is_free(tmp_path):
+    child = f"<body><joint/>{INERTIAL}</body>"
+    path = written(
+        tmp_path,
+        world(f'<body>{INERTIAL}<freejoint/>{child}<body name="body2"><joint name="joint1"/>{INERTIAL}</body></body>'),
+    )
+    robot, _ = told(lambda: read_mjcf(path))
+    assert robot.body_names == ("body1", "body22", "body2")
+    assert robot.joint_names == ("joint12", "joint1")
+    assert_agrees(path, robot)
+
+
+# -- joints --------------------------------------------------------------------------------------------------------
+
+
+def test_a_ball_joint_is_three_joints(tmp_path):
+    """The motion is MuJoCo's; the angles are not its coordinates, which is told."""
+    ball = f'<body name="b" pos="0 0 1" euler="10 20 30"><joint name="s" type="ball" pos="0.1 0.2 0"/>{INERTIAL}</body>'
+    key = '<keyframe><key name="k" qpos="0 1 2 1 0 0 0 0.5 0.5 0.5 0.5"/></keyframe>'
+    path = written(tmp_path, world(free("base", ball), key))
+    robot, lost = told(lambda: read_mjcf(path))
+    assert robot.joint_names == ("s.x", "s.y", "s.z")
+    assert any("joint 's': a ball joint becomes three revolute joints" in each and "90 deg" in each for each in lost)
+    twin = assert_agrees(path, robot)
+    # the keyframe turns x to y to z; placed through the angles, the quaternion comes back
+    twin.place(np.zeros(3), np.array([1.0, 0, 0, 0]), robot.posture("k"), np.zeros(robot.dofs))
+    np.testing.assert_allclose(twin.data.qpos[7:], [0.5, 0.5, 0.5, 0.5], atol=1e-15)
+    with pytest.raises(NotExpressible, match="ball joint"):
+        read_mjcf(path, Reading(strict=True))
+
+
+def test_the_armature_of_a_free_joint_is_mass(tmp_path):
+    joint = '<joint name="root" type="free" armature="0.7"/>'
+    path = written(tmp_path, world(free("base", ARM.format("", INERTIAL), joint)))
+    robot, lost = told(lambda: read_mjcf(path))
+    assert robot.bodies[0].inertia.mass == pytest.approx(2.7)
+    assert any("joint 'root'" in each and "0.7 kg at its origin" in each for each in lost)
+    assert_agrees(path, robot)
+
+
+def test_an_armature_does_not_feel_its_carrier(tmp_path):
+    """However light the carrier is."""
+    light = '<inertial pos="0 0 0" mass="1e-6" diaginertia="1e-9 1e-9 1e-9"/>'
+    rod = f'<body name="rod"><joint name="j" axis="0 0 1" armature="5"/>{light}</body>'
+    path = written(tmp_path, world(f'<body name="base"><freejoint/>{light}{rod}</body>'))
+    robot, _ = told(lambda: read_mjcf(path))
+    matrix = mass_matrix(robot, np.zeros(1))
+    assert matrix[6, 6] == pytest.approx(5.0 + 1e-9, rel=1e-15)
+    assert matrix[5, 6] == pytest.approx(1e-9, rel=1e-3)  # the rod's own moment alone
+
+
+def test_laws_that_are_switched_off_are_not_read():
+    arm = '<body><joint name="j" stiffness="1" damping="2" frictionloss="3" range="-1 1"/>' + INERTIAL + "</body>"
+    flags = '<option><flag spring="disable" damper="disable" frictionloss="disable" limit="disable"/></option>'
+    plain, off = (robot_from_mjcf(world(free("base", arm), extra)).joint("j") for extra in ("", flags))
+    assert (plain.spring.stiffness, plain.damping, plain.friction.coulomb, plain.limits.lower < 0) == (1, 2, 3, True)
+    assert (off.spring, off.damping, off.friction, off.limits.lower) == (None, 0.0, None, -np.inf)
+
+
+# -- actuators -------------------------------------------------------------------------------------------------------
+
+
+def arm_with(actuators, joint="", before=""):
+    arm = f'<body name="link"><joint name="j" {joint}/>{INERTIAL}<site name="jet" pos="0 0 1" euler="0 90 0"/></body>'
+    return f"<mujoco>{before}<worldbody>{free('base', arm)}</worldbody><actuator>{actuators}</actuator></mujoco>"
+
+
+@pytest.mark.parametrize(
+    ("actuators", "joint", "effort"),
+    [
+        ('<motor joint="j" ctrlrange="-2 2" gear="10"/>', "", 20.0),
+        ('<motor joint="j" ctrlrange="-2 2" gear="-10"/><motor joint="j" ctrlrange="-1 1"/>', "", 21.0),
+        ('<motor joint="j" ctrlrange="-2 2" forcerange="-1.5 1.5"/>', "", 1.5),
+        ('<motor joint="j" ctrlrange="-2 2"/>', 'actuatorfrcrange="-1 1"', 1.0),
+        ('<motor joint="j"/>', "", np.inf),
+        ('<motor joint="j"/><motor joint="j" ctrlrange="-1 1"/>', "", np.inf),
+    ],
+)
+def test_motors_are_effort_limits_and_nothing_is_lost(actuators, joint, effort):
+    robot = robot_from_mjcf(arm_with(actuators, joint), reading=Reading(strict=True))
+    assert robot.joint("j").limits.effort == effort
+
+
+@pytest.mark.parametrize(
+    ("actuators", "effort", "lost"),
+    [
+        (
+            '<position name="p" joint="j" kp="9" forcerange="-3 3"/>',
+            3.0,
+            "'p': its law of control is left out: the most",
+        ),
+        ('<velocity name="p" joint="j" kv="9"/>', np.inf, "'p': its law of control is left out"),
+        ('<motor name="p" joint="j" ctrlrange="-1 4"/>', 4.0, "'p': gives more one way than the other"),
+        ('<general name="p" body="link"/>', np.inf, "'p': pushes neither a joint nor at a site"),
+        ('<motor name="p" site="jet" gear="0 0 0 1 0 0"/>', np.inf, "'p': pushes neither a joint nor at a site"),
+        ('<motor name="p" site="jet" gear="0 0 1 0 0 0"/>', np.inf, "'p': has no largest force"),
+    ],
+)
+def test_what_is_lost_of_other_actuators_is_told(actuators, effort, lost):
+    robot, said = told(lambda: robot_from_mjcf(arm_with(actuators)))
+    assert robot.joint("j").limits.effort == effort
+    assert not robot.thrusters
+    assert any(lost in each for each in said)
+
+
+def test_actuators_at_sites_are_thrusters():
+    text = arm_with(
+        '<motor name="one" site="jet" gear="0 0 2 0 0 0" ctrlrange="0 3"/>'
+        '<motor name="both" site="jet" gear="0 0 1 0 0 0.1" ctrlrange="-1 3"/>'
+        '<motor name="hot" site="jet" gear="0 0 1 0 0 0" ctrlrange="1 3" forcerange="0 2"/>'
+    )
+    robot, lost = told(lambda: robot_from_mjcf(text))
+    # the site's z is the link's x; the joint has no offset, so the link's frame is MuJoCo's
+    found = {each.name: (each.body, *np.round(each.direction, 12), each.force) for each in robot.thrusters}
+    assert found == {
+        "one": ("link", 1.0, 0.0, 0.0, 6.0),
+        "both": ("link", 1.0, 0.0, 0.0, 3.0),
+        "both.reverse": ("link", -1.0, 0.0, 0.0, 1.0),
+        "hot": ("link", 1.0, 0.0, 0.0, 2.0),
+    }
+    said = " ".join(lost)
+    assert all(
+        word in said for word in ("'both': the torque beside", "'both': pushes both ways", "'hot': never shuts off")
+    )
+    assert "'one'" not in said
+
+
+# -- losses ----------------------------------------------------------------------------------------------------------
+
+SLIDER = (
+    '<body name="c"><joint name="s" type="slide" {}/>'
+    + INERTIAL
+    + '<body name="d"><joint name="t"/>'
+    + INERTIAL
+    + "</body></body>"
+)
+LINKED = '<tendon><fixed name="x" {}><joint joint="s" coef="1"/><joint joint="t" coef="2"/></fixed></tendon>'
+LOSSES = {
+    "slide armature": (free("base", SLIDER.format('armature="1"')), "", "joint 's': the armature of a slide"),
+    "free damping": (free("base", "", '<joint name="f" type="free" damping="1"/>'), "", "joint 'f': damping, friction"),
+    "free stiffness": (free("base", "", '<joint name="f" type="free" stiffness="1"/>'), "", "joint 'f': damping"),
+    "tendon armature": (free("base", SLIDER), LINKED.format('armature="1"'), "tendon 'x': its armature"),
+    "tendon limit": (free("base", SLIDER), LINKED.format('range="0 1"'), "tendon 'x': its largest and least"),
+    "tendon friction": (free("base", SLIDER), LINKED.format('frictionloss="1"'), "tendon 'x': its dry friction"),
+    "slack tendon": (free("base", SLIDER), LINKED.format('stiffness="1" springlength="0 1"'), "'x': is not a spring"),
+    "medium": (free("base"), '<option density="1.2"/>', "density and viscosity"),
+    "weld": (free("base", SLIDER), '<equality><weld name="w" body1="c"/></equality>', "equality 'w': the weld"),
+    "cubic": (
+        free("base", SLIDER),
+        '<equality><joint name="w" joint1="s" joint2="t" polycoef="0 1 2 0 0"/></equality>',
+        "equality 'w': the joint constraint is left out",
+    ),
+    "gravity compensation": (
+        free("base", "").replace('name="base"', 'name="base" gravcomp="1"'),
+        "",
+        "'base': gravity comp",
+    ),
+    "shapes": (free("base", '<geom size="1"/>'), "", "contact (1 shape): contacts are not computed"),
+    "excludes": (
+        free("base", SLIDER),
+        '<contact><exclude body1="base" body2="d"/></contact>',
+        "contact (1 exclude): contacts",
+    ),
+    "velocities": (free("base"), '<keyframe><key name="k" qvel="1 0 0 0 0 0"/></keyframe>', "'k': its velocities"),
+    "controls": (
+        free("base", SLIDER),
+        '<actuator><motor joint="t"/></actuator><keyframe><key name="k" ctrl="1"/></keyframe>',
+        "keyframe 'k': its controls",
+    ),
+    "placed": (free("base"), '<keyframe><key name="k" qpos="9 0 0 1 0 0 0"/></keyframe>', "'k': where it places free"),
+    "plugin": (
+        free("base", SLIDER),
+        '<extension><plugin plugin="mujoco.pid"/></extension>'
+        '<actuator><plugin name="p" joint="s" plugin="mujoco.pid"/></actuator>',
+        "plugin: is left out",
+    ),
+    "flexible body": (
+        free("base", '<flexcomp name="f" type="grid" count="4 4 1" spacing="1 1 1" radius="0.1" dim="2"/>'),
+        "",
+        "flexible body: is left out",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_no_loss_without_a_word(case):
+    inside, after, words = LOSSES[case]
+    text = world(inside.format(""), after)
+    _, lost = told(lambda: robot_from_mjcf(text))
+    assert len(lost) == 1
+    assert words in lost[0]
+    with pytest.raises(NotExpressible) as caught:
+        robot_from_mjcf(text, reading=Reading(strict=True))
+    assert words in str(caught.value)
+
+
+def test_losses_are_grouped():
+    arms = "".join(
+        ARM.format(f"arm{i}", INERTIAL).replace('type="slide"', 'type="slide" armature="1"') for i in range(30)
+    )
+    _, lost = told(lambda: robot_from_mjcf(world(free("base", arms))))
+    assert len(lost) == 1
+    assert "and 22 more: the armature of a slide joint is left out" in lost[0]
+
+
+def test_what_measures_only_is_not_a_loss():
+    sensors = '<sensor><jointpos joint="t"/></sensor><tendon><fixed><joint joint="t" coef="1"/></fixed></tendon>'
+    looks = '<light/><camera name="eye"/><site/>'
+    robot_from_mjcf(world(free("base", looks + SLIDER.format("")), sensors), reading=Reading(strict=True))
+
+
+def test_a_joint_that_follows_another_becomes_a_coupling_by_repair():
+    """MuJoCo's polynomial counts from the joints' ``ref``."""
+    arm = SLIDER.format('ref="0.5"').replace('name="t"', 'name="t" ref="90"')
+    after = '<equality><joint name="w" joint1="s" joint2="t" polycoef="0.25 2 0 0 0"/></equality>'
+    _, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after)))
+    assert any("repair=True (--repair) makes it a stiff coupling" in each for each in lost)
+    robot, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after), reading=Reading(repair=True)))
+    (coupling,) = robot.couplings
+    assert (coupling.first, coupling.second, coupling.ratio) == ("s", "t", 2.0)
+    # s - 0.5 = 0.25 + 2 (t - pi / 2)
+    assert coupling.rest == pytest.approx(0.75 - np.pi)
+    assert not lost
+
+
+def test_keyframes_are_postures_whatever_they_are_called():
+    keys = '<keyframe><key qpos="0 1 2 1 0 0 0 3 4"/><key name="zero" qpos="0 1 2 1 0 0 0 5 6"/></keyframe>'
+    robot = robot_from_mjcf(world(free("base", SLIDER.format("")), keys), reading=Reading(strict=True))
+    assert {name: list(values) for name, values in robot.postures.items()} == {"key0": [3, 4], "zero.key": [5, 6]}

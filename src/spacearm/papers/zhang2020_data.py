@@ -1,0 +1,76 @@
+"""Data of Zhang et al. (2020), Sec. 5: the arm with any lengths, its hits, and what depends on no length."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spacearm.capture import Hit, Settling, SoftAxis, SoftJoint, soften
+from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
+
+FORCE = 50.0  # N
+MOMENT = 50.0  # N m
+PULSE = 0.01  # s
+BASE_MASS, SEGMENT_MASS = 200.0, 8.0  # kg
+BASE_IZ, SEGMENT_IZ = 66.7, 2.5  # kg m2
+STIFFNESS = 40.0  # N/m and N m/rad
+SINGLE_DAMPING = {"slide_z": 1.0, "turn_x": 5.0, "turn_y": 5.0, "turn_z": 5.0}  # Sec. 5.1; N s/m, N m s/rad
+#: Each single hit, and the axis whose deformation the paper allows it.
+SINGLE = {
+    "fx": ("turn_y", 0),
+    "mx": ("turn_x", 3),
+    "fy": ("turn_x", 1),
+    "my": ("turn_y", 4),
+    "fz": ("slide_z", 2),
+    "mz": ("turn_z", 5),
+}
+DAMPINGS = {"undamped": 0.0, "damping1": 1.0, "damping5": 5.0}
+CRITERION = Settling(0.05)
+OTHER_LENGTHS = ((0.3, 0.5), (0.8, 1.0))  # e0, L, m: what the paper could have meant as well
+
+
+def robot(
+    offset: float = 0.55, length: float = 0.75, centroid: float | None = None, damping: float | None = None
+) -> Robot:
+    """The paper's arm with other lengths (m): base mass centre to joint 1, segment, joint to centroid (default half).
+
+    ``damping`` is that of all axes; without it, Sec. 5.1's.
+    """
+    at = 0.5 * length if centroid is None else centroid
+    segment = Inertia(SEGMENT_MASS, np.array([0.0, 0.0, at]), np.diag([5.0, 5.0, SEGMENT_IZ]))
+    base = Body("base", Inertia(BASE_MASS, np.zeros(3), np.diag([53.3, 53.3, BASE_IZ])))
+    joints = [
+        Joint("joint1", "revolute", "base", "segment1", Pose(np.eye(3), np.array([0.0, 0.0, offset]))),
+        Joint("joint2", "revolute", "segment1", "segment2", Pose(np.eye(3), np.array([0.0, 0.0, length]))),
+    ]
+    hand = Frame("hand", "segment2", Pose(np.eye(3), np.array([0.0, 0.0, length])))
+    arm = Robot("zhang2020", (base, Body("segment1", segment), Body("segment2", segment)), tuple(joints), (hand,))
+    soft = SoftJoint(
+        **{axis: SoftAxis(STIFFNESS, own if damping is None else damping) for axis, own in SINGLE_DAMPING.items()}
+    )
+    for joint in ("joint1", "joint2"):
+        arm = soften(arm, joint, soft, where="instead")
+    return arm
+
+
+def single_hit(entry: str) -> Hit:
+    """One of the six hits of Sec. 5.1, in the hand's axes."""
+    wrench = np.zeros(6)
+    wrench[SINGLE[entry][1]] = FORCE if entry[0] == "f" else MOMENT
+    return Hit("hand", tuple(wrench[:3]), tuple(wrench[3:]), PULSE)
+
+
+def six_hit() -> Hit:
+    """The hit of Sec. 5.2: everything at once."""
+    return Hit("hand", (FORCE,) * 3, (MOMENT,) * 3, PULSE)
+
+
+def closed_modes() -> dict[str, list[float]]:
+    """Slide and twist modes (rad/s) of three masses (or inertias) in a row: no length enters."""
+    found = {}
+    for name, base, segment in (("z_line", BASE_MASS, SEGMENT_MASS), ("z_angle", BASE_IZ, SEGMENT_IZ)):
+        # Deformations s1, s2: (1/m) coupling of neighbours; det of [[a + b, -b], [-b, 2 b]] k - w^2.
+        a, b = STIFFNESS / base, STIFFNESS / segment
+        half, determinant = 0.5 * (a + 3.0 * b), (a + b) * 2.0 * b - b * b
+        root = float(np.sqrt(half**2 - determinant))
+        found[name] = [float(np.sqrt(half - root)), float(np.sqrt(half + root))]
+    return found

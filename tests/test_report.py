@@ -13,7 +13,7 @@ import xarray as xr
 
 from spacearm.errors import InputError
 from spacearm.figures import COLOURS, label, lines, new_figure
-from spacearm.report import publish, write_index, write_result
+from spacearm.report import kept_result, made_from, publish, write_files, write_index, write_result
 from spacearm.report.page import certificate_rows, show
 from spacearm.report.write import Entry
 from spacearm.result import Check, Figure, Result, Row, Verdict
@@ -103,6 +103,7 @@ def test_results_json_is_the_result_and_strict(tmp_path: Path) -> None:
     content = json.loads(text, parse_constant=refuse)
     there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert set(content.pop("files")) == there
+    assert (content.pop("title"), content.pop("made_from")) == ("A demonstration", "")
     assert content == result().to_json()
     assert json.loads(text)["rows"][1]["value"] == "NaN"
 
@@ -237,6 +238,35 @@ def test_index_over_several_studies(tmp_path: Path) -> None:
         assert expected in page.text
     studies = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["studies"]
     assert [(study["study"], study["sound"]) for study in studies] == [("demo", True), ("cai2023", None)]
+
+
+def test_kept_results_say_the_same_as_new_ones(tmp_path: Path) -> None:
+    with publish(tmp_path / "out", "demo") as staging:
+        write_files(result(), staging, made_from="this")
+    kept = kept_result(tmp_path / "out", "this")
+    assert kept is not None
+    assert kept.to_json() == result().to_json()
+    assert (kept.title, kept.counts(), kept.sound) == ("A demonstration", result().counts(), True)
+
+
+def test_what_was_made_from_something_else_or_is_damaged_or_not_sound_is_not_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert kept_result(out, "") is None
+    for certificate, made, wanted in (({}, "this", "that"), ({"energy": Check(1.0, 1e-9)}, "this", "this")):
+        with publish(out, "demo") as staging:
+            write_files(result(certificate=certificate), staging, made_from=made)
+        assert kept_result(out, wanted) is None
+    write_result(result(), out)
+    assert kept_result(out, "") is not None
+    (out / "data.nc").unlink()
+    assert kept_result(out, "") is None
+    for text in ('{"made_from": "", "files": [], "rows": [1], "certificate": {}, "settings": {}}', "[]", '{"rows": 1}'):
+        (out / "results.json").write_text(text)
+        assert kept_result(out, "") is None
+
+
+def test_settings_count_for_what_a_result_is_made_from() -> None:
+    assert made_from("a", "b") == made_from("a", "b") != made_from("ab")
 
 
 def test_lines_have_labels_units_and_one_curve_for_each_name() -> None:

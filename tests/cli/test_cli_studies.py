@@ -315,3 +315,75 @@ def test_an_unknown_paper_or_none_is_status_2(arguments: list[str], tmp_path: Pa
     assert main(["reproduce", *arguments, "-o", str(tmp_path / "out")]) == 2
     assert "xu2017" in capsys.readouterr().err
     assert files_in(tmp_path) == []
+
+
+def test_reproduce_goes_on_where_it_was_interrupted(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    calls: list[str] = []
+    stop = True
+
+    def first(**_: object) -> Result:
+        calls.append("yoshida1992")
+        return good("yoshida1992")
+
+    def second(**_: object) -> Result:
+        calls.append(PAPER)
+        if stop:
+            raise KeyboardInterrupt
+        return good(PAPER)
+
+    stand_in("spacearm.papers.yoshida1992", reproduce=first)
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=second)
+    command = ["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path / "out")]
+    assert main(command) == 130
+    assert "note: 1 of 2 papers are finished; the same command goes on" in capsys.readouterr().err
+    assert files_in(tmp_path / "out") == ["yoshida1992", "yoshida1992/index.html", "yoshida1992/results.json"]
+    stop = False
+    calls.clear()
+    assert main(command) == 0
+    assert calls == [PAPER]
+    shown = capsys.readouterr()
+    assert "note: yoshida1992: finished before by this version, and kept (--fresh runs it again)" in shown.err
+    assert shown.out.count("sound; 1 agrees, 1 new") == 2
+    assert main([*command, "--json"]) == 0
+    assert calls == [PAPER]
+    told = json.loads(capsys.readouterr().out)["studies"]
+    assert [{**study, "page": ""} for study in told] == [{**good(n).to_json(), "page": ""} for n in command[1:3]]
+    assert main([*command, "--cross-check"]) == 0
+    assert main([*command, "--fresh"]) == 0
+    assert calls == [PAPER] + 2 * ["yoshida1992", PAPER]
+
+
+def test_an_unsound_paper_is_run_again(tmp_path: Path, stand_in: Callable[..., None]) -> None:
+    calls: list[str] = []
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: calls.append(PAPER) or unsound(PAPER))
+    for _ in range(2):
+        assert main(["reproduce", PAPER, "-o", str(tmp_path / "out")]) == 1
+    assert calls == [PAPER, PAPER]
+
+
+def test_reproduce_puts_in_order_what_a_killed_one_left(
+    tmp_path: Path, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while files moved one by one: the page is there, its results.json not yet."""
+    from spacearm.report import swap
+
+    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: good(PAPER))
+    command = ["reproduce", PAPER, "--fresh", "-o", str(tmp_path)]
+    assert main(command) == 0
+    (tmp_path / PAPER / "notes.txt").write_text("mine")
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(Path, "replace", lambda path, to: os.replace(path, to) or path.name == "plan.part" or die())
+        main(command)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert [path.name for path in (tmp_path / PAPER).iterdir() if path.name != "notes.txt"] == ["index.html"]
+    assert swap._work_folders(tmp_path)
+    assert main(command) == 0
+    assert files_in(tmp_path) == [PAPER, *(f"{PAPER}/{name}" for name in ("index.html", "notes.txt", "results.json"))]
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

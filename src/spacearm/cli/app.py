@@ -44,6 +44,7 @@ Out = Annotated[
         converter=_folder,
     ),
 ]
+Fresh = Annotated[bool, Parameter(negative="", help="run again what is finished already")]
 CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]
 
 
@@ -97,11 +98,17 @@ def run(scenario: Path, /, *, out: Out, cross_check: CrossCheck = False, json: J
 
 
 @app.command
-def reproduce(*papers: str, out: Out = Path("results"), cross_check: CrossCheck = False, json: Json = False) -> int:
+def reproduce(
+    *papers: str,
+    out: Out = Path("results"),
+    cross_check: CrossCheck = False,
+    fresh: Fresh = False,
+    json: Json = False,
+) -> int:
     """Reproduce papers and print the tables of agreement.
 
-    Each paper gets a folder OUT/PAPER; several papers get OUT/index.html too. The exit status is 0 when every run is
-    sound, whatever the papers say.
+    Each paper gets a folder OUT/PAPER; several papers get OUT/index.html too. A paper whose folder already holds sound
+    results of this version is not run again. The exit status is 0 when every run is sound, whatever the papers say.
 
     Parameters
     ----------
@@ -110,7 +117,7 @@ def reproduce(*papers: str, out: Out = Path("results"), cross_check: CrossCheck 
     """
     from spacearm.cli.studies import reproduce_papers
 
-    return reproduce_papers(papers, out, cross_check=cross_check, json=json)
+    return reproduce_papers(papers, out, cross_check=cross_check, fresh=fresh, json=json)
 
 
 @app.command

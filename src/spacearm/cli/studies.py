@@ -13,6 +13,8 @@ from spacearm.result import FLAGS, Result, Verdict, as_check
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from spacearm.papers import Paper
+
 COLOUR = {
     Verdict.AGREES: "green",
     Verdict.NO_EVIDENCE: "dim",
@@ -41,27 +43,24 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
     return _tell([(result, out / "index.html")], json=json)
 
 
-def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json: bool) -> int:
-    """Run papers one after the other; one that fails does not stop the others."""
+def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, json: bool) -> int:
+    """Run papers one after the other; one that fails does not stop the others, one that is finished is kept."""
     from spacearm.papers import NotBuilt, select
-    from spacearm.report import INDEX, publish, refuse_foreign, write_files, write_index
+    from spacearm.report import INDEX, prepare, write_index
     from spacearm.report.write import Entry
 
     papers = select(names)
     if len(papers) > 1:
-        refuse_foreign(out, INDEX)
+        prepare(out, INDEX)
     for paper in papers:
-        refuse_foreign(out / paper.name, paper.name)  # before the first run, which may take long
+        prepare(out / paper.name, paper.name)  # before the first run, which may take long
     done: list[tuple[Result, Path]] = []
     entries: list[Entry] = []
     failed = False
     for paper in papers:
         title = f"{paper.title} ({paper.authors}, {paper.year})"
         try:
-            with publish(out / paper.name, paper.name) as staging:
-                with progress_bar(paper.name) as tick:
-                    result = paper.reproduce(cross_check=cross_check, progress=tick)
-                write_files(result, staging)
+            result = _reproduce(paper, out / paper.name, cross_check=cross_check, fresh=fresh)
         except NotBuilt as error:
             complain(str(error), kind="note")
             entries.append(Entry(paper.name, title, missing=error.message))
@@ -72,6 +71,10 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json
             entries.append(Entry(paper.name, title, missing=f"failed: {error}"))
             failed = True
             continue
+        except KeyboardInterrupt:
+            if done:
+                complain(f"{len(done)} of {len(papers)} papers are finished; the same command goes on", kind="note")
+            raise
         entries.append(Entry(paper.name, title, result, f"{paper.name}/index.html"))
         done.append((result, out / paper.name / "index.html"))
     status = _tell(done, json=json)
@@ -80,6 +83,22 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, json
         if not json:
             show(f"index: {index}")
     return 1 if failed else status
+
+
+def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Result:
+    """Run a paper and write its folder, unless the folder holds what would come of it."""
+    from spacearm.report import kept_result, made_from, publish, write_files
+
+    origin = made_from(paper.name, f"{cross_check=}")
+    kept = None if fresh else kept_result(out, origin)
+    if kept is not None:
+        complain(f"{paper.name}: finished before by this version, and kept (--fresh runs it again)", kind="note")
+        return kept
+    with publish(out, paper.name) as staging:
+        with progress_bar(paper.name) as tick:
+            result = paper.reproduce(cross_check=cross_check, progress=tick)
+        write_files(result, staging, made_from=origin)
+    return result
 
 
 def _tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:

@@ -24,17 +24,10 @@ LEAST_SPACE = 10_000_000
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
-@contextmanager
-def publish(folder: Path, study: str = "") -> Iterator[Path]:
-    """A temporary folder whose files take their place in ``folder`` when the block ends well.
+def prepare(folder: Path, study: str = "") -> Path:
+    """Put in order what a killed process left in this folder, and refuse one that cannot take results of ``study``.
 
-    After an exception nothing is left behind and ``folder`` is as it was before (absent, if it was absent). Older
-    results of the same study go as a whole: files that they list and that the new ones lack are removed. All other
-    files stay. Old and new results never stand side by side, even if the process is killed, and the next call puts in
-    order what a killed one left: see :mod:`spacearm.report.swap`. A link is followed.
-
-    A folder that cannot be written to, or that holds something else than ``study``, is refused before the block
-    begins: see :func:`refuse_foreign`.
+    Returns where it is: links are followed.
     """
     target = Path(os.path.realpath(folder))
     for place in (target, nearest(target)):
@@ -46,7 +39,23 @@ def publish(folder: Path, study: str = "") -> Iterator[Path]:
             clean(target)
     except OSError as error:
         raise InputError(f"what an earlier run left cannot be put in order: {error}", file=folder) from error
-    refuse_foreign(target, study, shown=folder)
+    _refuse_foreign(target, study, folder)
+    return target
+
+
+@contextmanager
+def publish(folder: Path, study: str = "") -> Iterator[Path]:
+    """A temporary folder whose files take their place in ``folder`` when the block ends well.
+
+    After an exception nothing is left behind and ``folder`` is as it was before (absent, if it was absent). Older
+    results of the same study go as a whole: files that they list and that the new ones lack are removed. All other
+    files stay. Old and new results never stand side by side, even if the process is killed, and the next call puts in
+    order what a killed one left: see :mod:`spacearm.report.swap`. A link is followed.
+
+    A folder that cannot be written to, or that holds something else than ``study``, is refused before the block
+    begins: see :func:`prepare`.
+    """
+    target = prepare(folder, study)
     with ExitStack() as stack:
         try:
             work = stack.enter_context(work_folder(target))
@@ -87,13 +96,12 @@ def _check_space(work: Path, folder: Path) -> None:
         raise InputError(f"{free / 1e6:.1f} MB are free on that disk", file=folder, hint=wanted)
 
 
-def refuse_foreign(folder: Path, study: str = "", *, shown: Path | None = None) -> None:
+def _refuse_foreign(folder: Path, study: str, shown: Path) -> None:
     """An :class:`InputError` when this folder (``shown`` in the message) holds what must not be overwritten.
 
     That is a ``results.json`` or ``index.html`` that spacearm did not write, a folder in the place of a file and, where
     ``study`` says what is to come (:data:`INDEX` for an index over several), the results of another study.
     """
-    shown = shown or folder
     try:
         there = held(folder)
     except InputError as error:
@@ -118,10 +126,10 @@ def held(folder: Path) -> str:
     """
     results, page, summary = (folder / name for name in ("results.json", "index.html", "summary.json"))
     if results.exists():
-        content = _read(results)
+        content = read_json(results)
         if {"study", "version", "rows"} <= content.keys():
             return str(content["study"])
-    elif "studies" in _read(summary):
+    elif "studies" in read_json(summary):
         return INDEX
     elif not page.exists():
         return ""
@@ -131,7 +139,7 @@ def held(folder: Path) -> str:
     )
 
 
-def _read(file: Path) -> dict[str, object]:
+def read_json(file: Path) -> dict[str, object]:
     """A JSON table; empty when there is none."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -142,7 +150,7 @@ def _read(file: Path) -> dict[str, object]:
 
 def _listed(folder: Path) -> set[Path]:
     """The files that the results in this folder say they consist of, relative to it; none that is outside."""
-    names = _read(folder / "results.json").get("files")
+    names = read_json(folder / "results.json").get("files")
     listed = {Path(name) for name in names if isinstance(name, str)} if isinstance(names, list) else set()
     inside = {name for name in listed if not name.is_absolute() and ".." not in name.parts}
     return {name for name in inside if (folder / name).parent.resolve() == folder / name.parent}

@@ -20,7 +20,7 @@ def write_result(result: Result, folder: Path | str) -> Path:
 
     The folder appears only when all of it is written (see :func:`spacearm.report.publish`). ``data.nc`` and the
     figures are left out when the result has none. Older results of the same study are replaced, those of another are
-    an :class:`~spacearm.errors.InputError`. ``results.json`` also lists the ``files`` of the folder.
+    an :class:`~spacearm.errors.InputError`. ``results.json`` also has the ``title`` and the list of ``files``.
     """
     folder = Path(folder)
     with publish(folder, result.study) as staging:
@@ -28,8 +28,8 @@ def write_result(result: Result, folder: Path | str) -> Path:
     return folder / "index.html"
 
 
-def write_files(result: Result, folder: Path) -> None:
-    """Write the files of a result into an empty folder."""
+def write_files(result: Result, folder: Path, *, made_from: str = "") -> None:
+    """Write the files of a result into an empty folder; ``made_from`` goes into ``results.json`` (see :mod:`.kept`)."""
     if result.data is not None:
         # To memory first: HDF5 ends the process when the disk is full while it closes a file.
         (folder / "data.nc").write_bytes(result.data.to_netcdf(engine="h5netcdf"))
@@ -48,7 +48,7 @@ def write_files(result: Result, folder: Path) -> None:
     html = page.render_result(result, plots, plotly=PLOTLY, data=result.data is not None)
     (folder / "index.html").write_text(html, encoding="utf-8")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    table = {**result.to_json(), "files": [*files, "results.json"]}
+    table = {**result.to_json(), "title": result.title, "made_from": made_from, "files": [*files, "results.json"]}
     text = json.dumps(table, indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
 

@@ -33,6 +33,7 @@ class MujocoModel:
 
     def __init__(self, path: Path) -> None:
         self.spec = mujoco.MjSpec.from_file(str(path))
+        self._without_looks()
         self.spec.compile()  # numbers the elements
         # what has no name gets the one that spacearm gives it
         for kind, elements in (("body", self.spec.bodies), ("joint", self.spec.joints)):
@@ -45,9 +46,23 @@ class MujocoModel:
                     element.name = name
                     taken.add(name)
         self.whole = self.spec.compile()
-        for kind in ("sensors", "skins", "keys", "excludes", "pairs", "equalities", "cameras", "lights"):
-            for element in list(getattr(self.spec, kind)):
-                self.spec.delete(element)
+
+    def _without_looks(self) -> None:
+        """Delete what does not move: also meshes that no inertia needs, whose files may be missing."""
+        spec = self.spec
+        looks = ("sensors", "skins", "keys", "excludes", "pairs", "equalities", "cameras", "lights", "textures")
+        elements = [element for kind in looks for element in getattr(spec, kind)]
+        from_shapes = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+        for body in spec.bodies:
+            if (body.explicitinertial and not from_shapes) or body.id == 0:
+                elements += [geom for geom in body.geoms if geom.meshname or geom.hfieldname]
+        for element in elements:
+            spec.delete(element)
+        for material in spec.materials:
+            material.textures = [""] * len(material.textures)
+        used = {geom.meshname for geom in spec.geoms}
+        for mesh in [mesh for mesh in spec.meshes if mesh.name not in used]:
+            spec.delete(mesh)
 
     def fit(self, robot: Robot, base_mass: float | None = None) -> None:
         """Take over the robot's coordinates; raises ``ValueError`` where this is another mechanism."""

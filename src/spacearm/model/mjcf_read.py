@@ -353,7 +353,7 @@ class _Reader:
                 continue
             new = free_name(name if name not in taken else f"{name}.site", taken)
             if new != name:
-                self.losses.add(f"site {name!r}", f"has the name of a body, and is called {new!r}")
+                self.losses.add(f"site {name!r}", "has the name of a body, and is called so with the ending .site")
             frames.append(Frame(new, *places[s]))
         return frames
 

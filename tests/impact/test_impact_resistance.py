@@ -141,3 +141,41 @@ def test_a_scenario_whose_resistance_adds_energy_is_not_sound_and_says_where() -
     assert "not sound" in rows["collision.elastic.half.energy_lost.joints"].note
     assert rows["collision.elastic.free.energy_lost.joints"].note == ""
     assert scenario(np.zeros(2)).sound
+
+
+@pytest.mark.parametrize(("axes", "direction"), [("world", [-1.0, 0.0, 0.0]), ("frame", [0.3, -1.0, 0.4])])
+def test_a_posture_whose_hit_gains_energy_is_not_sound(axes: str, direction: list[float]) -> None:
+    """Unequal resistances, from rest: the posture found has a hit to which its joints add."""
+    search = {
+        "name": "calm",
+        "quantity": "base_rotation",
+        "direction": direction,
+        "axes": axes,
+        "speed": 0.7,
+        "mass": 8.0,
+        "restitution": 1.0,
+        "restarts": 4,
+        "samples": 16,
+        "vary": ["joint2", "joint3"],
+        "bounds": {"joint2": [0.0, 0.3], "joint3": [-0.6, 0.0]},
+    }
+    unequal = {"joint1": 0.6, "joint2": 0.6, "joint3": 0.4, "joint4": 0.2, "joint5": 0.1, "joint6": 0.1}
+
+    def found(resistance: object) -> tuple[Result, float]:
+        document = {
+            "study": "impact",
+            "robot": "xu2017",
+            "frame": "hand",
+            "start": {"posture": "normal"},
+            "case": [{"name": "servo", "resistance": resistance}],
+            "map": {"directions": 20},
+            "optimise": [search],
+        }
+        result = run(document, folder=Path())
+        return result, {row.quantity: row for row in result.rows}["posture.calm.value"].value
+
+    result, value = found(unequal)
+    assert value > 0.0
+    assert not result.sound
+    assert "optimise 'calm'" in result.certificate["resistance_energy"].note
+    assert found(0.4)[0].sound

@@ -18,7 +18,7 @@ from spacearm.impact.figures import convergence_curves
 from spacearm.impact.grasp import grasp_velocity
 from spacearm.impact.scenario_map import CaseMap, map_cases, map_data, map_figures, map_rows
 from spacearm.impact.scenario_schema import CaseTable, GraspVelocityTable, ImpactFile, OptimiseTable, StateKeys
-from spacearm.impact.systems import CONTACT, System, flying, free_body
+from spacearm.impact.systems import CONTACT, System, ball, flying, free_body
 from spacearm.impact.tensor import impact_point
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
@@ -204,6 +204,8 @@ class _Scenario:
             locked=system.modes.locked, resistance=system.modes.resistance, restarts=search.restarts,
             samples=search.samples, seed=search.seed,
         )  # fmt: skip
+        if search.quantity == "base_rotation":
+            self._certify(_hit_at(system, best.joints, hit), f"optimise {search.name!r}")
         name = f"posture.{search.name}"
         low, high = best.screened
         spread = f"{search.goal} {search.quantity}; screened postures lie in {low:.4g} to {high:.4g}"
@@ -241,6 +243,17 @@ class _Scenario:
             )  # fmt: skip
             worst = max(worst, float(np.abs(case.tensor - other).max() / np.abs(other).max()))
         return Check(worst, CROSS_CHECK, "", "G* from MuJoCo's mass matrix and Jacobian, relative")
+
+
+def _hit_at(system: System, joints: Array, hit: Hit) -> Collision:
+    """The hit of a search, on the robot at rest in the posture that was found."""
+    base = np.concatenate([np.zeros(3), np.asarray(system.base)[3:]])
+    struck = System(system.robot, system.frame, joints, base, None, system.modes.locked, system.modes.resistance)
+    along = np.array(hit.direction)
+    if hit.axes == "frame":
+        along = struck.point.mechanics.frame_pose(struck.frame, joints, base=base)[1] @ along
+    striker = flying(ball(hit.mass), CONTACT, velocity=hit.speed * along).meeting(struck)
+    return collide(struck, striker, normal=along, restitution=hit.restitution)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

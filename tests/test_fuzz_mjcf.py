@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 
-from hypothesis import example, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacearm.errors import ModelError
@@ -37,7 +38,7 @@ RICH = """<mujoco model="rich">
         <geom fromto="0 0 0 0.5 0 0.2"/>
         <frame pos="0.1 0 0"><body name="box" euler="0 0 50"><geom type="box" size="0.1 0.2 0.3"/></body></frame>
         <body name="lower" pos="0 1 0"><joint name="ball" type="ball" damping="1"/><geom fromto="0 0 0 0 0.5 0"/>
-          <body name="hand" pos="0 0.5 0"><joint name="last" axis="1 0 0"/><geom size="0.1" mass="1"/></body>
+          <body name="hand" pos="0 0.5 0"><joint name="last" axis="1 0 0"/><geom type="sphere" size="0.1"/></body>
         </body>
       </body>
     </body>
@@ -101,10 +102,15 @@ def robot_or_error(text, reading):
         assert isinstance(robot, Robot)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_the_undamaged_model_is_read():
+    """Otherwise the rest would show nothing."""
+    for reading, joints in ((Reading(), 6), (Reading(repair=True), 6), (Reading(base="upper"), 4)):
+        assert robot_from_mjcf(RICH, reading=reading).n == joints
+
+
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(damaged_text(RICH, NASTY, 4), READINGS)
-@example(RICH, Reading())
-@example(RICH, Reading(repair=True))
 def test_damaged_text(text, reading):
     robot_or_error(text, reading)
 

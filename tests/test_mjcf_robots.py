@@ -23,6 +23,8 @@ from support.mjcf import random_state
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 from mujoco_model import MujocoModel
 
+import robots as tool
+
 INERTIAL = '<inertial pos="0.1 0.2 -0.1" mass="2" diaginertia="0.3 0.4 0.5"/>'
 ARM = """<body name="{0}1" pos="0.3 0.1 0" euler="20 0 40">{1}
   <joint name="{0}a" axis="1 2 0" pos="0.1 0 0" armature="0.3"/>
@@ -128,6 +130,28 @@ def test_what_has_no_name_gets_one_that_is_free(tmp_path):
     assert robot.body_names == ("body1", "body22", "body2")
     assert robot.joint_names == ("joint12", "joint1")
     assert_agrees(path, robot)
+
+
+def test_the_tool_finds_what_differs_and_what_was_not_told(tmp_path, monkeypatch):
+    path = written(
+        tmp_path, world(free("one", ARM.format("l", INERTIAL).replace("slide", 'slide" armature="1')) + free("two"))
+    )
+    first, second = tool.examine_each(path, "f", repair=False, states=3)
+    assert (first.file, second.file) == ("f [one]", "f [two]")
+    assert first.good
+    assert second.good
+    assert 0.0 < first.difference < 1e-12
+
+    def other(given, **options):
+        robot = read_mjcf(given, Reading(base=options["base"]))
+        parameters = np.array(robot.inertia_parameters)
+        parameters[1, 4:7] *= 1.0 + 1e-8
+        return robot.with_inertia_parameters(parameters)
+
+    monkeypatch.setattr(tool, "load", other)
+    assert 1e-10 < tool.examine(path, "f", repair=False, states=3, base="one").difference < 1e-7
+    monkeypatch.setattr(tool, "LossyConversion", FutureWarning)  # as if nothing had been told
+    assert tool.examine(path, "f", repair=False, states=3, base="one").silent == ["slide"]
 
 
 # -- joints --------------------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class MujocoModel:
                     element.name = name
                     taken.add(name)
         self.whole = self.spec.compile()
+        if self.whole.nbody == 1:
+            raise ValueError("there is no body")
 
     def _without_looks(self) -> None:
         """Delete what does not move: also meshes that no inertia needs, whose files may be missing."""
@@ -65,7 +67,10 @@ class MujocoModel:
             spec.delete(mesh)
 
     def fit(self, robot: Robot, base_mass: float | None = None) -> None:
-        """Take over the robot's coordinates; raises ``ValueError`` where this is another mechanism."""
+        """Take over the robot's coordinates; raises ``ValueError`` where this is another mechanism.
+
+        ``base_mass`` (kg) is that of a base which the file does not have, a ball of water; by default the robot's.
+        """
         self.robot, self.without = robot, set()
         self.model = self._floating(robot, base_mass)
         self._weigh()
@@ -99,8 +104,7 @@ class MujocoModel:
                         outer.delete(actuator)
                 base.add_freejoint()
             return outer.compile()
-        if base_mass is None:
-            raise ValueError("its base is no body of the file")
+        base_mass = robot.bodies[0].inertia.mass if base_mass is None else base_mass
         base = outer.worldbody.add_body(name=name)
         base.add_freejoint()
         base.mass, base.inertia = base_mass, np.diag(stand_in(base_mass).tensor)
@@ -247,18 +251,3 @@ class MujocoModel:
         extra = armature * rotation @ state.velocity[:3]
         spin = armature * rotation @ state.velocity[3:6]
         return np.concatenate([linear + extra, angular + np.cross(state.position, extra) + spin])
-
-
-def passive_forces(robot: Robot, state: Any) -> Array:
-    """Springs, dampers and couplings of the robot, as generalised forces."""
-    rates, force = state.velocity[6:], np.zeros(robot.dofs)
-    for index, joint in enumerate(robot.joints):
-        spring = 0.0 if joint.spring is None else joint.spring.stiffness * (state.joints[index] - joint.spring.rest)
-        force[6 + index] = -spring - joint.damping * rates[index]
-    for each in robot.couplings:
-        one, two = robot.joint_index(each.first), robot.joint_index(each.second)
-        bend = state.joints[one] - each.ratio * state.joints[two] - each.rest
-        pull = -each.stiffness * bend - each.damping * (rates[one] - each.ratio * rates[two])
-        force[6 + one] += pull
-        force[6 + two] -= each.ratio * pull
-    return force

@@ -54,6 +54,10 @@ KEPT_MJCF = 1e-9
 PATIENCE = 240.0
 #: Jacobians are compared at no more frames than this, the last ones.
 MOST_FRAMES = 6
+#: Of a file with many robots no more than this are read.
+MOST_ROBOTS = 8
+
+sys.path.insert(0, str(Path(__file__).parent))  # mujoco_model stands beside
 
 
 @dataclass
@@ -73,6 +77,8 @@ class Line:
     round_trips: dict[str, str] = field(default_factory=dict)
     repairs: int = 0
     losses: int = 0
+    #: what the other engine had to leave out to agree, and nobody told
+    silent: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         parts = [f"{self.outcome:9}", self.file]
@@ -81,6 +87,8 @@ class Line:
             parts.append(f"{self.difference:.1e} {self.where} ({self.compared}{limited})")
         elif self.outcome in ("read", "repaired"):
             parts.append(f"not compared: {self.compared or self.reference}")
+        if self.silent:
+            parts.append(f"lost without a word: {', '.join(self.silent)}")
         failed = [f"{kind} {why}" for kind, why in self.round_trips.items() if why]
         if self.round_trips:
             parts.append("round trips: " + ("; ".join(failed) if failed else "all"))
@@ -97,7 +105,7 @@ class Line:
 
     @property
     def good(self) -> bool:
-        return self.agrees and not any(self.round_trips.values()) and self.outcome != "crashed"
+        return self.agrees and not self.silent and not any(self.round_trips.values()) and self.outcome != "crashed"
 
 
 # -- ours -----------------------------------------------------------------------------------------------------------
@@ -252,59 +260,24 @@ class PinocchioModel:
         return {model.frames[i].name: np.array((base * self.data.oMf[i]).homogeneous) for i in links}
 
 
-# -- MuJoCo ---------------------------------------------------------------------------------------------------------
+# -- what both need -------------------------------------------------------------------------------------------------
 
 
-class MujocoModel:
-    """An MJCF file in MuJoCo, its base set free, without gravity; speaks the coordinates of ``robot``."""
-
-    def __init__(self, path: Path) -> None:
-        import mujoco
-
-        self.mujoco = mujoco
-        self.spec = mujoco.MjSpec.from_file(str(path))
-        self.model = self.spec.compile()
-
-    def fit(self, robot: Robot) -> None:
-        from spacearm.model.mjcf import joint_addresses
-
-        mujoco, base = self.mujoco, self.spec.body(robot.bodies[0].name)
-        if base is None:
-            raise ValueError("its base has no name")
-        if not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in base.joints):
-            base.add_freejoint()
-            self.model = self.spec.compile()
-        self.model.opt.gravity[:] = 0.0
-        self.data = mujoco.MjData(self.model)
-        self.robot = robot
-        if self.model.nv != robot.dofs:
-            raise ValueError("its joints are others")
-        _, self.at_v, _, self.base_v = joint_addresses(robot, self.model)
-
-    def __call__(self, state: State, held: Array, _: list[str]) -> dict[str, Array]:
-        from spacearm.model.mjcf import mujoco_state
-
-        mujoco, model, data = self.mujoco, self.model, self.data
-        data.qpos[:], data.qvel[:] = mujoco_state(
-            self.robot, model, state.position, state.quaternion, state.joints, state.velocity
-        )
-        mujoco.mj_forward(model, data)
-        full = np.zeros((model.nv, model.nv))
-        mujoco.mj_fullM(model, full, data.qM)
-        rotation = np.array(data.body(self.robot.bodies[0].name).xmat).reshape(3, 3)
-        change = np.zeros((model.nv, self.robot.dofs))
-        change[self.base_v : self.base_v + 3, :3] = rotation
-        change[self.base_v + 3 : self.base_v + 6, 3:6] = np.eye(3)
-        change[self.at_v, 6 + np.arange(self.robot.n)] = 1.0
-        drift = np.zeros(model.nv)
-        drift[self.base_v : self.base_v + 3] = rotation @ np.cross(state.velocity[3:6], state.velocity[:3])
-        mass = change.T @ full @ change
-        bias = change.T @ (np.array(data.qfrc_bias) + full @ drift)
-        return {
-            "mass_matrix": mass,
-            "bias": bias,
-            "forward dynamics": free_acceleration(mass, state.force - bias, held),
-        }
+def passive_forces(robot: Robot, state: State) -> Array:
+    """Springs, dampers and couplings of the robot, as generalised forces; those of repairs are not the file's."""
+    rates, force = state.velocity[6:], np.zeros(robot.dofs)
+    for index, joint in enumerate(robot.joints):
+        spring = 0.0 if joint.spring is None else joint.spring.stiffness * (state.joints[index] - joint.spring.rest)
+        force[6 + index] = -spring - joint.damping * rates[index]
+    for each in robot.couplings:
+        if each.name.endswith(".mimic"):
+            continue
+        one, two = robot.joint_index(each.first), robot.joint_index(each.second)
+        bend = state.joints[one] - each.ratio * state.joints[two] - each.rest
+        pull = -each.stiffness * bend - each.damping * (rates[one] - each.ratio * rates[two])
+        force[6 + one] += pull
+        force[6 + two] -= each.ratio * pull
+    return force
 
 
 def free_acceleration(mass: Array, force: Array, held: Array) -> Array:
@@ -332,25 +305,43 @@ def difference(value: Array, reference: Array) -> float:
     return gap if np.isfinite(gap) else np.inf
 
 
-def examine(path: Path, shown: str, *, repair: bool, states: int) -> Line:
-    """All that is told about one file."""
+def examine_each(path: Path, shown: str, **options: Any) -> list[Line]:
+    """A line for each robot of a file."""
+    with warnings.catch_warnings(), contextlib.suppress(SpacearmError):
+        warnings.simplefilter("ignore")
+        if file_format(path) == "mjcf":
+            from spacearm.model.mjcf import mjcf_bases
+
+            bases = mjcf_bases(path, outside=True)
+            if len(bases) > 1:
+                return [examine(path, f"{shown} [{base}]", base=base, **options) for base in bases[:MOST_ROBOTS]]
+    return [examine(path, shown, **options)]
+
+
+def examine(path: Path, shown: str, *, repair: bool, states: int, base: str | None = None) -> Line:
+    """All that is told about one robot of a file."""
     line = Line(shown)
     kind = file_format(path)
     engine, line.reference = _tried(lambda: _engine(path, kind))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            robot = load(path, repair=repair)
+            robot = load(path, repair=repair, base=base, outside=True)
         except SpacearmError as error:
             line.reason = " ".join(str(error).replace(f"{path}: ", "").split())[:300]
             return line
     line.repairs = sum(len(each.message.repairs) for each in told if isinstance(each.message, Repaired))
-    line.losses = sum(issubclass(each.category, LossyConversion) for each in told)
+    lost = [str(each.message) for each in told if issubclass(each.category, LossyConversion)]
+    line.losses = len(lost)
     line.outcome = "repaired" if line.repairs else "read"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _compare(line, robot, engine, kind, states)
-        line.round_trips = {each: _round_trip(robot, each) for each in ("toml", "urdf", "mjcf")}
+        if kind == "mjcf" and engine is not None:
+            line.silent = [what for what in getattr(engine, "without", ()) if not any(what in text for text in lost)]
+        # what a URDF cannot hold of an MJCF (rotors, springs) is no fault of the reader
+        trips = ("toml", "mjcf") if kind == "mjcf" else ("toml", "urdf", "mjcf")
+        line.round_trips = {each: _round_trip(robot, each) for each in trips}
     return line
 
 
@@ -358,6 +349,8 @@ def _engine(path: Path, kind: str) -> Any:
     if kind == "urdf":
         return PinocchioModel(path.read_text(encoding="utf-8", errors="replace"))
     if kind == "mjcf":
+        from mujoco_model import MujocoModel
+
         return MujocoModel(path)
     return None
 
@@ -375,7 +368,8 @@ def _compare(line: Line, robot: Robot, engine: Any, kind: str, states: int) -> N
     conditions: dict[float, float] = {}
     original = engine
     line.compared = f"the file itself, {states} states"
-    why = "" if engine is not None and not line.repairs else "repaired"
+    # repairs of an MJCF give the base mass or couple joints, which MuJoCo's own model follows
+    why = "" if engine is not None and (kind == "mjcf" or not line.repairs) else "repaired"
     if engine is not None and not why:
         _, why = _tried(lambda: engine.fit(robot))
     if why and kind == "urdf":
@@ -386,10 +380,12 @@ def _compare(line: Line, robot: Robot, engine: Any, kind: str, states: int) -> N
     if why or engine is None:
         line.compared = why
         return
-    frames = [frame.name for frame in robot.frames] + list(robot.body_names) if kind == "urdf" else []
+    names = [frame.name for frame in robot.frames] + list(robot.body_names)
+    frames = [name for name in names if kind == "urdf" or name in engine.frames()]
     ours = Ours(robot, frames[-MOST_FRAMES:])
     for state in random_states(robot, states):
         got, expected = ours(state), engine(state, ours.held, frames[-MOST_FRAMES:])
+        got["passive"] = passive_forces(robot, state)
         for name, reference in expected.items():
             quantity, gap = name.split(" of ")[0], difference(got[name], reference)
             gaps[quantity] = max(gaps.get(quantity, 0.0), gap)
@@ -438,10 +434,10 @@ def _serve(pipe: Any, options: dict[str, Any]) -> None:
     while True:
         path, shown = pipe.recv()
         try:
-            line = examine(path, shown, **options)
+            lines = examine_each(path, shown, **options)
         except Exception:
-            line = Line(shown, "crashed", " ".join(traceback.format_exc(limit=-2).split())[-300:])
-        pipe.send(line)
+            lines = [Line(shown, "crashed", " ".join(traceback.format_exc(limit=-2).split())[-300:])]
+        pipe.send(lines)
 
 
 class Worker:
@@ -451,7 +447,7 @@ class Worker:
         self.options = options
         self.process: Any = None
 
-    def examine(self, path: Path, shown: str) -> Line:
+    def examine(self, path: Path, shown: str) -> list[Line]:
         context = multiprocessing.get_context("spawn")
         if self.process is None:
             self.pipe, theirs = context.Pipe()
@@ -461,11 +457,11 @@ class Worker:
         with contextlib.suppress(EOFError, OSError):
             self.pipe.send((path, shown))
             if self.pipe.poll(PATIENCE):
-                line: Line = self.pipe.recv()
-                return line
+                lines: list[Line] = self.pipe.recv()
+                return lines
         dead = not self.process.is_alive()
         self.close()
-        return Line(shown, "crashed", "the process died" if dead else f"took more than {PATIENCE:g} s")
+        return [Line(shown, "crashed", "the process died" if dead else f"took more than {PATIENCE:g} s")]
 
     def close(self) -> None:
         if self.process is not None:
@@ -477,7 +473,7 @@ class Worker:
 def examine_all(files: list[Path], folder: Path, jobs: int, options: dict[str, Any]) -> Iterator[Line]:
     """Lines in the order in which they are done."""
     waiting: Queue[Path] = Queue()
-    done: Queue[Line] = Queue()
+    done: Queue[list[Line]] = Queue()
     for path in files:
         waiting.put(path)
 
@@ -492,7 +488,7 @@ def examine_all(files: list[Path], folder: Path, jobs: int, options: dict[str, A
     for _ in range(jobs):
         threading.Thread(target=work, daemon=True).start()
     for _ in files:
-        yield done.get()
+        yield from done.get()
 
 
 def summary(lines: list[Line]) -> str:

@@ -104,7 +104,7 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         ('robot = "none.toml"\n[[phase]]\nduration = 1.0', "none.toml: .*there is no such file"),
         ('robot = "xu2017"', "'phase' is missing"),
         (HEAD + "durration = 2.0", r"phase\[0\].*unknown key 'durration'.*did you mean 'duration'"),
-        (HEAD.replace("1.0", "-1.0"), r"phase\[0\].*lasts -1.0 s"),
+        (HEAD.replace("1.0", "-1.0"), r"phase\[0\].*duration: value is -1 "),
         (HEAD.replace("1.0", "nan"), r"phase\[0\].duration.*nan"),
         (HEAD.replace("1.0", '"long"'), r"phase\[0\].duration.*is not a number"),
         (HEAD + 'locked = ["joint7"]', "no degree of freedom 'joint7'|joint7"),

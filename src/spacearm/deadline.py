@@ -36,6 +36,10 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     try:
         with _alarm() if main else nullcontext():
             yield
+    except SystemError as error:
+        if isinstance(error.__cause__, TimeLimitError):  # it came up in machine code
+            raise error.__cause__ from None
+        raise
     finally:
         _limit.reset(token)
 

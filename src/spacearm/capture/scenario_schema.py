@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from spacearm.model.document import Table
-from spacearm.model.toml_schema import InertialKeys, Limit, Name, Number, Origin, Vector3, Vector4
+from spacearm.model.toml_schema import (
+    Duration,
+    InertialKeys,
+    Limit,
+    Name,
+    Number,
+    Origin,
+    Seed,
+    Vector3,
+    Vector4,
+    whole,
+)
 
 Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
 
@@ -106,14 +117,14 @@ class DesignTable(Table):
         default_factory=lambda: ["base_rate", "moment", "settling"]
     )
     over: Literal["expected", "worst"] = "expected"
-    runs: Annotated[int, Field(strict=True, ge=64)] = 20_480
+    runs: Annotated[int, whole(64, 10_000_000)] = 20_480
     law: Literal["constant", "balance", "skyhook"] = "constant"
     off: Number = 0.0
-    duration: Number = 40.0
-    step: Number = 0.05
+    duration: Duration = 40.0
+    step: Duration = 0.05
     settling: SettlingTable = SettlingTable()
     ties: list[list[Name]] = Field(default_factory=list)
-    seed: Annotated[int, Field(strict=True)] = 0
+    seed: Seed = 0
     case: list[CaseTable] = Field(default_factory=list)
 
 
@@ -121,8 +132,8 @@ class CaptureFile(Table):
     study: Literal["capture"]
     robot: Name
     title: Name = ""
-    duration: Number = 60.0
-    sample: Number = 0.02
+    duration: Duration = 60.0
+    sample: Duration = 0.02
     hand: Name = "hand"
     free: list[Name] = Field(default_factory=list)
     travel: Literal["error", "report"] = "error"

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status: 0 well, 1 failed, 2 bad input, 130 interrupted, 143 terminated."""
-    from spacearm.cli.app import run_app
+    """Run the command line; the exit status: see ``docs/cli.md``."""
+    try:
+        from spacearm.cli.terminal import open_streams
 
-    return run_app(arguments)
+        open_streams()
+        from spacearm.cli.app import run_app
+
+        return run_app(arguments)
+    except KeyboardInterrupt:  # while modules were imported, or on the very last lines
+        print("error: interrupted", file=sys.stderr)
+        return 130

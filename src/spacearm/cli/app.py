@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,19 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter, Token
 
 from spacearm import __version__
-from spacearm.cli.terminal import Terminated, complain, termination_cleans_up, told_warnings
-from spacearm.errors import InputError, SpacearmError
+from spacearm.cli.terminal import (
+    Terminated,
+    complain,
+    interruption,
+    signals_clean_up,
+    silence,
+    told_warnings,
+)
+from spacearm.deadline import time_limit as limited
+from spacearm.errors import InputError, SpacearmError, TimeLimitError
+
+#: Seconds; more than three years would not be noticed.
+LONGEST_LIMIT = 1e8
 
 app = App(
     name="spacearm",
@@ -56,6 +67,22 @@ Strict = Annotated[bool, Parameter(negative="", help="refuse when something woul
 Fixed = Annotated[Path | None, Parameter(name=["--out", "-o"], help="file for the repaired robot")]
 
 
+def _seconds(_: object, tokens: Sequence[Token]) -> float:
+    try:
+        seconds = float(tokens[0].value)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 < seconds < LONGEST_LIMIT:
+        raise ValueError(f"expected seconds above zero and below {LONGEST_LIMIT:g}")
+    return seconds
+
+
+Limit = Annotated[
+    float | None,
+    Parameter(name="--time-limit", help="end after so many seconds, as Ctrl-C would", converter=_seconds),
+]
+
+
 @app.command
 def check(
     file: str,
@@ -84,7 +111,9 @@ def check(
 
 
 @app.command
-def run(scenario: Path, /, *, out: Out, cross_check: CrossCheck = False, json: Json = False) -> int:
+def run(
+    scenario: Path, /, *, out: Out, cross_check: CrossCheck = False, time_limit: Limit = None, json: Json = False
+) -> int:
     """Run a scenario in time and write its folder: results.json, data.nc, figures, index.html.
 
     Parameters
@@ -94,7 +123,8 @@ def run(scenario: Path, /, *, out: Out, cross_check: CrossCheck = False, json: J
     """
     from spacearm.cli.studies import run_scenario
 
-    return run_scenario(scenario, out, cross_check=cross_check, json=json)
+    with limited(time_limit):
+        return run_scenario(scenario, out, cross_check=cross_check, json=json)
 
 
 @app.command
@@ -103,6 +133,7 @@ def reproduce(
     out: Out = Path("results"),
     cross_check: CrossCheck = False,
     fresh: Fresh = False,
+    time_limit: Limit = None,
     json: Json = False,
 ) -> int:
     """Reproduce papers and print the tables of agreement.
@@ -117,7 +148,8 @@ def reproduce(
     """
     from spacearm.cli.studies import reproduce_papers
 
-    return reproduce_papers(papers, out, cross_check=cross_check, fresh=fresh, json=json)
+    with limited(time_limit):
+        return reproduce_papers(papers, out, cross_check=cross_check, fresh=fresh, json=json)
 
 
 @app.command
@@ -197,8 +229,24 @@ def bench(*, json: Json = False) -> int:
 
 def run_app(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status. No traceback for what the user can mend."""
-    with told_warnings(), termination_cleans_up():
-        return _run_app(arguments)
+    with told_warnings(), signals_clean_up():
+        try:
+            return _run_app(arguments)
+        except KeyboardInterrupt as error:
+            return _interrupted(error)
+        except Exception:
+            cause = interruption()
+            if cause is None:
+                raise
+            return _interrupted(cause())  # a library has made another error of it
+
+
+def _interrupted(error: KeyboardInterrupt) -> int:
+    if isinstance(error, Terminated):
+        complain("terminated")
+        return 143
+    complain("interrupted")
+    return 130
 
 
 def _run_app(arguments: Sequence[str] | None) -> int:
@@ -219,17 +267,14 @@ def _run_app(arguments: Sequence[str] | None) -> int:
         return 2
     except SpacearmError as error:
         complain(str(error))
-        return 1
-    except Terminated:
-        complain("terminated")
-        return 143
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return 130
+        return 124 if isinstance(error, TimeLimitError) else 1
     except BrokenPipeError:
-        # The reader went away (spacearm ... | head): not our failure; keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)  # the reader went away (spacearm ... | head): not our failure
         return 141
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+        silence(sys.stdout)  # it may be what cannot be written: a full disk
+        return 1
+    except MemoryError as error:
+        complain(f"the memory does not suffice{f': {error}' if str(error) else ''}")
         return 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacearm.cli.terminal import complain, progress_bar, room, show, show_json
-from spacearm.errors import InputError, SpacearmError
+from spacearm.errors import InputError, SpacearmError, TimeLimitError
 from spacearm.result import FLAGS, Result, Verdict, as_check
 
 if TYPE_CHECKING:
@@ -66,15 +66,15 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fres
             entries.append(Entry(paper.name, title, missing=error.message))
             failed = failed or paper.name in names
             continue
+        except (KeyboardInterrupt, TimeLimitError):
+            if done:
+                complain(f"{len(done)} of {len(papers)} papers are finished; the same command goes on", kind="note")
+            raise
         except SpacearmError as error:
             complain(f"{paper.name}: {error}")
             entries.append(Entry(paper.name, title, missing=f"failed: {error}"))
             failed = True
             continue
-        except KeyboardInterrupt:
-            if done:
-                complain(f"{len(done)} of {len(papers)} papers are finished; the same command goes on", kind="note")
-            raise
         entries.append(Entry(paper.name, title, result, f"{paper.name}/index.html"))
         done.append((result, out / paper.name / "index.html"))
     status = _tell(done, json=json)

@@ -7,25 +7,65 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import re
 import signal
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from spacearm.errors import SpacearmError
 from spacearm.result import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
 Progress = Callable[[float, str], None]
 
 #: Columns when stdout is a pipe or a file, where rich would assume 80 and break tables.
 PIPE_WIDTH = 140
+#: A second signal within this time (s) is impatience: it must not break off the cleaning up that the first began.
+GRACE = 3.0
+#: What can move the cursor, colour the screen, or turn the direction of the text: controls but for tab and newline,
+#: marks of direction, line and paragraph separators, halves of pairs.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text from a file as a terminal may be given it: control characters as escapes that can be read."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def open_streams() -> None:
+    """Give the process its three standard streams where the caller closed them, and make any text printable.
+
+    A closed one becomes the null device: else the next file that is opened would take its number and get what was meant
+    for the terminal. What the terminal's encoding lacks is written as an escape.
+    """
+    for number, mode in enumerate("rww"):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free is this one
+        if number and getattr(sys, ("stdin", "stdout", "stderr")[number]) is None:
+            setattr(sys, ("stdin", "stdout", "stderr")[number], open(number, mode, closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):  # one that a test or a caller put there
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def silence(stream: Any) -> None:
+    """Point a stream that can no longer be written to the null device, so that Python does not complain at exit."""
+    with suppress(AttributeError, OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -34,6 +74,10 @@ def console(*, stderr: bool = False) -> Console:
     class PipeAware(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # rich would exit with status 1; see run_app
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=printable(segment.text))
 
     stream = sys.stderr if stderr else sys.stdout
     return PipeAware(file=stream, highlight=False, soft_wrap=stderr, width=None if stream.isatty() else PIPE_WIDTH)
@@ -47,11 +91,14 @@ def show(*things: RenderableType) -> None:
 
 
 def complain(text: str, *, kind: str = "error") -> None:
-    """One message on stderr."""
+    """One message on stderr; where nobody reads it any more, the exit status alone must tell."""
     from rich.text import Text
 
     style = "bold red" if kind == "error" else "bold yellow"
-    console(stderr=True).print(Text.assemble((f"{kind}: ", style), text))
+    try:
+        console(stderr=True).print(Text.assemble((f"{kind}: ", style), printable(text)))
+    except OSError:
+        silence(sys.stderr)
 
 
 @contextmanager
@@ -75,26 +122,49 @@ class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM): as Ctrl-C, but with another exit status."""
 
 
+_ends = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
+_ended: tuple[float, type[KeyboardInterrupt] | None] = (-GRACE, None)  # when the last signal was heeded, and as what
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    global _ended  # noqa: PLW0603 (signals are the process's)
+    now = time.monotonic()
+    if now - _ended[0] < GRACE:
+        return
+    ending = _ends[signal.Signals(number)]
+    _ended = now, ending
+    raise ending
+
+
+def interruption() -> type[KeyboardInterrupt] | None:
+    """What has just ended the command, if a signal did: a library may have made another error of it."""
+    return _ended[1] if time.monotonic() - _ended[0] < GRACE else None
+
+
 @contextmanager
-def termination_cleans_up() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does, so that no unfinished folder is left behind."""
+def signals_clean_up() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end a command once, so that no unfinished folder is left behind, however often they come."""
+    global _ended  # noqa: PLW0603
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def end(*_: object) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, end)
+    _ended = -GRACE, None
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            before[number] = signal.signal(number, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def show_json(value: Any) -> None:
-    """Strict JSON on stdout."""
-    print(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+    """Strict JSON on stdout, in the terminal's encoding."""
+    whole = (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+    text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=not whole)
+    print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from spacearm.errors import InputError
 from spacearm.model import Robot, edit
 from spacearm.model.parts import Body, Friction, Inertia, Joint, Spring
 from spacearm.model.robot import BASE_DOFS
+from spacearm.simulate.checks import check_angles
 from spacearm.simulate.state import State, rotation_of
 from spacearm.typing import Array
 
@@ -132,6 +133,7 @@ class Rig:
             raise InputError(f"has shape {joints.shape}", place="attitude", hint=f"expected (..., {n})")
         if not np.all(np.isfinite(joints)):
             raise InputError("holds numbers that are not finite", place="attitude")
+        check_angles(self.arm, joints, "attitude")
         low, high = self.arm.lower_limits - LIMIT_SLACK, self.arm.upper_limits + LIMIT_SLACK
         outside = (joints < low) | (joints > high)
         if outside.any():

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, Strict
+from pydantic import BeforeValidator, Field
 
 from spacearm.model.document import Table
-from spacearm.model.toml_schema import Moments, Name, Number, Vector3
+from spacearm.model.toml_schema import Duration, Moments, Name, Number, Seed, Vector3, whole
 
 Numbers = list[Number]
-Count = Annotated[int, Strict()]
-Seed = Annotated[int, Strict(), Field(ge=0)]
+Count = Annotated[int, whole(1, 1_000_000)]
 
 
 class FrictionTable(Table):
@@ -58,14 +57,16 @@ class KeepOutTable(Table):
 class MapTable(Table):
     joints: list[Name] = Field(min_length=2, max_length=2)
     posture: Name | None = None
-    resolution: list[Count] = Field(default_factory=lambda: [41, 41], min_length=2, max_length=2)
+    resolution: list[Annotated[int, whole(2, 1000)]] = Field(
+        default_factory=lambda: [41, 41], min_length=2, max_length=2
+    )
 
 
 class SearchTable(Table):
     velocity: Number = 1.0
     tumbling: Number = 0.0
     samples: Count = 4096
-    refine: Count = 40
+    refine: Annotated[int, whole(0, 1_000_000)] = 40
     keep: Count = 4
     joints: list[Name] | None = None
     margin: Number = 0.0
@@ -104,7 +105,7 @@ class EjectionFile(Table):
     flight: Number = 10.0
     limits: Literal["report", "stop", "ignore"] = "report"
     segmented: bool = False
-    segment: Number = 0.02
+    segment: Duration = 0.02
     map: MapTable | None = None
     search: SearchTable | None = None
     monte_carlo: MonteCarloTable | None = None

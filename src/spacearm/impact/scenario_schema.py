@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from spacearm.model.document import Table
-from spacearm.model.toml_schema import Moments, Name, Number, Vector3, Vector4
+from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, Vector4, whole
 
 Numbers = list[Number]
 LockedValue = Name | list[Name]
@@ -49,7 +49,7 @@ class MapTable(Table):
     """Directions to map: a circle in the plane across ``plane``, or all of them."""
 
     plane: Vector3 | None = None
-    directions: int = Field(default=721, ge=2, le=1_000_000)
+    directions: Annotated[int, whole(2, 1_000_000)] = 721
 
 
 class TargetTable(StateKeys):
@@ -91,9 +91,9 @@ class OptimiseTable(Table):
     vary: list[Name] | None = None
     bounds: dict[str, list[Number]] = Field(default_factory=dict)
     bounds_deg: dict[str, list[Number]] = Field(default_factory=dict)
-    restarts: int = Field(default=64, ge=1)
-    samples: int = Field(default=4096, ge=1, le=10_000_000)
-    seed: int = Field(default=0, ge=0)
+    restarts: Annotated[int, whole(1, 1_000_000)] = 64
+    samples: Annotated[int, whole(1, 10_000_000)] = 4096
+    seed: Seed = 0
 
 
 class GraspVelocityTable(Table):

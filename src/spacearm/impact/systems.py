@@ -13,6 +13,7 @@ from spacearm.impact.joints import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.parts import UNIT_TOLERANCE
+from spacearm.simulate.checks import check_angles
 from spacearm.simulate.state import State, rotation_of
 from spacearm.typing import Array
 
@@ -47,6 +48,7 @@ class System:
     def __post_init__(self) -> None:
         point = impact_point(self.robot, self.frame)
         object.__setattr__(self, "joints", _array(point.posture(self.joints), self.robot.n, "joints"))
+        check_angles(self.robot, np.asarray(self.joints), "joints")
         base = _array(self.base, 7, "base")
         object.__setattr__(self, "base", np.concatenate([base[..., :3], _unit_quaternion(base[..., 3:])], axis=-1))
         still = np.zeros(self.robot.dofs)

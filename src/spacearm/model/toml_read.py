@@ -5,6 +5,8 @@ Anything wrong with the file is a :class:`~spacearm.errors.ModelError` that name
 
 from __future__ import annotations
 
+import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from spacearm.errors import ModelError
+from spacearm.errors import ModelError, clipped
 from spacearm.model.dh import dh_links
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Rotor, Spring, Thruster, unit_vector
 from spacearm.model.robot import Robot, check_joint_name, check_unique
@@ -33,6 +35,17 @@ from spacearm.typing import Array
 
 #: A robot file is text written by people or by :func:`spacearm.save`; one larger than this (bytes) is a mistake.
 LARGEST_FILE = 16 * 2**20
+#: Tables within tables, and parts of a dotted key: more than this is no file for spacearm. tomllib needs memory that
+#: grows with the square of a key's parts.
+DEEPEST = 32
+#: A key is a word or a name.
+LONGEST_KEY = 200
+#: What stands outside keys: comments and texts (as one word, since a key may be quoted); and then a key of many parts.
+_COMMENT_OR_TEXT = re.compile(
+    r'#[^\n]*|"""(?:[^\\]|\\.)*?"""|"(?:[^"\\\n]|\\.)*"' + r"|'{3}.*?'{3}|'[^'\n]*'",
+    re.DOTALL,
+)
+_LONG_KEY = re.compile(rf"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{DEEPEST}}}")
 #: A robot with more joints than this is a mistake too; the compiled engine is meant for some tens.
 MOST_JOINTS = 2000
 
@@ -50,7 +63,7 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
     """The text of a plain UTF-8 file of at most ``largest`` bytes."""
     try:
         if path.is_dir():
-            raise ModelError("is a folder", hint="expected a robot file")
+            raise ModelError("is a folder", hint="expected a file")
         if not path.exists():
             raise ModelError("there is no such file")
         if not path.is_file():
@@ -62,11 +75,12 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise ModelError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > largest:
-        raise ModelError(f"is larger than {largest // 2**20} MB", hint="expected a robot file")
+        raise ModelError(f"is larger than {largest // 2**20} MB", hint="expected a file written by people")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ModelError(f"byte {error.start} is not UTF-8 text", hint="expected a text file in UTF-8") from error
+        place = f"byte {error.start}"
+        raise ModelError("is not UTF-8 text", place=place, hint="expected a text file in UTF-8") from error
 
 
 def robot_from_toml(text: str) -> Robot:
@@ -83,15 +97,57 @@ def parse_toml(text: str, expected: str = "[robot] and [[body]] tables") -> dict
     """The tables of a TOML text; ``expected`` says what an empty one lacks."""
     if not text.strip():
         raise ModelError("file is empty", hint=f"expected {expected}")
+    _refuse_long_keys(text)
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         message, _, position = str(error).partition(" (at ")
         raise ModelError(f"is not TOML: {message}", place=position.rstrip(")")) from None
     except RecursionError:
         raise ModelError("is not TOML: nested too deeply") from None
-    except ValueError as error:  # integers of thousands of digits
-        raise ModelError(f"is not TOML: {error}") from None
+    except ValueError:  # an integer of thousands of digits
+        digits = re.search(rf"\d{{{sys.get_int_max_str_digits()}}}", text.replace("_", ""))
+        place = f"line {text.count(chr(10), 0, digits.start()) + 1}" if digits else "file"
+        raise ModelError("a number has too many digits", place=place, hint="expected at most 308") from None
+    _refuse_depth(document)
+    return document
+
+
+def _refuse_long_keys(text: str) -> None:
+    """Before parsing: a key of tens of thousands of parts would fill the memory."""
+    if text.count(".") < DEEPEST:
+        return
+    bare = _COMMENT_OR_TEXT.sub(lambda found: "" if found[0][0] == "#" else "\n" * found[0].count("\n") + "_", text)
+    found = _LONG_KEY.search(bare)
+    if found:
+        line = bare.count("\n", 0, found.start()) + 1
+        raise ModelError(
+            f"a key has more than {DEEPEST} parts", place=f"line {line}", hint="expected few tables within tables"
+        )
+
+
+def _refuse_depth(document: dict[str, Any]) -> None:
+    """Depth and keys of what was parsed, without recursion: it may be deeper than Python's stack."""
+    level: list[tuple[str, Any]] = [("", document)]
+    for _ in range(DEEPEST):
+        below: list[tuple[str, Any]] = []
+        for place, node in level:
+            if isinstance(node, dict):
+                for key, child in node.items():
+                    if len(key) > LONGEST_KEY:
+                        raise ModelError(
+                            f"a key has {len(key)} characters",
+                            place=f"{place}.{clipped(key)}".lstrip("."),
+                            hint=f"expected at most {LONGEST_KEY}",
+                        )
+                    if isinstance(child, dict | list):
+                        below.append((f"{place}.{key}".lstrip("."), child))
+            else:
+                below += [(f"{place}[{k}]", child) for k, child in enumerate(node) if isinstance(child, dict | list)]
+        if not below:
+            return
+        level = below
+    raise ModelError(f"is nested more than {DEEPEST} deep", place=clipped(level[0][0]))
 
 
 class _Builder:

@@ -24,6 +24,10 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+#: Numbers in SI units beyond this are a mistake, and products of some of them would overflow.
+LARGEST_NUMBER = 1e30
+
+
 def _any_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _fail(f"{_shown(value)} is not a number", "expected a number without quotes")
@@ -40,7 +44,35 @@ def _finite_number(value: object) -> float:
     number = _any_number(value)
     if math.isinf(number):
         raise _fail(f"value is {number}", "expected a finite number")
+    if abs(number) > LARGEST_NUMBER:
+        raise _fail(f"value is {number:g}", f"expected a size of at most {LARGEST_NUMBER:g}, in SI units")
     return number
+
+
+def whole(low: int, high: int) -> BeforeValidator:
+    """Whole numbers from ``low`` to ``high``."""
+
+    def check(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _fail(f"{_shown(value)} is not a whole number", "expected a number without quotes and point")
+        if not low <= value <= high:
+            shown = value if abs(value) < 10**20 else "too large"
+            raise _fail(f"value is {shown}", f"expected a whole number from {low} to {high}")
+        return value
+
+    return BeforeValidator(check)
+
+
+def above_zero(least: float = 0.0) -> BeforeValidator:
+    """Numbers above zero, at least ``least``."""
+
+    def check(value: object) -> float:
+        number = _finite_number(value)
+        if not (number > 0.0 and number >= least):
+            raise _fail(f"value is {number:g}", f"expected at least {least:g}" if least else "expected more than zero")
+        return number
+
+    return BeforeValidator(check)
 
 
 def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
@@ -58,6 +90,11 @@ def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
 
 Name = Annotated[str, Strict()]
 Number = Annotated[float, BeforeValidator(_finite_number)]
+#: Where a random number generator starts.
+Seed = Annotated[int, whole(0, 2**63 - 1)]
+#: What is computed in time lasts at least so long, s: below that, times cannot be told apart.
+SHORTEST = 1e-9
+Duration = Annotated[float, above_zero(SHORTEST)]
 Limit = Annotated[float, BeforeValidator(_any_number)]
 Vector3 = Annotated[list[Number], BeforeValidator(_count(3))]
 Vector4 = Annotated[list[Number], BeforeValidator(_count(4))]

@@ -17,6 +17,7 @@ from spacearm.result import Check, Figure, Result, Row
 from spacearm.scenarios.motion_schema import CrossingTable, LoadTable, MotionFile, PhaseTable, SignalValue, StartTable
 from spacearm.scenarios.signals import (
     angles,
+    bounds,
     choice,
     method_of,
     not_an_angle,
@@ -26,6 +27,7 @@ from spacearm.scenarios.signals import (
     throttle,
 )
 from spacearm.simulate import Crossing, Load, Phase, Reason, Run, Signal, State, firing, simulate
+from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check as check_in_mujoco
 from spacearm.simulate.mujoco_twin import load_mujoco
 
@@ -141,6 +143,9 @@ def phase_of(robot: Robot, entry: PhaseTable) -> Phase:
             for name, value in given.items()
         }
 
+    driven = signals("driven", entry.driven)
+    for name, path in driven.items():
+        _check_path(robot, name, path, entry.duration)
     loads = [_load(robot, item, f"load[{k}]") for k, item in enumerate(entry.load)]
     loads += _thrust(robot, entry)
     return Phase(
@@ -148,7 +153,7 @@ def phase_of(robot: Robot, entry: PhaseTable) -> Phase:
         until=[_crossing(robot, item, f"until[{k}]") for k, item in enumerate(entry.until)],
         events=[_crossing(robot, item, f"record[{k}]") for k, item in enumerate(entry.record)],
         locked=entry.locked,
-        driven=signals("driven", entry.driven),
+        driven=driven,
         accelerations=signals("accelerations", entry.accelerations),
         forces=signals("forces", entry.forces, "a force has no degrees"),
         loads=loads,
@@ -156,6 +161,16 @@ def phase_of(robot: Robot, entry: PhaseTable) -> Phase:
         limits=entry.limits,
         name=entry.name,
     )
+
+
+def _check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
+    """A path stays where angles are known; a name that is no joint's is told by the phase."""
+    if name in robot.joint_names and robot.joint(name).kind == "revolute":
+        farthest = max(map(abs, bounds(path, duration)))
+        if farthest > LARGEST_ANGLE:
+            raise InputError(
+                f"goes to {farthest:g} rad", place=f"driven.{name}", hint=f"expected at most {LARGEST_ANGLE:g} rad"
+            )
 
 
 def _load(robot: Robot, entry: LoadTable, place: str) -> Load:

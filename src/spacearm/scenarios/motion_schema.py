@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from spacearm.model.document import Table
-from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
+from spacearm.model.toml_schema import Duration, Name, Number, Vector3, Vector4
 
 Numbers = list[Number]
 
@@ -76,7 +76,7 @@ class CrossingTable(Table):
 
 class PhaseTable(Table):
     name: Name = ""
-    duration: Number
+    duration: Duration
     until: list[CrossingTable] = Field(default_factory=list)
     record: list[CrossingTable] = Field(default_factory=list)
     locked: list[Name] = Field(default_factory=list)
@@ -93,7 +93,7 @@ class MotionFile(Table):
     study: Literal["motion"] = "motion"
     robot: Name
     title: Name = ""
-    sample: Number | None = None
+    sample: Duration | None = None
     tolerance: Number = 1e-7
     start: StartTable = StartTable()
     method: MethodTable = MethodTable()

@@ -14,7 +14,7 @@ from spacearm.model import Robot
 from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.typing import Array
 
-__all__ = ["flat_states", "is_robot", "mapping", "number", "numbers", "whole"]
+__all__ = ["LARGEST_ANGLE", "check_angles", "flat_states", "is_robot", "mapping", "number", "numbers", "whole"]
 
 
 def number(value: Any, place: str, hint: str = "expected a number") -> float:
@@ -43,6 +43,23 @@ def is_robot(robot: Any, place: str) -> None:
         raise InputError(f"the robot is {quoted(robot)}", place=place, hint="expected a Robot, as load(file) gives it")
 
 
+#: At such an angle (rad) a double steps by 1e-7 rad; beyond it sine and cosine would soon be chance.
+LARGEST_ANGLE = 1e9
+
+
+def check_angles(robot: Robot, joints: Array, place: str = "joint positions") -> None:
+    """An error where a revolute joint of (..., n) positions has turned so far that its angle is no longer known."""
+    turns = np.array([joint.kind == "revolute" for joint in robot.joints], dtype=bool)
+    far = turns & np.isfinite(joints) & (np.abs(joints) > LARGEST_ANGLE)
+    if far.any():
+        where = tuple(int(i) for i in np.argwhere(far)[0])
+        raise InputError(
+            f"joint {quoted(robot.joint_names[where[-1]])} is at {joints[where]:.6g} rad",
+            place=place,
+            hint=f"expected at most {LARGEST_ANGLE:g} rad: beyond that the angle within a turn is lost",
+        )
+
+
 def flat_states(starts: npt.ArrayLike, robot: Robot, place: str) -> Array:
     """States (B, 13 + 2 n) in rows: position 3, quaternion 4, joints n, velocity 6 + n; one state is one row.
 
@@ -52,6 +69,7 @@ def flat_states(starts: npt.ArrayLike, robot: Robot, place: str) -> Array:
     nx = 13 + 2 * robot.n
     if states.ndim != 2 or states.shape[1] != nx:
         raise InputError(f"starts have shape {np.shape(starts)}", place=place, hint=f"expected (B, {nx}) or ({nx},)")
+    check_angles(robot, states[:, 7 : 7 + robot.n], f"starts of the {place}")
     norm = np.linalg.norm(states[:, 3:7], axis=1)
     wrong = np.flatnonzero(np.abs(norm - 1.0) > UNIT_TOLERANCE)  # a NaN is not
     if wrong.size:

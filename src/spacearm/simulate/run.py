@@ -103,7 +103,9 @@ def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
     if array.ndim == 0:
         interval = float(array)
         if not (np.isfinite(interval) and interval > 0):
-            raise InputError(f"sample interval is {interval}", hint="expected seconds above zero, or a list of times")
+            raise InputError(
+                f"interval is {interval}", place="sample", hint="expected seconds above zero, or a list of times"
+            )
         wanted = total / interval
         if not wanted < MAX_SAMPLES:
             raise InputError(

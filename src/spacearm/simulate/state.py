@@ -10,7 +10,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import UNIT_TOLERANCE
-from spacearm.simulate.checks import numbers
+from spacearm.simulate.checks import check_angles, numbers
 from spacearm.typing import Array
 
 #: A length this near to one is one up to rounding.
@@ -101,6 +101,7 @@ class State:
         else:
             angles = _vector(joints, robot.n, "joint positions")
         speeds = np.zeros(robot.n) if rates is None else _vector(rates, robot.n, "joint rates")
+        check_angles(robot, angles)
         still = cls(np.asarray(position), np.asarray(quaternion), angles, np.zeros(6 + robot.n))
         to_base = rotation_of(still.quaternion).T
         linear = to_base @ _vector(base_velocity, 3, "base velocity")
@@ -149,4 +150,5 @@ class State:
             raise InputError(
                 f"has {self.n} joints, robot {robot.name!r} has {robot.n}", place="state", hint="expected as many"
             )
+        check_angles(robot, self.joints)
         return self

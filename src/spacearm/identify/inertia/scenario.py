@@ -25,7 +25,7 @@ from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.writeback import save_identified
 from spacearm.model import Robot
-from spacearm.model.document import find_robot, validated
+from spacearm.model.document import at, find_robot, validated
 from spacearm.result import Check, Result, Row
 
 
@@ -39,7 +39,8 @@ def run(
     """Run a scenario with ``study = "inertia-identification"``."""
     tell = progress or (lambda share, what: None)
     plan = validated(Scenario, document)
-    drawing = find_robot(plan.robot, folder)
+    with at("robot"):
+        drawing = find_robot(plan.robot, folder)
     real = _real(plan, drawing, folder)
     sensors = _sensors(plan.sensors)
     experiments = [_experiment(table) for table in plan.experiment]
@@ -52,7 +53,8 @@ def run(
     for k in used:
         table, experiment = plan.experiment[k], experiments[k]
         tell(0.3 * k / len(experiments), f"experiment {experiment.name}")
-        planned = measure(real, experiment, sensors)
+        with at(f"experiment[{k}]"):
+            planned = measure(real, experiment, sensors)
         clean.append(planned)
         if table.file is None:
             drawn.append(planned.biased(sensors).noisy([plan.sensors.seed, k]))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from spacearm.model.document import Table
-from spacearm.model.toml_schema import Name, Number, Vector3
+from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
 
 ChannelName = Literal[
     "position",
@@ -24,12 +24,12 @@ ChannelName = Literal[
 
 class SensorTable(Table):
     mount: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
-    interval: Number = 0.1
+    interval: Duration = 0.1
     channels: list[ChannelName] | None = None
     noise: dict[ChannelName, Number] | Literal["typical", "none"] = "typical"
     bias: dict[ChannelName, list[Number]] = Field(default_factory=dict)
     bias_sigma: dict[ChannelName, Number] = Field(default_factory=dict)
-    seed: int = 0
+    seed: Seed = 0
 
 
 class FiringTable(Table):
@@ -59,7 +59,7 @@ class TimeTable(Table):
 
 class ExperimentTable(Table):
     name: Name
-    duration: Number
+    duration: Duration
     posture: Name | list[Number] = "zero"
     path: list[PathTable] = Field(default_factory=list)
     firing: list[FiringTable] = Field(default_factory=list)
@@ -83,8 +83,8 @@ class EstimateTable(Table):
 
 
 class MonteCarloTable(Table):
-    repetitions: int = 100
-    seed: int = 0
+    repetitions: Annotated[int, whole(1, 1_000_000)] = 100
+    seed: Seed = 0
 
 
 class TorqueTable(Table):
@@ -95,7 +95,7 @@ class TorqueTable(Table):
 
 
 class ValidationTable(Table):
-    duration: Number = 2.0
+    duration: Duration = 2.0
     posture: Name | list[Number] = "zero"
     torque: list[TorqueTable] = Field(default_factory=list)
 

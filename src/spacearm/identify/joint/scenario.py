@@ -23,7 +23,7 @@ from spacearm.identify.joint.select import CANDIDATES, select_law
 from spacearm.identify.joint.twin import observe, twin
 from spacearm.identify.joint.uncertainty import profile_likelihood
 from spacearm.model import Robot
-from spacearm.model.document import find_robot, validated
+from spacearm.model.document import at, find_robot, validated
 from spacearm.model.files import robot_text
 from spacearm.result import Check, Figure, Result, Row
 from spacearm.simulate import Signal, spline
@@ -42,16 +42,16 @@ def run(
     """Run a joint-identification scenario; ``folder`` is where relative files are looked for."""
     file = validated(JointFile, document)
     tell = progress or (lambda fraction, what: None)
-    robot = find_robot(file.robot, folder)
+    with at("robot"):
+        robot = find_robot(file.robot, folder)
+    with at("frame"):
+        robot.frame(file.frame)
     chain = Chain(robot, file.frame, sensor_noise(file.noise))
     tell(0.05, "reading the tests")
     tests, truths = [], {}
     for index, entry in enumerate(file.test):
-        try:
+        with at(f"test[{index}]"):
             tests.append(joint_test(robot, chain, file, entry, folder))
-        except InputError as error:
-            error.place = f"test[{index}]" + (f": {error.place}" if error.place else "")
-            raise
         if entry.twin is not None:
             truths[entry.name] = entry.twin.truth
     used = [t for t, entry in zip(tests, file.test, strict=True) if not entry.hold_out]

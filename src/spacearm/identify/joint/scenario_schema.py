@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from spacearm.identify.joint.laws import Law
 from spacearm.model.document import Table
-from spacearm.model.toml_schema import Name, Number
+from spacearm.model.toml_schema import Duration, Name, Number, Seed, above_zero
 
 
 def _pair(value: object) -> object:
@@ -62,9 +62,9 @@ class PathTable(Table):
 class TwinTable(Table):
     """A simulated test: true values by joint, motion by joint."""
 
-    duration: Number = 10.0
-    rate: Number = 50.0
-    seed: Annotated[int, Field(ge=0)] | None = 0
+    duration: Duration = 10.0
+    rate: Annotated[float, above_zero()] = 50.0
+    seed: Seed | None = 0
     truth: dict[str, dict[str, Number]]
     motion: dict[str, PathTable]
     law: LawTable = Field(default_factory=LawTable)

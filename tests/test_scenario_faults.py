@@ -1,0 +1,122 @@
+"""Scenarios that are valid TOML and cannot be run: an error with file and place, before anything is computed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacearm.ejection import Device, Rig
+from spacearm.errors import InputError
+from spacearm.impact import System
+from spacearm.model import catalogue
+from spacearm.scenarios import run_scenario, study_of
+from spacearm.simulate import State, simulate_batch
+from spacearm.simulate.checks import LARGEST_ANGLE
+
+TOOLS = Path(__file__).parents[1] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+from fuzz_scenarios import judge, prepare  # noqa: E402
+from guarded import run_guarded  # noqa: E402
+from scenario_mutations import starts, written  # noqa: E402
+
+START = dict(starts())
+
+
+def changed(name: str, place: str, value: object) -> bytes:
+    """A start of the fuzzer with another value at a place such as ``phase.0.duration``."""
+    import copy
+
+    document = copy.deepcopy(START[name])
+    *path, last = [int(part) if part.isdigit() else part for part in place.split(".")]
+    node = document
+    for part in path:
+        node = node[part]
+    node[last] = value
+    return written(document)
+
+
+CASES = [
+    ("motion-phases", "phase.0.duration", 1e-12, "phase[0].duration ('thrust'): value is 1e-12"),
+    ("motion-phases", "sample", -1.0, "sample: value is -1"),
+    ("motion-phases", "start.joints_deg.0", 1e18, "start: joint positions: joint 'joint1' is at 1.74533e+16 rad"),
+    ("motion-phases", "phase.1.driven.joint2.values_deg.1", 1e18, "phase[1]: driven.joint2: goes to"),
+    (
+        "motion-phases",
+        "start.velocity.0",
+        1e200,
+        "start.velocity[0]: value is 1e+200 (expected a size of at most 1e+30",
+    ),
+    ("impact-plane", "start.joints.0", 1e16, "joints: joint 'joint1' is at 1e+16 rad"),
+    ("impact-plane", "optimise.0.seed", -1, "optimise[0].seed ('lightest'): value is -1"),
+    ("impact-plane", "optimise.0.restarts", 10**18, "optimise[0].restarts ('lightest'): value is 1000000000000000000"),
+    ("impact-plane", "map.directions", 10**30, "map.directions: value is too large (expected a whole number from 2"),
+    ("ejection-table", "map.resolution.0", 10**9, "map.resolution[0]: value is 1000000000"),
+    ("ejection-table", "monte_carlo.samples", 10**12, "monte_carlo.samples: value is 1000000000000"),
+    ("ejection-table", "monte_carlo.seed", -1, "monte_carlo.seed: value is -1"),
+    ("ejection-table", "segment", 1e-300, "segment: value is 1e-300"),
+    ("capture-design", "design.seed", -1, "design.seed: value is -1"),
+    ("capture-design", "design.runs", 10**15, "design.runs: value is 1000000000000000"),
+    ("capture-design", "design.step", 1e-300, "design.step: value is 1e-300"),
+    ("capture-hit", "duration", 1e-12, "duration: value is 1e-12"),
+    ("inertia-total", "sensors.seed", -1, "sensors.seed: value is -1"),
+    ("inertia-total", "monte_carlo.seed", -1, "monte_carlo.seed: value is -1"),
+    ("inertia-total", "monte_carlo.repetitions", 10**15, "monte_carlo.repetitions: value is 1000000000000000"),
+    ("inertia-total", "sensors.mount.0", 1e200, "sensors.mount[0]: value is 1e+200"),
+    ("inertia-total", "sensors.bias_sigma.rate", 1e154, "sensors.bias_sigma.rate: value is 1e+154"),
+    ("inertia-total", "experiment.0.duration", 1e-12, "experiment[0].duration ('spin'): value is 1e-12"),
+    ("inertia-total", "experiment.0.posture", "none", "experiment[0]: robot 'yoshida1992' has no posture 'none'"),
+    ("joint-twin", "test.0.twin.seed", -1, "test[0].twin.seed ('large'): value is -1"),
+    ("joint-twin", "test.0.twin.rate", 0.0, "test[0].twin.rate ('large'): value is 0"),
+    ("joint-twin", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
+]
+
+
+@pytest.mark.parametrize(("name", "place", "value", "said"), CASES, ids=[f"{c[0]} {c[1]}" for c in CASES])
+def test_what_cannot_be_meant_is_refused_with_file_and_place(
+    name: str, place: str, value: object, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "case.toml"
+    file.write_bytes(changed(name, place, value))
+    with pytest.raises(InputError) as caught:
+        run_scenario(file)
+    assert caught.value.file == file
+    assert caught.value.place
+    assert said in str(caught.value)
+
+
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "link.toml").symlink_to("/dev/zero")
+    for name in ("pipe.toml", "link.toml"):
+        with pytest.raises(InputError, match="is not a plain file"):
+            study_of(tmp_path / name)
+
+
+def test_an_angle_that_no_double_can_tell_is_an_error() -> None:
+    robot = catalogue.load("yoshida1992")
+    far = np.array([1e16, 0.0])
+    for wrong in (
+        lambda: State.at_rest(robot, far),
+        lambda: State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).check(robot),
+        lambda: System(robot, "hand", far),
+        lambda: Rig(robot, Device(100.0, 0.1)).attitude(far),
+        lambda: simulate_batch(robot, State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).vector, 1.0),
+    ):
+        with pytest.raises(InputError, match=r"joint 'joint1' is at 1e\+16 rad"):
+            wrong()
+    assert State.at_rest(robot, [LARGEST_ANGLE, 0.0]).joints[0] == LARGEST_ANGLE
+
+
+def test_a_share_of_damaged_scenarios() -> None:
+    """The whole is ``tools/fuzz_scenarios.py --count 20000``."""
+    faults = [
+        outcome
+        for outcome in run_guarded(lambda number: judge(2, number), prepare, range(150), 1, 400.0)
+        if outcome.kind.startswith("FAULT")
+    ]
+    assert not faults, "\n".join(f"{one.number}: {one.kind}: {one.changes}\n{one.said}" for one in faults)

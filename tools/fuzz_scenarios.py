@@ -1,0 +1,191 @@
+"""Runs thousands of damaged scenarios and reports every one that does not end as it should.
+
+A scenario ends well in one of three ways: a result that can be written, an error that names file and place, or the time
+limit, where the damage itself asked for more work. Everything else is a fault: a traceback, a crash, a hang, memory
+without bound, an error that does not say where.
+
+    python tools/fuzz_scenarios.py --count 20000 --seed 1 --workers 2
+    python tools/fuzz_scenarios.py --show 1234           # prints one scenario of the same seed
+    python tools/fuzz_scenarios.py --only 1234 1300      # runs some of them again
+
+Scenario number k of a seed is always the same. Each starts from a file of ``tools/scenarios`` or ``examples``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from guarded import Outcome, run_guarded
+from scenario_mutations import mutated, starts, written
+
+#: A run may take this long, CPU seconds; the machine may be busy with other things meanwhile.
+LONGEST = 20.0
+#: Where the damage itself asks for more work, the run is ended after this, seconds.
+PATIENCE = 3.0
+#: Messages about a file as a whole, which have no other place.
+WHOLE_FILE = ("file is empty", "is larger than", "is not TOML: nested too deeply", "is a folder", "is not a plain")
+#: Address space of a worker, bytes: what needs more was not bounded.
+MEMORY = 6 * 2**30
+
+
+def prepare() -> None:
+    """Once in each worker, before its first scenario."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+    run_starts()
+
+
+def run_starts() -> None:
+    """What is not damaged runs; afterwards everything is compiled, and a short time limit is no limit on compiling."""
+    from spacearm.scenarios import run_scenario
+
+    for name, document in starts():
+        with tempfile.TemporaryDirectory() as folder, blank_figures():
+            file = Path(folder) / "case.toml"
+            file.write_bytes(written(document))
+            if not run_scenario(file).rows:
+                raise RuntimeError(f"{name} gives no rows")
+
+
+class Blank:
+    """Stands for whatever plotly draws, which takes longer than most runs."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Blank:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: object, **__: object) -> Blank:
+        return self
+
+    def __getitem__(self, _: object) -> Blank:
+        return self
+
+    def __iter__(self) -> Iterator[Blank]:
+        return iter(())
+
+
+@contextlib.contextmanager
+def blank_figures() -> Iterator[None]:
+    """Figures are asked for, but not made."""
+    import plotly
+    import plotly.graph_objects
+    import plotly.subplots
+
+    blank: Any = Blank()
+    names = ("graph_objects", "subplots")
+    real = {name: getattr(plotly, name) for name in names}
+    try:
+        for name in names:
+            setattr(plotly, name, blank)
+            sys.modules[f"plotly.{name}"] = blank
+        yield
+    finally:
+        for name, module in real.items():
+            setattr(plotly, name, module)
+            sys.modules[f"plotly.{name}"] = module
+
+
+def judge(seed: int, number: int) -> Outcome:
+    """Run one scenario in this process."""
+    from spacearm.deadline import time_limit
+    from spacearm.errors import SpacearmError, TimeLimitError
+    from spacearm.report import write_result
+    from spacearm.scenarios import run_scenario
+
+    text, changes, greedy = mutated(seed, number)
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    file = folder / "case.toml"
+    file.write_bytes(text)
+    began = time.process_time()
+    try:
+        whole = number % 8 == 0
+        patience = PATIENCE * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        with contextlib.redirect_stderr(io.StringIO()), time_limit(patience if greedy else 15 * LONGEST):
+            with contextlib.nullcontext() if whole else blank_figures():
+                result = run_scenario(file)
+            if whole:
+                write_result(result, folder / "out")
+            else:
+                json.dumps(result.to_json(), allow_nan=False)
+        kind, said = ("sound" if result.sound else "not sound"), ""
+    except TimeLimitError as error:
+        kind, said = ("ended as asked" if greedy else "FAULT: slow"), str(error)
+    except SpacearmError as error:
+        complete = error.file is not None and (error.place or error.message.startswith(WHOLE_FILE))
+        kind, said = ("refused" if complete else "FAULT: no file or place"), f"{type(error).__name__}: {error}"
+    except BaseException as error:
+        kind, said = f"FAULT: {type(error).__name__}", traceback.format_exc()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = time.process_time() - began
+    if seconds > LONGEST and not kind.startswith("FAULT") and not greedy:
+        kind, said = "FAULT: slow", f"{seconds:.1f} s of CPU time"
+    return Outcome(number, kind, said, seconds, "; ".join(changes))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", type=int, nargs="*", help="run these numbers")
+    parser.add_argument("--show", type=int, help="print this scenario and end")
+    parser.add_argument("--log", type=Path, help="write every outcome as a line of JSON")
+    options = parser.parse_args()
+    if options.show is not None:
+        text, changes, _ = mutated(options.seed, options.show)
+        sys.stdout.buffer.write(b"# " + "; ".join(changes).encode() + b"\n" + text)
+        return 0
+    numbers = options.only or range(options.first, options.first + options.count)
+    warming = multiprocessing.Process(target=run_starts)  # what is compiled is kept on disk, for all workers
+    warming.start()
+    warming.join()
+    if warming.exitcode:
+        return 1
+    kinds: collections.Counter[str] = collections.Counter()
+    total = 0.0
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(options.log.open("a")) if options.log else None
+        for done, outcome in enumerate(
+            run_guarded(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 20 * LONGEST), 1
+        ):
+            kinds[outcome.kind] += 1
+            total += outcome.seconds
+            if log is not None:
+                print(json.dumps(outcome._asdict()), file=log, flush=True)
+            if outcome.kind.startswith("FAULT"):
+                print(f"{outcome.number}: {outcome.kind}\n  {outcome.changes}\n  {outcome.said.strip()}", flush=True)
+            if done % 500 == 0:
+                print(f"{done}: {dict(kinds)}, {total:.0f} s of CPU time", flush=True)
+    for kind, count in sorted(kinds.items()):
+        print(f"{count:7d}  {kind}")
+    return 1 if any(kind.startswith("FAULT") for kind in kinds) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

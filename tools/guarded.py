@@ -1,0 +1,100 @@
+"""Calls in worker processes that may crash, hang or eat memory without taking the caller along."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from typing import NamedTuple
+
+
+class Outcome(NamedTuple):
+    """How one call ended; ``kind`` begins with FAULT where it did not end well."""
+
+    number: int
+    kind: str
+    said: str
+    seconds: float
+    changes: str
+
+
+class _Worker:
+    def __init__(self, judge: Callable[[int], Outcome], prepare: Callable[[], None]) -> None:
+        self.link, other = mp.Pipe()
+        self.process = mp.get_context("fork").Process(target=_serve, args=(judge, prepare, other), daemon=True)
+        self.process.start()
+        other.close()
+        self.number = -1
+        self.since = 0.0
+
+    def give(self, number: int) -> None:
+        self.number, self.since = number, time.monotonic()
+        self.link.send(number)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.link.close()
+
+
+def _serve(judge: Callable[[int], Outcome], prepare: Callable[[], None], link: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)  # what native code prints when it dies
+    prepare()
+    while True:
+        link.send(judge(link.recv()))
+
+
+def run_guarded(
+    judge: Callable[[int], Outcome],
+    prepare: Callable[[], None],
+    numbers: Iterable[int],
+    workers: int,
+    longest: float,
+) -> Iterator[Outcome]:
+    """``judge(number)`` for each number, as they end; one that takes longer than ``longest`` s is killed.
+
+    Heavy modules are imported in the workers, after the fork. A worker that dies is replaced.
+    """
+    left = deque(numbers)
+    crew: list[_Worker] = []
+    try:
+        while left or crew:
+            while left and len(crew) < workers:
+                crew.append(_Worker(judge, prepare))
+                crew[-1].give(left.popleft())
+            ready = wait([worker.link for worker in crew], timeout=1.0)
+            for worker in list(crew):
+                outcome = None
+                if worker.link in ready:
+                    try:
+                        outcome = worker.link.recv()
+                    except (EOFError, OSError):
+                        worker.process.join()
+                        kind = f"FAULT: crash, exit status {worker.process.exitcode}"
+                        outcome = Outcome(worker.number, kind, "", time.monotonic() - worker.since, "")
+                        _dismiss(crew, worker)
+                elif time.monotonic() - worker.since > longest:
+                    outcome = Outcome(worker.number, "FAULT: hang", f"killed after {longest:g} s", longest, "")
+                    _dismiss(crew, worker)
+                if outcome is None:
+                    continue
+                if worker in crew:
+                    if left:
+                        worker.give(left.popleft())
+                    else:
+                        _dismiss(crew, worker)
+                yield outcome
+    finally:
+        for worker in crew:
+            worker.end()
+
+
+def _dismiss(crew: list[_Worker], worker: _Worker) -> None:
+    crew.remove(worker)
+    worker.end()

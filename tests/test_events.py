@@ -208,7 +208,7 @@ def test_loops_are_compiled_where_nothing_can_be_written(monkeypatch: pytest.Mon
 
 
 def test_a_cached_loop_is_stale_when_any_of_its_sources_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    stamp = run.run_phase._cache._cache_file._source_stamp  # type: ignore[attr-defined]
+    stamp = run.run_phase._cache._source[0]  # type: ignore[attr-defined]
     assert stamp == loops.sources(run.__file__)
     loops.sources.cache_clear()
     monkeypatch.setattr(loops, "_MODULES", loops._MODULES[1:])

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spacearm.cli import main
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
-from spacearm.simulate import simulate
+from spacearm.simulate import RunWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HEAD = 'robot = "xu2017"\n[start]\nposture = "normal"\n[[phase]]\nduration = 1.0\n'
@@ -168,7 +167,7 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         # keys that the chosen kind does not use
         (
             HEAD.replace("[[phase]]", '[method]\nkind = "rk4"\nstep = 0.1\nrtol = 1e-3\n[[phase]]'),
-            "method: 'rtol' does not apply to kind = 'rk4' \\(it uses 'step'\\)",
+            "method: 'rtol' does not apply to kind = 'rk4' \\(it uses 'step', 'max_steps'\\)",
         ),
         (
             HEAD.replace("[[phase]]", '[method]\nkind = "rk4"\nstep = 0.1\nmax_step = 1.0\n[[phase]]'),
@@ -296,16 +295,19 @@ def test_a_free_degree_of_freedom_without_inertia_is_told(tmp_path: Path) -> Non
         run(head, tmp_path)
 
 
-def test_why_a_run_ended_early_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("spacearm.scenarios.motion.simulate", partial(simulate, max_steps=3))
+def test_why_a_run_ended_early_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "case.toml"
-    file.write_text(HEAD + "forces = { joint2 = 10.0 }")
+    file.write_text(HEAD + "forces = { joint2 = 10.0 }\n[method]\nmax_steps = 3")
     assert main(["run", str(file), "-o", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().err
-    assert "the run is not sound: more steps than allowed" in told
-    assert "exceeds its tolerance" not in told
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["certificate"]["reason"] == (
-        "more steps than allowed"
-    )
+    assert "phase[0]: the run ended at t = " in told
+    assert "more steps than allowed, 3" in told
+    assert "set method.max_steps" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_steps_of_a_run_can_be_limited_in_the_file(tmp_path: Path) -> None:
+    with pytest.warns(RunWarning), pytest.raises(SimulationError, match="more steps than allowed, 4"):
+        run(HEAD + "[method]\nmax_steps = 4", tmp_path)
+    with pytest.raises(InputError, match=r"RK4: steps of 1e-09 s make .* steps in .* s \(expected at most"):
+        run(HEAD + '[method]\nkind = "rk4"\nstep = 1e-9', tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.errors import InputError, quoted
+from spacearm.errors import InputError, SimulationError, quoted
 from spacearm.figures import lines
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
@@ -65,11 +65,18 @@ def run(
         method=method,
         sample=file.sample,
         tolerance=file.tolerance,
+        max_steps=file.method.max_steps,
         progress=lambda time, total: tell(0.1 + 0.5 * time / total, f"at {time:.3g} s of {total:.3g} s"),
     )
+    if done.reason == Reason.TOO_MANY_STEPS:
+        raise SimulationError(
+            f"the run ended at t = {done.end_time:.9g} s of {sum(phase.duration for phase in phases):g} s: {done.why}",
+            place=phases[len(done.phase_starts) - 1].numbered(len(done.phase_starts) - 1),
+            hint="take away what is so fast, or set method.max_steps",
+        )
     certificate: dict[str, Any] = {"sound": done.ok}
     if done.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
-        certificate["reason"] = done.reason.text
+        certificate["reason"] = done.why
     if done.certificate is not None:
         certificate |= done.certificate.checks
     rows = _rows(robot, done)

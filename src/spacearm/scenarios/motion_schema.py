@@ -34,6 +34,7 @@ class MethodTable(Table):
     atol: Number = 1e-12
     max_step: Number | None = None
     step: Number | None = None
+    max_steps: Annotated[int, Field(gt=0)] | None = None
 
 
 class SignalTable(Table):

@@ -28,7 +28,7 @@ SIGNAL_KEYS = {
     "table": ("times", "values"),
     "spline": ("times", "values", "ends"),
 }
-METHOD_KEYS = {"adaptive": ("rtol", "atol", "max_step"), "rk4": ("step",)}
+METHOD_KEYS = {"adaptive": ("rtol", "atol", "max_step", "max_steps"), "rk4": ("step", "max_steps")}
 #: How far a throttle may leave 0 ... 1 by rounding of a spline.
 ROUNDING = 1e-9
 

@@ -18,7 +18,7 @@ from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.simulate.certificate import energy_residual, inner_scale
 from spacearm.simulate.checks import flat_states, is_robot, numbers
-from spacearm.simulate.course import Course, Event, as_phases
+from spacearm.simulate.course import MAX_STEPS, Course, Event, as_phases
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
@@ -67,7 +67,7 @@ def simulate_batch(
     ledger: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    max_steps: int = 1_000_000,
+    max_steps: int = MAX_STEPS,
     max_events: int = 1000,
 ) -> BatchRun:
     """Run many samples; each is what :func:`simulate` gives alone, for any number of threads.

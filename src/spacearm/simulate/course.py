@@ -21,7 +21,7 @@ from spacearm.simulate.motion import Motion, Prepared, Sides, enter, sides, star
 from spacearm.simulate.phase import Phase
 from spacearm.typing import Array
 
-MAX_STEPS = 10_000_000
+MAX_STEPS = 1_000_000
 MAX_EVENTS = 10_000
 #: Numbers of audit rows that are kept before they are summed up: 4 MB.
 AUDIT_NUMBERS = 500_000

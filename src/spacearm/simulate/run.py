@@ -29,13 +29,21 @@ from spacearm.simulate.certificate import (
     inner_scale,
 )
 from spacearm.simulate.checks import is_robot, number, numbers
-from spacearm.simulate.course import MAX_EVENTS, MAX_STEPS, Course, Event, Outcome, Stats, as_phases
+from spacearm.simulate.course import MAX_EVENTS, Course, Event, Outcome, Stats, as_phases
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.methods import Method, as_method
-from spacearm.simulate.motion import Motion, check_limits, check_resisted, load_frames, motion, prepare
+from spacearm.simulate.motion import Motion, Prepared, check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
+from spacearm.simulate.timescales import (
+    TimeScales,
+    cause,
+    check_step,
+    step_budget,
+    stiffness_warnings,
+    time_scales,
+)
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -47,7 +55,7 @@ MAX_SAMPLES = 5_000_000
 
 
 class RunWarning(UserWarning):
-    """A run ended before its time, and not by an event that was meant to end it."""
+    """A run ended before its time, and not by an event that was meant to end it; or it will hardly get there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +64,7 @@ class Run:
 
     robot: Robot
     reason: Reason
+    why: str  # the reason in words, with its cause where that is known
     end: State | None  # None where the state is not finite
     end_time: float
     events: tuple[Event, ...]
@@ -84,7 +93,7 @@ class Run:
     @cached_property
     def data(self) -> xr.Dataset:
         """Samples with names and units."""
-        attrs: dict[str, Any] = {"robot": self.robot.name, "reason": self.reason.text}
+        attrs: dict[str, Any] = {"robot": self.robot.name, "reason": self.why}
         if self.certificate is not None:
             attrs["certificate"] = str(self.certificate)
         return dataset(
@@ -132,7 +141,7 @@ def simulate(
     overrides: Mapping[str, npt.ArrayLike] | None = None,
     ledger: bool = True,
     tolerance: float = TOLERANCE,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
     max_events: int = MAX_EVENTS,
     progress: Callable[[float, float], None] | None = None,
 ) -> Run:
@@ -147,12 +156,15 @@ def simulate(
             ``damping``, ``coupling``, ``static_friction``, ``coulomb_friction``.
         ledger: integrate energies and issue a certificate.
         tolerance: relative error that the certificate allows.
+        max_steps: steps that the run may take; by itself many times what its length, the robot's springs and dampers
+            and its motion at the start let one expect.
         progress: called now and then with (time reached, time of all phases), s, from the calling thread.
             Not called where :func:`simulate` itself runs in another thread than the main one.
 
     Warns:
         CertificateWarning: momentum, energy or a constraint was not kept.
-        RunWarning: the run ended early; ``reason`` says why.
+        RunWarning: the run ended early, and ``why``; or a spring or damper is so fast that the method needs very many
+            steps, or blows up with the step given.
     """
     is_robot(robot, "simulate")
     chosen = as_phases(phases)
@@ -172,6 +184,12 @@ def simulate(
     parameters = model.parameters(overrides)
     total = float(sum(phase.duration for phase in chosen))
     wanted = sample_times(sample, total)
+    scales = _time_scales(model, prepared, parameters, start)
+    if max_steps is None:
+        max_steps = step_budget(solver, prepared, scales)
+    check_step(solver, prepared, max_steps)
+    for text in stiffness_warnings(solver, prepared, scales):
+        warnings.warn(text, RunWarning, stacklevel=2)
     ensure_loops()
     course = Course(model, prepared, solver, max_steps, max_events)
     record = make_record(np.append(wanted, np.inf), model.plant, model.kernel.n_out, max_events=max_events + 1000)
@@ -191,6 +209,14 @@ def simulate(
         raise
     _record_end(model, outcome, wanted)
     return _result(course, outcome, parameters, wanted, books, tolerance, start)
+
+
+def _time_scales(
+    model: Motion, prepared: Sequence[Prepared], parameters: Mapping[str, Array], start: State
+) -> list[TimeScales]:
+    """Of every phase, with the robot as it is at the start of the run."""
+    kinds = {phase.driven: time_scales(model, parameters, start.vector, phase.driven) for phase in prepared}
+    return [kinds[phase.driven] for phase in prepared]
 
 
 def _record_end(model: Motion, outcome: Outcome, wanted: Array) -> None:
@@ -224,9 +250,12 @@ def _result(
     times[:near][close] = wanted[:near][close]
     inputs, outputs = record.inp[:count], record.out[:count]
     account = certificate = None
-    failed = outcome.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT)
-    if failed:
-        warnings.warn(f"the run ended at t = {outcome.time:.9g} s: {outcome.reason.text}", RunWarning, stacklevel=3)
+    why = outcome.reason.text
+    if outcome.reason == Reason.TOO_MANY_STEPS:
+        at = time_scales(model, parameters, outcome.work.y[: model.nx], course.prepared[len(outcome.starts) - 1].driven)
+        why += f", {course.max_steps}{cause(at)}"
+    if outcome.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+        warnings.warn(f"the run ended at t = {outcome.time:.9g} s: {why}", RunWarning, stacklevel=3)
     edges = [*outcome.firsts, count]
     stretches = [
         Stretch(p, t, a, b) for p, t, a, b in zip(course.prepared, outcome.starts, edges[:-1], edges[1:], strict=False)
@@ -246,6 +275,7 @@ def _result(
     return Run(
         model.robot,
         outcome.reason,
+        why,
         State.from_vector(state) if np.all(np.isfinite(state)) else None,
         outcome.time,
         outcome.events(course),

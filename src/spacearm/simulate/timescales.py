@@ -1,0 +1,187 @@
+"""How fast springs, dampers and the motion itself are: what a method must resolve, known before the run.
+
+With the inverse W of the inertia of all free degrees of freedom, dampers d_k along the directions s_k slow down at the
+eigenvalues of W sum(d_k s_k s_k^T), and springs swing at the roots of the same with their stiffnesses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.simulate.methods import RK4, Adaptive, Method
+from spacearm.simulate.motion import Motion, Prepared
+from spacearm.typing import Array
+
+#: Largest step times rate with which RK4 does not blow up, for a damper and for a spring, and DOP853 for a damper.
+STABLE_RK4 = (2.78, 2.82)
+STABLE_DOP853 = 6.3
+#: A run that may take more steps than this because of one spring or damper is told so.
+MANY_STEPS = 50_000
+#: Steps of the adaptive method that any run may take, that each second may take, and that each edge of a signal may.
+FREE_STEPS, STEPS_PER_SECOND, STEPS_PER_EDGE = 100_000, 100, 50
+#: How many times the steps that the time scales of the start need: they may become faster.
+AMPLE = 10
+#: Largest budgets: for the motion, for springs and dampers (which are told before the run), for a given step.
+MOST_STEPS, MOST_STIFF, MOST_GIVEN = 250_000, 10_000_000, 10_000_000
+
+
+@dataclass(frozen=True)
+class TimeScale:
+    """A rate and whose it is: decay of a damper (1/s), frequency of a spring or angular velocity (rad/s)."""
+
+    kind: Literal["damper", "spring", "motion"]
+    rate: float
+    owner: str = ""
+
+    @property
+    def text(self) -> str:
+        """The rate in words."""
+        if self.kind == "damper":
+            return f"the damper of {self.owner} has a time constant of {1.0 / self.rate:.2g} s"
+        if self.kind == "spring":
+            return f"the spring of {self.owner} swings at {self.rate:.2g} rad/s"
+        return f"{self.owner} turns at {self.rate:.2g} rad/s"
+
+
+@dataclass(frozen=True)
+class TimeScales:
+    """The fastest of each kind; of the motion, only what turns."""
+
+    damper: TimeScale
+    spring: TimeScale
+    motion: TimeScale
+
+    @property
+    def fastest(self) -> TimeScale:
+        return max(self.damper, self.spring, self.motion, key=lambda scale: scale.rate)
+
+
+def inverse_inertia(model: Motion, parameters: Mapping[str, Array], state: Array, driven: Sequence[int]) -> Array:
+    """Accelerations (nv, nv) of the free degrees of freedom under unit forces, at rest and without passive forces."""
+    plant, inputs = model.plant, model.kernel.inputs
+    inp, out = model.input(parameters), np.zeros(model.kernel.n_out)
+    for name in ("stiffness", "damping", "coupling"):
+        inp[inputs[name]] = 0.0
+    inp[: plant.nx - plant.nv] = state[: plant.nx - plant.nv]
+    inp[plant.mode + np.asarray(driven, dtype=np.int64)] = 1.0
+    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(plant.address)
+    result = np.zeros((plant.nv, plant.nv))
+    for j in range(plant.nv):
+        inp[inputs["force"].start + j] = 1.0
+        kernel(inp.ctypes.data, out.ctypes.data)
+        inp[inputs["force"].start + j] = 0.0
+        result[j] = out[plant.nx - plant.nv : plant.nx]
+    return result
+
+
+def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Array) -> tuple[float, str]:
+    """Largest eigenvalue of ``inverse @ sum(size * s s^T)`` and the part with the largest share in it."""
+    chosen = np.flatnonzero(sizes)
+    if not chosen.size:
+        return 0.0, ""
+    roots = np.sqrt(np.abs(sizes[chosen]))
+    table = roots[:, None] * (directions[chosen] @ inverse @ directions[chosen].T) * roots
+    if not np.all(np.isfinite(table)):  # a free degree of freedom without inertia, which friction may hold
+        return 0.0, ""
+    values, vectors = np.linalg.eigh(0.5 * (table + table.T))
+    return max(float(values[-1]), 0.0), names[int(chosen[np.argmax(np.abs(vectors[:, -1]))])]
+
+
+def time_scales(model: Motion, parameters: Mapping[str, Array], state: Array, driven: Sequence[int] = ()) -> TimeScales:
+    """The time scales of a robot in a flat state, with the driven degrees of freedom held."""
+    robot, nv = model.robot, model.plant.nv
+    inverse = inverse_inertia(model, parameters, state, driven)
+    couplings = parameters["coupling"].reshape(-1, 4)
+    directions = np.zeros((len(couplings), nv))
+    for row, part, (_, _, ratio, _) in zip(directions, robot.couplings, couplings, strict=True):
+        row[robot.dof_index(part.first)], row[robot.dof_index(part.second)] = 1.0, -ratio
+    every = np.concatenate([np.eye(nv), directions])
+    dofs = [f"joint {name!r}" if i >= 6 else repr(name) for i, name in enumerate(robot.dof_names)]
+    names = [*dofs, *(f"coupling {part.name!r}" for part in robot.couplings)]
+    damping = np.concatenate([parameters["damping"], couplings[:, 1]])
+    stiffness = np.concatenate([np.zeros(6), parameters["stiffness"], couplings[:, 0]])
+    damper, spring = (_fastest(inverse, names, every, sizes) for sizes in (damping, stiffness))
+    speeds = np.abs(state[model.nx - nv : model.nx])
+    speeds[:3] = 0.0
+    speeds[6:][[joint.kind != "revolute" for joint in robot.joints]] = 0.0
+    quickest = int(np.argmax(speeds))
+    return TimeScales(
+        TimeScale("damper", *damper),
+        TimeScale("spring", math.sqrt(spring[0]), spring[1]),
+        TimeScale("motion", float(speeds[quickest]), dofs[quickest]),
+    )
+
+
+def stiffness_warnings(method: Method, prepared: Sequence[Prepared], scales: Sequence[TimeScales]) -> list[str]:
+    """What is so fast that the method blows up, or needs very many steps, in each of the phases; once for each part."""
+    told: dict[str, str] = {}
+    for phase, found in zip(prepared, scales, strict=True):
+        for scale, stable in ((found.damper, STABLE_RK4[0]), (found.spring, STABLE_RK4[1])):
+            text = ""
+            if isinstance(method, RK4):
+                if method.step * scale.rate > stable:
+                    text = (
+                        f"RK4 with steps of {method.step:g} s blows up, it needs less than {stable / scale.rate:.2g} s"
+                    )
+            else:
+                steps = float(phase.phase.duration) * scale.rate * steps_per_radian(method, scale)
+                if steps > MANY_STEPS:
+                    text = f"the explicit method may need {steps:.2g} steps for {phase.phase.duration:g} s"
+            if text:
+                hint = f"lock it, lower its {'damping' if scale.kind == 'damper' else 'stiffness'}, or add inertia"
+                told.setdefault(scale.kind + scale.owner, f"{phase.place}: {scale.text}; {text} ({hint})")
+    return list(told.values())
+
+
+def steps_per_radian(method: Adaptive, scale: TimeScale) -> float:
+    """Steps of DOP853 for each unit of rate times duration: for stability with a damper, for accuracy else."""
+    return 1.0 / STABLE_DOP853 if scale.kind == "damper" else 2.8 * (1e-10 / method.rtol) ** 0.125
+
+
+def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[TimeScales]) -> int:
+    """Steps that a run may take: many times what its length and its time scales let one expect."""
+    usual, stiff, given = float(FREE_STEPS), 0.0, 0.0
+    for phase, found in zip(prepared, scales, strict=True):
+        duration, edges = float(phase.phase.duration), phase.signals.breaks.size
+        if isinstance(method, RK4):
+            given += duration / method.step + 2 * edges
+            continue
+        needed = {
+            scale.kind: AMPLE * duration * scale.rate * steps_per_radian(method, scale)
+            for scale in (found.damper, found.spring, found.motion)
+        }
+        usual += STEPS_PER_SECOND * duration + STEPS_PER_EDGE * edges + needed["motion"]
+        stiff += needed["damper"] + needed["spring"]
+        given += duration / method.max_step
+    return int(min(usual, MOST_STEPS) + min(stiff, MOST_STIFF) + min(given, MOST_GIVEN))
+
+
+def check_step(method: Method, prepared: Sequence[Prepared], most: int) -> None:
+    """An error where a given step makes for more steps than a run may take, and no event could end it before."""
+    if not isinstance(method, RK4) or any(_may_end(phase) for phase in prepared):
+        return
+    total = sum(float(phase.phase.duration) for phase in prepared)
+    if total / method.step > most:
+        raise InputError(
+            f"steps of {method.step:g} s make {total / method.step:.3g} steps in {total:g} s",
+            place="RK4",
+            hint=f"expected at most {most}; take a longer step, or set max_steps",
+        )
+
+
+def _may_end(phase: Prepared) -> bool:
+    gauge = phase.phase.gauge
+    return any(level.terminal for level in phase.levels) or (gauge is not None and {*gauge.ends} != {"nothing"})
+
+
+def cause(scales: TimeScales) -> str:
+    """What is fastest, in words; nothing where nothing turns, swings or is damped."""
+    fastest = scales.fastest
+    return f": {fastest.text}" if fastest.rate else ""

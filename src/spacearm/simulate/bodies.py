@@ -28,6 +28,10 @@ class Bodies:
     spin: Array  # (T, bodies, 3) rad/s
     axis: Array  # (T, joints, 3) joint axes
 
+    def at(self, rows: npt.NDArray[np.int64]) -> Bodies:
+        """At some of the states only."""
+        return Bodies(*(getattr(self, part.name)[rows] for part in fields(self)))
+
 
 def _turn(axis: Array, angle: Array) -> Array:
     """Rotation by ``angle`` (T,) about a unit axis: (T, 3, 3)."""
@@ -90,10 +94,6 @@ class Motion:
     angular_scale: Array  # (T,)
     kinetic: Array  # (T,) J
 
-    def at(self, rows: npt.NDArray[np.int64]) -> Motion:
-        """At some of the states only."""
-        return Motion(*(getattr(self, part.name)[rows] for part in fields(self)))
-
 
 def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors: Array) -> Motion:
     """Momentum and kinetic energy with these inertias (bodies, 10) and rotor inertias (one for each rotor)."""
@@ -148,7 +148,7 @@ class Centred:
     centre: Array  # (T, 3) mass centre from the base's origin, world axes, m
     velocity: Array  # (T, 3) of the mass centre in the world, m/s
     bodies: Bodies  # world axes
-    sums: Motion  # angular momentum about the mass centre, kinetic energy in its frame
+    sums: Motion  # angular momentum about the mass centre, kinetic energy in its frame; at the states asked for
 
     @property
     def reach(self) -> float:
@@ -156,8 +156,12 @@ class Centred:
         return float(np.linalg.norm(self.bodies.origin, axis=2).max()) or 1.0
 
 
-def centred(robot: Robot, states: Array, inertia: Array, rotors: Array) -> Centred:
+def centred(
+    robot: Robot, states: Array, inertia: Array, rotors: Array, at: npt.NDArray[np.int64] | None = None
+) -> Centred:
     """States (T, 13 + 2 n) from the mass centre, with these inertias (bodies, 10) and rotor inertias.
+
+    Sums over the bodies are the costly part: ``at`` says for which states they are wanted, all unless given.
 
     The base's position and velocity are left out before anything is summed, not subtracted afterwards: neither a large
     distance nor a large common speed costs digits.
@@ -175,7 +179,8 @@ def centred(robot: Robot, states: Array, inertia: Array, rotors: Array) -> Centr
     drift = (np.einsum("b,tbi->ti", rows[:, 0], bodies.velocity) + swing) / mass
     common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, 7 + n : 10 + n])
     seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
-    return Centred(mass, centre, common + drift, seen, momentum(robot, seen, local, rows, rotors))
+    some, chosen = (seen, local) if at is None else (seen.at(at), local[at])
+    return Centred(mass, centre, common + drift, seen, momentum(robot, some, chosen, rows, rotors))
 
 
 @dataclass(frozen=True)

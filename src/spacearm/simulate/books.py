@@ -87,7 +87,8 @@ class Books:
         places = model.kernel.inputs
         weight, rows = audit[:, 1], audit[:, 2:]
         with np.errstate(over="ignore", invalid="ignore"):  # a run that breaks down; its residuals are not numbers
-            motion = self._seen(rows)
+            ends = np.flatnonzero(weight == 0.0)
+            motion = self._seen(rows, ends)
             base = [
                 rows[:, places["force"]][:, :6],
                 rows[:, places["friction"]][:, :6],
@@ -95,7 +96,6 @@ class Books:
                 -self.parameters["damping"][:6] * rows[:, nx - plant.nv : nx][:, :6],
             ]
             acting = external(model.robot, motion.bodies, model.loads, rows[:, places["wrench"]], base)
-            ends = np.flatnonzero(weight == 0.0)
 
             def since_start(before: Array | float, rate: Array) -> Array:
                 return np.asarray(before + np.cumsum(weight.reshape(-1, *[1] * (rate.ndim - 1)) * rate, axis=0)[ends])
@@ -129,10 +129,10 @@ class Books:
             nothing = np.zeros((count, 3))
             self._draw(motion, np.arange(count), y[rows], nothing, nothing, way, np.zeros(count))
 
-    def _seen(self, rows: Array) -> Centred:
+    def _seen(self, rows: Array, at: npt.NDArray[np.int64] | None = None) -> Centred:
         """From states at the head of each row."""
         own = (self.parameters["inertia"], self.parameters["rotor"])
-        motion = centred(self.model.robot, rows[:, : self.model.nx], *own)
+        motion = centred(self.model.robot, rows[:, : self.model.nx], *own, at)
         self.mass = motion.mass
         return motion
 
@@ -153,9 +153,8 @@ class Books:
         work: Array,
     ) -> None:
         """Draw the balances at the instants ``at`` of ``motion``, where the integrated vector is ``y``."""
-        sums, velocity, centre = motion.sums.at(at), motion.velocity[at], motion.centre[at]
-        here = Centred(motion.mass, centre, velocity, motion.bodies, sums)
-        inner, sizes = inner_energy(self.model, self.parameters, y, here)
+        sums, velocity, centre = motion.sums, motion.velocity[at], motion.centre[at]
+        inner, sizes = inner_energy(self.model, self.parameters, y, motion)
         self._enlarge("inner", sizes)
         self._enlarge("reach", np.linalg.norm(motion.bodies.origin, axis=2).max())
         self._enlarge("distance", np.abs(y[:, :3]).max())

@@ -60,25 +60,25 @@ def test_what_a_library_does_to_its_process(
     script.write_text(f'import sys\nsys.stdin.readline()\nprint(\'{{"at": "column 7"}}\', flush=True)\n{STUBS[stub]}\n')
     guard.SERVICE.close()
     with monkeypatch.context() as patch:
-        patch.setattr(guard, "WORKER", script)
+        patch.setattr(guard.SERVICE, "script", script)
         patch.setattr(guard, "SECONDS", 2.0)
         error = refused(good)
     assert error.place == "column 7"
     assert message.replace(".", "(") in error.message
-    assert guard.SERVICE.worker is None
+    assert guard.SERVICE.process is None
     assert np.array_equal(read_measurements(good, {"q": "q"})["q"], 2.0 * TIME)
 
 
 def test_one_worker_serves_many_files_and_is_started_again_when_it_has_gone(good: Path) -> None:
     read_measurements(good, {"q": "q"})
-    first = guard.SERVICE.worker
+    first = guard.SERVICE.process
     read_measurements(good, {"q": "q"})
     assert first is not None
-    assert guard.SERVICE.worker is first
-    first.process.kill()
-    first.process.wait(timeout=10)
+    assert guard.SERVICE.process is first
+    first.kill()
+    first.wait(timeout=10)
     read_measurements(good, {"q": "q"})
-    assert guard.SERVICE.worker is not first
+    assert guard.SERVICE.process is not first
 
 
 def test_declared_sizes_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

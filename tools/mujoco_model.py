@@ -25,6 +25,8 @@ FREE, BALL, SLIDE, HINGE = (
     mujoco.mjtJoint.mjJNT_SLIDE,
     mujoco.mjtJoint.mjJNT_HINGE,
 )
+# by itself MuJoCo would write what it thinks of moving bodies between models to a file
+mujoco.set_mju_user_warning(lambda _: None)
 OFF = ("CONTACT", "EQUALITY", "LIMIT", "FRICTIONLOSS", "ACTUATION")
 
 

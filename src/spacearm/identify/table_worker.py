@@ -4,50 +4,36 @@ The C libraries behind these formats may crash, loop or ask for all the memory t
 :mod:`spacearm.identify.guard` runs this module as a script, by its path and not by its name: importing the package
 ``spacearm.identify`` takes longer than reading a table.
 
-A request is a line of JSON on standard input: ``file``, ``kind``, ``names``, ``bytes`` and ``seconds``. The answer
-stands on standard output: lines of JSON with ``at`` (what is read now, so that a crash has a place), then one with
-``error``, ``place`` and ``hint``, or one with ``columns`` (name and number of values), followed by the values as
-little-endian doubles.
+A request names the ``file``, its ``kind`` and the ``names`` of its columns; the answer is ``error``, ``place`` and
+``hint``, or ``names`` and the columns as little-endian doubles. See :mod:`spacearm.guarded`.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import resource
-import select
-import sys
 from collections.abc import Callable, Iterable
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError, clipped, did_you_mean
+from spacearm.guarded import Desk, serve
 
 Values = npt.NDArray[np.float64]
 
-#: A worker that nobody has asked for so long ends, s.
-IDLE = 60.0
 KINDS = {"matlab": "a MATLAB file", "netcdf": "NetCDF-4", "parquet": "Parquet"}
 
 
-class Desk:
-    """Where answers go, and what is being read now."""
+class Table:
+    """A table that is read: where to say what is read now, and how large a column may be."""
 
-    def __init__(self, out: BinaryIO) -> None:
-        self.out = out
-        self.place = ""
-        self.most = 0  # bytes that one column may have
-
-    def send(self, **answer: Any) -> None:
-        self.out.write(json.dumps(answer).encode("ascii") + b"\n")
-        self.out.flush()
+    def __init__(self, desk: Desk, most: int) -> None:
+        self.desk = desk
+        self.most = most  # bytes that one column may have
 
     def at(self, place: str) -> None:
-        self.place = place
-        self.send(at=place)
+        self.desk.at(place)
 
     def check_size(self, shape: Iterable[int], itemsize: int = 8) -> None:
         """Refuse what a damaged header declares before anybody makes room for it."""
@@ -59,23 +45,23 @@ class Desk:
             )
 
 
-def read(desk: Desk, kind: str, file: str, names: list[str]) -> dict[str, Values]:
+def read(table: Table, kind: str, file: str, names: list[str]) -> dict[str, Values]:
     """The named columns, one axis each."""
-    desk.at("header")
+    table.at("header")
     readers = {"matlab": _matlab, "netcdf": _hdf5, "parquet": _parquet}
-    columns = readers[kind](desk, file, names)
+    columns = readers[kind](table, file, names)
     for name, values in columns.items():
-        desk.at(f"column {name!r}")
+        table.at(f"column {name!r}")
         if values.ndim != 1:
             raise InputError(f"has shape {values.shape}", hint="expected one axis")
     return columns
 
 
-def _columns(desk: Desk, names: list[str], known: list[str], get: Callable[[str], Any]) -> dict[str, Values]:
+def _columns(table: Table, names: list[str], known: list[str], get: Callable[[str], Any]) -> dict[str, Values]:
     """Each name's values; ``rate[2]`` is the third column of ``rate``, counted from 0."""
     found = {}
     for name in names:
-        desk.at(f"column {name!r}")
+        table.at(f"column {name!r}")
         stem, bracket, rest = name.partition("[")
         index = rest[:-1] if bracket and rest.endswith("]") and rest[:-1].isdecimal() and len(rest) < 10 else ""
         variable = name if name in known or not index else stem
@@ -103,23 +89,23 @@ def _numbers(values: Any) -> Values:
     return np.asarray(array, dtype=np.float64)
 
 
-def _matlab(desk: Desk, file: str, names: list[str]) -> dict[str, Values]:
+def _matlab(table: Table, file: str, names: list[str]) -> dict[str, Values]:
     from scipy.io import loadmat, whosmat
     from scipy.io.matlab import matfile_version
 
     if matfile_version(file)[0] == 2:  # since MATLAB 7.3 HDF5, with the axes reversed
-        return _hdf5(desk, file, names, matlab=True)
+        return _hdf5(table, file, names, matlab=True)
     declared = [(name, shape) for name, shape, _ in whosmat(file)]
     shapes = dict(declared)
 
     def get(variable: str) -> Any:
-        desk.check_size(shapes[variable])
+        table.check_size(shapes[variable])
         return loadmat(file, variable_names=[variable], squeeze_me=True)[variable]
 
-    return _columns(desk, names, [name for name, _ in declared], get)
+    return _columns(table, names, [name for name, _ in declared], get)
 
 
-def _hdf5(desk: Desk, file: str, names: list[str], matlab: bool = False) -> dict[str, Values]:
+def _hdf5(table: Table, file: str, names: list[str], matlab: bool = False) -> dict[str, Values]:
     import h5py  # type: ignore[import-untyped,unused-ignore]
 
     with h5py.File(file, "r") as content:
@@ -135,14 +121,14 @@ def _hdf5(desk: Desk, file: str, names: list[str], matlab: bool = False) -> dict
                 raise InputError("holds no values", hint="expected an array of numbers")
             if item.external is not None or item.is_virtual:
                 raise InputError("stands in another file", hint="expected a file that holds its own values")
-            desk.check_size(item.shape, item.dtype.itemsize)
+            table.check_size(item.shape, item.dtype.itemsize)
             if matlab:
                 if item.attrs.get("MATLAB_class") == b"char":
                     raise InputError("holds text", hint="expected real numbers")
                 return np.squeeze(item[()].T)
             return _unpacked(item)
 
-        return _columns(desk, names, list(stored), get)
+        return _columns(table, names, list(stored), get)
 
 
 def _only_dimension(content: Any, key: str) -> bool:
@@ -170,12 +156,12 @@ def _unpacked(item: Any) -> Values:
     return values
 
 
-def _parquet(desk: Desk, file: str, names: list[str]) -> dict[str, Values]:
+def _parquet(table: Table, file: str, names: list[str]) -> dict[str, Values]:
     import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
     from pyarrow import parquet, types
 
     with parquet.ParquetFile(file) as content:
-        desk.check_size([content.metadata.num_rows])
+        table.check_size([content.metadata.num_rows])
         schema = content.schema_arrow
 
         def get(variable: str) -> Any:
@@ -185,29 +171,24 @@ def _parquet(desk: Desk, file: str, names: list[str]) -> dict[str, Values]:
             column = content.read([variable], use_threads=False)[variable]
             return column.cast(pyarrow.float64()).to_numpy()
 
-        return _columns(desk, names, list(schema.names), get)
+        return _columns(table, names, list(schema.names), get)
 
 
 def _printable(text: object) -> str:
     return clipped("".join(c if c.isprintable() else "?" for c in str(text)), 200)
 
 
-def answer(desk: Desk, request: dict[str, Any]) -> None:
+def answer(desk: Desk, request: dict[str, Any], _: list[bytes]) -> None:
     """Read one table and send it, or say why not. Whatever a library raises on a damaged file has this one meaning."""
-    desk.most = int(request["bytes"])
-    _limit(resource.RLIMIT_DATA, desk.most)
-    spent = resource.getrusage(resource.RUSAGE_SELF)
-    # the parent ends a worker that takes too long; this is for a worker whose parent is gone
-    _limit(resource.RLIMIT_CPU, int(spent.ru_utime + spent.ru_stime + request["seconds"]) + 2)
-    kind = str(request["kind"])
+    table, kind = Table(desk, int(request["memory"])), str(request["kind"])
     try:
-        columns = read(desk, kind, str(request["file"]), [str(name) for name in request["names"]])
+        columns = read(table, kind, str(request["file"]), [str(name) for name in request["names"]])
         content = [np.ascontiguousarray(values, dtype="<f8").tobytes() for values in columns.values()]
     except InputError as error:
         desk.send(error=error.message, place=error.place or desk.place, hint=error.hint)
     except MemoryError:
         desk.send(
-            error=f"cannot be read as {KINDS[kind]}: it asks for more than {desk.most >> 20} MB",
+            error=f"cannot be read as {KINDS[kind]}: it asks for more than {table.most >> 20} MB",
             place=desk.place,
             hint="the file is damaged, or must be split",
         )
@@ -215,30 +196,8 @@ def answer(desk: Desk, request: dict[str, Any]) -> None:
         why = _printable(error) or type(error).__name__
         desk.send(error=f"cannot be read as {KINDS[kind]}: {why}", place=desk.place, hint="the file is damaged")
     else:
-        desk.send(columns=[[name, values.size] for name, values in columns.items()])
-        for one in content:
-            desk.out.write(one)
-        desk.out.flush()
-
-
-def _limit(what: int, soft: int) -> None:
-    _, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-
-
-def main() -> None:
-    """Answer requests until standard input ends or nobody asks any more."""
-    desk = Desk(os.fdopen(os.dup(1), "wb"))
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (1, 2):  # libraries print what they think of a damaged file
-        os.dup2(nowhere, stream)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    while select.select([0], [], [], IDLE)[0]:
-        line = sys.stdin.buffer.readline()
-        if not line:
-            return
-        answer(desk, json.loads(line))
+        desk.send(content, names=list(columns))
 
 
 if __name__ == "__main__":
-    main()
+    serve(answer)

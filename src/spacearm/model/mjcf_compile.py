@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError, ModelError
-from spacearm.model.guarded import Crashed, Guarded, TooSlow
+from spacearm.guarded import Crashed, Guarded, TooSlow
 from spacearm.model.lossy import Losses
 from spacearm.model.mjcf_files import Bundle
 from spacearm.model.safexml import Bounds
@@ -58,9 +58,9 @@ def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
     """The compiled model; MuJoCo's warnings are told with the losses."""
     _check_mujoco()
     parts = [bundle.text.encode("utf-8", errors="replace"), *bundle.files.values()]
-    request = {"names": list(bundle.files), "memory": bounds.memory_bytes}
+    request = {"names": list(bundle.files)}
     try:
-        answer, contents = _mujoco.ask(request, parts, seconds=bounds.seconds)
+        answer, contents = _mujoco.ask(request, parts, seconds=bounds.seconds, memory=bounds.memory_bytes)
     except TooSlow:
         raise ModelError(
             f"MuJoCo takes more than {bounds.seconds:g} s to compile it", hint=bounds.lift("seconds")

@@ -1,21 +1,15 @@
 """MuJoCo in a process of its own: compiles the models that it is sent, and sends their numbers back.
 
 :mod:`spacearm.model.mjcf_compile` runs this as a script, by its path; requests and answers are described in
-:mod:`spacearm.model.guarded`. A request's parts are the model's text and the files that it refers to, called ``names``;
-``memory`` is how many bytes may be used for it.
+:mod:`spacearm.guarded`. A request's parts are the model's text and the files that it refers to, called ``names``.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import select
-import sys
-from typing import Any, BinaryIO
+from typing import Any
 
-#: A process that nobody has asked for so long ends, s.
-IDLE = 60.0
+from spacearm.guarded import Desk, serve
+
 #: Arrays and counts of the compiled model that are sent. Those that this version of MuJoCo lacks are left out.
 FIELDS = (
     *(
@@ -76,11 +70,10 @@ def compiled(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], list[s
     return found, told
 
 
-def answer(out: BinaryIO, request: dict[str, Any], parts: list[bytes]) -> None:
+def answer(desk: Desk, request: dict[str, Any], parts: list[bytes]) -> None:
     """Compile one model and send what it is, or what is wrong with it."""
     import numpy as np
 
-    _limit(resource.RLIMIT_DATA, int(request["memory"]))
     text, *contents = parts
     try:
         found, told = compiled(text.decode(), dict(zip(request["names"], contents, strict=True)))
@@ -90,38 +83,10 @@ def answer(out: BinaryIO, request: dict[str, Any], parts: list[bytes]) -> None:
     except Exception as error:
         # a failed allocation inside MuJoCo reaches Python as "unknown exception"
         short = isinstance(error, MemoryError) or "unknown exception" in str(error)
-        _send(out, {"memory": True} if short else {"error": str(error)[:2000]})
+        desk.send(**{"memory": True} if short else {"error": str(error)[:2000]})
     else:
-        _send(out, {"told": [each[:2000] for each in told[:100]], "arrays": columns}, sent)
-
-
-def _send(out: BinaryIO, head: dict[str, Any], parts: list[bytes] | None = None) -> None:
-    parts = parts or []
-    out.write(json.dumps({**head, "parts": [len(part) for part in parts]}).encode("ascii") + b"\n")
-    for part in parts:
-        out.write(part)
-    out.flush()
-
-
-def _limit(what: int, soft: int) -> None:
-    _, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-
-
-def main() -> None:
-    """Answer requests until standard input ends or nobody asks any more."""
-    out = os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (1, 2):  # libraries print what they think of a file
-        os.dup2(nowhere, stream)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    while select.select([0], [], [], IDLE)[0]:
-        line = sys.stdin.buffer.readline()
-        if not line:
-            return
-        request = json.loads(line)
-        answer(out, request, [sys.stdin.buffer.read(size) for size in request["parts"]])
+        desk.send(sent, told=[each[:2000] for each in told[:100]], arrays=columns)
 
 
 if __name__ == "__main__":
-    main()
+    serve(answer)

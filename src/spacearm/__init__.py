@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spacearm import engine as engine
     from spacearm import errors as errors
     from spacearm import figures as figures
+    from spacearm import guarded as guarded
     from spacearm import identify as identify
     from spacearm import impact as impact
     from spacearm import mechanics as mechanics
@@ -162,6 +163,7 @@ _ROOMS = (
     "engine",
     "errors",
     "figures",
+    "guarded",
     "identify",
     "impact",
     "mechanics",

@@ -22,7 +22,7 @@ from spacearm.ejection import (
 )
 from spacearm.ejection.sensitivity import _log_normal
 from spacearm.errors import InputError
-from spacearm.model import Limits
+from spacearm.model import Inertia, Limits
 
 DECK = Plane(np.array([0.0, 0.0, -0.1]))
 
@@ -42,7 +42,7 @@ def test_a_map_holds_single_runs(rig: Rig) -> None:
 
 def test_the_best_is_better_than_every_sample_and_keeps_the_constraints(rig: Rig) -> None:
     rules = Constraints((DECK,), margin=0.05, limit_margin=0.1)
-    best = best_attitude(rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=25, flight=8.0, seed=3)
+    best = best_attitude(rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=40, flight=8.0, seed=3)
     assert best.score >= best.coarse_score
     assert np.all(np.diff(best.history) >= 0.0)
     assert rules.allowed(best.runs).all()
@@ -56,8 +56,8 @@ def test_the_best_is_better_than_every_sample_and_keeps_the_constraints(rig: Rig
     )
     runs = eject_batch(rig, near, keep_out=rules.keep_out, flight=8.0)
     score = np.where(rules.allowed(runs), Goal(1.0, 1.0).score(rig, runs), -np.inf)
-    assert score.max() <= best.score + 0.02
-    again = best_attitude(rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=25, flight=8.0, seed=3)
+    assert score.max() <= best.score + 0.002
+    again = best_attitude(rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=40, flight=8.0, seed=3)
     assert np.array_equal(best.joints, again.joints)
 
 
@@ -65,7 +65,45 @@ def test_goals_pull_apart(rig: Rig) -> None:
     fast = best_attitude(rig, Goal(1.0, 0.0), samples=256, refine=10, keep=2)
     calm = best_attitude(rig, Goal(0.0, 1.0), samples=256, refine=10, keep=2)
     assert fast.runs.velocity[0] > calm.runs.velocity[0]
-    assert calm.runs.tumbling[0] < 0.01 < fast.runs.tumbling[0]
+    assert calm.runs.tumbling[0] < 0.001 < fast.runs.tumbling[0]
+
+
+def test_every_seed_finds_the_same_and_the_calmest_is_not_dominated(rig: Rig) -> None:
+    """Ten seeds each, to 1 mm/s and 0.02 deg/s: at rest the goal is smooth, and no population stalls on a ridge."""
+    rules = Constraints((DECK,), margin=0.05, limit_margin=float(np.radians(5.0)))
+    found = {}
+    for name, goal in {"calmest": Goal(0.02, 1.0), "balanced": Goal(1.0, 1.0)}.items():
+        every = [
+            best_attitude(rig, goal, constraints=rules, samples=256, keep=4, refine=70, flight=5.0, seed=seed)
+            for seed in range(10)
+        ]
+        velocity = np.array([best.runs.velocity[0] for best in every])
+        tumbling = np.degrees([best.runs.tumbling[0] for best in every])
+        assert np.ptp(velocity) < 1e-3
+        assert np.ptp(tumbling) < 0.02
+        found[name] = velocity, tumbling
+    fast, calm = found["balanced"], found["calmest"]
+    assert calm[1].max() < fast[1].min()  # calmer ...
+    assert calm[0].max() < fast[0].min()  # ... for less velocity: neither is worse in both respects
+
+
+@pytest.mark.parametrize("satellite", [None, Inertia(500.0, np.array([0.0, 0.0, -0.5]), np.diag([80.0, 90.0, 70.0]))])
+def test_tumbling_does_not_depend_on_the_length_of_the_flight(space: Rig, satellite: Inertia | None) -> None:
+    """Nor on the instant at which one looks: it is the mean over time of what the angular velocity does."""
+    own = Rig(space.arm, replace(space.device, satellite=satellite))
+    joints = np.random.default_rng(0).uniform(space.arm.lower_limits, space.arm.upper_limits, (6, 7))
+    short, long = (eject_batch(own, joints, flight=flight) for flight in (6.0, 17.3))
+    assert np.all(short.stable_time < 6.0)
+    np.testing.assert_allclose(short.angular_velocity, long.angular_velocity, atol=2e-8)
+    for i in (0, 2):
+        run = eject(own, joints[i], flight=40.0, limits="ignore")
+        np.testing.assert_allclose(run.angular_velocity, long.angular_velocity[i], atol=2e-8)
+        mean = np.linalg.norm(run.angular_velocity)
+        spin = run.data["angular_velocity"].sel(time=slice(run.stable_time, None)).values
+        assert np.ptp(spin, axis=0).max() > 0.1 * mean  # at the end of a run it would depend on its length
+        # Along the angular momentum it is constant; the rest turns about that and averages out.
+        along = spin @ run.angular_velocity / mean
+        np.testing.assert_allclose(along, mean, rtol=1e-8)
 
 
 def test_a_search_over_some_joints_only(space: Rig) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spacearm.ejection import Device, Release, Rig, SeparationSpring, eject, planar
 from spacearm.ejection.scenario import run
 from spacearm.errors import InputError, SimulationError
+from spacearm.model import catalogue
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
 
@@ -68,6 +70,41 @@ def test_a_satellite_that_recoils(document: dict[str, Any]) -> None:
     assert values["attitude2.energy.satellite"] > 0.0
 
 
+def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> None:
+    """The file says the same as the objects in Python; map, search and Monte Carlo start from the same motion."""
+    curve = [[0.0, 100.0], [0.04, 80.0], [0.086, 0.0]]
+    data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device")}
+    data["device"] = {
+        "stroke": 0.086,
+        "pivot": [0.0, 0.0, -0.5],
+        "spring": [{"curve": curve}, {"stiffness": 500.0, "compression": 0.05, "position": [0.1, 0.0, 0.0]}],
+    }
+    data["release"] = {"spin_deg": [0.0, 3.0, 0.0], "rates_deg": [0.0, 2.0, 0.0]}
+    data["attitude"] = {"posture": "attitude2"}
+    data["map"] = {"joints": ["joint2", "joint4"], "resolution": [3, 3]}
+    data["search"] = {"samples": 16, "refine": 1, "keep": 1}
+    data["monte_carlo"] = {"samples": 5, "friction": 0.0, "damping": 0.0, "spring": 0.0, "mass": 0.0}
+    result = run(data, folder=EXAMPLE.parent, cross_check=True)
+    assert result.sound
+    values = {row.quantity: row.value for row in result.rows}
+    springs = [SeparationSpring(curve=curve), SeparationSpring(500.0, 0.05, position=np.array([0.1, 0.0, 0.0]))]
+    arm = planar(catalogue.load("cai2023"), document["freeze"])
+    rig = Rig(arm, Device(stroke=0.086, springs=springs, pivot=np.array([0.0, 0.0, -0.5])), "y")
+    release = Release(rates=np.radians([0.0, 2.0, 0.0]), spin=np.radians([0.0, 3.0, 0.0]))
+    done = eject(rig, "attitude2", release=release)
+    assert values["attitude2.velocity"] == pytest.approx(done.velocity, rel=1e-12)
+    assert values["attitude2.angular_velocity"] == pytest.approx(np.linalg.norm(done.angular_velocity), rel=1e-12)
+    best = [values[f"best.joint.{name}"] for name in arm.joint_names]
+    found = eject(rig, best, release=release)
+    assert values["best.velocity"] == pytest.approx(found.velocity, rel=1e-6)
+    assert values["monte_carlo.velocity.worst"] == pytest.approx(found.velocity, rel=1e-6)
+    assert result.data is not None
+    chart = result.data
+    at = [float(chart["map_joint2"][1]), float(chart["map_joint4"][1]), 0.0]
+    assert float(chart["map_velocity"][1, 1]) == pytest.approx(eject(rig, at, release=release).velocity, rel=1e-6)
+    assert {"rail_force", "rail_moment"} <= set(chart)
+
+
 @pytest.mark.parametrize(
     ("change", "place", "words"),
     [
@@ -90,6 +127,16 @@ def test_a_satellite_that_recoils(document: dict[str, Any]) -> None:
         ({"search.limit_margin_deg": 100.0}, "search: best attitude", "no range"),
         ({"search.seed": -1}, "search.seed", "greater than or equal to 0"),
         ({"monte_carlo.seed": -1}, "monte_carlo.seed", "greater than or equal to 0"),
+        ({"device.spring": [{"stiffness": 1.0, "compression": 1.0}]}, "device", "both given"),
+        ({"device": {"stroke": 0.086, "spring": []}}, "device: separation device", "not all springs"),
+        ({"device": {"stroke": 0.086, "spring": [{"stiffness": 1.0}]}}, "device: spring[0]", "no compression"),
+        ({"device": {"stroke": 0.086, "spring": [{"curve": [[0.0]]}]}}, "device: spring[0]", "no table of numbers"),
+        ({"device": {"stroke": 0.086}}, "device: separation device", "no stiffness"),
+        ({"release": {"spin": [0.1, 0.0, 0.0]}}, "release", "leaves the table"),
+        ({"release": {"rates": [0.1]}}, "release", "rates has shape"),
+        ({"release": {"rates_deg": [0.1]}}, "release: rates_deg", "has 1 numbers"),
+        ({"release": {"spin": [0.0, 0.1, 0.0], "spin_deg": [0.0, 1.0, 0.0]}}, "release", "both given"),
+        ({"release": {"spin": [0.0, 0.1, 0.0]}}, "segmented", "starts at rest"),
         ({"attitude": [{"name": "a/b", "posture": "attitude1"}]}, "attitude[0]: name", "is 'a/b'"),
     ],
 )

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.interpolate import CubicHermiteSpline
+from scipy.spatial.transform import Rotation
 
 from spacearm.ejection import Device, Ejection, Rig, compare, eject, segmented
-from spacearm.ejection.segmented import _coasting, _Response
+from spacearm.ejection.response import Response, coasting
+from spacearm.ejection.tumble import moment_of_momentum
+from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Body, Friction, Inertia, Robot
 
@@ -37,7 +41,7 @@ def test_the_modal_closed_form_solves_its_equation(damping: tuple[float, float])
     inertia = np.array([[2.0, 0.7], [0.7, 1.1]])
     force, swing, rate = np.array([0.3, -1.0]), np.array([4.0, 2.0]), np.array([0.2, -0.1])
     resist, t0, omega = np.array(damping), 0.13, 5.7
-    form = _Response(inertia, resist, force, swing, omega, t0, rate)
+    form = Response(inertia, resist, force, swing, omega, t0, rate)
 
     def motion(t: float, y: np.ndarray) -> np.ndarray:
         push = force + swing * np.cos(omega * t) - resist * y[2:]
@@ -106,13 +110,14 @@ def test_angular_velocity_follows_from_momentum_and_the_stopped_configuration(
     rig: Rig, runs: dict[int, Ejection]
 ) -> None:
     """Eq. 42 with the full run's own numbers gives the full run's angular velocity."""
-    from spacearm.ejection.segmented import _spin
-    from spacearm.engine import Mechanics
-
+    mechanics = Mechanics(rig.arm)
     for run in runs.values():
         start = run.separation
-        spin, _ = _spin(rig, Mechanics(rig.arm), start.joints, start.velocity, run.start + run.final_variation)
-        assert spin[1] == pytest.approx(run.angular_velocity[1], rel=1e-9)
+        angular, _ = moment_of_momentum(mechanics.mass_matrix(start.joints), start.velocity)
+        _, inertia = moment_of_momentum(mechanics.mass_matrix(run.start + run.final_variation), start.velocity)
+        spin = float(angular[1] / inertia[1, 1])
+        assert spin == pytest.approx(run.flight.end.base_angular_velocity[1], rel=1e-9)  # type: ignore[union-attr]
+        assert spin == pytest.approx(run.angular_velocity[1], rel=1e-9)
 
 
 def test_what_it_cannot_do_is_refused(rig: Rig) -> None:
@@ -139,8 +144,8 @@ def test_viscous_joints_coast_to_a_finite_angle(rig: Rig) -> None:
     found = segmented(rig.with_joints(friction=None), "attitude2")
     assert found.stop_times["joint4"] == np.inf
     inertia, damping, rate = np.array([[2.0, 0.7], [0.7, 1.1]]), np.array([3.0, 5.0]), np.array([0.3, -0.2])
-    form = _Response(inertia, damping, np.zeros(2), np.zeros(2), 0.0, 0.0, rate)
-    np.testing.assert_allclose(_coasting(inertia, damping, rate, np.arange(2)), form.turn(200.0), rtol=1e-12)
+    form = Response(inertia, damping, np.zeros(2), np.zeros(2), 0.0, 0.0, rate)
+    np.testing.assert_allclose(coasting(inertia, damping, rate, np.arange(2)), form.turn(200.0), rtol=1e-12)
 
 
 def test_a_step_of_more_than_a_period_is_one_segment(rig: Rig) -> None:
@@ -174,3 +179,65 @@ def test_the_stable_velocity_is_nearly_that_of_the_mass_centre(rig: Rig, runs: d
         found = segmented(rig, f"attitude{number}")
         assert found.stable_velocity == pytest.approx(np.linalg.norm(run.drift_velocity), rel=0.055)
         assert found.loss == pytest.approx(run.ledger["friction"] + run.ledger["damping"], rel=0.2)
+
+
+def chain(robot: Robot, joints: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inertia about the mass centre and angular momentum of the joints' motion about it, base axes: body by body."""
+    turn, place, spin, speed = ({robot.bodies[0].name: value} for value in (np.eye(3), *np.zeros((3, 3))))
+    for joint, angle, rate in zip(robot.joints, joints, rates, strict=True):
+        before, after = joint.parent, joint.child
+        frame = turn[before] @ joint.placement.rotation
+        arm = turn[before] @ joint.placement.translation
+        place[after], speed[after] = place[before] + arm, speed[before] + np.cross(spin[before], arm)
+        spin[after] = spin[before] + rate * frame @ joint.axis
+        turn[after] = frame @ Rotation.from_rotvec(angle * joint.axis).as_matrix()
+    names, mass = robot.body_names, np.array([body.inertia.mass for body in robot.bodies])
+    levers = np.array([turn[body.name] @ body.inertia.com for body in robot.bodies])
+    centres = np.array([place[name] for name in names]) + levers
+    speeds = np.array([speed[name] + np.cross(spin[name], lever) for name, lever in zip(names, levers, strict=True)])
+    centres, speeds = centres - mass @ centres / mass.sum(), speeds - mass @ speeds / mass.sum()
+    inertia, moment = np.zeros((3, 3)), np.zeros(3)
+    for body, m, r, v in zip(robot.bodies, mass, centres, speeds, strict=True):
+        tensor = turn[body.name] @ body.inertia.tensor @ turn[body.name].T
+        inertia += tensor + m * (r @ r * np.eye(3) - np.outer(r, r))
+        moment += tensor @ spin[body.name] + m * np.cross(r, v)
+    return inertia, moment
+
+
+def test_in_space_the_angular_momentum_turns_with_the_base(space: Rig) -> None:
+    """The same joint motion, the base by SciPy from conserved angular momentum; and the full run is near."""
+    draw = np.random.default_rng(0)
+    for joints in draw.uniform(space.arm.lower_limits, space.arm.upper_limits, (8, 7)):
+        found = segmented(space, joints)
+        air = found.curve_time >= found.time
+        times, turned = found.curve_time[air], joints + found.curve_variation[air]
+        path = CubicHermiteSpline(times, turned, np.gradient(turned, times, axis=0, edge_order=2))
+        kept = chain(space.arm, turned[0], found.rates)[1]  # the base does not turn yet: it is all of the joints
+
+        def motion(t: float, y: np.ndarray, path: CubicHermiteSpline = path, kept: np.ndarray = kept) -> np.ndarray:
+            turn = y.reshape(3, 3)
+            inertia, moment = chain(space.arm, path(t), path(t, 1))
+            spin = np.linalg.solve(inertia, turn.T @ kept - moment)
+            return np.cross(turn, spin).ravel()  # turn @ [spin]x, row by row
+
+        end = solve_ivp(motion, times[[0, -1]], np.eye(3).ravel(), rtol=1e-6, atol=1e-8, max_step=0.05).y[:, -1]
+        own = end.reshape(3, 3).T @ kept
+        mean = kept * (own @ np.linalg.solve(chain(space.arm, turned[-1], 0.0 * joints)[0], own)) / (kept @ kept)
+        np.testing.assert_allclose(found.angular_velocity, mean, atol=2e-3 * np.linalg.norm(mean))
+        run = eject(space, joints, flight=5.0, limits="ignore")
+        assert run.stable
+        gap = np.linalg.norm(found.angular_velocity) / np.linalg.norm(run.angular_velocity) - 1.0
+        assert abs(gap) < 0.23
+
+
+def test_the_flight_has_a_velocity(rig: Rig, space: Rig, runs: dict[int, Ejection]) -> None:
+    """Eqs. 38, 39: from the rail's velocity on without a jump; the mass centre's momentum is the rail's."""
+    for where in (rig, space):
+        found = segmented(where, "attitude1")
+        assert np.all(np.isfinite(found.curve_velocity))
+        air = np.flatnonzero(found.curve_time > found.time)
+        assert air.size >= 32
+        assert found.curve_velocity[air[0]] == pytest.approx(found.velocity, abs=0.02)
+        run = eject(where, "attitude1", flight=5.0)
+        near = np.interp(found.curve_time[air], run.data["time"].values, run.data["velocity"].values)
+        np.testing.assert_allclose(found.curve_velocity[air], near, atol=0.03)

@@ -5,8 +5,9 @@ from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import Box, Plane, clearance, skeleton
 from spacearm.ejection.compare import Comparison, compare
 from spacearm.ejection.damping import Fit, GridFit, Tests, fit_damping, grid_search, synthetic_tests
-from spacearm.ejection.device import Device
+from spacearm.ejection.device import Device, SeparationSpring
 from spacearm.ejection.mass import equivalent_mass, joint_free_bound
+from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig, planar
 from spacearm.ejection.run import Clearance, Ejection, Hit, eject
 from spacearm.ejection.segmented import Segmented, segmented
@@ -27,9 +28,11 @@ __all__ = [
     "GridFit",
     "Hit",
     "Plane",
+    "Release",
     "Rig",
     "Segmented",
     "Sensitivity",
+    "SeparationSpring",
     "Tests",
     "Uncertainty",
     "attitude_map",

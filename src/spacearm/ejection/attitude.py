@@ -1,4 +1,4 @@
-"""The best attitude for an ejection: maps, a search over the whole joint space, refinement on the true run.
+"""The best attitude for an ejection: maps, and a search over the whole joint space on the true run.
 
 Every candidate is a complete stick-slip run. A candidate is allowed when it leaves the rail, comes to stable flight,
 keeps its clearance and reaches no joint limit.
@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
+from spacearm.ejection.evolution import evolve
 from spacearm.ejection.mass import equivalent_mass
+from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
 from spacearm.typing import Array
@@ -24,15 +26,16 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Progress = Callable[[int, int], None]
-#: Steps of the refinement end below this share of a joint's range.
-_FINEST = 1e-4
+#: Populations start at least this far apart (share of a joint's range), so that they do not all climb the same hill.
+_APART = 0.2
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted: ``velocity * v / v_whole - tumbling * |omega| / (10 deg/s)``, the more the better.
+    """What is wanted: ``velocity * v / v_whole - tumbling * (|omega| / (10 deg/s))^2``, the more the better.
 
-    ``v_whole`` is the velocity of the arm as one rigid mass, so both parts are of the order of one.
+    ``v_whole`` is the velocity of the arm as one rigid mass, so both parts are of the order of one; ``omega`` is the
+    mean angular velocity of the stopped arm. The square has no edge at rest on which a search could get stuck.
     """
 
     velocity: float = 1.0
@@ -46,7 +49,8 @@ class Goal:
 
     def score(self, rig: Rig, runs: Ejections) -> Array:
         whole = float(np.sqrt(2.0 * rig.device.energy / rig.arm.mass))
-        score: Array = self.velocity * runs.velocity / whole - self.tumbling * runs.tumbling / np.radians(10.0)
+        spin = runs.tumbling / np.radians(10.0)
+        score: Array = self.velocity * runs.velocity / whole - self.tumbling * spin**2
         return score
 
 
@@ -97,10 +101,11 @@ class BestAttitude:
     runs: Ejections  # of the winner, one sample
     coarse: Array  # (n,) the best of the samples before refinement
     coarse_score: float
+    peaks: Array  # (populations,) score at which each population that was not merged into another ended
     samples: int
     allowed: float  # share of the samples that kept the constraints
     evaluated: int  # complete ejections in all
-    history: Array = field(default_factory=lambda: np.zeros(0))  # best score after each refinement step
+    history: Array = field(default_factory=lambda: np.zeros(0))  # best score after each generation
 
 
 def joint_ranges(rig: Rig, joints: Sequence[str] | None = None) -> tuple[Array, Array]:
@@ -135,22 +140,24 @@ def best_attitude(
     goal: Goal | None = None,
     *,
     constraints: Constraints | None = None,
-    samples: int = 20_000,
-    keep: int = 6,
+    samples: int = 4096,
+    keep: int = 24,
     joints: Sequence[str] | None = None,
     at: npt.ArrayLike | str | None = None,
+    release: Release | None = None,
     flight: float = 10.0,
     seed: int = 0,
-    refine: int = 60,
+    refine: int = 80,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> BestAttitude:
-    """Search the joint space by Sobol samples, then refine the best by a compass search on the true run.
+    """Search the joint space by Sobol samples, then by populations that evolve from the best of them.
 
     Args:
         joints: those to search over; the others stay as in ``at`` (zero where left out).
-        keep: how many of the best samples are refined.
-        refine: most steps of the refinement; a step tries both ways along every joint, and halves where none is better.
+        release: how the arm moves at the release, the same for all attitudes.
+        keep: from how many of the best samples, apart from each other, a population starts.
+        refine: most generations (:mod:`spacearm.ejection.evolution`); 0: the best sample.
     """
     goal, constraints = goal or Goal(), constraints or Constraints()
     if samples < 1 or keep < 1 or refine < 0:
@@ -177,6 +184,7 @@ def best_attitude(
         runs = eject_batch(
             rig,
             attitudes,
+            release=release,
             flight=flight,
             keep_out=constraints.keep_out,
             radii=constraints.radii,
@@ -193,51 +201,52 @@ def best_attitude(
             place="best attitude",
             hint="more samples, a smaller margin, or limits that may be reached",
         )
-    order = np.argsort(-score, kind="stable")[:keep]
-    front = points[order[np.isfinite(score[order])]]
-    worth = score[order[np.isfinite(score[order])]]
-    coarse, coarse_score = front[0].copy(), float(worth[0])
+    first = int(score.argmax())
     moving = np.flatnonzero(high > low)
-    # First step: the mean distance of the samples.
-    step = np.full(len(front), max(samples, 1) ** (-1.0 / max(moving.size, 1)))
-    evaluated, history = samples, [coarse_score]
-    for _ in range(refine):
-        if not moving.size or np.all(step < _FINEST):
-            break
-        trial = _compass(front, step, low, high, moving)
-        value, _ = run(trial.reshape(-1, rig.arm.n))
-        evaluated += value.size
-        value = value.reshape(len(front), -1)
-        better = value.argmax(axis=1)
-        for i, choice in enumerate(better):
-            if value[i, choice] > worth[i]:
-                front[i], worth[i] = trial[i, choice], value[i, choice]
-            else:
-                step[i] *= 0.5
-        history.append(float(worth.max()))
-    winner = int(worth.argmax())
-    final = run(front[winner : winner + 1])[1]
+    span = (high - low)[moving]
+    evaluated = samples
+
+    def judge(unit: Array) -> Array:
+        nonlocal evaluated
+        evaluated += len(unit)
+        attitudes = np.tile(low, (len(unit), 1))
+        attitudes[:, moving] += unit * span
+        return run(np.clip(attitudes, low, high))[0]
+
+    if moving.size and refine:
+        starts = _apart((points[:, moving] - low[moving]) / span, score, keep)
+        # First step: half the mean distance of the samples.
+        step = 0.5 * samples ** (-1.0 / moving.size)
+        peaks, history = evolve(judge, *starts, step=step, generations=refine, seed=seed)
+    else:
+        peaks, history = [], []
+    joints_found, worth = points[first].copy(), float(score[first])
+    if peaks and peaks[0][1] > worth:
+        joints_found[moving] = low[moving] + peaks[0][0] * span
+        joints_found, worth = np.clip(joints_found, low, high), peaks[0][1]
     return BestAttitude(
-        front[winner].copy(),
-        float(worth[winner]),
-        final,
-        coarse,
-        coarse_score,
+        joints_found,
+        worth,
+        run(joints_found[None])[1],
+        points[first].copy(),
+        float(score[first]),
+        np.array([peak for _, peak in peaks]),
         samples,
         allowed,
         evaluated,
-        np.array(history),
+        np.array([score[first], *history]),
     )
 
 
-def _compass(front: Array, step: Array, low: Array, high: Array, moving: npt.NDArray[np.intp]) -> Array:
-    """Both ways along every free joint from each point, kept in the box: (points, 2 m, n)."""
-    trial = np.repeat(front[:, None], 2 * moving.size, axis=1)
-    for k, joint in enumerate(moving):
-        reach = step * (high - low)[joint]
-        trial[:, 2 * k, joint] += reach
-        trial[:, 2 * k + 1, joint] -= reach
-    return np.clip(trial, low, high)
+def _apart(unit: Array, score: Array, keep: int) -> tuple[Array, Array]:
+    """At most ``keep`` of the best allowed points (samples, m) of the unit box, apart from each other; their scores."""
+    chosen: list[int] = []
+    for i in np.argsort(-score, kind="stable"):
+        if len(chosen) == keep or not np.isfinite(score[i]):
+            break
+        if all(np.abs(unit[i] - unit[j]).max() > _APART for j in chosen):
+            chosen.append(int(i))
+    return unit[chosen], score[chosen]
 
 
 def attitude_map(
@@ -247,6 +256,7 @@ def attitude_map(
     *,
     at: npt.ArrayLike | str | None = None,
     resolution: tuple[int, int] = (61, 61),
+    release: Release | None = None,
     constraints: Constraints | None = None,
     flight: float = 10.0,
     threads: int | None = None,
@@ -270,6 +280,7 @@ def attitude_map(
     runs = eject_batch(
         rig,
         points,
+        release=release,
         flight=flight,
         keep_out=constraints.keep_out,
         radii=constraints.radii,

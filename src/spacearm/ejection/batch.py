@@ -19,8 +19,10 @@ from spacearm.ejection.clearance import KeepOut, Skeleton, clearance, skeleton
 from spacearm.ejection.coast import coast
 from spacearm.ejection.loop import Found, Stage, eject_many
 from spacearm.ejection.parameters import Parameters, count_samples
+from spacearm.ejection.rail import PATIENCE, base_on_rail
+from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
-from spacearm.ejection.run import PATIENCE
+from spacearm.ejection.tumble import mean_spin, mechanics_of, moment_of_momentum
 from spacearm.engine.phase import make_audit, make_record
 from spacearm.engine.plant import make_work
 from spacearm.engine.run import Reason
@@ -47,7 +49,7 @@ class Ejections:
     velocity: Array  # (B,) against the satellite along the rail, m/s
     variation: Array  # (B, n) at separation, rad or m
     final_variation: Array  # (B, n) at the end
-    angular_velocity: Array  # (B, 3) at the end, rad/s, world axes
+    angular_velocity: Array  # (B, 3) mean of the stopped arm, rad/s, world axes: see spacearm.ejection.tumble
     stop_times: Array  # (B, n) s; 0 never moved, infinity still moves
     hits: npt.NDArray[np.bool_]  # (B, n) joint reached a limit
     clearance: Array  # (B,) least signed distance of any body, m; infinite without keep-out regions
@@ -89,6 +91,7 @@ def eject_batch(
     rig: Rig,
     joints: npt.ArrayLike,
     *,
+    release: Release | None = None,
     overrides: Mapping[str, npt.ArrayLike] | None = None,
     flight: float = 10.0,
     method: Adaptive | None = None,
@@ -102,10 +105,12 @@ def eject_batch(
     """Throw the arm off from every attitude.
 
     Args:
-        joints: attitudes (B, n) or, with overrides for each sample, one attitude (n,).
+        joints: attitudes (B, n) or, with overrides or a release for each sample, one attitude (n,).
+        release: how the arm moves at the release, for all samples or for each; at rest where left out.
         overrides: numbers in place of the rig's own, for all samples or with a first axis of length B: ``static``,
-            ``coulomb`` (friction, n joints), ``damping`` (n joints), ``inertia`` (n + 1 bodies, 10), ``stiffness`` (all
-            springs together, N/m), ``compression`` (m).
+            ``coulomb`` (friction, n joints), ``damping`` (n joints), ``inertia`` (n + 1 bodies, 10), ``spring``
+            (factor on the force of all springs), and of equal springs ``stiffness`` (of all together, N/m) and
+            ``compression`` (m).
         flight: length of each run after separation, s.
         keep_out: regions, fixed to the satellite, from which the clearance is told.
         samples: instants of the flight at which the clearance is looked at, besides start and separation.
@@ -113,7 +118,10 @@ def eject_batch(
     """
     attitudes = np.atleast_2d(np.ascontiguousarray(joints, dtype=np.float64))
     given = {name: np.asarray(value, dtype=np.float64) for name, value in (overrides or {}).items()}
-    count = count_samples(rig, attitudes, given)
+    moving = release or Release()
+    rates, spin = moving.checked(rig)
+    started = {name: len(part) for name, part in (("rates", rates), ("spin", spin)) if part.ndim == 2}
+    count = count_samples(rig, attitudes, given, started)
     rig.check_attitudes(attitudes)
     attitudes = np.ascontiguousarray(np.broadcast_to(attitudes, (count, rig.arm.n)))
     if not (np.isfinite(flight) and flight > 0.0):
@@ -124,9 +132,14 @@ def eject_batch(
     parameters = Parameters.of(rig, given)
     # Denser at first: joints move, and the arm is near.
     instants = flight * np.linspace(0.0, 1.0, samples + 1)[1:] ** 2 if keep_out else np.zeros(0)
-    plan = _Plan(rig, solver, flight, tuple(locked), parameters)
+    held = [rig.arm.joint_index(name) for name in locked]
+    if np.any(rates[..., held] != 0.0):
+        raise InputError(f"a joint of {list(locked)} is locked but moves", place="release", hint="expected rates of 0")
+    plan = _Plan(rig, solver, flight, tuple(locked), parameters, moving.turning)
+    start = moving.velocity(rig, attitudes, parameters.mounted)
+    start = np.ascontiguousarray(np.broadcast_to(start, (count, 7 + rig.arm.n)))
     found = _room(rig, count, plan, 0)
-    near = np.full(count, np.inf)
+    near, spin = np.full(count, np.inf), np.full((count, 3), np.nan)
     stop = np.zeros(1, dtype=np.uint8)
     ensure_loops()
     bones = skeleton(rig.arm, radii) if keep_out else None
@@ -137,10 +150,13 @@ def eject_batch(
         rail, carry = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
         part = _room(rig, last - first, plan, instants.size)
         rows = parameters.rows(first, last, plan.contacts)
-        own = attitudes[first:last]
-        done = int(eject_many(rail, carry, plan.rubbing, direction, own, rows, 0, last - first, part, stop))
+        own, begin = attitudes[first:last], start[first:last]
+        done = int(
+            eject_many(rail, carry, plan.rubbing, direction, own, begin, rows, plan.spring, 0, last - first, part, stop)
+        )
         for name in ("separation", "end", "time", "reason", "stop", "hit", "events", "evaluations"):
             getattr(found, name)[first:last] = getattr(part, name)
+        spin[first:last] = _spin(rig, part.end, parameters.bodies(first, last))
         if bones is not None:
             near[first:last] = _nearest(rig, own, part, instants, keep_out, bones)
         return done
@@ -150,9 +166,9 @@ def eject_batch(
         empty = _room(rig, 0, plan, instants.size)
         rows = parameters.rows(0, 0, plan.contacts)
         legs = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
-        eject_many(*legs, plan.rubbing, direction, attitudes[:0], rows, 0, 0, empty, stop)
+        eject_many(*legs, plan.rubbing, direction, attitudes[:0], start[:0], rows, plan.spring, 0, 0, empty, stop)
     spread(work, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
-    return _result(rig, attitudes, found, near, plan)
+    return _result(rig, attitudes, found, spin, near, plan)
 
 
 @contextmanager
@@ -203,7 +219,9 @@ class _Leg:
 class _Plan:
     """Both phases of a rig in the loop's terms."""
 
-    def __init__(self, rig: Rig, solver: Adaptive, flight: float, locked: tuple[str, ...], given: Parameters) -> None:
+    def __init__(
+        self, rig: Rig, solver: Adaptive, flight: float, locked: tuple[str, ...], given: Parameters, turning: bool
+    ) -> None:
         mounted, arm = motion(rig.mounted, (), False), motion(rig.arm, (), False)
         # Contacts of all samples: where any has friction. The numbers are the sample's own.
         static, coulomb = given.static.max(axis=0), given.coulomb.max(axis=0)
@@ -218,9 +236,16 @@ class _Plan:
             own[name] = np.concatenate([np.zeros(6), [slide], values])
             alone[name] = np.concatenate([np.zeros(6), values])
         until = Crossing(rig.rail, rig.device.stroke, "rising")
+        held_base, kept = base_on_rail(rig, turning)
         on_rail = Phase(
-            PATIENCE * given.quarter, until=until, locked=(*rig.locked_on_rail, *locked), name="on the rail"
+            PATIENCE * given.quarter,
+            until=until,
+            locked=(*held_base, *locked),
+            accelerations=kept,
+            name="on the rail",
         )
+        inputs = mounted.kernel.inputs
+        self.spring = np.array([inputs["stiffness"].start, inputs["rest"].start])  # of the rail, joint 0
         free = Phase(flight, locked=(*rig.out_of_plane, *locked), name="flight")
         self.rail = _Leg(mounted, prepare(mounted, on_rail, 0), solver, own)
         self.flight = _Leg(arm, prepare(arm, free, 1), solver, alone)
@@ -252,7 +277,8 @@ def _nearest(
     leaving, carrier = rig.split(part.separation)
     states = np.concatenate([before[:, None], leaving[:, None], part.samples], axis=1)
     satellite = None
-    if not rig.device.heavy:
+    turning = bool(np.any(carrier[:, 10:13] != 0.0))
+    if turning or not rig.device.heavy:
         still = np.zeros((count, 1, 13))
         still[..., 3] = 1.0
         moved = coast(rig, carrier, instants)
@@ -262,7 +288,22 @@ def _nearest(
     return nearest
 
 
-def _result(rig: Rig, joints: Array, found: Found, near: Array, plan: _Plan) -> Ejections:
+def _spin(rig: Rig, ends: Array, inertia: Array | None) -> Array:
+    """Mean angular velocity (B, 3) from the last states (B, nx), world axes; NaN for a run that failed."""
+    n = rig.arm.n
+    spin = np.full((len(ends), 3), np.nan)
+    good = np.isfinite(ends).all(axis=1)
+    if not good.any():
+        return spin
+    ends = ends[good]
+    own = inertia if inertia is None or len(inertia) == 1 else inertia[good]
+    matrix = mechanics_of(rig.arm).mass_matrix(ends[:, 7 : 7 + n], inertia=own)
+    angular, tensor = moment_of_momentum(matrix, ends[:, 7 + n :])
+    spin[good] = np.einsum("bij,bj->bi", rotation_of(ends[:, 3:7]), mean_spin(rig, angular, tensor))
+    return spin
+
+
+def _result(rig: Rig, joints: Array, found: Found, spin: Array, near: Array, plan: _Plan) -> Ejections:
     n = rig.arm.n
     bad = (found.reason[:, 0] != Reason.TERMINAL_EVENT) | (found.reason[:, 1] != Reason.FINISHED)
     for array in (found.separation, found.end, found.time):
@@ -271,8 +312,7 @@ def _result(rig: Rig, joints: Array, found: Found, near: Array, plan: _Plan) -> 
     stops[:, plan.contacts] = found.stop
     stops[found.end[:, 13 + n :] != 0.0] = np.inf
     stops[bad] = np.nan
-    near[bad] = np.nan
-    spin = np.einsum("bij,bj->bi", rotation_of(found.end[:, 3:7]), found.end[:, 10 + n : 13 + n])
+    near[bad] = spin[bad] = np.nan
     hits = found.hit.astype(bool)
     # A joint that stood at its limit and went beyond makes no crossing.
     for positions in (found.separation[:, 8 : 8 + n], found.end[:, 7 : 7 + n]):

@@ -1,4 +1,7 @@
-"""The satellite after the arm has left it: a rigid body on which nothing acts, many at once."""
+"""The satellite after the arm has left it: a rigid body on which nothing acts, many at once.
+
+One that is infinitely heavy goes on turning about its pivot as it did.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ _TURN = 0.02
 def coast(rig: Rig, states: Array, times: Array) -> Array:
     """States (B, T, 13) of the satellite at times (s, rising) after separation in ``states`` (B, 13)."""
     inertia = rig.device.satellite
-    assert inertia is not None
+    if inertia is None:
+        return _turn_on(rig, states, times)
     centre, tensor = inertia.com, inertia.tensor
     inverse = np.linalg.inv(tensor) if rig.table is None else np.zeros((3, 3))
     quaternion, spin = states[:, 3:7].copy(), states[:, 10:13].copy()
@@ -49,3 +53,19 @@ def coast(rig: Rig, states: Array, times: Array) -> Array:
         linear = np.einsum("bji,bj->bi", turn, speed) - np.cross(spin, centre)
         kept.append(np.concatenate([place, quaternion, linear, spin], axis=1))
     return np.stack(kept, axis=1) if kept else np.zeros((len(states), 0, 13))
+
+
+def _turn_on(rig: Rig, states: Array, times: Array) -> Array:
+    """The same for a satellite that keeps its angular velocity: a turn about a fixed axis through the pivot."""
+    pivot = np.zeros(3) if rig.device.pivot is None else rig.device.pivot
+    spin, first = states[:, None, 10:13], states[:, None, 3:7]
+    size = np.linalg.norm(spin, axis=-1, keepdims=True)
+    half = 0.5 * size * times[:, None]
+    scalar, vector = np.cos(half), np.sin(half) * spin / np.where(size > 0.0, size, 1.0)
+    w, v = first[..., :1], first[..., 1:]
+    mixed = np.sum(v * vector, axis=-1, keepdims=True)
+    quaternion = np.concatenate([w * scalar - mixed, w * vector + scalar * v + np.cross(v, vector)], axis=-1)
+    still = states[:, None, :3] + np.einsum("btij,j->bti", rotation_of(first), pivot)
+    place = still - np.einsum("btij,j->bti", rotation_of(quaternion), pivot)
+    velocity = np.broadcast_to(states[:, None, 7:13], (*quaternion.shape[:2], 6))
+    return np.concatenate([place, quaternion, velocity], axis=-1)

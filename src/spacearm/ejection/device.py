@@ -3,14 +3,116 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.model.parts import Friction, Inertia, finite, unit_vector
+from spacearm.model.parts import Friction, Inertia, finite, frozen_array, unit_vector
 from spacearm.typing import Array
+
+#: A force that changes by less than this share along a piece of a curve is constant.
+_CONSTANT = 1e-9
+
+
+class Piece(NamedTuple):
+    """A part of the rail on which the springs' force is linear in the travel: ``force + slope * (z - start)``."""
+
+    start: float  # m
+    end: float
+    force: float  # N, at the start
+    slope: float  # N/m, 0 or below where springs push less as they extend
+
+    @property
+    def constant(self) -> bool:
+        """Whether the force does not change along it."""
+        return abs(self.slope) * (self.end - self.start) <= _CONSTANT * abs(self.force)
+
+    @property
+    def spring(self) -> tuple[float, float]:
+        """Stiffness (N/m) and rest (m) of a spring with this force; a constant one is a spring that is very long."""
+        if self.force == 0.0 and self.slope == 0.0:
+            return 0.0, 0.0
+        slope = self.slope
+        if self.constant:
+            slope = -_CONSTANT * max(self.force, 1e-300) / (self.end - self.start)
+        return -slope, self.start - self.force / slope
+
+
+@dataclass(frozen=True, eq=False)
+class SeparationSpring:
+    """One spring of a device: linear, or with a force that is given over the travel of the rail.
+
+    Args:
+        stiffness: of a linear spring, N/m.
+        compression: of a linear spring at the start, m; where it is spent before the rail ends, it pushes no more.
+        curve: in place of both, points (travel in m, force in N) from travel 0 on, linear in between.
+        position: where it pushes in the arm's base frame, m. A rail without play takes up the moment: only its loads
+            depend on it.
+    """
+
+    stiffness: float | None = None
+    compression: float | None = None
+    curve: npt.ArrayLike | None = None
+    position: Array = field(default_factory=lambda: np.zeros(3))
+
+    def __post_init__(self) -> None:
+        place = "separation spring"
+        object.__setattr__(self, "position", frozen_array(self.position, (3,), "position of a separation spring"))
+        linear = self.stiffness is not None or self.compression is not None
+        if linear == (self.curve is not None):
+            raise InputError(
+                "has both a curve and a stiffness" if linear else "has no force",
+                place=place,
+                hint="expected stiffness and compression, or a curve",
+            )
+        if self.curve is None:
+            for name in ("stiffness", "compression"):
+                value = getattr(self, name)
+                if value is None:
+                    raise InputError(f"has no {name}", place=place, hint="expected stiffness and compression")
+                object.__setattr__(self, name, finite(value, f"{name} of a separation spring", above=0.0))
+            return
+        try:
+            points = np.array(self.curve, dtype=np.float64)
+        except (TypeError, ValueError):
+            points = np.zeros(0)
+        if points.ndim != 2 or points.shape[1] != 2 or len(points) < 2 or not np.all(np.isfinite(points)):
+            raise InputError(
+                "its curve is no table of numbers", place=place, hint="expected two or more points (travel, force)"
+            )
+        if points[0, 0] != 0.0 or np.any(np.diff(points[:, 0]) <= 0.0):
+            raise InputError(
+                f"its curve is given at {points[:, 0].tolist()} m",
+                place=place,
+                hint="expected travels that rise from 0",
+            )
+        if np.any(points[:, 1] < 0.0):
+            raise InputError(
+                f"its force falls to {points[:, 1].min():g} N", place=place, hint="expected a push: 0 N or more"
+            )
+        points.setflags(write=False)
+        object.__setattr__(self, "curve", points)
+
+    @property
+    def knots(self) -> Array:
+        """Points (travel, force) between which the force is linear; zero after the last where that is zero."""
+        if self.curve is not None:
+            return np.asarray(self.curve)
+        assert self.stiffness is not None
+        assert self.compression is not None
+        return np.array([[0.0, self.stiffness * self.compression], [self.compression, 0.0]])
+
+    def force(self, travel: npt.ArrayLike) -> Array:
+        """Force (...) at these travels, N."""
+        knots = self.knots
+        return np.asarray(np.interp(np.asarray(travel, dtype=np.float64), knots[:, 0], knots[:, 1], right=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,44 +120,97 @@ class Device:
     """Parallel springs that push the arm's base along a straight rail.
 
     Args:
-        stiffness: of one spring, N/m.
+        stiffness: of one of several equal springs, N/m; left out where ``springs`` are given one by one.
         stroke: length of the rail, m: the springs push over it, then the arm leaves.
-        springs: how many act side by side.
+        springs: how many equal ones act side by side, or each of them (:class:`SeparationSpring`): unequal springs,
+            springs that are spent one after the other, force curves.
         direction: of the ejection, unit vector in the axes of the arm's base frame.
-        compression: of the springs at the start, m; left out, it is the stroke, so that the arm leaves at zero force.
+        compression: of equal springs at the start, m; left out, it is the stroke, so that the arm leaves at zero force.
         friction: dry friction of the rail, N.
         damping: viscous friction of the rail, N s/m.
         satellite: inertia of the satellite in the arm's base frame as it stands before the ejection; left out, the
             satellite is infinitely heavy (assumption 3 of Cai et al. 2023).
+        pivot: point of the arm's base frame (m) about which an infinitely heavy satellite turns, if it does.
     """
 
-    stiffness: float
-    stroke: float
-    springs: int = 1
+    stiffness: float | None = None
+    stroke: float = 0.0
+    springs: int | Sequence[SeparationSpring] = 1
     direction: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
     compression: float | None = None
     friction: Friction | None = None
     damping: float = 0.0
     satellite: Inertia | None = None
+    pivot: Array | None = None
 
     def __post_init__(self) -> None:
         place = "separation device"
         try:
-            object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness of a spring", above=0.0))
             object.__setattr__(self, "stroke", finite(self.stroke, "stroke"))
             object.__setattr__(self, "damping", finite(self.damping, "rail damping", least=0.0))
             object.__setattr__(self, "direction", unit_vector(self.direction, "rail direction"))
-            preload = self.stroke if self.compression is None else finite(self.compression, "compression")
+            if self.pivot is not None:
+                object.__setattr__(self, "pivot", frozen_array(self.pivot, (3,), "pivot of the satellite"))
         except InputError as error:
             error.place = error.place or place
             raise
+        if self.stroke <= 0.0:
+            raise InputError(f"the rail has length {self.stroke:g} m", place=place, hint="expected a stroke above zero")
+        if isinstance(self.springs, Sequence):
+            self._check_single_springs(place)
+        else:
+            self._check_equal_springs(place)
+        held = 0.0 if self.friction is None else self.friction.static
+        if held >= self.pieces[0].force:
+            if not held:
+                raise InputError("the springs do not push at the start", place=place, hint="expected a force above 0 N")
+            raise InputError(
+                f"rail friction {held:g} N holds the springs' {self.pieces[0].force:g} N",
+                place=place,
+                hint="expected less static friction than spring force",
+            )
+        if self.satellite is not None and self.satellite.mass <= 0.0:
+            raise InputError("the satellite has no mass", place=place, hint="leave it out for an infinitely heavy one")
+        if self.satellite is not None and self.pivot is not None:
+            raise InputError(
+                "a satellite with an inertia has a pivot", place=place, hint="it turns freely: leave the pivot out"
+            )
+
+    def _check_single_springs(self, place: str) -> None:
+        springs: tuple[Any, ...] = self.single
+        object.__setattr__(self, "springs", springs)
+        if not springs or not all(isinstance(spring, SeparationSpring) for spring in springs):
+            raise InputError(
+                "springs are not all springs", place=place, hint="expected SeparationSpring(...), 1 or more"
+            )
+        for name in ("stiffness", "compression"):
+            if getattr(self, name) is not None:
+                raise InputError(
+                    f"{name} is given besides single springs", place=place, hint="each of them has its own"
+                )
+        for spring in springs:
+            travel, force = spring.knots[-1]
+            if travel < self.stroke and force > 0.0:
+                raise InputError(
+                    f"a curve ends at {travel:g} m with {force:g} N, the rail at {self.stroke:g} m",
+                    place=place,
+                    hint="expected a curve over the whole stroke, or one that ends at 0 N",
+                )
+
+    def _check_equal_springs(self, place: str) -> None:
         if isinstance(self.springs, bool) or not isinstance(self.springs, Integral) or self.springs < 1:
             raise InputError(
                 f"number of springs is {self.springs!r}", place=place, hint="expected a whole number, 1 or more"
             )
         object.__setattr__(self, "springs", int(self.springs))
-        if self.stroke <= 0.0:
-            raise InputError(f"the rail has length {self.stroke:g} m", place=place, hint="expected a stroke above zero")
+        if self.stiffness is None:
+            raise InputError("the springs have no stiffness", place=place, hint="expected N/m, or springs one by one")
+        try:
+            object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness of a spring", above=0.0))
+            preload = self.stroke if self.compression is None else finite(self.compression, "compression")
+        except InputError as error:
+            error.place = error.place or place
+            raise
         if preload <= 0.0:
             raise InputError(
                 f"the springs are already spent: compression {preload:g} m",
@@ -69,29 +224,77 @@ class Device:
                 hint="expected a compression of at least the stroke",
             )
         object.__setattr__(self, "compression", preload)
-        if self.friction is not None and self.friction.static >= self.total_stiffness * preload:
-            raise InputError(
-                f"rail friction {self.friction.static:g} N holds the springs' {self.total_stiffness * preload:g} N",
-                place=place,
-                hint="expected less static friction than spring force",
-            )
-        if self.satellite is not None and self.satellite.mass <= 0.0:
-            raise InputError("the satellite has no mass", place=place, hint="leave it out for an infinitely heavy one")
+
+    @property
+    def linear(self) -> bool:
+        """Whether all springs together are one linear spring: equal ones, given by number."""
+        return self.compression is not None
+
+    @property
+    def single(self) -> tuple[SeparationSpring, ...]:
+        """The springs where they were given one by one; none of equal ones."""
+        return () if isinstance(self.springs, int) else tuple(self.springs)
 
     @property
     def total_stiffness(self) -> float:
-        """K of all springs together, N/m: the ``k`` of every equation of the paper."""
-        return self.springs * self.stiffness
+        """K of all springs together, N/m: the ``k`` of every equation of the paper. Of single springs: their slope at
+        the start."""
+        if self.linear:
+            assert self.stiffness is not None
+            assert isinstance(self.springs, int)
+            return self.springs * self.stiffness
+        return -self.pieces[0].slope
 
     @property
     def preload(self) -> float:
-        """Compression at the start, m."""
-        assert self.compression is not None
+        """Compression of equal springs at the start, m."""
+        if self.compression is None:
+            raise InputError("single springs have no common compression", place="separation device")
         return self.compression
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The force of all springs together along the rail, from knot to knot."""
+        if self.linear:
+            stiffness = self.total_stiffness
+            return (Piece(0.0, self.stroke, stiffness * self.preload, -stiffness),)
+        inner = {float(z) for spring in self.single for z in spring.knots[:, 0] if 0.0 < z < self.stroke}
+        edges = [0.0, *sorted(inner), self.stroke]
+        found = []
+        for start, end in pairwise(edges):
+            first, last = self.force([start, end]).tolist()
+            found.append(Piece(start, end, first, (last - first) / (end - start)))
+        return tuple(found)
+
+    def force(self, travel: npt.ArrayLike) -> Array:
+        """Force (...) of all springs together at these travels (...), N."""
+        z = np.asarray(travel, dtype=np.float64)
+        if self.linear:
+            return np.asarray(self.total_stiffness * (self.preload - z))
+        return np.asarray(np.sum([spring.force(z) for spring in self.single], axis=0))
+
+    def moment(self, travel: npt.ArrayLike) -> Array:
+        """Moment (..., 3) of the springs about the origin of the arm's base frame, its axes, N m."""
+        z = np.asarray(travel, dtype=np.float64)
+        found = np.zeros((*z.shape, 3))
+        for spring in self.single:
+            found += spring.force(z)[..., None] * np.cross(spring.position, self.direction)
+        return found
+
+    def stored(self, travel: npt.ArrayLike) -> Array:
+        """Energy (...) that the springs still give off from these travels to the end of the rail, J."""
+        z = np.asarray(travel, dtype=np.float64)
+        left = np.zeros(z.shape)
+        for piece in self.pieces:
+            low, high = np.clip(z, piece.start, piece.end) - piece.start, piece.end - piece.start
+            left += piece.force * (high - low) + 0.5 * piece.slope * (high**2 - low**2)
+        return left
 
     @property
     def energy(self) -> float:
         """Energy that the springs give off along the rail, J."""
+        if not self.linear:
+            return float(self.stored(0.0))
         return 0.5 * self.total_stiffness * (self.preload**2 - (self.preload - self.stroke) ** 2)
 
     @property
@@ -102,7 +305,10 @@ class Device:
     def quarter_period(self, mass: float) -> float:
         """Time (s) from rest to the end of the stroke of a rigid mass on a heavy satellite, without friction.
 
-        ``pi / 2 * sqrt(mass / K)`` where the arm leaves at zero force.
+        ``pi / 2 * sqrt(mass / K)`` where the arm leaves at zero force. For single springs that of a linear spring with
+        their energy, which tells the order of magnitude.
         """
+        if not self.linear:
+            return 0.5 * math.pi * self.stroke * math.sqrt(0.5 * mass / self.energy)
         share = (self.preload - self.stroke) / self.preload
         return math.acos(share) * math.sqrt(mass / self.total_stiffness)

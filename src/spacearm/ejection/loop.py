@@ -36,6 +36,7 @@ class Table(NamedTuple):
     rail_coulomb: Array
     flight_static: Array
     flight_coulomb: Array
+    pieces: Array  # (B or 1, P, 3): end of each piece of the springs' curve, m, its stiffness and rest; P 0: one spring
 
 
 class Found(NamedTuple):
@@ -105,7 +106,6 @@ def _read(stage: Stage, first: int, shift: int, offset: float, found: Found, sam
             if joint >= 0:
                 found.hit[sample, joint] = 1
     found.events[sample] += stage.record.counts[1]
-    found.evaluations[sample] += stage.work.count[0]
 
 
 @compiled
@@ -115,15 +115,18 @@ def eject_many(
     rail_contacts: int,
     direction: Array,
     joints: Array,
+    start: Array,
     table: Table,
+    spring: Any,
     first: int,
     last: int,
     found: Found,
     stop: Any,
 ) -> int:
-    """Samples ``first`` to ``last`` of attitudes ``joints`` (B, n); how many were done.
+    """Samples ``first`` to ``last`` of attitudes ``joints`` (B, n) with velocities ``start`` (B, 7 + n); how many.
 
-    ``rail_contacts``: 1 where the rail has dry friction, so that the joints' contacts come after it.
+    ``spring``: places of the rail's stiffness and rest in the kernel's input. ``rail_contacts``: 1 where the rail has
+    dry friction, so that the joints' contacts come after it.
     """
     n = joints.shape[1]
     for b in range(first, last):
@@ -142,24 +145,38 @@ def eject_many(
         y[3] = 1.0
         for i in range(n):
             y[8 + i] = joints[b, i]
-        begin(rail.plant, rail.contact, y)
-        code, time, _ = run_phase(
-            rail.plant,
-            rail.signals,
-            rail.contact,
-            rail.events,
-            rail.options,
-            rail.atol,
-            rail.work,
-            rail.record,
-            rail.audit,
-            stop,
-        )
+        for i in range(7 + n):
+            y[8 + n + i] = start[b, i]
+        curve = table.pieces[b if table.pieces.shape[0] > 1 else 0]
+        time, code = 0.0, 1
+        for piece in range(max(curve.shape[0], 1)):
+            if curve.shape[0] > 0:
+                rail.events.value[0] = curve[piece, 0]
+                rail.work.inp[spring[0]] = curve[piece, 1]
+                rail.work.inp[spring[1]] = curve[piece, 2]
+                rail.record.counts[1] = 0
+            begin(rail.plant, rail.contact, y)
+            code, reached, _ = run_phase(
+                rail.plant,
+                rail.signals,
+                rail.contact,
+                rail.events,
+                rail.options,
+                rail.atol,
+                rail.work,
+                rail.record,
+                rail.audit,
+                stop,
+            )
+            _read(rail, rail_contacts, 1, time, found, b)
+            time += reached
+            if code != 1:
+                break
+        found.evaluations[b] += rail.work.count[0]
         for i in range(rail.plant.nx):
             found.separation[b, i] = y[i]
         found.time[b] = time
         found.reason[b, 0] = code
-        _read(rail, rail_contacts, 1, 0.0, found, b)
         if code != 1:
             found.reason[b, 1] = -1
             continue
@@ -193,4 +210,5 @@ def eject_many(
             for i in range(nx):
                 found.samples[b, s, i] = flight.record.y[s, i] if kept else flight.work.y[i]
         _read(flight, 0, 0, time, found, b)
+        found.evaluations[b] += flight.work.count[0]
     return last - first

@@ -19,15 +19,17 @@ def shapes(rig: Rig) -> dict[str, tuple[int, ...]]:
     """What may be overridden, with the shape of one sample's value."""
     n = rig.arm.n
     joints = dict.fromkeys(("static", "coulomb", "damping"), (n,))
-    return {**joints, "inertia": (n + 1, 10), "stiffness": (), "compression": ()}
+    return {**joints, "inertia": (n + 1, 10), "spring": (), "stiffness": (), "compression": ()}
 
 
-def count_samples(rig: Rig, attitudes: Array, given: Mapping[str, Array]) -> int:
-    """How many samples attitudes (B, n) and overrides make together; a length of one serves all."""
+def count_samples(
+    rig: Rig, attitudes: Array, given: Mapping[str, Array], others: Mapping[str, int] | None = None
+) -> int:
+    """How many samples attitudes (B, n), overrides and ``others`` (numbers of samples) make; one serves all."""
     if attitudes.ndim != 2:
         raise InputError(f"attitudes have shape {attitudes.shape}", place="batch", hint=f"expected (B, {rig.arm.n})")
     known = shapes(rig)
-    sizes = {"attitudes": len(attitudes)}
+    sizes = {"attitudes": len(attitudes), **(others or {})}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, known))
@@ -56,6 +58,8 @@ class Parameters:
     coulomb: Array
     rail_friction: tuple[float, float]  # static and Coulomb friction of the rail, N
     quarter: float  # s, longest quarter period of any sample's arm as one mass
+    inertia: Array | None  # (B or 1, bodies, 10) of the arm, where they are not its own
+    pieces: Array  # (B or 1, pieces, 3): end of each piece of the springs' curve (m), stiffness, rest; none if linear
 
     @classmethod
     def of(cls, rig: Rig, given: Mapping[str, Array]) -> Parameters:
@@ -74,6 +78,9 @@ class Parameters:
             base, slide = np.zeros((len(rows), 6)), np.full((len(rows), 1), rig.device.damping)
             free["damping"] = np.concatenate([base, rows], axis=1)
             rail["damping"] = np.concatenate([base, slide, rows], axis=1)
+        pieces = _pieces(rig, given)
+        if "spring" in given and rig.device.linear:
+            given = {**given, "stiffness": np.atleast_1d(given["spring"]) * rig.device.total_stiffness}
         for name, key, least in (("stiffness", "stiffness", 0.0), ("compression", "rest", rig.device.stroke)):
             if name in given:
                 values = np.atleast_1d(given[name])
@@ -95,7 +102,20 @@ class Parameters:
             )
         grip = rig.device.friction
         pair = (0.0, 0.0) if grip is None else (grip.static, grip.coulomb)
-        return cls(_tail(mounted, own, rail), _tail(arm, alone, free), static, coulomb, pair, _longest(rig, given))
+        inertia = given["inertia"].reshape(-1, len(rig.arm.bodies), 10) if "inertia" in given else None
+        tails = _tail(mounted, own, rail), _tail(arm, alone, free)
+        return cls(*tails, static, coulomb, pair, _longest(rig, given), inertia, pieces)
+
+    @property
+    def mounted(self) -> Array | None:
+        """Inertias of all bodies on the rail, flat; None where they are their own."""
+        return None if self.inertia is None else self.rail[:, : 10 * (self.inertia.shape[1] + 1)]
+
+    def bodies(self, first: int, last: int) -> Array | None:
+        """Inertias of the arm's bodies in samples ``first`` to ``last``; None where they are its own."""
+        if self.inertia is None or len(self.inertia) == 1:
+            return self.inertia
+        return self.inertia[first:last]
 
     def rows(self, first: int, last: int, joints: list[int]) -> Table:
         """Samples ``first`` to ``last``; friction of these joints only, the rail's in front where it has any."""
@@ -115,16 +135,42 @@ class Parameters:
             np.concatenate([before[1], coulomb], axis=1),
             static,
             coulomb,
+            part(self.pieces),
         )
         return Table(*(np.ascontiguousarray(array) for array in arrays))
+
+
+def _pieces(rig: Rig, given: Mapping[str, Array]) -> Array:
+    """The springs' curve for the loop, its force scaled for each sample; checks what may be overridden."""
+    if "spring" in given and ("stiffness" in given or np.any(given["spring"] <= 0.0)):
+        raise InputError(
+            "'spring' is given with 'stiffness', or is not above zero",
+            place="overrides",
+            hint="expected a factor above zero, or a stiffness",
+        )
+    if rig.device.linear:
+        return np.zeros((1, 0, 3))
+    for name in ("stiffness", "compression"):
+        if name in given:
+            raise InputError(
+                f"the springs have no common {name}", place="overrides", hint="'spring' is a factor on their force"
+            )
+    own = np.array([[piece.end, *piece.spring] for piece in rig.device.pieces])
+    factor = np.atleast_1d(given.get("spring", np.ones(1)))
+    pieces = np.repeat(own[None], factor.size, axis=0)
+    pieces[:, :, 1] *= factor[:, None]
+    return pieces
 
 
 def _longest(rig: Rig, given: Mapping[str, Array]) -> float:
     """Quarter period (s) of the heaviest arm on the weakest springs of all samples."""
     mass = given["inertia"][..., 0].sum(axis=-1).max(initial=0.0) if "inertia" in given else rig.arm.mass
     softest = given["stiffness"].min(initial=np.inf) if "stiffness" in given else np.inf
+    quarter = rig.device.quarter_period(max(mass, rig.arm.mass))
+    if not rig.device.linear:
+        return float(quarter / np.sqrt(min(given.get("spring", np.ones(1)).min(initial=1.0), 1.0)))
     own = rig.device.total_stiffness
-    return float(rig.device.quarter_period(max(mass, rig.arm.mass)) * np.sqrt(own / min(softest, own)))
+    return float(quarter * np.sqrt(own / min(softest, own)))
 
 
 def _tail(model: Motion, own: Mapping[str, Array], changes: Mapping[str, Array]) -> Array:

@@ -20,7 +20,7 @@ from spacearm.model import Robot, edit
 from spacearm.model.parts import Body, Friction, Inertia, Joint, Spring
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.checks import check_angles
-from spacearm.simulate.state import State, rotation_of
+from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 Normal = Literal["x", "y", "z"]
@@ -83,7 +83,7 @@ class Rig:
             "",
             "",
             axis=device.direction,
-            spring=Spring(device.total_stiffness, device.preload),
+            spring=Spring(device.total_stiffness, device.preload) if device.linear else None,
             damping=device.damping,
             friction=device.friction,
         )
@@ -145,10 +145,6 @@ class Rig:
                 place="attitude" + (f" {where[:-1]}" if len(where) > 1 else ""),
                 hint=f"expected {limits.lower:.6g} to {limits.upper:.6g} {joint.unit}",
             )
-
-    def start(self, joints: npt.ArrayLike | str | None) -> State:
-        """At rest on the rail, springs compressed."""
-        return State.at_rest(self.mounted, np.concatenate([[0.0], self.attitude(joints)]))
 
     def split(self, states: npt.ArrayLike) -> tuple[Array, Array]:
         """Flat states (..., 13 + 2 (n + 1)) of the mounted robot as states of the arm and of the satellite alone."""

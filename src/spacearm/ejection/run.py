@@ -16,12 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.ejection.clearance import KeepOut, clearance, skeleton
+from spacearm.ejection.coast import coast
+from spacearm.ejection.rail import Stretch, joined, rail_loads, slide
+from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
+from spacearm.ejection.tumble import mean_spin, mechanics_of, moment_of_momentum
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.result import Check
-from spacearm.simulate import Adaptive, Crossing, Event, Phase, Run, RunWarning, State, simulate
+from spacearm.simulate import Adaptive, Event, Phase, Run, RunWarning, State, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
@@ -31,8 +35,6 @@ if TYPE_CHECKING:
 
 #: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 want more than the default.
 METHOD = Adaptive(rtol=1e-13, atol=1e-15)
-#: The arm must have left the rail within so many quarter periods of the whole arm as one mass.
-PATIENCE = 20.0
 LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
 
 
@@ -68,6 +70,8 @@ class Ejection:
     flight: Run
     satellite: Run | None  # of a satellite that is not infinitely heavy, after separation
     clearance: Clearance | None
+    release: Release
+    stretches: tuple[Stretch, ...]  # of the rail: one for each piece of the springs' curve
 
     @property
     def time(self) -> float:
@@ -96,8 +100,14 @@ class Ejection:
 
     @property
     def angular_velocity(self) -> Array:
-        """Ejection angular velocity (3,), rad/s: of the arm's base at the end of the run, all joints stopped."""
-        return _end(self.flight).base_angular_velocity
+        """Ejection angular velocity (3,), rad/s: mean over time of the stopped arm (:mod:`spacearm.ejection.tumble`).
+
+        It does not depend on the length of the flight once the joints have stopped; ``data`` has the instant's.
+        """
+        state = _end(self.flight)
+        matrix = mechanics_of(self.rig.arm).mass_matrix(state.joints)
+        angular, inertia = moment_of_momentum(matrix, state.velocity)
+        return rotation_of(state.quaternion) @ mean_spin(self.rig, angular, inertia)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -161,9 +171,13 @@ class Ejection:
     def ledger(self) -> dict[str, float]:
         """Energies, J: what the springs gave and where it is at the end of the run."""
         rail, flight = self.rail.data, self.flight.data
+        # An infinitely heavy satellite that turns works on the arm; the body that stands for it has its own energy.
+        idle = _idle(self.rig, self.stretches[0].start)
         account = {
+            "kinetic_at_release": float(rail["energy_kinetic"][0]) - idle,
+            "satellite_work": float(rail["energy_drive"][-1]),
             "springs": float(rail["energy_elastic"][0] - rail["energy_elastic"][-1]),
-            "kinetic_at_separation": float(rail["energy_kinetic"][-1]),
+            "kinetic_at_separation": float(rail["energy_kinetic"][-1]) - idle,
             "friction_on_rail": float(rail["energy_friction"][-1]),
             "damping_on_rail": float(rail["energy_damping"][-1]),
             "kinetic": float(flight["energy_kinetic"][-1]),
@@ -174,7 +188,8 @@ class Ejection:
         account["damping"] += float(rail["energy_coupling"][-1] + flight["energy_coupling"][-1])
         account["satellite"] = 0.0 if self.satellite is None else float(self.satellite.data["energy_kinetic"][-1])
         spent = sum(account[name] for name in ("kinetic", "elastic", "friction", "damping", "satellite"))
-        account["residual"] = account["springs"] - spent
+        given = sum(account[name] for name in ("springs", "kinetic_at_release", "satellite_work"))
+        account["residual"] = given - spent
         return account
 
     @cached_property
@@ -182,10 +197,11 @@ class Ejection:
         """Residuals of the whole run: energy from springs to stable flight, momentum after separation, constraints."""
         checks = {
             "ledger": Check(
-                self.ledger["residual"] / max(self.ledger["springs"], 1e-300),
+                self.ledger["residual"] / max(self.ledger["springs"] + self.ledger["kinetic_at_release"], 1e-300),
                 LEDGER_TOLERANCE,
                 "",
-                "springs - kinetic - friction - damping over the whole run, relative to the springs",
+                "energy at release and of the springs - kinetic - friction - damping over the whole run, relative to "
+                "the first two",
             ),
             "momentum": Check(
                 self._momentum_drift(),
@@ -243,6 +259,7 @@ def eject(
     rig: Rig,
     joints: npt.ArrayLike | str | None = None,
     *,
+    release: Release | None = None,
     flight: float = 10.0,
     method: Adaptive | None = None,
     limits: Literal["report", "stop", "ignore"] = "report",
@@ -252,10 +269,11 @@ def eject(
     radii: Mapping[str, float] | float = 0.0,
     sample: float | None = None,
 ) -> Ejection:
-    """Throw the arm off, from an attitude at rest.
+    """Throw the arm off.
 
     Args:
         joints: attitude before the ejection (n,), or a posture's name.
+        release: how it moves at the release; at rest where left out.
         flight: length of the run after separation, s; long enough for the joints to stop.
         limits: joint limits that are reached are reported, or end the run as well, or are ignored.
         friction: whether the dry friction of joints and rail acts.
@@ -270,23 +288,12 @@ def eject(
     for name in locked:
         rig.arm.joint_index(name)
     solver = METHOD if method is None else method
-    quarter = rig.device.quarter_period(rig.arm.mass)
-    on_rail = Phase(
-        PATIENCE * quarter,
-        until=Crossing(rig.rail, rig.device.stroke, "rising"),
-        locked=(*rig.locked_on_rail, *locked),
-        friction=friction,
-        limits=limits,
-        name="on the rail",
-    )
-    first = simulate(rig.mounted, rig.start(start), on_rail, method=solver, sample=quarter / 400.0)
-    left = first.end is not None and any(e.kind == "crossing" and e.name == rig.rail for e in first.events)
-    if not left:
-        raise SimulationError(
-            f"the arm does not leave the rail: {first.reason.text} at t = {first.end_time:.6g} s",
-            place="ejection",
-            hint="a joint limit that ends the run, or friction of the rail, stops it",
-        )
+    moving = release or Release()
+    for name, rate in zip(rig.arm.joint_names, moving.checked(rig)[0], strict=True):
+        if name in locked and rate:
+            raise InputError(f"{name!r} is locked but moves at {rate:g}", place="release", hint="expected a rate of 0")
+    stretches = slide(rig, start, moving, solver, friction, limits, locked)
+    first = joined(rig, stretches)
     arm, carrier = rig.split(_end(first).vector)
     free = Phase(flight, locked=(*rig.out_of_plane, *locked), friction=friction, limits=limits, name="flight")
     step = flight / 1000.0 if sample is None else sample
@@ -301,7 +308,16 @@ def eject(
     if second.end is None:
         raise SimulationError(f"the flight failed: {second.reason.text}", place="ejection")
     near = _clearance(rig, first, second, third, keep_out, radii) if keep_out else None
-    return Ejection(rig, start, first, second, third, near)
+    return Ejection(rig, start, first, second, third, near, moving, stretches)
+
+
+def _idle(rig: Rig, start: State) -> float:
+    """Kinetic energy (J) of the body that stands for an infinitely heavy satellite: constant, and no one's."""
+    if not rig.device.heavy:
+        return 0.0
+    stand = rig.mounted.bodies[0].inertia
+    linear, angular = start.velocity[:3], start.velocity[3:6]
+    return float(0.5 * (stand.mass * linear @ linear + angular @ stand.tensor @ angular))
 
 
 def _clearance(
@@ -313,10 +329,7 @@ def _clearance(
     radii: Mapping[str, float] | float,
 ) -> Clearance:
     arm, carrier = rig.split(first.states)
-    later = np.zeros((second.times.size, 13))
-    later[:, 3] = 1.0
-    if third is not None:
-        later = third.states[: second.times.size]
+    later = coast(rig, carrier[-1:], second.times)[0] if third is None else third.states[: second.times.size]
     states = np.concatenate([arm, second.states])
     times = np.concatenate([first.times, first.end_time + second.times])
     distance = clearance(rig.arm, states, keep_out, skeleton(rig.arm, radii), np.concatenate([carrier, later]))
@@ -348,6 +361,15 @@ def curves(ejection: Ejection) -> xr.Dataset:
         "variation": (("time", "joint"), arm[:, 7 : 7 + n] - ejection.start, "rad or m", "joint variation"),
         "rate": (("time", "joint"), arm[:, 13 + n :], "rad/s or m/s", "joint rate"),
     }
+    loads = (np.concatenate([part, np.zeros((len(flight.times) - 1, 3))]) for part in rail_loads(rig, rail))
+    for name, values, units, text in zip(
+        ("rail_force", "rail_moment"),
+        loads,
+        ("N", "N m"),
+        ("force of the rail on the arm across the rail, axes of the arm's base", "moment of the rail about its origin"),
+        strict=True,
+    ):
+        variables[name] = (("time", "axis"), values, units, text)
     ends = {}
     for key in ("kinetic", "elastic", "damping", "friction"):
         before, after = rail.data[f"energy_{key}"].values, flight.data[f"energy_{key}"].values[1:]

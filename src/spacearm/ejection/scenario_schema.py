@@ -26,15 +26,35 @@ class SatelliteTable(Table):
     inertia: Moments
 
 
+class SpringTable(Table):
+    """One spring: stiffness and compression, or a curve of points (travel in m, force in N)."""
+
+    stiffness: Number | None = None
+    compression: Number | None = None
+    curve: list[Numbers] | None = None
+    position: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
 class DeviceTable(Table):
-    stiffness: Number
+    stiffness: Number | None = None
     stroke: Number
     springs: Count = 1
+    spring: list[SpringTable] | None = None
     direction: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 1.0])
     compression: Number | None = None
     friction: FrictionTable | None = None
     damping: Number = 0.0
     satellite: SatelliteTable | None = None
+    pivot: Vector3 | None = None
+
+
+class ReleaseTable(Table):
+    """How the arm moves at the release: its joints, and the satellite that it stands on."""
+
+    rates: Numbers | None = None
+    rates_deg: Numbers | None = None
+    spin: Vector3 | None = None
+    spin_deg: Vector3 | None = None
 
 
 class AttitudeTable(Table):
@@ -66,8 +86,8 @@ class SearchTable(Table):
     velocity: Number = 1.0
     tumbling: Number = 0.0
     samples: Count = 4096
-    refine: Annotated[int, whole(0, 1_000_000)] = 40
-    keep: Count = 4
+    refine: Annotated[int, whole(0, 1_000_000)] = 80
+    keep: Count = 24
     joints: list[Name] | None = None
     margin: Number = 0.0
     limit_margin_deg: Number = 0.0
@@ -100,6 +120,7 @@ class EjectionFile(Table):
     table: Literal["x", "y", "z"] | None = None
     device: DeviceTable
     attitude: Annotated[list[AttitudeTable], BeforeValidator(_one_or_more)] = Field(min_length=1)
+    release: ReleaseTable | None = None
     keep_out: Annotated[list[KeepOutTable], BeforeValidator(_one_or_more)] = Field(default_factory=list)
     radii: Number | dict[str, Number] = 0.0
     flight: Number = 10.0

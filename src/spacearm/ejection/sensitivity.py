@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
+from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
 from spacearm.typing import Array
@@ -73,6 +74,7 @@ def monte_carlo(
     uncertainty: Uncertainty | None = None,
     samples: int = 2000,
     seed: int = 0,
+    release: Release | None = None,
     flight: float = 10.0,
     keep_out: Sequence[KeepOut] = (),
     radii: Mapping[str, float] | float = 0.0,
@@ -96,11 +98,12 @@ def monte_carlo(
     runs = eject_batch(
         rig,
         attitude,
+        release=release,
         overrides={
             "static": friction * static,
             "coulomb": friction * coulomb,
             "damping": damping * np.array([joint.damping for joint in arm.joints]),
-            "stiffness": spring * rig.device.total_stiffness,
+            "spring": spring,
             "inertia": mass[..., None] * arm.inertia_parameters,
         },
         flight=flight,

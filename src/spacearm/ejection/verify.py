@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spacearm.ejection.rail import Stretch as RailStretch
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.run import Ejection
 from spacearm.simulate import Phase, Run, State
@@ -61,28 +62,43 @@ def stretches(run: Run, locked: tuple[str, ...] = ()) -> list[Stretch]:
     return history
 
 
-def _replay(run: Run, locked: tuple[str, ...], friction: bool) -> CrossCheck:
+def _replay(
+    run: Run, start: State, locked: tuple[str, ...], friction: bool, stretch: RailStretch | None = None
+) -> CrossCheck:
     """Compare a run with MuJoCo's, phase by phase between its events."""
     history = stretches(run, locked) if friction else []
     history = history or [Stretch(0.0, run.end_time, (), {})]
+    given = {} if stretch is None else stretch.forces
     phases = []
-    for stretch in history:
-        held = (*locked, *stretch.stuck)
-        span = max(stretch.end - stretch.start, 1e-9)
-        phases.append(Phase(span, locked=held, forces=dict(stretch.force), friction=False, limits="ignore"))
-    same = replace(run, phase_starts=tuple(stretch.start for stretch in history))
-    return cross_check(same, State.from_vector(run.states[0]), phases)
+    for part in history:
+        span = max(part.end - part.start, 1e-9)
+        forces = {name: given.get(name, 0.0) + part.force.get(name, 0.0) for name in {**given, **part.force}}
+        phases.append(
+            Phase(
+                span,
+                locked=(*locked, *part.stuck),
+                accelerations={} if stretch is None else stretch.accelerations,
+                forces=forces,
+                friction=False,
+                limits="ignore",
+            )
+        )
+    same = replace(run, phase_starts=tuple(part.start for part in history))
+    return cross_check(same, start, phases, overrides=None if stretch is None else stretch.overrides)
 
 
 def check_in_mujoco(
     ejection: Ejection, *, friction: bool = True, locked: tuple[str, ...] = ()
 ) -> dict[str, CrossCheck]:
-    """Differences on the rail and in flight; ``friction`` as in the run that is checked."""
-    rig = ejection.rig
-    return {
-        "rail": _replay(ejection.rail, (*rig.locked_on_rail, *locked), friction),
-        "flight": _replay(ejection.flight, (*rig.out_of_plane, *locked), friction),
-    }
+    """Differences on the rail (of each piece of the springs' curve) and in flight; ``friction`` as in the run."""
+    rig, several = ejection.rig, len(ejection.stretches) > 1
+    found = {}
+    for k, part in enumerate(ejection.stretches):
+        held = tuple(dict.fromkeys((*part.locked, *locked)))
+        found[f"rail{k + 1}" if several else "rail"] = _replay(part.run, part.start, held, friction, part)
+    start = State.from_vector(ejection.flight.states[0])
+    found["flight"] = _replay(ejection.flight, start, (*rig.out_of_plane, *locked), friction)
+    return found
 
 
 def friction_laws(ejection: Ejection) -> float:

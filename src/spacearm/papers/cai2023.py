@@ -158,13 +158,11 @@ def compute(tell: Progress) -> Study:
     best = {}
     for k, (name, goal) in enumerate(goals.items()):
         at = 0.45 + 0.09 * k
-        best[name] = best_attitude(
-            rig, goal, constraints=allowed, samples=2048, keep=4, refine=40, progress=_part(tell, at, at + 0.09)
-        )
+        best[name] = best_attitude(rig, goal, constraints=allowed, samples=2048, progress=_part(tell, at, at + 0.09))
     tell(0.72, "best attitude of all seven joints in space")
     space = Rig(catalogue.load("cai2023"), rig.device)
     best["space"] = best_attitude(
-        space, Goal(1.0, 1.0), constraints=allowed, samples=2048, keep=4, refine=30, progress=_part(tell, 0.72, 0.78)
+        space, Goal(1.0, 1.0), constraints=allowed, samples=2048, keep=8, progress=_part(tell, 0.72, 0.78)
     )
     tell(0.78, "sensitivity of the fastest")
     spread = monte_carlo(rig, best["fastest"].joints, samples=2000, keep_out=[DECK], progress=_part(tell, 0.78, 0.84))

@@ -1,0 +1,88 @@
+"""How an arm moves at the instant of its release: from a tumbling satellite, with joints that turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.ejection.rig import Rig
+from spacearm.ejection.tumble import mechanics_of
+from spacearm.errors import InputError
+from spacearm.simulate.state import State
+from spacearm.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Motion at the release; at rest where left out.
+
+    An infinitely heavy satellite goes on turning at ``spin`` about the device's pivot. One that has an inertia turns
+    freely; satellite and arm together then have no linear momentum, so velocities are those against their common mass
+    centre.
+
+    Args:
+        rates: of the arm's joints (n,), or (B, n) for a batch; rad/s or m/s.
+        spin: angular velocity of the satellite (3,) or (B, 3), rad/s, in its axes at the release, which are the
+            world's.
+    """
+
+    rates: npt.ArrayLike | None = None
+    spin: npt.ArrayLike | None = None
+
+    def checked(self, rig: Rig) -> tuple[Array, Array]:
+        """Rates (..., n) and spin (..., 3), as they fit the rig."""
+        found = []
+        for name, value, size in (("rates", self.rates, rig.arm.n), ("spin", self.spin, 3)):
+            try:
+                array = np.zeros(size) if value is None else np.array(value, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise InputError(f"{name} are no numbers", place="release", hint=f"expected {size}") from None
+            if array.ndim not in (1, 2) or array.shape[-1] != size:
+                raise InputError(f"{name} has shape {array.shape}", place="release", hint=f"expected {size} numbers")
+            if not np.all(np.isfinite(array)):
+                raise InputError(f"{name} holds numbers that are not finite", place="release")
+            found.append(array)
+        rates, spin = found
+        out = [i - 3 for i in range(3, 6) if i not in rig.free_base]
+        if np.any(spin[..., out] != 0.0):
+            raise InputError(
+                f"the spin {spin.tolist()} leaves the table",
+                place="release",
+                hint=f"expected a spin about {rig.table}, the table's normal",
+            )
+        return rates, spin
+
+    @property
+    def turning(self) -> bool:
+        """Whether the satellite turns."""
+        return self.spin is not None and bool(np.any(np.asarray(self.spin) != 0.0))
+
+    def velocity(self, rig: Rig, joints: Array, inertia: Array | None = None) -> Array:
+        """Generalised velocity (..., 7 + n) of the mounted arm at attitudes (..., n), the rail at rest.
+
+        ``inertia``: of the mounted robot's bodies, flat, where they are not its own.
+        """
+        rates, spin = self.checked(rig)
+        lead = np.broadcast_shapes(joints.shape[:-1], rates.shape[:-1], spin.shape[:-1])
+        found = np.zeros((*lead, 7 + rig.arm.n))
+        found[..., 3:6], found[..., 7:] = spin, rates
+        if rig.device.heavy:
+            if rig.device.pivot is not None:
+                found[..., :3] = np.cross(rig.device.pivot, found[..., 3:6])
+            return found
+        if not np.any(found):
+            return found
+        at = np.concatenate([np.zeros((*lead, 1)), np.broadcast_to(joints, (*lead, rig.arm.n))], axis=-1)
+        matrix = mechanics_of(rig.mounted).mass_matrix(at, inertia=inertia)
+        momentum = np.einsum("...ij,...j->...i", matrix[..., :3, :], found)
+        found[..., :3] = -momentum / matrix[..., 0, 0][..., None]
+        held = [i for i in range(3) if i not in rig.free_base]
+        found[..., held] = 0.0
+        return found
+
+    def start(self, rig: Rig, joints: Array) -> State:
+        """The mounted arm at the release, springs compressed."""
+        attitude = np.concatenate([[0.0], joints])
+        return State(np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), attitude, self.velocity(rig, joints))

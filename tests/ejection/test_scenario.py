@@ -123,7 +123,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         ({"radii": {"hand9": 0.1}}, "radii", "no body 'hand9'"),
         ({"map.joints": ["joint2", "joint2"]}, "map: attitude map", "different joints"),
         ({"search.velocity": -1.0}, "search: goal", "weights"),
-        ({"search.samples": 0}, "search: best attitude", "samples is 0"),
+        ({"search.samples": 0}, "search.samples", "value is 0"),
         ({"search.limit_margin_deg": 100.0}, "search: best attitude", "no range"),
         ({"search.seed": -1}, "search.seed", "greater than or equal to 0"),
         ({"monte_carlo.seed": -1}, "monte_carlo.seed", "greater than or equal to 0"),

@@ -109,7 +109,7 @@ mode = "soft"
     [
         (("frame =", "fram ="), "hit[0]", "frame"),
         (('"hand"', '"paw"'), "hit[0]", "paw"),
-        (("duration = 2.0", "duration = -2.0"), "cushion", "-2"),
+        (("duration = 2.0", "duration = -2.0"), "duration", "-2"),
         (('"zhang2020"', '"zhang2021"'), "robot", "did you mean 'zhang2020"),
         (('"zhang2020"', '"xu2017"'), "soft", "no soft joint"),
         (("duration = 2.0", "damping = -1.0"), "joint", "damping is -1"),

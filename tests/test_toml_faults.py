@@ -249,7 +249,7 @@ FAULTS = {
         "postures_deg.bent: this posture is given twice",
     ),
     "name with blanks": (BASE.replace('"base"', '" base"'), "body: ' base' is not a name"),
-    "name that cannot be printed": (BASE.replace('"base"', '"a\\u0007"'), "is not a name"),
+    "name that cannot be printed": (BASE.replace('"base"', '"a\\u0007"'), "holds control characters"),
     "robot's name": (BASE.replace('name = "r"', 'name = ""'), "robot: '' is not a name"),
     "joint named as a base dof": (
         BASE + ARM + ELBOW.replace('"elbow"', '"base_vx"'),

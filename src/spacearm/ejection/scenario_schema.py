@@ -115,7 +115,7 @@ class EjectionFile(Table):
 
     study: Literal["ejection"]
     robot: Name
-    title: str = ""
+    title: Name = ""
     freeze: list[Name] = Field(default_factory=list)
     table: Literal["x", "y", "z"] | None = None
     device: DeviceTable

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic_core import PydanticCustomError
 
 
@@ -88,7 +88,14 @@ def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
     return check
 
 
-Name = Annotated[str, Strict()]
+def _without_controls(text: str) -> str:
+    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text):
+        raise _fail(f"{_shown(text)} holds control characters", "expected printable text in one line")
+    return text
+
+
+#: Names and titles; data files and terminals cannot hold every character.
+Name = Annotated[str, Strict(), AfterValidator(_without_controls)]
 Number = Annotated[float, BeforeValidator(_finite_number)]
 #: Where a random number generator starts.
 Seed = Annotated[int, whole(0, 2**63 - 1)]

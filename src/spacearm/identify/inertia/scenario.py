@@ -28,6 +28,9 @@ from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.result import Check, Result, Row
 
+#: Of one experiment: more is a slip of the pen, and would fill the memory.
+MOST_SAMPLES = 1_000_000
+
 
 def run(
     document: dict[str, Any],
@@ -44,6 +47,13 @@ def run(
     real = _real(plan, drawing, folder)
     sensors = _sensors(plan.sensors)
     experiments = [_experiment(table) for table in plan.experiment]
+    for k, experiment in enumerate(experiments):
+        if experiment.duration > MOST_SAMPLES * sensors.interval:
+            raise InputError(
+                f"{experiment.duration:g} s every {sensors.interval:g} s are too many samples",
+                place=f"experiment[{k}].duration",
+                hint=f"expected at most {MOST_SAMPLES}",
+            )
     _distinct([experiment.name for experiment in experiments], "experiment")
     used = [k for k, table in enumerate(plan.experiment) if not table.hold_out]
     if not used:

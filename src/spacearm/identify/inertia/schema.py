@@ -105,7 +105,7 @@ class Scenario(Table):
     robot: Name
     real: Name | None = None
     real_scale: Number = 1.0
-    title: str = ""
+    title: Name = ""
     sensors: SensorTable = Field(default_factory=SensorTable)
     experiment: list[ExperimentTable]
     estimate: EstimateTable = Field(default_factory=EstimateTable)

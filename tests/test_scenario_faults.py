@@ -21,8 +21,8 @@ TOOLS = Path(__file__).parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
 from fuzz_scenarios import judge, prepare  # noqa: E402
-from guarded import run_guarded  # noqa: E402
 from scenario_mutations import starts, written  # noqa: E402
+from watched import run_watched  # noqa: E402
 
 START = dict(starts())
 
@@ -119,7 +119,7 @@ def test_a_share_of_damaged_scenarios() -> None:
     """The whole is ``tools/fuzz_scenarios.py --count 20000``."""
     faults = [
         outcome
-        for outcome in run_guarded(lambda number: judge(2, number), prepare, range(150), 1, 400.0)
+        for outcome in run_watched(lambda number: judge(2, number), prepare, range(150), 1, 400.0)
         if outcome.kind.startswith("FAULT")
     ]
     assert not faults, "\n".join(f"{one.number}: {one.kind}: {one.changes}\n{one.said}" for one in faults)

@@ -33,8 +33,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from guarded import Outcome, run_guarded
 from scenario_mutations import mutated, starts, written
+from watched import Outcome, run_watched
 
 #: A run may take this long, CPU seconds; the machine may be busy with other things meanwhile.
 LONGEST = 20.0
@@ -172,7 +172,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(options.log.open("a")) if options.log else None
         for done, outcome in enumerate(
-            run_guarded(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 20 * LONGEST), 1
+            run_watched(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 20 * LONGEST), 1
         ):
             kinds[outcome.kind] += 1
             total += outcome.seconds

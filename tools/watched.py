@@ -50,7 +50,7 @@ def _serve(judge: Callable[[int], Outcome], prepare: Callable[[], None], link: C
         link.send(judge(link.recv()))
 
 
-def run_guarded(
+def run_watched(
     judge: Callable[[int], Outcome],
     prepare: Callable[[], None],
     numbers: Iterable[int],

@@ -378,7 +378,7 @@ def _compare(line: Line, robot: Robot, engine: Any, kind: str, states: int) -> N
         _, unfit = _tried(lambda: engine.fit(robot))
         why = failed or unfit
     if why or engine is None:
-        line.compared = why
+        line.compared = why if engine is not None else line.reference
         return
     names = [frame.name for frame in robot.frames] + list(robot.body_names)
     frames = [name for name in names if kind == "urdf" or name in engine.frames()]

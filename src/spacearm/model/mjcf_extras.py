@@ -213,6 +213,9 @@ class Extras:
                 offset, ratio = float(data[0]), float(data[1])
                 found[one] = Mimic(names[one], names[two], ratio, offset + at[0] - ratio * at[1])
                 continue
+            if kind == _EQ_JOINT and int(model.jnt_bodyid[one]) not in self.inside:
+                self.losses.add(place, "is not on the robot, and is left out")
+                continue
             what = _EQUALITIES[kind] if kind < len(_EQUALITIES) else "other"
             also = "; repair=True (--repair) makes it a stiff coupling" if linear else ""
             self.losses.add(place, f"the {what} constraint is left out{also}")

@@ -68,13 +68,14 @@ def read_file(path: str | Path, most: int | None = None) -> bytes:
     try:
         # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ModelError("cannot be read: it is a device or a pipe", file=path, hint="expected a regular file")
-            data = file.read(most + 1)
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read(most + 1) if regular else b""
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}", file=path) from error
     except ValueError as error:  # a path with a zero byte
         raise ModelError(f"cannot be read: {error}") from error
+    if not regular:
+        raise ModelError("cannot be read: it is a device or a pipe", file=path, hint="expected a regular file")
     if len(data) > most:
         raise ModelError(
             f"file is larger than {most:,} bytes", file=path, hint=BOUNDS.lift("file_bytes") if bounded else ""

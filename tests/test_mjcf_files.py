@@ -11,6 +11,7 @@ import pytest
 from spacearm.errors import ModelError
 from spacearm.model.intake import Reading
 from spacearm.model.mjcf import read_mjcf, robot_from_mjcf
+from spacearm.model.mjcf_read import MAX_PARTS
 from spacearm.model.safexml import Bounds
 
 INERTIAL = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
@@ -151,6 +152,33 @@ def test_replicated_parts_are_read():
     assert [frame.name for frame in robot_from_mjcf(text).frames] == ["s0", "s1", "s2"]
 
 
+CROWDS = {
+    "roots": ("", many(2000, f"<body>{INERTIAL}<joint/></body>"), "several bodies .* and 1988 more"),
+    "bodies": (many(1000, f"<body>{INERTIAL}<joint/></body>"), "", "there are 1001 bodies .at most 1000"),
+    "sites": (many(21, "<site/>"), "", "there are 21 sites .at most 20"),
+}
+
+
+@pytest.mark.parametrize("case", CROWDS)
+def test_crowds_are_refused(case, monkeypatch):
+    monkeypatch.setitem(MAX_PARTS, "nsite", ("sites", 20))  # MuJoCo itself takes long for so many as are allowed
+    inside, beside, message = CROWDS[case]
+    with pytest.raises(ModelError, match=message):
+        robot_from_mjcf(model(INERTIAL + inside).replace("<worldbody>", f"<worldbody>{beside}"))
+
+
+def test_all_files_of_a_model_are_bounded_together(tmp_path):
+    main = written(
+        tmp_path,
+        main=f'<mujoco><include file="one.xml"/><include file="two.xml"/>{BODY}</mujoco>',
+        one=f"<x><option/><!-- {'x' * 1000} --></x>",
+        two=f"<x><option/><!-- {'x' * 1000} --></x>",
+    )
+    assert read_mjcf(main).n == 0
+    with pytest.raises(ModelError, match=r"two\.xml: file is larger than .*Bounds\(file_bytes"):
+        read_mjcf(main, bounds=Bounds(file_bytes=2000))
+
+
 HUNGRY = {
     "texture": '<asset><texture name="t" type="2d" builtin="flat" width="100000" height="100000"/></asset>',
     "height field": '<asset><hfield name="h" nrow="100000" ncol="100000" size="1 1 1 1"/></asset>',
@@ -197,14 +225,16 @@ def test_a_mesh_that_carries_mass_is_weighed(tmp_path):
     assert inertia.mass == pytest.approx(1000.0, rel=1e-6)  # a cubic metre of water
     np.testing.assert_allclose(inertia.tensor, np.eye(3) * 1000.0 / 6.0, rtol=1e-6, atol=1e-6)
     (tmp_path / "parts" / "m.obj").unlink()
-    with pytest.raises(ModelError, match=r"m\.obj cannot be read.*takes its inertia from it \(give the body an <iner"):
+    with pytest.raises(
+        ModelError, match=r"a body takes its inertia from .*m\.obj: cannot be read.*\(give the body an <iner"
+    ):
         read_mjcf(main)
     os.mkfifo(tmp_path / "parts" / "m.obj")
     with pytest.raises(ModelError, match="a device or a pipe"):
         read_mjcf(main)
     (tmp_path / "parts" / "m.obj").unlink()
     (tmp_path / "parts" / "m.obj").write_text(CUBE)
-    with pytest.raises(ModelError, match=r"meshes have more than 100 bytes .*Bounds\(mesh_bytes"):
+    with pytest.raises(ModelError, match=r"m\.obj: file is larger than 100 bytes .*Bounds\(mesh_bytes"):
         read_mjcf(main, bounds=Bounds(mesh_bytes=100))
 
 

@@ -58,7 +58,7 @@ class Bundle:
 def bundle_file(path: Path, *, outside: bool = False, bounds: Bounds = BOUNDS) -> Bundle:
     """The model of this file; what it includes, attaches or weighs must lie in its folder, unless ``outside``."""
     gatherer = _Gatherer(Path("/") if outside else path.parent, bounds)
-    return gatherer.bundle(read_file(path, bounds.file_bytes), path)
+    return gatherer.bundle(gatherer.read(path), path)
 
 
 def bundle_text(text: str | bytes, *, bounds: Bounds = BOUNDS) -> Bundle:
@@ -71,10 +71,16 @@ class _Gatherer:
         self.within = None if within is None else Path(os.path.realpath(within))
         self.bounds = bounds
         self.out = Bundle()
-        self.elements = self.mesh_bytes = 0
+        self.elements = self.text_bytes = self.mesh_bytes = 0
         #: models that were attached already, and those that attach each other now
         self.models: dict[Path, tuple[str, int, str]] = {}
         self.open: list[Path] = []
+
+    def read(self, path: Path) -> bytes:
+        """An XML file; all of them together are bounded."""
+        text = read_file(path, self.bounds.file_bytes - self.text_bytes, self.bounds.lift("file_bytes"))
+        self.text_bytes += len(text)
+        return text
 
     def bundle(self, text: str | bytes, path: Path | None) -> Bundle:
         root, _ = self._model(text, path)
@@ -141,7 +147,7 @@ class _Gatherer:
                 what = "is included a second time" if file in seen else f"is included by {DEEPEST} files in a row"
                 raise ModelError(what, place=_place(child), hint="files must not include each other")
             seen.add(file)
-            content = self._parsed(read_file(file, self.bounds.file_bytes), file, None)
+            content = self._parsed(self.read(file), file, None)
             self._include(content, top, [*chain, file], seen, level)
             parent[position : position + 1] = list(content)
             position += len(content)
@@ -171,7 +177,7 @@ class _Gatherer:
             what = "attaches itself" if file in self.open else f"is attached by {DEEPEST} files in a row"
             raise ModelError(what, place=_place(element), hint="files must not attach each other")
         if file not in self.models:
-            root, size = self._model(read_file(file, self.bounds.file_bytes), file)
+            root, size = self._model(self.read(file), file)
             name = f"model{len(self.out.files)}.xml"
             self.out.files[name] = self._written(root).encode()
             self.models[file] = name, size, root.get("model", "")
@@ -206,20 +212,14 @@ class _Gatherer:
 
     def _weigh(self, element: Located, value: str, folders: list[Path]) -> None:
         file = self._resolved(element, folders, value)
+        left, hint = self.bounds.mesh_bytes - self.mesh_bytes, self.bounds.lift("mesh_bytes")
         try:
-            data = read_file(file, self.bounds.mesh_bytes - self.mesh_bytes)
+            data = read_file(file, left, hint)
         except ModelError as error:
-            what = error.message
-            if "larger than" in what:
-                raise ModelError(
-                    f"its meshes have more than {self.bounds.mesh_bytes:,} bytes",
-                    place=_place(element),
-                    hint=self.bounds.lift("mesh_bytes"),
-                ) from error
             raise ModelError(
-                f"{shown_path(file)} {what}, and a body takes its inertia from it",
+                f"a body takes its inertia from {shown_path(file)}: {error.message}",
                 place=_place(element),
-                hint="give the body an <inertial>; then no mesh is needed",
+                hint=error.hint if error.hint == hint else "give the body an <inertial>; then no mesh is needed",
             ) from error
         self.mesh_bytes += len(data)
         name = f"mesh{len(self.out.files)}{PurePosixPath(_slashes(value)).suffix.lower()}"

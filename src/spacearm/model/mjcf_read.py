@@ -31,8 +31,17 @@ from spacearm.typing import Array
 #: carrier's turning does not matter. What remains of it is this many times smaller than the armature; and since it is a
 #: power of two (1.4e14), the armature itself is kept to the last bit.
 ARMATURE_RATIO = 2.0**47
-#: More bodies than this are refused, as in URDF.
+#: More bodies than this are refused, as in URDF; and more of anything else that becomes a part of the robot.
 MAX_BODIES = 1000
+MAX_PARTS = {
+    "nsite": ("sites", 10_000),
+    "nu": ("actuators", 10_000),
+    "ntendon": ("tendons", 10_000),
+    "neq": ("equality constraints", 10_000),
+    "nkey": ("keyframes", 1000),
+}
+#: How many bodies an error names.
+MOST_SHOWN = 12
 #: The base of a robot whose joints stand on the world, chosen by this name.
 WORLD = "world"
 #: MuJoCo's numbers for kinds of joints.
@@ -90,8 +99,8 @@ class _Tree:
         taken = set(given)
         self.names = [name or free_name(f"body{i}", taken) for i, name in enumerate(given)]
         self.roots = [i for i in range(1, model.nbody) if model.body_parentid[i] == 0]
-        moving = [i for i in self.roots if any(model.body_jntnum[k] > 0 for k in self.beyond(i))]
-        self.candidates = moving or self.roots
+        moving = set(model.body_rootid[model.jnt_bodyid].tolist())
+        self.candidates = [i for i in self.roots if i in moving] or self.roots
 
     def beyond(self, root: int) -> set[int]:
         """This body and every body that it carries."""
@@ -119,7 +128,9 @@ class _Tree:
                 )
             return self.names.index(reading.base)
         if len(self.candidates) > 1:
-            names = ", ".join(repr(self.names[i]) for i in self.candidates)
+            shown = self.candidates[:MOST_SHOWN]
+            more = f" and {len(self.candidates) - len(shown)} more" if len(self.candidates) > len(shown) else ""
+            names = ", ".join(repr(self.names[i]) for i in shown) + more
             raise ModelError(
                 f"several bodies stand on the world or float in it: {names}",
                 hint=f"choose one by base={self.names[self.candidates[0]]!r} (--base on the command line); "
@@ -147,6 +158,9 @@ class _Reader:
         intake.reading = replace(intake.reading, base=None)  # chosen here, where also the world can be
         if len(self.inside) > MAX_BODIES:
             raise ModelError(f"there are {len(self.inside)} bodies", hint=f"at most {MAX_BODIES} are read")
+        for key, (what, most) in MAX_PARTS.items():
+            if getattr(model, key) > most:
+                raise ModelError(f"there are {getattr(model, key):,} {what}", hint=f"at most {most:,} are read")
         self.extras = Extras(model, self.inside, self.losses)
         given = [model.name("jnt", j) for j in range(model.njnt)]
         taken = set(given)

@@ -31,7 +31,7 @@ FIELDS = (
     *("ngeom", "names"),
     *(f"name_{kind}adr" for kind in ("body", "jnt", "site", "actuator", "tendon", "eq", "key")),
     *(f"body_{key}" for key in ("parentid", "mass", "inertia", "ipos", "iquat", "pos", "quat", "jntadr", "jntnum")),
-    *("body_gravcomp", "geom_bodyid", "geom_contype", "geom_conaffinity"),
+    *("body_gravcomp", "body_rootid", "geom_bodyid", "geom_contype", "geom_conaffinity"),
     *(f"jnt_{key}" for key in ("type", "bodyid", "dofadr", "qposadr", "axis", "pos", "limited", "range", "stiffness")),
     *("jnt_stiffnesspoly", "jnt_springyield", "jnt_actfrclimited", "jnt_actfrcrange", "jnt_actgravcomp"),
     *(f"dof_{key}" for key in ("armature", "damping", "dampingpoly", "frictionloss")),
@@ -45,6 +45,8 @@ FIELDS = (
     *("wrap_type", "wrap_objid", "wrap_prm"),
 )
 OPTIONS = ("density", "viscosity")
+#: A model whose numbers take more bytes is not sent.
+LARGEST = 1 << 28
 #: What a model's flags may switch off; older versions have one flag for springs and dampers.
 FLAGS = ("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "passive", "actuation")
 
@@ -79,6 +81,8 @@ def answer(desk: Desk, request: dict[str, Any], parts: list[bytes]) -> None:
         found, told = compiled(text.decode(), dict(zip(request["names"], contents, strict=True)))
         arrays = {key: np.asarray(value) for key, value in found.items()}
         columns = [[key, array.dtype.str, list(array.shape)] for key, array in arrays.items()]
+        if sum(array.nbytes for array in arrays.values()) > LARGEST:
+            raise MemoryError
         sent = [array.tobytes() for array in arrays.values()]
     except Exception as error:
         # a failed allocation inside MuJoCo reaches Python as "unknown exception"

@@ -26,7 +26,7 @@ class Bounds:
     """How much a reader of XML takes from a stranger before it refuses; a caller who trusts a file gives larger ones.
 
     Attributes:
-        file_bytes: largest XML file.
+        file_bytes: largest XML file, with all that it includes and attaches.
         mesh_bytes: all mesh files of a model together.
         elements: elements of a model, with all that it includes, attaches and replicates.
         depth: how deeply elements stand in each other.
@@ -58,13 +58,12 @@ class Located(Element):
     file: Path | None = None
 
 
-def read_file(path: str | Path, most: int | None = None) -> bytes:
-    """The bytes of a regular file of at most ``most`` (None: what an XML file may have), or a :class:`ModelError`.
+def read_file(path: str | Path, most: int = BOUNDS.file_bytes, hint: str = BOUNDS.lift("file_bytes")) -> bytes:
+    """The bytes of a regular file, or a :class:`ModelError`; above ``most`` bytes it has this ``hint``.
 
     Devices and pipes are refused: they may never end, or never begin.
     """
-    path, bounded = Path(path), most is None
-    most = BOUNDS.file_bytes if most is None else most
+    path = Path(path)
     try:
         # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -77,9 +76,7 @@ def read_file(path: str | Path, most: int | None = None) -> bytes:
     if not regular:
         raise ModelError("cannot be read: it is a device or a pipe", file=path, hint="expected a regular file")
     if len(data) > most:
-        raise ModelError(
-            f"file is larger than {most:,} bytes", file=path, hint=BOUNDS.lift("file_bytes") if bounded else ""
-        )
+        raise ModelError(f"file is larger than {most:,} bytes", file=path, hint=hint)
     return data
 
 

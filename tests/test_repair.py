@@ -246,3 +246,59 @@ def test_an_intake_serves_any_format():
     with pytest.warns(Repaired, match="file: repaired: .*body 'hub': principal moments"):
         robot = intake.robot("r", [base])
     np.testing.assert_array_equal(robot.bodies[0].inertia.com, [0, 0, 1])
+
+
+# -- mimic joints -----------------------------------------------------------------------------------------------------
+
+
+def wheels(multiplier=-2.0, offset=0.1):
+    """Two balanced wheels (axial inertia 0.5 kg m2) on a hub that is free to turn: the same in every posture."""
+    hub, wheel = inertial(mass=10.0, moments=(3.0, 3.0, 3.0)), inertial(mass=1.0, moments=(0.4, 0.4, 0.5))
+    text = f'<robot name="r"><link name="hub">{hub}</link>'
+    for name, x, mimic in (
+        ("a", 1.0, ""),
+        ("b", -1.0, f'<mimic joint="a" multiplier="{multiplier}" offset="{offset}"/>'),
+    ):
+        text += (
+            f'<link name="{name}.body">{wheel}</link><joint name="{name}" type="continuous"><parent link="hub"/>'
+            f'<child link="{name}.body"/><origin xyz="{x} 0 0"/><axis xyz="0 0 1"/>{mimic}</joint>'
+        )
+    return text + "</robot>"
+
+
+def test_a_mimic_joint_becomes_a_coupling_of_100_hz():
+    robot, told = repaired(wheels())
+    (coupling,) = robot.couplings
+    assert (coupling.first, coupling.second, coupling.ratio, coupling.rest) == ("b", "a", -2.0, 0.1)
+    # turning about z: hub 3 + 2 wheels (1 kg at 1 m, 0.5 kg m2 each) = 6, coupled with each wheel by 0.5
+    mass = np.array([[6.0, 0.5, 0.5], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+    gradient = np.array([0.0, 2.0, 1.0])  # of q_b + 2 q_a
+    effective = 1.0 / (gradient @ np.linalg.solve(mass, gradient))
+    assert coupling.stiffness == pytest.approx(effective * (2 * np.pi * 100.0) ** 2, rel=1e-9)
+    assert coupling.damping == pytest.approx(2 * effective * 2 * np.pi * 100.0, rel=1e-9)
+    assert re.search(r"joint 'b': -2 times joint 'a' \+ 0\.1, .* N m/rad", str(told[0]))
+
+
+def test_the_follower_follows():
+    """Free motion from rest, released with the follower where it belongs: MuJoCo's tendon holds it there."""
+    import mujoco
+
+    from spacearm.model.mjcf import mjcf_text
+
+    robot, _ = repaired(wheels(offset=0.0))
+    model = mujoco.MjModel.from_xml_string(mjcf_text(robot))
+    model.opt.timestep = 1e-4
+    data = mujoco.MjData(model)
+    a, b = (int(model.joint(name).qposadr[0]) for name in "ab")
+    data.qfrc_applied[int(model.joint("a").dofadr[0])] = 0.3
+    for _ in range(5000):
+        mujoco.mj_step(model, data)
+    assert abs(data.qpos[a]) > 0.01
+    assert data.qpos[b] == pytest.approx(-2.0 * data.qpos[a], abs=1e-5)
+
+
+def test_a_joint_that_mimics_nothing_is_free():
+    for leader in ("none", "b"):
+        robot, told = repaired(wheels().replace('mimic joint="a"', f'mimic joint="{leader}"'))
+        assert robot.couplings == ()
+        assert f"no joint {leader!r} to follow" in str(told[0])

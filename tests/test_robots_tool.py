@@ -37,7 +37,7 @@ def test_one_line_for_each_file_and_a_summary(tmp_path):
     (tmp_path / "massless.urdf").write_text(ARM.format("", ""))
     (tmp_path / "negative.urdf").write_text(ARM.format(good, INERTIAL.format(-2, 1)))
     (tmp_path / "noise.urdf").write_bytes(bytes(range(256)))
-    save(catalogue.load("xu2017"), tmp_path / "xu2017.urdf")
+    save(catalogue.load("yoshida1992"), tmp_path / "yoshida1992.urdf")
     report = tmp_path / "report.json"
     ran = subprocess.run(
         [sys.executable, TOOL, tmp_path, "--states", "3", "--json", report], capture_output=True, text=True, check=False
@@ -50,10 +50,10 @@ def test_one_line_for_each_file_and_a_summary(tmp_path):
         "massless.urdf": "repaired",
         "negative.urdf": "refused",
         "noise.urdf": "refused",
-        "xu2017.urdf": "read",
+        "yoshida1992.urdf": "read",
     }
     assert "mass is -2" in lines["negative.urdf"]["reason"]
-    for name in ("good.urdf", "repairable.urdf", "massless.urdf", "xu2017.urdf"):
+    for name in ("good.urdf", "repairable.urdf", "massless.urdf", "yoshida1992.urdf"):
         assert lines[name]["difference"] < 1e-10
         assert not any(lines[name]["round_trips"].values())
     assert len(ran.stdout.splitlines()) == len(outcomes) + 4

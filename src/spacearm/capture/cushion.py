@@ -122,36 +122,25 @@ def cushion(
     switched = {name: damping.of(name) for name in axes} if isinstance(damping, OnOff) else {}
     struck = sum(max(0.0, min(hit.end, duration) - hit.start) for hit in blows)
     check_stiffness(robot, state.joints, chain.held, chain.overrides, switched, duration, struck)
-    for number, mode in enumerate(chosen, 1):
-        if chain.left <= SHORTEST:
-            break
-        if isinstance(mode.until, At) and mode.until.time <= chain.time + SHORTEST:
-            raise SimulationError(
-                f"mode {number} ({mode.kind}) ends at {mode.until.time:g} s, but mode {number - 1} lasts until "
-                f"{chain.time:.6g} s",
-                place="clutch",
-                hint="times count from the start of the run: a later one, or another way to end",
-            )
-        if mode.kind == "rigid":
-            chain.close((*chain.held, *axes))
-            chain.rigid(mode.until, axes)
-        elif isinstance(damping, OnOff):
-            chain.semi_active(mode.until, axes, damping)
-        else:
-            chain.soft(mode.until, axes)
+    chain.follow(chosen, axes, damping if isinstance(damping, OnOff) else None)
     outcome = assemble(robot, state, before, chain.stretches, chain.impacts, chain.switches)
+    _judge(outcome, travel)
+    return outcome
+
+
+def _judge(outcome: Outcome, travel: str) -> None:
+    """Warn of what was not kept; an axis beyond its travel is an error unless it is only to be reported."""
     if not outcome.sound:
         bad = "; ".join(f"{name} {check.value:.2e}" for name, check in outcome.certificate.items() if not check.holds)
-        warnings.warn(f"the run does not keep what it should: {bad}", CertificateWarning, stacklevel=2)
+        warnings.warn(f"the run does not keep what it should: {bad}", CertificateWarning, stacklevel=3)
     if travel == "error" and outcome.exceeded:
         first = outcome.exceeded[0]
         raise SimulationError(
             f"travel of {first.joint!r} is exceeded at t = {first.time:.6g} s: it passes {first.limit:g} {first.unit} "
             f"and goes to {first.reached:.6g} {first.unit}",
-            place=f"robot {robot.name!r}",
+            place=f"robot {outcome.robot.name!r}",
             hint="more travel, stiffness or damping; or travel='report' to go on",
         )
-    return outcome
 
 
 def _overrides(
@@ -204,6 +193,26 @@ class _Chain:
     @property
     def left(self) -> float:
         return self.duration - self.time
+
+    def follow(self, modes: Sequence[Mode], axes: Sequence[str], law: OnOff | None) -> None:
+        """One mode of the clutch after the other, until the run is over."""
+        for number, mode in enumerate(modes, 1):
+            if self.left <= SHORTEST:
+                break
+            if isinstance(mode.until, At) and mode.until.time <= self.time + SHORTEST:
+                raise SimulationError(
+                    f"mode {number} ({mode.kind}) ends at {mode.until.time:g} s, but mode {number - 1} lasts until "
+                    f"{self.time:.6g} s",
+                    place="clutch",
+                    hint="times count from the start of the run: a later one, or another way to end",
+                )
+            if mode.kind == "rigid":
+                self.close((*self.held, *axes))
+                self.rigid(mode.until, axes)
+            elif law is not None:
+                self.semi_active(mode.until, axes, law)
+            else:
+                self.soft(mode.until, axes)
 
     def close(self, joints: Sequence[str]) -> None:
         """Lock joints; what moves is stopped by an impact."""

@@ -15,8 +15,10 @@ from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, scenario,
 from spacearm.identify.inertia.scenario import run
 from spacearm.identify.inertia.schema import ExperimentTable
 from spacearm.model import catalogue, load
+from spacearm.model.toml import robot_from_toml
 from spacearm.papers import xu2017, xu2017_runs
 from spacearm.papers import xu2017_data as paper
+from spacearm.report import write_result
 from spacearm.result import Result, Verdict
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "identify-inertia.toml"
@@ -87,9 +89,12 @@ def test_example_scenario(tmp_path: Path) -> None:
     assert rows["hold_out.two-joints.base_rate"].value < 1e-4
     assert rows["validation.joint_angle"].value < 1e-2
     assert "by the data" in rows["link1.cx"].note or "prior" in rows["link1.cx"].note
-    written = load(tmp_path / "found.toml")
+    write_result(found, tmp_path / "out")
+    written = load(tmp_path / "out" / "found.toml")
     assert written.mass == pytest.approx(1.15 * 476.0, rel=1e-3)
-    assert "supplied by" in (tmp_path / "found.toml").read_text()
+    assert "supplied by" in (tmp_path / "out" / "found.toml").read_text()
+    assert found.settings["written"] == "found.toml"
+    assert not (tmp_path / "found.toml").exists()  # beside the scenario nothing appears
     assert told == sorted(told)
 
 
@@ -198,16 +203,59 @@ def test_impossible_bodies_are_not_simulated(tmp_path: Path, monkeypatch: pytest
         return replace(found, inertia=-found.inertia)
 
     monkeypatch.setattr(scenario, "identify", broken)
-    rows = {row.quantity: row for row in run(document(), folder=tmp_path).rows}
+    data = document(estimate={"method": "total", "write": "found.toml"})
+    result = run(data, folder=tmp_path)
+    rows = {row.quantity: row for row in result.rows}
     assert rows["validation.possible"].value is False
+    assert rows["written"].note == "found.toml was not written: the identified inertias belong to no possible body"
+    assert not result.files
     assert "consistent" in rows["validation.possible"].note
     assert "hold_out.two-joints.base_rate" not in rows
 
 
+@pytest.mark.parametrize(
+    "name", ["/tmp/robot.toml", "../robot.toml", "a/robot.toml", "..", "robot.toml/", ".robot.toml", "ro\x1bbot.toml"]
+)
+def test_what_is_written_stays_in_the_folder_of_the_results(name: str, tmp_path: Path) -> None:
+    told: list[float] = []
+    with pytest.raises(InputError, match="leads out of that folder") as caught:
+        run(document(estimate={"write": name}), folder=tmp_path, progress=lambda share, what: told.append(share))
+    assert caught.value.place == "estimate.write"
+    assert not told  # before the run
+    with pytest.raises(InputError, match="not a robot file"):
+        run(document(estimate={"write": "results.json"}), folder=tmp_path)
+
+
+def test_a_link_in_the_folder_of_the_results_is_not_followed(tmp_path: Path) -> None:
+    data = document(estimate={"method": "consistent", "prior": 0.2, "write": "found.toml"})
+    result = run(data, folder=tmp_path)
+    precious = tmp_path / "precious.toml"
+    precious.write_text("mine")
+    write_result(result, tmp_path / "out")
+    (tmp_path / "out" / "found.toml").unlink()
+    (tmp_path / "out" / "found.toml").symlink_to(precious)
+    write_result(result, tmp_path / "out")
+    assert precious.read_text() == "mine"
+    assert load(tmp_path / "out" / "found.toml").n == 6
+
+
+def test_an_unsound_result_is_kept_without_its_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is written with everything but the robot, and says so."""
+    certificate = scenario._certificate
+    monkeypatch.setattr(scenario, "_certificate", lambda *given: {**certificate(*given), "forced": {"holds": False}})
+    data = document(estimate={"method": "consistent", "prior": 0.2, "write": "found.toml"})
+    result = run(data, folder=tmp_path)
+    assert not result.sound
+    write_result(result, tmp_path / "out")
+    assert not list(tmp_path.rglob("found.toml"))
+    assert "found.toml was not written: the result is not sound" in (tmp_path / "out" / "index.html").read_text()
+
+
 def test_consistent_rows_are_the_written_robot(tmp_path: Path) -> None:
     data = document(estimate={"method": "consistent", "prior": 0.2, "write": "found.toml"})
-    rows = {row.quantity: row for row in run(data, folder=tmp_path).rows}
-    written = load(tmp_path / "found.toml")
+    result = run(data, folder=tmp_path)
+    rows = {row.quantity: row for row in result.rows}
+    written = robot_from_toml(result.files["found.toml"])
     for body in written.bodies:
         assert rows[f"{body.name}.mass"].value == pytest.approx(body.inertia.mass, rel=1e-6)
 

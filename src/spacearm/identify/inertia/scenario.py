@@ -23,7 +23,8 @@ from spacearm.identify.inertia.schema import ExperimentTable, PathTable, Scenari
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
-from spacearm.identify.inertia.writeback import save_identified
+from spacearm.identify.inertia.writeback import identified_text
+from spacearm.identify.written import with_robot
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.result import Check, Result, Row
@@ -100,19 +101,8 @@ def run(
     if cross_check:
         tell(0.95, "cross-check with MuJoCo")
         certificate["mujoco"] = {experiments[k].name: _cross_check(real, experiments[k]) for k in used}
-    written = ""
-    if plan.estimate.write is not None:
-        names = [record.name for record in drawn]
-        path = save_identified(
-            found.known,
-            folder / plan.estimate.write,
-            inertia=found.inertia,
-            records=names,
-            method=found.estimate.method,
-        )
-        written = str(path)
     tell(1.0, "done")
-    return Result(
+    result = Result(
         "inertia-identification",
         [
             *_rows(possible, found, truth, carlo, [one for one in held if one is not None]),
@@ -126,12 +116,21 @@ def run(
             "equations": list(kinds),
             "noise": {name: sensors.sigma(name) for name in sensors.channels},
             "prior": "none" if prior is None else prior.source,
-            "written": written,
             "passes": list(found.task.theory.passes),
         },
         figures=figures(possible, found, carlo),
         title=plan.title or f"Inertia identification of {drawing.name}",
         summary=_summary(possible, found),
+    )
+    name = plan.estimate.write
+    if name is None:
+        return result
+    names, method = [record.name for record in drawn], found.estimate.method
+    return with_robot(
+        result,
+        name,
+        lambda: identified_text(found.known, name, inertia=found.inertia, records=names, method=method),
+        "" if able else "the identified inertias belong to no possible body",
     )
 
 

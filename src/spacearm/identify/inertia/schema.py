@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
+from spacearm.errors import InputError
 from spacearm.model.document import Table
+from spacearm.model.files import file_format
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
 
 ChannelName = Literal[
@@ -20,6 +24,18 @@ ChannelName = Literal[
     "joint_rate",
     "torque",
 ]
+
+
+def _in_the_folder(name: str) -> str:
+    """A robot file's plain name: what a scenario writes stays in the folder of its results."""
+    hint = "expected a plain file name, such as identified.toml: it is written into the folder of the results"
+    if name != PurePath(name).name or not name.isprintable() or name.startswith("."):
+        raise PydanticCustomError("spacearm", "{message}", {"message": "leads out of that folder", "hint": hint})
+    try:
+        file_format(name)
+    except InputError as error:
+        raise PydanticCustomError("spacearm", "{message}", {"message": error.message, "hint": error.hint}) from None
+    return name
 
 
 class SensorTable(Table):
@@ -79,7 +95,7 @@ class EstimateTable(Table):
     equations: tuple[Literal["momentum", "dynamics"], ...] = ("momentum",)
     prior: Number | None = None
     known_bodies: list[Name] = Field(default_factory=list)
-    write: Name | None = None
+    write: Annotated[Name, AfterValidator(_in_the_folder)] | None = None
 
 
 class MonteCarloTable(Table):

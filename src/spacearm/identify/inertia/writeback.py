@@ -12,6 +12,7 @@ from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.knowledge import Knowledge, Source
 from spacearm.identify.inertia.theory import theory
 from spacearm.model import Robot, save
+from spacearm.model.files import file_format, robot_text
 from spacearm.typing import Array
 
 
@@ -64,3 +65,11 @@ def save_identified(
     """Write the robot (TOML, URDF or MJCF by the file's ending) with its provenance as leading comments."""
     robot = identified_robot(known, inertia)
     return save(robot, path, comments=provenance(known, records, method))
+
+
+def identified_text(
+    known: Knowledge, name: str, *, inertia: Array | None = None, records: Sequence[str] = (), method: str = ""
+) -> str:
+    """What :func:`save_identified` would write into a file of this name."""
+    robot = identified_robot(known, inertia)
+    return robot_text(robot, file_format(name), provenance(known, records, method))

@@ -22,6 +22,7 @@ from spacearm.identify.joint.scenario_schema import JointFile, NoiseTable, PathT
 from spacearm.identify.joint.select import CANDIDATES, select_law
 from spacearm.identify.joint.twin import observe, twin
 from spacearm.identify.joint.uncertainty import profile_likelihood
+from spacearm.identify.written import with_robot
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.model.files import robot_text
@@ -112,7 +113,7 @@ def run(
             "the forward model has no counterpart in MuJoCo; its tests hold it against plain runs"
         )
     summary = "\n\n".join(fit.remarks) or "Every parameter is determined by the data."
-    return Result(
+    result = Result(
         "joint-identification",
         rows,
         certificate,
@@ -122,8 +123,9 @@ def run(
         figures,
         file.title or f"Flexible joints of {robot.name}",
         summary,
-        {"identified.toml": robot_text(fit.robot(), "toml", ("joint values identified from measured motion",))},
     )  # fmt: skip
+    comments = ("joint values identified from measured motion",)
+    return with_robot(result, "identified.toml", lambda: robot_text(fit.robot(), "toml", comments))
 
 
 def _by_kind(bounds: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:

@@ -93,6 +93,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {quoted(near[0])}?"
     # names from a damaged file may hold anything
-    shown = ", ".join(clipped(name) if name.isprintable() else quoted(name) for name in words[:12])
+    shown = ", ".join(clipped(name) if name.isprintable() else repr(clipped(name, 20)) for name in words[:12])
     shown += ", ..." if len(words) > 12 else ""
     return f"known: {shown}" if words else "there are none"

@@ -20,6 +20,9 @@ TABLE2 = (
 )
 AVERAGE = {"motor_inertia": 5.6, "stiffness": 8.1, "damping": 0.5}
 DEVIATION = {"motor_inertia": 1.8, "stiffness": 3.2, "damping": 0.5}
+#: Table 1, kg m2; and the compliant component's design value, Sec. 5, N m/rad.
+LINK_INERTIA = (0.0637, 0.0635, 0.0515)
+CAD_STIFFNESS = 5.47
 UNITS = {"motor_inertia": "kg m2", "stiffness": "N m/rad", "damping": "N m s/rad", "offset": "deg"}
 
 #: Start offsets, deg. Sec. 5 states those of tests 2 and 3; Table 3 is lost, so the others are assumed.

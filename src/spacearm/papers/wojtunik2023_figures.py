@@ -169,6 +169,7 @@ def bias(found: Setups) -> go.Figure:
         "motor_angle": "motor angle prescribed, angle only",
         "rigid_torque": "rigid torque (the paper's), angle only",
         "rigid_torque_and_attitude": "rigid torque, with base attitude",
+        "rigid_torque_bare": "rigid torque without motor inertia, angle only",
     }
     figure = new_figure(x="identified / true", height=440)
     for k, name in enumerate(LABELS):

@@ -89,7 +89,10 @@ def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -
 
 @dataclass(frozen=True)
 class Setups:
-    """One twin test fitted with three ways to move the model's motor; ``angle_only`` as the paper, Eq. 24's data."""
+    """One twin test fitted with three ways to move the model's motor.
+
+    ``rigid_torque``: the rigid reference carries the candidate's motor inertia; ``rigid_torque_bare``: it has none.
+    """
 
     truth: dict[str, float]
     fits: dict[str, JointFit]
@@ -102,6 +105,7 @@ def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
         "motor_angle": identify_joints(robot, [angle], warn=False),
         "motor_angle_and_attitude": identify_joints(robot, [test], warn=False),
         "rigid_torque": identify_joints(robot, [angle], drive="rigid_torque", warn=False),
+        "rigid_torque_bare": identify_joints(robot, [angle], drive="rigid_torque", reference_inertia=0.0, warn=False),
         "rigid_torque_and_attitude": identify_joints(robot, [test], drive="rigid_torque", warn=False),
     }
     known = replace(
@@ -110,6 +114,30 @@ def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
     )
     fits["torque"] = identify_joints(robot, [known], drive="torque", warn=False)
     return Setups(dict(TABLE2[1]), fits)
+
+
+@dataclass(frozen=True)
+class PaperFit:
+    """A test fitted as in the paper: root mean square error of the link's angle, and that of a rigid joint, rad."""
+
+    fit: JointFit
+    rms: float
+    rigid_rms: float
+
+
+def paper_fits(campaign: Campaign) -> dict[str, list[PaperFit]]:
+    """Every test with the torque of a rigid robot, by reading: with the candidate's motor inertia in it, or none."""
+    found: dict[str, list[PaperFit]] = {}
+    for reading, inertia in (("candidate", None), ("bare", 0.0)):
+        found[reading] = []
+        for test in campaign.tests:
+            angle = test.channels(("joint1",))
+            fit = identify_joints(campaign.robot, [angle], drive="rigid_torque", reference_inertia=inertia, warn=False)
+            error, _ = fit.model.raw(fit.estimate.values, 0)
+            rigid = fit.model.deflection(0, "joint1")
+            assert rigid is not None
+            found[reading].append(PaperFit(fit, float(np.sqrt(np.mean(error**2))), float(np.sqrt(np.mean(rigid**2)))))
+    return found
 
 
 def _torque(truth: Truth) -> Signal:
@@ -318,12 +346,14 @@ def use(robot: Robot, fit: JointFit) -> Use:
 class Gear:
     """Base attitude at the end of test 2, deg: printed slow motor, and the same motor behind its gear.
 
-    ``ratios``: of the two, for each choice of the signs of joint 2's and joint 3's accelerations.
+    ``ratios``: of the two, for each choice of the signs of joint 2's and joint 3's accelerations. ``shares``: entries
+    of J_C, J_B and J_A (Eqs. 18 to 20) of the geared motor over its load-side inertia.
     """
 
     printed: float
     geared: float
     ratios: dict[tuple[int, int], float]
+    shares: dict[str, float]
 
 
 def gear() -> Gear:
@@ -342,4 +372,18 @@ def gear() -> Gear:
         motion = paths({**size, "joint2": second * size["joint2"], "joint3": third * size["joint3"]})
         slow, fast = (attitude(robot, motion) for robot in both)
         ratios[second, third] = slow / fast
-    return Gear(attitude(both[0], paths()), attitude(both[1], paths()), ratios)
+    return Gear(attitude(both[0], paths()), attitude(both[1], paths()), ratios, _shares(both[1]))
+
+
+def _shares(geared: Robot) -> dict[str, float]:
+    """What the rotor adds to the mass matrix: motor with motor, base with motor, base with base."""
+    mechanics = Mechanics(geared)
+    kernel = mechanics.kernel("mass_matrix")
+    (rotor,) = [joint.rotor for joint in geared.joints if joint.rotor is not None]
+    with_it, without = (
+        mechanics.evaluate(kernel, joints=np.zeros(geared.n), rotor=np.array([inertia]))["mass_matrix"]
+        for inertia in (rotor.inertia, 0.0)
+    )
+    part = (with_it - without) / (rotor.inertia * rotor.ratio**2)
+    base, motor = 5, 6 + geared.joint_index("joint1.motor")  # rotation about z, and the motor
+    return {"J_C": float(part[motor, motor]), "J_B": float(part[base, motor]), "J_A": float(part[base, base])}

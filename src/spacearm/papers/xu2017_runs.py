@@ -44,11 +44,12 @@ from spacearm.identify.inertia import (
     two_body_problem,
     two_robot,
 )
-from spacearm.identify.inertia.equivalent import lump_single
+from spacearm.identify.inertia.equivalent import lump_single, single_robot
+from spacearm.identify.inertia.knowledge import Source
 from spacearm.identify.inertia.parameters import linear_of, placements, plain_of, transport
 from spacearm.identify.inertia.swarm_costs import to_plain
-from spacearm.identify.inertia.validate import HoldOut
-from spacearm.model import Robot
+from spacearm.identify.inertia.validate import HoldOut, largest_differences
+from spacearm.model import Pose, Robot
 from spacearm.optimise import Estimate, ParticleSwarm
 from spacearm.papers import xu2017_data as paper
 from spacearm.typing import Array
@@ -207,6 +208,38 @@ def _only(record: Record, channels: tuple[str, ...]) -> Record:
     )
 
 
+#: Start configurations of Sec. 5.5, which are not printed, are drawn from the whole circle.
+STARTS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class StartConfigurations:
+    """Largest differences of Sec. 5.5 by name, one for each start configuration: with Tables 6 to 12 for Table 1.
+
+    ``tables``: the geometry is Table 1's. ``kept``: b_i stays while a_i errs, so that l_i = a_i + b_i errs too.
+    """
+
+    tables: dict[str, Array]
+    kept: dict[str, Array]
+
+
+def start_configurations(robot: Robot, count: int | None = None) -> StartConfigurations:
+    starts = np.random.default_rng(2017).uniform(-np.pi, np.pi, (count or STARTS, robot.n))
+    torques = paper.torques(robot)
+    printed = np.array(paper.IDENTIFIED, dtype=np.float64)
+    tables = robot.with_inertia_parameters(linear_of(printed))
+    shift = printed[:, 1:4] - np.array(paper.THEORETIC, dtype=np.float64)[:, 1:4]
+    joints = [
+        replace(joint, placement=Pose(joint.placement.rotation, joint.placement.translation + shift[parent]))
+        for joint, parent in zip(robot.joints, robot.parents, strict=True)
+    ]
+    found = [
+        largest_differences(robot, other, torques, paper.VALIDATION_TIME, starts)
+        for other in (tables, tables.replace(joints=joints))
+    ]
+    return StartConfigurations(*found)
+
+
 @dataclass(frozen=True, eq=False)
 class Validation:
     """Sec. 5.5 with four models, and two hold-out experiments."""
@@ -218,6 +251,7 @@ class Validation:
     wrong: Comparison
     twin_inertia: Array
     hold_out: tuple[HoldOut, HoldOut]
+    starts: StartConfigurations
 
 
 def validation(case: Exact, noise: Noisy) -> Validation:
@@ -248,17 +282,19 @@ def validation(case: Exact, noise: Noisy) -> Validation:
         compare(case.wrong.inertia_parameters.ravel()),
         twin,
         (hold_out(robot, identified, unseen, sensors), hold_out(robot, twin, unseen, sensors)),
+        start_configurations(robot),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case of the paper's conclusion: rank of the data, and how many numbers come from where."""
+    """A case of the paper's conclusion: rank of the data, how many numbers come from where, hidden directions."""
 
     rank: int
     data: int
     known: int
     undetermined: int
+    null: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,24 +330,38 @@ def attitude_only() -> Experiment:
 
 
 def conclusion_cases(case: Exact) -> dict[str, Case]:
-    """The cases of the paper's conclusion: what is determined when something is known or no fuel is spent."""
-    robot = case.robot
-    free = case.records[1:]
-    names = robot.body_names
-    turning = (measure(robot, attitude_only(), paper.sensors()), *free)
-    lists: dict[str, tuple[Prior | None, tuple[Record, ...]]] = {
-        "all_unknown": (None, case.records),
-        "joints_only": (None, free),
-        "attitude_only": (None, turning),
-        "base_centre_known": (Prior.known_mass_centre(robot, names[0]), turning),
-        "base_known": (Prior.known_bodies(robot, names[:1]), free),
-        "arm_known": (Prior.known_bodies(robot, names[1:]), free),
-        "target_only": (Prior.known_bodies(robot, names[:-1]), free[-1:]),
+    """The cases of the paper's conclusion: what is determined when something is known or no fuel is spent.
+
+    Names with ``_fired`` have thruster firings beside the joint motions.
+    """
+    robot, names = case.robot, case.robot.body_names
+    turned = measure(robot, attitude_only(), paper.sensors())
+    joints = case.records[1:]
+    known = {
+        "base_known": Prior.known_bodies(robot, names[:1]),
+        "arm_known": Prior.known_bodies(robot, names[1:]),
+        "target_only": Prior.known_bodies(robot, names[:-1]),
     }
+    sets: tuple[tuple[tuple[Record, ...], dict[str, Prior | None]], ...] = (
+        (case.records, {"all_unknown": None, **{f"{name}_fired": prior for name, prior in known.items()}}),
+        (joints, {"joints_only": None, "base_known": known["base_known"], "arm_known": known["arm_known"]}),
+        (joints[-1:], {"target_only": known["target_only"]}),
+        ((turned, *joints), {"attitude_only": None, "base_centre_known": Prior.known_mass_centre(robot, names[0])}),
+    )
     found = {}
-    for name, (prior, records) in lists.items():
-        task = Task(robot, tuple(record.thinned(5) for record in records))
-        counts = knowledge(fit_total(task, iterations=1).information, robot, prior).counts()
+    for records, priors in sets:
         rank = identifiability(Task(robot, records)).rank
-        found[name] = Case(rank, counts["data"], counts["prior"], counts["undetermined"])
+        information = fit_total(Task(robot, tuple(r.thinned(5) for r in records)), iterations=1).information
+        for name, prior in priors.items():
+            found[name] = _case(rank, knowledge(information, robot, prior))
+    single = single_robot(robot, robot.posture(paper.POSTURE))
+    task = Task(single, (turned.for_joints([]).thinned(5),))
+    only = knowledge(fit_total(task, iterations=1).information, single)
+    tensor = sum(number.source is Source.DATA and number.symbol.startswith("I") for number in only.numbers)
+    found["single_body_turned"] = Case(identifiability(task).rank, tensor, 0, 6 - tensor, only.null.shape[1])
     return found
+
+
+def _case(rank: int, known: Knowledge) -> Case:
+    counts = known.counts()
+    return Case(rank, counts["data"], counts["prior"], counts["undetermined"], known.null.shape[1])

@@ -18,7 +18,7 @@ from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.identify.inertia.theory import theory
 from spacearm.model import Robot
-from spacearm.simulate import Adaptive, Phase, State, approximate, simulate
+from spacearm.simulate import Adaptive, Phase, Signal, State, approximate, simulate, simulate_batch
 from spacearm.typing import Array
 
 
@@ -65,6 +65,14 @@ def attitude_difference(first: Array, second: Array) -> Array:
     return np.asarray(v * (sign * factor)[..., None])
 
 
+def _forces(robot: Robot, torques: Sequence[Torque], duration: float) -> dict[str, Signal]:
+    forces = {}
+    for torque in torques:
+        robot.joint(torque.joint)
+        forces[torque.joint] = approximate(partial(_sine, torque), 0.0, duration, tolerance=1e-12)
+    return forces
+
+
 def motion_under(
     robot: Robot,
     torques: Sequence[Torque],
@@ -77,12 +85,8 @@ def motion_under(
     method: Adaptive = EXACT,
 ) -> Array:
     """States (T, 13 + 2 n) under the torques, from rest."""
-    forces = {}
-    for torque in torques:
-        robot.joint(torque.joint)
-        forces[torque.joint] = approximate(partial(_sine, torque), 0.0, duration, tolerance=1e-12)
     start = State.at_rest(robot, posture, position=position)
-    phase = Phase(duration, forces=forces, limits="ignore")
+    phase = Phase(duration, forces=_forces(robot, torques, duration), limits="ignore")
     overrides = None if inertia is None else {"inertia": np.asarray(inertia).ravel()}
     run = simulate(robot, start, phase, sample=times, method=method, overrides=overrides)
     return run.states[np.searchsorted(run.times, times - 1e-9)]
@@ -111,6 +115,28 @@ def compare_models(
         attitude_difference(real[:, 3:7], other[:, 3:7]),
         other[:, 7 : 7 + n] - real[:, 7 : 7 + n],
     )
+
+
+def largest_differences(
+    real: Robot, other: Robot, torques: Sequence[Torque], duration: float, starts: npt.ArrayLike, *, samples: int = 41
+) -> dict[str, Array]:
+    """Largest difference of two robots' motions from rest at many start configurations (B, n): name to (B,).
+
+    The names are those of :meth:`Comparison.largest`. The robots may differ in geometry, too.
+    """
+    times = np.linspace(0.0, duration, samples)
+    phase = Phase(duration, forces=_forces(real, torques, duration), limits="ignore")
+    states = []
+    for robot in (real, other):
+        vectors = [State.at_rest(robot, joints).vector for joints in np.atleast_2d(starts)]
+        states.append(simulate_batch(robot, vectors, phase, sample=times, method=Adaptive(1e-11, 1e-13)).states)
+    first, second = states
+    gaps = {
+        "base_position": second[..., :3] - first[..., :3],
+        "base_attitude": attitude_difference(first[..., 3:7], second[..., 3:7]),
+        "joint_angle": second[..., 7 : 7 + real.n] - first[..., 7 : 7 + real.n],
+    }
+    return {name: np.abs(gap).max(axis=(1, 2)) for name, gap in gaps.items()}
 
 
 @dataclass(frozen=True, slots=True)

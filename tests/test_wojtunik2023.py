@@ -44,11 +44,51 @@ def test_the_promised_rows_are_there(rows: dict[str, object]) -> None:
 
 def test_verdicts_are_honest(result: Result) -> None:
     found = {row.quantity: row for row in result.rows}
-    assert all(found[f"test{n}.stiffness"].verdict is Verdict.AGREES for n in range(1, 6))
+    names = ("motor_inertia", "stiffness", "damping")
+    inputs = [found[f"test{n}.{name}"] for n in range(1, 6) for name in names]
+    assert all(row.verdict is Verdict.NO_EVIDENCE and "put into the twin" in row.note for row in inputs)
+    assert found["test2.offset"].verdict is Verdict.NO_EVIDENCE
     assert found["test1.offset"].verdict is Verdict.NOT_RECOVERABLE
     assert found["test2.offset"].paper == 2.8
     assert found["hessian.J"].verdict is Verdict.AGREES
     assert "twins" in result.summary
+
+
+def test_claims_have_verdicts(result: Result) -> None:
+    found = {row.quantity: row for row in result.rows}
+    assert found["claim.motor_over_link.lowest"].value == pytest.approx(51.8, abs=0.1)
+    assert found["claim.motor_over_link.highest"].value == pytest.approx(147.6, abs=0.1)
+    assert found["claim.motor_over_link.lowest"].verdict is Verdict.DIFFERS
+    assert found["claim.cad_stiffness.test2"].verdict is Verdict.AGREES
+    assert found["claim.cad_stiffness.mean"].value == pytest.approx(8.1 / 5.47)
+    for name, share in (("J_C", 1.0), ("J_B", 1e-2), ("J_A", 1e-4)):
+        assert found[f"gear.{name}"].value == pytest.approx(share, rel=1e-9)
+    assert [found[f"gear.{name}"].verdict.value for name in ("J_C", "J_B", "J_A")] == ["agrees", "differs", "differs"]
+    signs = {"+++": 1.00, "++-": 1.05, "+-+": 1.47, "+--": 2.01}
+    for sign, ratio in signs.items():
+        row = found[f"gear.base_attitude.ratio.{sign}"]
+        assert row.value == pytest.approx(ratio, abs=0.01)
+        assert row.verdict is Verdict.NOT_RECOVERABLE
+    assert all(found[f"claim.offset.{name}"].verdict is Verdict.AGREES for name in ("stiffness", "damping"))
+
+
+def test_both_readings_of_the_rigid_reference(result: Result) -> None:
+    """With the candidate's motor inertia the fit reaches the noise in every test; without, it does not in test 2."""
+    found = {row.quantity: row for row in result.rows}
+    for k in range(1, 6):
+        row = found[f"claim.flexible_over_rigid.candidate.test{k}"]
+        assert row.value > 1.0
+        assert row.verdict is Verdict.NO_EVIDENCE
+        bare = found[f"claim.flexible_over_rigid.bare.test{k}"]
+        assert bare.verdict is (Verdict.AGREES if bare.value > 1.0 else Verdict.DIFFERS)
+    assert found["bias.rigid_torque.chi2"].value == pytest.approx(1.0, abs=0.15)
+    assert found["bias.rigid_torque_bare.chi2"].value > 100.0
+
+
+def test_agrees_only_what_could_have_failed(result: Result) -> None:
+    agreeing = {row.quantity for row in result.rows if row.verdict is Verdict.AGREES}
+    allowed = ("table2.", "claim.", "gear.J_C", "hessian.J")
+    assert all(name.startswith(allowed) for name in agreeing)
 
 
 def test_the_papers_set_up_is_biased_and_ours_is_not(result: Result, rows: dict[str, float]) -> None:
@@ -89,8 +129,8 @@ def test_friction_is_found_only_where_it_is(rows: dict[str, object]) -> None:
 
 def test_gearing_matters_to_the_base(rows: dict[str, float]) -> None:
     """By a factor of two, or hardly, as the accelerations go."""
-    assert rows["gear.base_attitude.ratio"] == pytest.approx(2.01, abs=0.01)
     found = gear()
+    assert rows["gear.base_attitude.printed"] == pytest.approx(found.printed)
     assert found.ratios[-1, -1] == pytest.approx(found.printed / found.geared, rel=1e-12)
     assert found.ratios[1, 1] == pytest.approx(1.00, abs=0.01)
     assert found.ratios[-1, 1] == pytest.approx(1.47, abs=0.01)

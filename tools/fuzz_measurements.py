@@ -14,6 +14,7 @@ import argparse
 import io
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -222,26 +223,20 @@ def move(data: bytearray, rng: random.Random) -> None:
     data[a : a + size] = data[b : b + size]
 
 
+#: Numbers that a sensor could give, and that may still upset what is computed from them.
+NUMBERS = (0.0, -0.0, 1e14, -1e14, 1e-300, 1e8, -1.0, 3.141592653589793, 1e16, 1e300, float("nan"), float("-inf"))
 WORDS = (
-    "",
-    "nan",
-    "inf",
-    "-1e400",
-    "1e308",
-    "1_0",
-    "0x1p3",
-    "\x00",
-    "٣",
-    "é",
-    "\u2028",
-    '"',
-    '""',
-    "#",
-    "1,5",
-    "\x1b[31m",
-    "9" * 500,
-    "--1",
-)
+    "", "nan", "inf", "-1e400", "1_0", "0x1p3", "\x00", "٣", "é", "\u2028", '"', '""', "#", "1,5", "\x1b[31m",
+    "9" * 500, "--1",
+)  # fmt: skip
+
+
+def value(data: bytearray, rng: random.Random) -> None:
+    """Other doubles in the place of some: the file stays well formed."""
+    start, many = rng.choice((0, 0, 0, 4, rng.randrange(8))), rng.choice((1, 1, 10, 61))
+    first = (rng.randrange(len(data)) & ~7) + start
+    numbers = rng.choices(NUMBERS[:8] if many > 1 else NUMBERS, k=many)
+    data[first : first + 8 * many] = struct.pack(f"<{many}d", *numbers)
 
 
 def cell(data: bytearray, rng: random.Random) -> None:
@@ -250,8 +245,9 @@ def cell(data: bytearray, rng: random.Random) -> None:
     at = rng.randrange(len(lines))
     separator = max((b"\t", b";", b","), key=lines[min(1, len(lines) - 1)].count)
     cells = lines[at].split(separator)
-    cells[rng.randrange(len(cells))] = rng.choice(WORDS).encode()
-    what = rng.randrange(6)
+    word = repr(rng.choice(NUMBERS)) if rng.random() < 0.5 else rng.choice(WORDS)
+    cells[rng.randrange(len(cells))] = word.encode()
+    what = rng.randrange(10)
     if what == 0:
         cells.append(b"1")
     elif what == 1:
@@ -271,7 +267,7 @@ def recode(data: bytearray, rng: random.Random) -> None:
 
 #: The others among the good files hold something that is refused anyway.
 USUAL = ("comma", "semicolon", "tab", "plain", "packed", "old", "hdf5", "chunked", "float32", "snappy", "zstd")
-GENERIC = (flip, flip_early, flip_late, overwrite, huge, truncate, remove, repeat, move)
+GENERIC = (value, flip, flip_early, flip_late, overwrite, huge, truncate, remove, repeat, move)
 TEXTUAL = (cell, cell, cell, recode, flip, truncate, remove, repeat, move)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import spacearm
 from spacearm.errors import InputError
+from spacearm.identify.written import with_robot
 from spacearm.report.page import render_result
 from spacearm.result import Check, Figure, Result, Row, Verdict, as_check, plain
 
@@ -181,3 +182,14 @@ def test_the_page_says_not_applicable() -> None:
     assert "nothing moves" in row
     assert ">yes<" not in row
     assert "nan" not in row
+
+
+def test_a_robot_is_written_only_with_a_sound_result() -> None:
+    good, bad = Result("s", certificate={"ok": True}), Result("s", certificate={"ok": False}, summary="Found.")
+    assert with_robot(good, "r.toml", lambda: "text").files == {"r.toml": "text"}
+    for result, obstacle in ((bad, ""), (good, "no such body")):
+        without = with_robot(result, "r.toml", lambda: pytest.fail("made all the same"), obstacle)
+        assert not without.files
+        assert without.settings["written"] == ""
+        assert "r.toml was not written" in without.rows[-1].note
+        assert "r.toml was not written" in without.summary

@@ -16,6 +16,7 @@ from scipy.io import savemat
 
 from spacearm.errors import InputError
 from spacearm.identify import guard, read_measurements
+from spacearm.scenarios import run_scenario
 
 FUZZER = Path(__file__).parents[1] / "tools" / "fuzz_measurements.py"
 TIME = np.arange(0.0, 1.0, 0.1)
@@ -166,6 +167,20 @@ def test_text_files(content: bytes, message: str, place: str, tmp_path: Path) ->
     assert message in error.message
     assert place in error.place
     assert str(error).isprintable()
+
+
+def test_a_file_with_too_few_samples_is_named(tmp_path: Path) -> None:
+    """What is found out after reading is still the measured file's fault, not the scenario's."""
+    names = ("joint1", "joint1.motor", "joint2", "joint3")
+    (tmp_path / "few.csv").write_text(f"time,{','.join(names)}\n0,0,0,0,0\n1,0,0,0,0\n")
+    columns = "".join(f'"{name}" = {{ column = "{name}" }}\n' for name in names)
+    head = 'study = "joint-identification"\nrobot = "wojtunik2023_printed"\nframe = "hand"\nangle = "measured"\n'
+    test = f'[[test]]\nname = "a"\nfile = "few.csv"\n[test.columns]\n{columns}'
+    (tmp_path / "scenario.toml").write_text(head + test)
+    with pytest.raises(InputError, match="four samples") as caught:
+        run_scenario(tmp_path / "scenario.toml")
+    assert caught.value.file == tmp_path / "few.csv"
+    assert caught.value.place == "test 'a'"
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

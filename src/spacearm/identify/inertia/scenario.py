@@ -190,16 +190,20 @@ def _read(table: ExperimentTable, experiment: Experiment, sensors: Sensors, robo
     columns = None
     if table.columns is not None:
         columns = {str(name): Channel(tuple(c.names), c.unit, c.unwrap) for name, c in table.columns.items()}
-    return read_record(
-        folder / table.file,
-        robot,
-        experiment,
-        sensors,
-        columns,
-        time=Column(table.time.name, table.time.unit),
-        missing=table.missing,
-        gaps=table.gaps,
-    )
+    path = folder / table.file
+    try:
+        return read_record(
+            path,
+            robot,
+            experiment,
+            sensors,
+            columns,
+            time=Column(table.time.name, table.time.unit),
+            missing=table.missing,
+            gaps=table.gaps,
+        )
+    except InputError as error:
+        raise error if error.file is not None else error.in_file(path) from None
 
 
 def _prior(plan: Scenario, drawing: Robot) -> Prior | None:

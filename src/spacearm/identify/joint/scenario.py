@@ -146,10 +146,18 @@ def joint_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, fo
         raise InputError("needs either a file or a twin", hint='file = "..." or [test.twin]')
     if entry.twin is not None:
         return _twin_test(robot, chain, file, entry)
+    path = folder / str(entry.file)
+    try:
+        return _measured_test(robot, chain, file, entry, path)
+    except InputError as error:  # what is found out after reading is still the measured file's fault
+        raise error if error.file is not None else error.in_file(path) from None
+
+
+def _measured_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, path: Path) -> JointTest:
     angles = {*robot.joint_names, "base_angle", "hand_angle"}
     columns = {key: Column(c.column, c.unit, unwrap=key in angles, offset=c.offset) for key, c in entry.columns.items()}
     data = read_measurements(
-        folder / str(entry.file), columns, time=Column(entry.time.column, entry.time.unit or "s"),
+        path, columns, time=Column(entry.time.column, entry.time.unit or "s"),
         missing=entry.missing, gaps=entry.gaps,
     )  # fmt: skip
     torque: Literal["known", "measured"] = "known" if file.drive == "torque" else "measured"

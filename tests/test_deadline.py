@@ -88,3 +88,18 @@ def test_runs_end_in_any_thread(what: str, main: bool) -> None:
     if what == "run":  # how far it came
         reached = float(found[0].partition("t = ")[2].partition(" s of 1e+06 s")[0])
         assert 0.0 < reached < 1e6
+
+
+def test_a_limit_that_machine_code_wraps_is_one() -> None:
+    """Numba's dispatcher makes a SystemError of what a signal raises inside it."""
+
+    def dispatch() -> None:
+        try:
+            time.sleep(5.0)
+        except TimeLimitError as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    with pytest.raises(TimeLimitError, match=r"time limit of 0\.1 s"), time_limit(0.1):
+        dispatch()
+    with pytest.raises(SystemError, match="own"), time_limit(5.0):
+        raise SystemError("own")

@@ -243,6 +243,9 @@ def test_errors_name_the_line_of_the_file_that_they_stand_in(tmp_path):
     main = written(tmp_path, main='<mujoco>\n<option/>\n<include file="part.xml"/></mujoco>', part=part)
     with pytest.raises(ModelError, match=r"sise.*line 6 of .*part\.xml"):
         read_mjcf(main)
+    main.write_text("<mujoco>\n<option/>\n\n<option\n bad=''/></mujoco>")
+    with pytest.raises(ModelError, match=r"main\.xml: MuJoCo refuses it: .*bad.*line 4$"):
+        read_mjcf(main)
 
 
 def test_a_urdf_that_is_called_xml_gets_advice(tmp_path):

@@ -78,7 +78,9 @@ class MujocoModel:
         self._weigh()
         self.data = mujoco.MjData(self.model)
         self.model.opt.gravity[:] = 0.0
-        self.model.opt.density = self.model.opt.viscosity = 0.0
+        if self.model.opt.density or self.model.opt.viscosity:
+            self.without.add("density")
+            self.model.opt.density = self.model.opt.viscosity = 0.0
         for flag in OFF:
             self.model.opt.disableflags |= int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}"))
         if self.model.nv != robot.dofs:

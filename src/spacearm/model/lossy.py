@@ -37,13 +37,12 @@ class Losses:
 
     def messages(self, most: int = MOST_PLACES) -> list[str]:
         """What is lost, each once, with at most so many of its places."""
-        groups: dict[str, list[str]] = {}
+        groups: dict[str, dict[str, None]] = {}  # places as keys: each once, in order, found at once among thousands
         for place, what in self.found:
-            places = groups.setdefault(what, [])
-            if place not in places:
-                places.append(place)
+            groups.setdefault(what, {})[place] = None
         result = []
-        for what, places in groups.items():
+        for what, found in groups.items():
+            places = list(found)
             more = f" and {len(places) - most} more" if len(places) > most else ""
             result.append(f"{', '.join(places[:most])}{more}: {what}")
         return result

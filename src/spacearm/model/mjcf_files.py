@@ -36,6 +36,7 @@ _TETRAHEDRON = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\n
 class Bundle:
     """What MuJoCo gets: a text, and the files that it refers to by name; ``left_out`` counts what was taken away."""
 
+    path: Path | None = None
     text: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -50,7 +51,7 @@ class Bundle:
             if not 1 <= number <= len(self.lines):
                 return ""
             file, line = self.lines[number - 1]
-            return f"line {line}" if file is None else f"line {line} of {shown_path(file)}"
+            return f"line {line}" if file in (None, self.path) else f"line {line} of {shown_path(str(file))}"
 
         return re.sub(r"\bline (\d+)\b", original, message)
 
@@ -83,6 +84,7 @@ class _Gatherer:
         return text
 
     def bundle(self, text: str | bytes, path: Path | None) -> Bundle:
+        self.out.path = path
         root, _ = self._model(text, path)
         self.out.text = self._written(root)
         return self.out

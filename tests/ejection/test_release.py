@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Device, Plane, Release, Rig, check_in_mujoco, eject, eject_batch, friction_laws
+from spacearm.ejection import (
+    Device,
+    Ejection,
+    Plane,
+    Release,
+    Rig,
+    check_in_mujoco,
+    eject,
+    eject_batch,
+    friction_check,
+    friction_laws,
+)
+from spacearm.ejection.verify import frictionless
 from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Robot
 
@@ -150,3 +164,11 @@ def test_bad_releases(rig: Rig) -> None:
         assert text in str(caught.value)
     with pytest.raises(InputError, match="has a pivot"):
         Device(800.0, 0.08, satellite=HEAVY, pivot=np.zeros(3))
+
+
+def test_friction_without_friction_is_not_called_right(space: Rig) -> None:
+    smooth = frictionless(space)
+    runs = SimpleNamespace(rail=SimpleNamespace(robot=smooth.mounted), flight=SimpleNamespace(robot=smooth.arm))
+    check = friction_check(cast(Ejection, runs))
+    assert check.verdict == "not applicable"
+    assert check.note.startswith("no joint has dry friction")

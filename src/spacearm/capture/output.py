@@ -310,11 +310,13 @@ def assemble(
     scale = sum(float(np.abs(joined[name]).max()) for name in _ENERGIES)
     certificate = _certificate([stretch.run for stretch in stretches])
     drift = float(np.abs(balance - _begin_energy(robot, start, before, joined["elastic"][0])).max())
-    certificate["energy"] = Check(
-        drift / scale if scale else 0.0,
-        ENERGY_TOLERANCE,
-        "",
-        "drift of kinetic + elastic + dissipated + lost in impacts - work over the whole run, relative to their sizes",
+    meaning = (
+        "drift of kinetic + elastic + dissipated + lost in impacts - work over the whole run, relative to their sizes"
+    )
+    certificate["energy"] = (
+        Check(drift / scale, ENERGY_TOLERANCE, "", meaning)
+        if scale
+        else Check.not_applicable(f"nothing moves; {meaning}", ENERGY_TOLERANCE)
     )
     if impacts:
         certificate |= _impact_checks(impacts)

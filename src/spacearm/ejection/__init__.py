@@ -12,7 +12,7 @@ from spacearm.ejection.rig import Rig, planar
 from spacearm.ejection.run import Clearance, Ejection, Hit, eject
 from spacearm.ejection.segmented import Segmented, segmented
 from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
-from spacearm.ejection.verify import check_in_mujoco, friction_laws
+from spacearm.ejection.verify import check_in_mujoco, friction_check, friction_laws
 
 __all__ = [
     "BestAttitude",
@@ -44,6 +44,7 @@ __all__ = [
     "eject_batch",
     "equivalent_mass",
     "fit_damping",
+    "friction_check",
     "friction_laws",
     "grid_search",
     "joint_free_bound",

@@ -20,7 +20,7 @@ from spacearm.ejection.run import Ejection, eject
 from spacearm.ejection.scenario_schema import AttitudeTable, DeviceTable, EjectionFile, KeepOutTable, ReleaseTable
 from spacearm.ejection.segmented import Segmented, segmented
 from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
-from spacearm.ejection.verify import check_in_mujoco, friction_laws
+from spacearm.ejection.verify import check_in_mujoco, friction_check
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
@@ -207,9 +207,7 @@ class _Scenario:
         certificate: dict[str, Any] = {}
         for name, done in runs.items():
             certificate |= {f"{name}.{key}": check for key, check in done.certificate.items()}
-            certificate[f"{name}.friction"] = Check(
-                friction_laws(done), 1e-9, "", "excess of dry friction over its own laws, relative to static friction"
-            )
+            certificate[f"{name}.friction"] = friction_check(done)
             if cross_check:
                 tell(0.2, f"MuJoCo, attitude {name}")
                 for part, found in check_in_mujoco(done).items():

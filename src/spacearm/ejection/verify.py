@@ -17,11 +17,14 @@ import numpy as np
 from spacearm.ejection.rail import Stretch as RailStretch
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.run import Ejection
+from spacearm.result import Check
 from spacearm.simulate import Phase, Run, State
 from spacearm.simulate.crosscheck import CrossCheck, cross_check
 
 #: Events nearer to each other than this are replayed as one, s.
 _SAME = 1e-9
+#: Excess of dry friction over its laws that rounding may bring, relative to static friction.
+FRICTION_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,15 @@ def friction_laws(ejection: Ejection) -> float:
             over = np.where(~still & (rate == 0.0), 0.0, over)
             worst = max(worst, float(over.max(initial=0.0)) / joint.friction.static)
     return worst
+
+
+def friction_check(ejection: Ejection) -> Check:
+    """:func:`friction_laws` as a check of the certificate."""
+    meaning = "excess of dry friction over its own laws, relative to static friction"
+    joints = [joint for run in (ejection.rail, ejection.flight) for joint in run.robot.joints]
+    if not any(joint.friction is not None and joint.friction.static > 0.0 for joint in joints):
+        return Check.not_applicable(f"no joint has dry friction; {meaning}", FRICTION_TOLERANCE)
+    return Check(friction_laws(ejection), FRICTION_TOLERANCE, "", meaning)
 
 
 def frictionless(rig: Rig) -> Rig:

@@ -32,7 +32,7 @@ from spacearm.ejection import (
     eject,
     equivalent_mass,
     fit_damping,
-    friction_laws,
+    friction_check,
     grid_search,
     monte_carlo,
     segmented,
@@ -191,9 +191,7 @@ def _certificate(study: Study) -> dict[str, Any]:
     for number, run in study.full.items():
         for name in ("ledger", "momentum"):
             checks[f"attitude{number}.{name}"] = run.certificate[name]
-        checks[f"attitude{number}.friction"] = Check(
-            friction_laws(run), 1e-9, "", "excess of dry friction over its own laws, relative to static friction"
-        )
+        checks[f"attitude{number}.friction"] = friction_check(run)
         checks[f"attitude{number}.run"] = Check(0.0 if run.sound else 1.0, 0.0, "", "all residuals within tolerance")
     rig = study.rig
     locked = eject(rig, "attitude1", locked=rig.arm.joint_names, flight=0.1)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numba import carray, cfunc, types
 
-from spacearm.engine.friction import begin, make_contact
+from spacearm.engine.friction import begin
 from spacearm.engine.phase import make_audit, make_events, make_record
-from spacearm.engine.plant import Plant, make_work
-from spacearm.engine.run import PAUSED, Options, run_phase
 from spacearm.engine.signals import merge
+from spacearm.engine.solver import PAUSED, Options, make_progress, solve
+from spacearm.engine.system import Code, System, make_code, make_friction, make_work
 
 SIGNATURE = types.void(types.CPointer(types.float64), types.CPointer(types.float64))
 
@@ -54,14 +54,15 @@ def kepler(inp: Any, out: Any) -> None:
     b[4] = b[5] = 0.0
 
 
-BLOCKS = Plant(blocks2.address, 4, 4, 2, 6, 8, 10, 4, 12, False)
-KEPLER = Plant(kepler.address, 4, 4, 2, 6, 8, 10, 4, 12, False)
+PLACES = {"drive": 6, "mode": 8, "friction": 10, "reaction": 4, "record": 12}
+BLOCKS = make_code(blocks2.address, 4, 4, [2, 3], **PLACES)
+KEPLER = make_code(kepler.address, 4, 4, [2, 3], **PLACES)
 
 
 class Result:
     """What a phase left."""
 
-    def __init__(self, code: tuple[Any, ...], audit: Any, work: Any, record: Any, contact: Any) -> None:
+    def __init__(self, code: tuple[Any, ...], audit: Any, work: Any, record: Any, friction: Any) -> None:
         self.reason, self.time, self.step = code
         self.audit = audit
         self.y = work.y.copy()
@@ -72,7 +73,7 @@ class Result:
         self.times = record.times[: record.counts[0]]
         self.log = record.log[: record.counts[1]]
         self.steps, self.rejected = int(record.counts[2]), int(record.counts[3])
-        self.status = contact.status.copy()
+        self.status = friction.status.copy()
 
 
 def run_blocks(
@@ -98,23 +99,24 @@ def run_blocks(
     max_events: int = 1000,
     max_step: float = np.inf,
     audited: int = 0,
-    plant: Plant = BLOCKS,
+    code: Code = BLOCKS,
     offset: float = 0.0,
 ) -> Result:
     """``audited``: room for the audit rows of so many steps, which are taken out whenever it is full."""
     inp = np.concatenate([x, v, force, [0, 0], mode, [0, 0], mass, stiffness, damping]).astype(float)
-    work = make_work(inp, 6, plant.ny)
+    work = make_work(inp, 6, code.ny)
     work.y[:] = inp[:4]
-    contact = make_contact([0, 1], static, coulomb)
-    begin(plant, contact, work.y)
-    events = make_events(plant, contact, levels, functions, offset)
-    record = make_record(np.array(times, dtype=float), plant, 6, max_events=max_events)
-    options = Options(method, step, rtol, max_step, 10**6, max_events)
-    signals, atols, stop = merge(list(channels), end), np.full(plant.ny, atol), np.zeros(1, dtype=np.uint8)
-    audit, taken = make_audit(plant, audited), []
+    friction = make_friction([0, 1], static, coulomb)
+    events = make_events(code, friction, levels, functions, offset)
+    system = System(code, merge(list(channels), end), friction, events, work)
+    begin(system)
+    record = make_record(np.array(times, dtype=float), code, 6, max_events=max_events)
+    options = Options(method, step, rtol, np.full(code.ny, atol), max_step, 10**6, max_events)
+    progress, stop = make_progress(system, options), np.zeros(1, dtype=np.uint8)
+    audit, taken = make_audit(code, audited), []
     while True:
-        code = run_phase(plant, signals, contact, events, options, atols, work, record, audit, stop)
+        reason = solve(system, options, progress, record, audit, stop)
         taken.append(audit[: record.counts[4]].copy())
         record.counts[4] = 0
-        if code[0] != PAUSED:
-            return Result(code, np.concatenate(taken), work, record, contact)
+        if reason != PAUSED:
+            return Result((reason, *progress.now[:2]), np.concatenate(taken), work, record, friction)

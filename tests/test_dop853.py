@@ -8,9 +8,10 @@ import pytest
 from hand_kernels import KEPLER, run_blocks
 from spacearm.engine import dop853
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step
-from spacearm.engine.plant import make_work, rates
-from spacearm.engine.run import Reason
+from spacearm.engine.phase import make_events
 from spacearm.engine.signals import merge
+from spacearm.engine.solver import Reason
+from spacearm.engine.system import System, make_friction, make_work, rates
 
 ECCENTRICITY = 0.3
 
@@ -29,9 +30,10 @@ def kepler(time: float) -> np.ndarray:
 def start(time: float = 0.0):
     work = make_work(np.zeros(20), 6, 4)
     work.y[:] = kepler(time)
-    signals = merge([], 100.0)
-    rates(KEPLER, signals, 0, 0.0, work.y, work, work.k[0])
-    return work, signals
+    friction = make_friction()
+    system = System(KEPLER, merge([], 100.0), friction, make_events(KEPLER, friction), work)
+    rates(system, 0, 0.0, work.y, work.k[0])
+    return work, system
 
 
 def order(errors: list[float]) -> np.ndarray:
@@ -50,11 +52,11 @@ def test_the_tableau_satisfies_the_simplest_order_conditions() -> None:
 def test_order_eight() -> None:
     errors = []
     for count in (8, 16, 32, 64):
-        work, signals = start()
+        work, system = start()
         h = 2.0 / count
         for n in range(count):
-            rates(KEPLER, signals, 0, n * h, work.y, work, work.k[0])
-            dop853_step(KEPLER, signals, 0, n * h, h, work, work.y_new)
+            rates(system, 0, n * h, work.y, work.k[0])
+            dop853_step(system, 0, n * h, h, work.y_new)
             work.y[:] = work.y_new
         errors.append(float(np.abs(work.y - kepler(2.0)).max()))
     assert order(errors[:3]).min() > 7.5
@@ -65,10 +67,10 @@ def test_dense_output_of_order_seven() -> None:
     # local error of an interpolant of order 7 is of order 8: measured inside a single step
     errors = []
     for h in (0.4, 0.2, 0.1):
-        work, signals = start(0.7)
-        dop853_step(KEPLER, signals, 0, 0.0, h, work, work.y_new)
-        rates(KEPLER, signals, 0, h, work.y_new, work, work.k[12])
-        dop853_dense(KEPLER, signals, 0, 0.0, h, work)
+        work, system = start(0.7)
+        dop853_step(system, 0, 0.0, h, work.y_new)
+        rates(system, 0, h, work.y_new, work.k[12])
+        dop853_dense(system, 0, 0.0, h)
         worst = 0.0
         for theta in np.linspace(0.05, 0.95, 19):
             dense_value(theta, work.y, work.dense, work.y_try)
@@ -87,7 +89,7 @@ def test_adaptive_run_meets_its_tolerance_and_saves_work() -> None:
     evaluations = []
     for rtol, bound in ((1e-6, 1e-2), (1e-9, 1e-5), (1e-12, 1e-8)):
         result = run_blocks(
-            y[:2], y[2:], end, plant=KEPLER, rtol=rtol, atol=rtol, times=times, mass=(1, 0, 1), max_step=np.inf
+            y[:2], y[2:], end, code=KEPLER, rtol=rtol, atol=rtol, times=times, mass=(1, 0, 1), max_step=np.inf
         )
         assert result.reason == Reason.FINISHED
         assert result.time == end
@@ -100,7 +102,7 @@ def test_adaptive_run_meets_its_tolerance_and_saves_work() -> None:
 
 def test_step_too_small_and_not_finite_are_told_apart() -> None:
     # a head-on fall into the centre: the solution ends at t = pi / (2 sqrt 2)
-    fall = run_blocks([1.0, 0.0], [0.0, 0.0], 2.0, plant=KEPLER)
+    fall = run_blocks([1.0, 0.0], [0.0, 0.0], 2.0, code=KEPLER)
     assert fall.reason in (Reason.STEP_TOO_SMALL, Reason.NOT_FINITE)
     assert fall.time == pytest.approx(np.pi / (2 * np.sqrt(2)), abs=1e-6)
     broken = run_blocks([0, 0], [0, 0], 1.0, channels=[(4, np.array([0.0, 0.5, 1.0]), np.array([[0.0, np.nan]]))])

@@ -9,10 +9,10 @@ import pytest
 from numba import carray, cfunc, njit
 
 from hand_kernels import SIGNATURE, run_blocks
-from spacearm.engine import loops, run
+from spacearm.engine import loops, solver
 from spacearm.engine.phase import Functions, Level
-from spacearm.engine.run import EventKind, Reason
 from spacearm.engine.signals import fill, merge
+from spacearm.engine.solver import EventKind, Reason
 
 OMEGA = 3.0
 OSCILLATOR = {"stiffness": (OMEGA**2, 0.0, 0.0)}
@@ -73,7 +73,7 @@ def test_two_functions_in_one_step_come_in_order() -> None:
 
 
 def test_event_kernel_sees_state_and_absolute_time() -> None:
-    functions = Functions(two_gauges.address, [-1, 1], [False, True])
+    functions = Functions(two_gauges.address, 5, [-1, 1], [False, True])
     result = run_blocks([1, 0], [0, 0], 5.0, **OSCILLATOR, functions=functions, offset=1.0)
     falling, _ = crossings(0.3, 5.0)
     assert result.reason == Reason.TERMINAL_EVENT
@@ -208,9 +208,9 @@ def test_loops_are_compiled_where_nothing_can_be_written(monkeypatch: pytest.Mon
 
 
 def test_a_cached_loop_is_stale_when_any_of_its_sources_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    stamp = run.run_phase._cache._source[0]  # type: ignore[attr-defined]
-    assert stamp == loops.sources(run.__file__)
+    stamp = solver.solve._cache._source[0]  # type: ignore[attr-defined]
+    assert stamp == loops.sources(solver.__file__)
     loops.sources.cache_clear()
     monkeypatch.setattr(loops, "_MODULES", loops._MODULES[1:])
-    assert loops.sources(run.__file__) != stamp
+    assert loops.sources(solver.__file__) != stamp
     loops.sources.cache_clear()

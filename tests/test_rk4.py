@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hand_kernels import KEPLER, run_blocks
-from spacearm.engine.run import Reason
+from spacearm.engine.solver import Reason
 from test_dop853 import kepler, order
 
 
@@ -16,7 +16,7 @@ def test_order_four_at_the_end_and_between_the_steps() -> None:
     times = np.linspace(0.013, 1.987, 41)
     exact = np.array([kepler(time) for time in times])
     for count in (40, 80, 160, 320):
-        result = run_blocks(y[:2], y[2:], 2.0, plant=KEPLER, method=0, step=2.0 / count, times=times)
+        result = run_blocks(y[:2], y[2:], 2.0, code=KEPLER, method=0, step=2.0 / count, times=times)
         assert result.steps == count
         ends.append(float(np.abs(result.y - kepler(2.0)).max()))
         between.append(float(np.abs(result.samples - exact).max()))

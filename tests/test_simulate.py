@@ -288,7 +288,7 @@ def test_a_run_that_breaks_down_gives_its_reason() -> None:
     assert 0 < run.end_time < 10
     model = motion(robot, (), False)
     course = Course(model, (prepare(model, Phase(1.0), 0),), Adaptive())
-    record = make_record(np.zeros(0), model.plant, model.kernel.n_out)
+    record = make_record(np.zeros(0), model.code, model.kernel.n_out)
     stopped = course.run(tumbling(robot).vector, model.parameters(), record, np.ones(1, dtype=np.uint8))
     assert stopped.reason == Reason.INTERRUPTED
     assert stopped.time == 0.0

@@ -10,7 +10,7 @@ from numba import carray, cfunc
 
 from hand_kernels import BLOCKS, SIGNATURE, run_blocks
 from spacearm.engine.phase import Level
-from spacearm.engine.run import EventKind, Reason
+from spacearm.engine.solver import EventKind, Reason
 
 STICK, SLIP, REVERSE = EventKind.STICK, EventKind.SLIP, EventKind.REVERSE
 
@@ -266,7 +266,7 @@ def spiteful(inp: Any, out: Any) -> None:
 
 def test_indeterminate_friction_ends_with_a_reason() -> None:
     result = run_blocks(
-        [0, 0], [0, 0], 1.0, static=(1.0, 1.0), coulomb=(1.0, 1.0), plant=BLOCKS._replace(address=spiteful.address)
+        [0, 0], [0, 0], 1.0, static=(1.0, 1.0), coulomb=(1.0, 1.0), code=BLOCKS._replace(address=spiteful.address)
     )
     assert result.reason == Reason.FRICTION_INDETERMINATE
     assert result.time == 0.0

@@ -295,7 +295,7 @@ def assemble(
             "times": run.times + begin,
             "states": run.states,
             "acceleration": run.outputs[:, model.nx - robot.dofs : model.nx],
-            "reaction": run.outputs[:, model.plant.reaction : model.plant.reaction + robot.dofs],
+            "reaction": run.outputs[:, model.code.reaction : model.code.reaction + robot.dofs],
             "wrench": run.inputs[:, inputs["wrench"]],
             "dampers": own,
             "lost": np.full(len(y), lost),

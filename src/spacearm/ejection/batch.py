@@ -24,8 +24,8 @@ from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, mechanics_of, moment_of_momentum
 from spacearm.engine.phase import make_audit, make_record
-from spacearm.engine.plant import make_work
-from spacearm.engine.run import Reason
+from spacearm.engine.solver import Reason, make_progress
+from spacearm.engine.system import make_work
 from spacearm.engine.warm import ensure_loops, say
 from spacearm.errors import InputError
 from spacearm.simulate import Adaptive, Crossing, Phase
@@ -205,15 +205,13 @@ class _Leg:
     parameters: Mapping[str, Array]
 
     def stage(self, instants: Array) -> Stage:
-        plant = self.model.plant
-        work = make_work(self.model.input(self.parameters), self.model.kernel.n_out, plant.ny)
+        code, n_out = self.model.code, self.model.kernel.n_out
+        work = make_work(self.model.input(self.parameters), n_out, code.ny)
         work.y[3] = 1.0
-        contact, events = enter(self.model, self.prepared, work.y, work.inp, self.parameters, 0.0)
-        record = make_record(instants, plant, self.model.kernel.n_out, full=False, max_events=MAX_EVENTS + 100)
-        options = self.solver.options(MAX_STEPS, MAX_EVENTS)
-        _, atol = self.solver.tolerances
-        scale = np.full(plant.ny, atol)
-        return Stage(plant, self.prepared.signals, contact, events, options, scale, work, record, make_audit(plant))
+        system = enter(self.model, self.prepared, work, self.parameters, 0.0)
+        options = self.solver.options(np.full(code.ny, self.solver.tolerances[1]), MAX_STEPS, MAX_EVENTS)
+        record = make_record(instants, code, n_out, full=False, max_events=MAX_EVENTS + 100)
+        return Stage(system, options, make_progress(system, options), record, make_audit(code))
 
 
 class _Plan:

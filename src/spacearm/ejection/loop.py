@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from spacearm.engine.events import Events
-from spacearm.engine.friction import Contact, begin
+from spacearm.engine.friction import begin
 from spacearm.engine.loops import compiled
-from spacearm.engine.plant import Plant, Work
-from spacearm.engine.run import Options, Record, run_phase
-from spacearm.engine.signals import Signals
+from spacearm.engine.record import Record
+from spacearm.engine.solver import Options, Progress, restart, solve
+from spacearm.engine.system import System
 from spacearm.typing import Array
 
 
 class Stage(NamedTuple):
     """One of the two phases with its memory."""
 
-    plant: Plant
-    signals: Signals
-    contact: Contact
-    events: Events
+    system: System
     options: Options
-    atol: Array
-    work: Work
+    progress: Progress
     record: Record
     audit: Array
 
@@ -56,15 +51,24 @@ class Found(NamedTuple):
 @compiled
 def _load(stage: Stage, row: Array, static: Array, coulomb: Array) -> None:
     """Parameters of a sample into the kernel's input, and a clean record."""
-    first = stage.plant.record
+    system = stage.system
+    first = system.code.record
     for i in range(row.size):
-        stage.work.inp[first + i] = row[i]
+        system.work.inp[first + i] = row[i]
     for i in range(static.size):
-        stage.contact.static[i] = static[i]
-        stage.contact.coulomb[i] = coulomb[i]
+        system.friction.static[i] = static[i]
+        system.friction.coulomb[i] = coulomb[i]
     for i in range(stage.record.counts.size):
         stage.record.counts[i] = 0
-    stage.work.count[0] = 0
+    system.work.count[0] = 0
+
+
+@compiled
+def _run(stage: Stage, stop: Any) -> int:
+    """The phase from the state in its memory; why it ended."""
+    begin(stage.system)
+    restart(stage.options, stage.progress)
+    return int(solve(stage.system, stage.options, stage.progress, stage.record, stage.audit, stop))
 
 
 @compiled
@@ -98,11 +102,11 @@ def _read(stage: Stage, first: int, shift: int, offset: float, found: Found, sam
         kind = int(stage.record.log[row, 1])
         number = int(stage.record.log[row, 2])
         if kind == 1:
-            for i in range(first, stage.contact.dof.size):
-                if stage.contact.dof[i] == number:
+            for i in range(first, stage.system.friction.dof.size):
+                if stage.system.friction.dof[i] == number:
                     found.stop[sample, i - first] = offset + stage.record.log[row, 0]
         elif kind == 4:
-            joint = stage.events.component[number] - 7 - shift
+            joint = stage.system.events.component[number] - 7 - shift
             if joint >= 0:
                 found.hit[sample, joint] = 1
     found.events[sample] += stage.record.counts[1]
@@ -139,8 +143,8 @@ def eject_many(
             table.rail_static[b if table.rail_static.shape[0] > 1 else 0],
             table.rail_coulomb[b if table.rail_coulomb.shape[0] > 1 else 0],
         )
-        y = rail.work.y
-        for i in range(rail.plant.ny):
+        y = rail.system.work.y
+        for i in range(rail.system.code.ny):
             y[i] = 0.0
         y[3] = 1.0
         for i in range(n):
@@ -151,29 +155,17 @@ def eject_many(
         time, code = 0.0, 1
         for piece in range(max(curve.shape[0], 1)):
             if curve.shape[0] > 0:
-                rail.events.value[0] = curve[piece, 0]
-                rail.work.inp[spring[0]] = curve[piece, 1]
-                rail.work.inp[spring[1]] = curve[piece, 2]
+                rail.system.events.value[0] = curve[piece, 0]
+                rail.system.work.inp[spring[0]] = curve[piece, 1]
+                rail.system.work.inp[spring[1]] = curve[piece, 2]
                 rail.record.counts[1] = 0
-            begin(rail.plant, rail.contact, y)
-            code, reached, _ = run_phase(
-                rail.plant,
-                rail.signals,
-                rail.contact,
-                rail.events,
-                rail.options,
-                rail.atol,
-                rail.work,
-                rail.record,
-                rail.audit,
-                stop,
-            )
+            code = _run(rail, stop)
             _read(rail, rail_contacts, 1, time, found, b)
-            time += reached
+            time += rail.progress.now[0]
             if code != 1:
                 break
-        found.evaluations[b] += rail.work.count[0]
-        for i in range(rail.plant.nx):
+        found.evaluations[b] += rail.system.work.count[0]
+        for i in range(rail.system.code.nx):
             found.separation[b, i] = y[i]
         found.time[b] = time
         found.reason[b, 0] = code
@@ -187,28 +179,16 @@ def eject_many(
             table.flight_static[b if table.flight_static.shape[0] > 1 else 0],
             table.flight_coulomb[b if table.flight_coulomb.shape[0] > 1 else 0],
         )
-        _separate(y, n, direction, flight.work.y)
-        begin(flight.plant, flight.contact, flight.work.y)
-        code, _, _ = run_phase(
-            flight.plant,
-            flight.signals,
-            flight.contact,
-            flight.events,
-            flight.options,
-            flight.atol,
-            flight.work,
-            flight.record,
-            flight.audit,
-            stop,
-        )
+        _separate(y, n, direction, flight.system.work.y)
+        code = _run(flight, stop)
         found.reason[b, 1] = code
-        nx = flight.plant.nx
+        nx = flight.system.code.nx
         for i in range(nx):
-            found.end[b, i] = flight.work.y[i]
+            found.end[b, i] = flight.system.work.y[i]
         for s in range(found.samples.shape[1]):
             kept = s < flight.record.counts[0]
             for i in range(nx):
-                found.samples[b, s, i] = flight.record.y[s, i] if kept else flight.work.y[i]
+                found.samples[b, s, i] = flight.record.y[s, i] if kept else flight.system.work.y[i]
         _read(flight, 0, 0, time, found, b)
-        found.evaluations[b] += flight.work.count[0]
+        found.evaluations[b] += flight.system.work.count[0]
     return last - first

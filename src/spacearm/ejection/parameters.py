@@ -175,7 +175,7 @@ def _longest(rig: Rig, given: Mapping[str, Array]) -> float:
 
 def _tail(model: Motion, own: Mapping[str, Array], changes: Mapping[str, Array]) -> Array:
     """The kernel's input from the inertias on: one row, or one for each sample."""
-    first = model.plant.record
+    first = model.code.record
     count = max((len(value) for value in changes.values()), default=1)
     tail = np.zeros((count, model.kernel.n_in - first))
     for name, place in model.kernel.inputs.items():

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spacearm.engine.loops import compiled
-from spacearm.engine.plant import Plant, Work, rates
-from spacearm.engine.signals import Signals
+from spacearm.engine.system import System, Work, rates
 from spacearm.typing import Array
 
 C = np.array(
@@ -290,12 +289,13 @@ def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
 
 
 @compiled
-def dop853_step(plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work, result: Array) -> None:
+def dop853_step(system: System, piece: int, t: float, h: float, result: Array) -> None:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
+    work = system.work
     k = work.k
     for stage in range(1, k.shape[0] - 4):
         _combine(work.y, h, k, stage, work.y_try)
-        rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
+        rates(system, piece, t + C[stage] * h, work.y_try, k[stage])
     _combine(work.y, h, k, 12, result)
 
 
@@ -333,12 +333,13 @@ def hermite_dense(h: float, work: Work) -> None:
 
 
 @compiled
-def dop853_dense(plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work) -> None:
+def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
     """Interpolant of order 7 of the last step; needs its 12 stages and the rate at its end in ``k[12]``."""
+    work = system.work
     k, dense = work.k, work.dense
     for stage in range(13, k.shape[0]):
         _combine(work.y, h, k, stage, work.y_try)
-        rates(plant, signals, piece, t + C[stage] * h, work.y_try, work, k[stage])
+        rates(system, piece, t + C[stage] * h, work.y_try, k[stage])
     hermite_dense(h, work)
     size = work.y.size
     for row in range(dense.shape[0] - 3):
@@ -365,16 +366,9 @@ def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
 
 
 @compiled
-def first_step(
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    rtol: float,
-    atol: Array,
-    work: Work,
-) -> float:
+def first_step(system: System, piece: int, t: float, rtol: float, atol: Array) -> float:
     """A step to begin with (Hairer, Norsett, Wanner, Sec. II.4); needs ``work.k[0]``."""
+    work = system.work
     y, k = work.y, work.k
     size = y.size
     d0 = 0.0
@@ -386,7 +380,7 @@ def first_step(
     h0 = 1e-6 if d0 <= 1e-10 or d1 <= 1e-10 else 0.01 * np.sqrt(d0 / d1)
     for i in range(size):
         work.y_try[i] = y[i] + h0 * k[0, i]
-    rates(plant, signals, piece, t + h0, work.y_try, work, work.dy)
+    rates(system, piece, t + h0, work.y_try, work.dy)
     d2 = 0.0
     for i in range(size):
         scale = atol[i] + rtol * abs(y[i])

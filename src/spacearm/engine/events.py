@@ -7,17 +7,14 @@ as the method and not as its interpolant.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from spacearm.engine.call import call_kernel
-from spacearm.engine.dop853 import dense_value, dop853_step
-from spacearm.engine.friction import SLACK, Contact
+from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step, hermite_dense
+from spacearm.engine.friction import SLACK
 from spacearm.engine.loops import compiled
-from spacearm.engine.plant import Plant, Work, project, rates
 from spacearm.engine.rk4 import rk4_step
-from spacearm.engine.signals import Signals
+from spacearm.engine.system import System, project, rates
 from spacearm.typing import Array
 
 #: Points of a step at which signs are looked at: Chebyshev, denser at the ends.
@@ -28,55 +25,33 @@ TIME_TOLERANCE = 1e-13
 ROUNDING = 4e-16
 
 
-class Events(NamedTuple):
-    """What is watched besides friction. Components come first, then the outputs of the event kernel."""
-
-    component: Any  # (c,) int64, index in y
-    value: Array  # (c,) the level that is crossed
-    address: int  # event kernel: in (state, time), out g; 0 for none
-    direction: Any  # (c + g,) int64: +1 rising, -1 falling, 0 both
-    terminal: Any  # (c + g,) bool: ends the phase
-    inp: Array  # (nx + 1,)
-    out: Array  # (g,)
-    offset: float  # time of the phase's start, s
-    nodes: Array  # (9, f + c + g): values at the points of the step
-    sign: Any  # (f + c + g,) int64: side on which each function was last seen; 0: on none yet
-    home: Any  # (c + g,) int64: side on which a function counts that is zero at the phase's start; 0: on none
-    carried: Any  # (c + g,) int64: side on which the phase before left it, whatever it is now; 0: not watched there
-    opening: Array  # (c + g,) values at the phase's start
-
-
 @compiled
-def gauge(
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    y: Array,
-    contact: Contact,
-    events: Events,
-    work: Work,
-    g: Array,
-) -> None:
+def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> None:
     """Values of all event functions. Friction: what is left of holding force, or the speed in the slip's direction."""
-    count = contact.dof.size
+    code, friction, events, work = system.code, system.friction, system.events, system.work
+    count = friction.dof.size
+    outputs = events.inp.size > code.nx + 1  # the event kernel reads what the motion kernel puts out
+    evaluated = outputs
     for i in range(count):
-        if contact.status[i] == 0:
-            rates(plant, signals, piece, t, y, work, work.dy)
-            break
+        evaluated = evaluated or friction.status[i] == 0
+    if evaluated:
+        rates(system, piece, t, y, work.dy)
     for i in range(count):
-        j = contact.dof[i]
-        if contact.status[i] == 0:
-            g[i] = contact.static[i] * (1.0 + SLACK) - abs(work.out[plant.reaction + j])
+        j = friction.dof[i]
+        if friction.status[i] == 0:
+            g[i] = friction.static[i] * (1.0 + SLACK) - abs(work.out[code.reaction + j])
         else:
-            g[i] = contact.status[i] * y[plant.nx - plant.nv + j]
+            g[i] = friction.status[i] * y[code.speed[j]]
     for i in range(events.component.size):
         g[count + i] = y[events.component[i]] - events.value[i]
     count += events.component.size
     if events.out.size > 0:
-        for i in range(plant.nx):
+        for i in range(code.nx):
             events.inp[i] = y[i]
-        events.inp[plant.nx] = events.offset + t
+        events.inp[code.nx] = events.offset + t
+        if outputs:
+            for i in range(work.out.size):
+                events.inp[code.nx + 1 + i] = work.out[i]
         call_kernel(events.address, events.inp, events.out)
         for i in range(events.out.size):
             g[count + i] = events.out[i]
@@ -89,32 +64,31 @@ def crossed(before: int, value: float, direction: int) -> bool:
 
 
 @compiled
-def watched(contact: Contact, events: Events, i: int) -> int:
+def watched(system: System, i: int) -> int:
     """The direction in which function ``i`` is watched; friction is spent when it falls."""
-    count = contact.dof.size
-    return -1 if i < count else events.direction[i - count]
+    count = system.friction.dof.size
+    return -1 if i < count else system.events.direction[i - count]
 
 
 @compiled
-def open_signs(contact: Contact, events: Events) -> None:
+def open_signs(system: System) -> None:
     """Sides at the start of a phase: those that the phase before left, else still to be seen."""
-    count = contact.dof.size
+    events, count = system.events, system.friction.dof.size
     for i in range(events.carried.size):
         events.sign[count + i] = events.carried[i]
 
 
 @compiled
-def start_signs(
-    plant: Plant, signals: Signals, piece: int, t: float, contact: Contact, events: Events, work: Work, opening: bool
-) -> None:
+def start_signs(system: System, piece: int, t: float, opening: bool) -> None:
     """Sides at the start of a smooth stretch. Friction counts as not spent.
 
     A side that is known stays: a function that is zero at a break, or that rounding moves across zero there, has not
     crossed yet and must be found on the other side later.
     """
+    events = system.events
     g = events.nodes[0]
-    gauge(plant, signals, piece, t, work.y, contact, events, work, g)
-    count = contact.dof.size
+    event_values(system, piece, t, system.work.y, g)
+    count = system.friction.dof.size
     for i in range(g.size):
         if i < count:
             events.sign[i] = 1
@@ -127,17 +101,16 @@ def start_signs(
 
 
 @compiled
-def met_at_end(
-    plant: Plant, signals: Signals, piece: int, t: float, contact: Contact, events: Events, work: Work, g: Array
-) -> int:
+def met_at_end(system: System, piece: int, t: float, g: Array) -> int:
     """How many watched functions have reached zero at the very end of a phase, ``work.y``; they are marked in ``g``.
 
     Reached is: zero, or (components only) so near that it would be zero within the width to which instants are
     bracketed. What has been there since the phase's start has not reached it. The side that is left is such that the
     next phase does not find the same again, whether it goes on or rests.
     """
-    gauge(plant, signals, piece, t, work.y, contact, events, work, g)
-    count = contact.dof.size
+    events, work = system.events, system.work
+    event_values(system, piece, t, work.y, g)
+    count = system.friction.dof.size
     width = TIME_TOLERANCE + ROUNDING * (abs(t) + abs(events.offset))
     found = 0
     for i in range(g.size):
@@ -162,42 +135,21 @@ def met_at_end(
 
 
 @compiled
-def _at(
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    h: float,
-    theta: float,
-    contact: Contact,
-    events: Events,
-    work: Work,
-    g: Array,
-) -> None:
+def _at(system: System, piece: int, t: float, h: float, theta: float, g: Array) -> None:
     """Event functions on the interpolant of the last step."""
+    work = system.work
     dense_value(theta, work.y, work.dense, work.y_try)
-    project(plant, signals, piece, t + theta * h, work.y_try)
-    gauge(plant, signals, piece, t + theta * h, work.y_try, contact, events, work, g)
+    project(system, piece, t + theta * h, work.y_try)
+    event_values(system, piece, t + theta * h, work.y_try, g)
 
 
 @compiled
-def _dip(
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    h: float,
-    i: int,
-    k: int,
-    contact: Contact,
-    events: Events,
-    work: Work,
-    g: Array,
-) -> float:
+def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Array) -> float:
     """Where function ``i``, nearest to zero at point ``k``, has crossed between its neighbours; -1 if it has not."""
-    sign = 1.0 if events.nodes[k, i] > 0.0 else -1.0
+    nodes = system.events.nodes
+    sign = 1.0 if nodes[k, i] > 0.0 else -1.0
     low, high = NODES[k - 1], NODES[k + 1]
-    left, middle, right = sign * events.nodes[k - 1, i], sign * events.nodes[k, i], sign * events.nodes[k + 1, i]
+    left, middle, right = sign * nodes[k - 1, i], sign * nodes[k, i], sign * nodes[k + 1, i]
     a, b = NODES[k] - low, high - NODES[k]
     slope_left, slope_right = (middle - left) / a, (right - middle) / b
     curvature = (slope_right - slope_left) / (a + b)
@@ -208,11 +160,11 @@ def _dip(
     for _ in range(40):
         x1 = low + 0.381966 * (high - low)
         x2 = high - 0.381966 * (high - low)
-        _at(plant, signals, piece, t, h, x1, contact, events, work, g)
+        _at(system, piece, t, h, x1, g)
         g1 = sign * g[i]
         if g1 < 0.0:
             return float(x1)
-        _at(plant, signals, piece, t, h, x2, contact, events, work, g)
+        _at(system, piece, t, h, x2, g)
         g2 = sign * g[i]
         if g2 < 0.0:
             return float(x2)
@@ -226,26 +178,17 @@ def _dip(
 
 
 @compiled
-def scan(
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    h: float,
-    contact: Contact,
-    events: Events,
-    work: Work,
-    g: Array,
-) -> tuple[int, float, float]:
+def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int, float, float]:
     """(function, low, high): the first stretch of the step, as fractions, in which a function crosses; or (-1, 0, 0).
 
     ``work.dense`` holds the step's interpolant. Leaves ``events.sign`` at the step's start.
     """
+    events = system.events
     nodes = events.nodes
     size = g.size
     points = nodes.shape[0]  # not NODES.size: a constant bound would be unrolled
     for k in range(1, points):
-        _at(plant, signals, piece, t, h, NODES[k], contact, events, work, nodes[k])
+        _at(system, piece, t, h, NODES[k], nodes[k])
     for i in range(size):
         nodes[0, i] = nodes[0, i] if events.sign[i] * nodes[0, i] >= 0.0 else 0.0
     for k in range(1, points):
@@ -254,80 +197,56 @@ def scan(
             for m in range(1, k):
                 if nodes[m, i] != 0.0:
                     before = 1 if nodes[m, i] > 0.0 else -1
-            direction = watched(contact, events, i)
+            direction = watched(system, i)
             if crossed(before, nodes[k, i], direction):
                 return i, NODES[k - 1], NODES[k]
             if k < points - 1 and before * nodes[k, i] > 0.0 and before * direction <= 0:
                 left, middle, right = abs(nodes[k - 1, i]), abs(nodes[k, i]), abs(nodes[k + 1, i])
                 if middle <= left and middle <= right and before * nodes[k + 1, i] > 0.0:
-                    theta = _dip(plant, signals, piece, t, h, i, k, contact, events, work, g)
+                    theta = _dip(system, piece, t, h, i, k, g)
                     if theta > 0.0:
                         return i, NODES[k - 1], theta
     return -1, 0.0, 0.0
 
 
 @compiled
-def take_step(method: int, plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work) -> None:
+def take_step(system: System, method: int, piece: int, t: float, h: float) -> None:
     """One step of either method from ``work.y`` with the rate ``work.k[0]`` to ``work.y_new``, not yet projected."""
     if method == 0:
-        rk4_step(plant, signals, piece, t, h, work, work.y_new)
+        rk4_step(system, piece, t, h, system.work.y_new)
     else:
-        dop853_step(plant, signals, piece, t, h, work, work.y_new)
+        dop853_step(system, piece, t, h, system.work.y_new)
 
 
 @compiled
-def trial(
-    method: int,
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    h: float,
-    contact: Contact,
-    events: Events,
-    work: Work,
-    g: Array,
-) -> None:
+def trial(system: System, method: int, piece: int, t: float, h: float, g: Array) -> None:
     """A real step of length ``h`` to ``work.y_new`` and the event functions there."""
-    take_step(method, plant, signals, piece, t, h, work)
-    project(plant, signals, piece, t + h, work.y_new)
-    gauge(plant, signals, piece, t + h, work.y_new, contact, events, work, g)
+    take_step(system, method, piece, t, h)
+    project(system, piece, t + h, system.work.y_new)
+    event_values(system, piece, t + h, system.work.y_new, g)
 
 
 @compiled
-def locate(
-    method: int,
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    i: int,
-    low: float,
-    high: float,
-    contact: Contact,
-    events: Events,
-    work: Work,
-    g: Array,
-) -> float:
+def locate(system: System, method: int, piece: int, t: float, i: int, low: float, high: float, g: Array) -> float:
     """Length of the step after which function ``i`` has just crossed, between ``low`` and ``high``; -1 if it does not.
 
     Bracketing with inverse quadratic steps: T. R. Chandrupatla, Adv. Eng. Software 28 (1997) 145.
     """
-    direction = watched(contact, events, i)
+    events, direction = system.events, watched(system, i)
     # The side that is left: with a direction it is given, and may have been reached within the step only.
     sign = -1.0 if direction > 0 else 1.0
     if direction == 0:
         sign = 1.0 if events.sign[i] > 0 else -1.0
         if events.sign[i] == 0:
-            trial(method, plant, signals, piece, t, low, contact, events, work, g)
+            trial(system, method, piece, t, low, g)
             sign = 1.0 if g[i] > 0.0 else -1.0
-    trial(method, plant, signals, piece, t, high, contact, events, work, g)
+    trial(system, method, piece, t, high, g)
     f_high = sign * g[i]
     if not f_high < 0.0:
         return -1.0
     f_low = 0.0
     if low > 0.0:
-        trial(method, plant, signals, piece, t, low, contact, events, work, g)
+        trial(system, method, piece, t, low, g)
         f_low = sign * g[i]
         if f_low < 0.0:
             high, f_high, low = low, f_low, 0.0
@@ -339,7 +258,7 @@ def locate(
     share = 0.5
     for _ in range(100):
         x = a + share * (b - a)
-        trial(method, plant, signals, piece, t, x, contact, events, work, g)
+        trial(system, method, piece, t, x, g)
         fx = sign * g[i]
         if (fx < 0.0) == (fa < 0.0):
             c, fc = a, fa
@@ -357,3 +276,67 @@ def locate(
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
         share = min(1.0 - least, max(least, share))
     return a if fa < 0.0 else b
+
+
+@compiled
+def first_event(system: System, method: int, piece: int, t: float, h: float, g: Array) -> tuple[float, bool, int]:
+    """(length after which the first event of the step has just happened or -1, whether trial steps were taken, which).
+
+    The event functions at that instant are left in ``g``.
+    """
+    first, low, high = scan(system, piece, t, h, g)
+    if first < 0:
+        return -1.0, False, -1
+    found = locate(system, method, piece, t, first, low * h, high * h, g)
+    if found < 0.0 and high < 1.0:
+        found = locate(system, method, piece, t, first, low * h, h, g)
+    if found < 0.0:
+        return -1.0, True, -1
+    # Another function may have crossed before that: find the earliest.
+    for _ in range(g.size + 1):
+        trial(system, method, piece, t, found, g)
+        other = -1
+        for i in range(g.size):
+            if i != first and crossed(system.events.sign[i], g[i], watched(system, i)):
+                other = i
+                break
+        if other < 0:
+            break
+        earlier = locate(system, method, piece, t, other, 0.0, found, g)
+        if earlier < 0.0 or earlier >= found - 1e-13:
+            break
+        found, first = earlier, other
+    trial(system, method, piece, t, found, g)
+    return found, True, first
+
+
+@compiled
+def finish_step(system: System, method: int, piece: int, t: float, h: float) -> None:
+    """The interpolant of the step that was taken, the rate at its end being in ``k[12]``."""
+    if method == 0:
+        hermite_dense(h, system.work)
+    else:
+        dop853_dense(system, piece, t, h)
+
+
+@compiled
+def within_reach(system: System, h: float) -> bool:
+    """Whether anything can happen within the step: a level is left alone that its component is far from.
+
+    Far is: further than the largest rate at any stage would carry the component in twice the time.
+    """
+    events, work = system.events, system.work
+    count = system.friction.dof.size
+    if count > 0 or events.out.size > 0:
+        return True
+    for i in range(events.component.size):
+        component = events.component[i]
+        away = work.y[component] - events.value[i]
+        if events.sign[i] == 0 or events.sign[i] * away <= 0.0:
+            return True
+        fastest = 0.0
+        for stage in range(work.k.shape[0] - 3):
+            fastest = max(fastest, abs(work.k[stage, component]))
+        if not abs(away) > 2.0 * h * fastest:
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""Setting up a call of :func:`spacearm.engine.run.run_phase`: what is watched, where samples go."""
+"""Setting up a phase for :func:`spacearm.engine.solver.solve`: what is watched, where samples go."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spacearm.engine.events import NODES, Events
-from spacearm.engine.friction import Contact
-from spacearm.engine.plant import Plant
+from spacearm.engine.events import NODES
 from spacearm.engine.record import AUDIT_ROWS, Record
+from spacearm.engine.system import Code, DryFriction, Events
 from spacearm.typing import Array
 
 
@@ -25,16 +24,17 @@ class Level(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """An event kernel: in (state, absolute time), out one number for each direction."""
+    """An event kernel: in (state, absolute time) or (these, the motion kernel's output), out a number each."""
 
     address: int
+    n_in: int
     directions: Sequence[int]
     terminal: Sequence[bool]
 
 
 def make_events(
-    plant: Plant,
-    contact: Contact,
+    code: Code,
+    friction: DryFriction,
     levels: Sequence[Level] = (),
     functions: Functions | None = None,
     offset: float = 0.0,
@@ -51,14 +51,14 @@ def make_events(
         outputs = len(functions.directions)
         directions += list(functions.directions)
         terminal += list(functions.terminal)
-    size = contact.dof.size + len(directions)
+    size = friction.dof.size + len(directions)
     return Events(
         np.array([level.component for level in levels], dtype=np.int64),
         np.array([level.value for level in levels], dtype=np.float64),
         0 if functions is None else int(functions.address),
         np.array(directions, dtype=np.int64),
         np.array(terminal, dtype=np.bool_),
-        np.zeros(plant.nx + 1),
+        np.zeros(code.nx + 1 if functions is None else functions.n_in),
         np.zeros(outputs),
         float(offset),
         np.zeros((NODES.size, size)),
@@ -69,14 +69,14 @@ def make_events(
     )
 
 
-def make_record(times: Array, plant: Plant, n_out: int, *, full: bool = True, max_events: int = 10000) -> Record:
+def make_record(times: Array, code: Code, n_out: int, *, full: bool = True, max_events: int = 10000) -> Record:
     """Room for samples at these absolute times (s, rising); ``full`` keeps the kernel's input and output too."""
     wanted = np.array(times, dtype=np.float64)
     rows = wanted.size if full else 0
     return Record(
         wanted,
-        np.zeros((wanted.size, plant.ny)),
-        np.zeros((rows, plant.record)),
+        np.zeros((wanted.size, code.ny)),
+        np.zeros((rows, code.record)),
         np.zeros((rows, n_out)),
         np.zeros((max_events, 4)),
         np.zeros(5, dtype=np.int64),
@@ -84,6 +84,6 @@ def make_record(times: Array, plant: Plant, n_out: int, *, full: bool = True, ma
     )
 
 
-def make_audit(plant: Plant, steps: int = 0) -> Array:
+def make_audit(code: Code, steps: int = 0) -> Array:
     """Room for the audit rows of so many steps; without any, steps are not audited."""
-    return np.zeros((AUDIT_ROWS * steps, 2 + plant.record + plant.nv + plant.ny - plant.nx))
+    return np.zeros((AUDIT_ROWS * steps, 2 + code.record + code.speed.size + code.ny - code.nx))

@@ -8,8 +8,7 @@ import numpy as np
 
 from spacearm.engine.dop853 import dense_value
 from spacearm.engine.loops import compiled
-from spacearm.engine.plant import Plant, Work, project, rates
-from spacearm.engine.signals import Signals
+from spacearm.engine.system import System, project, rates
 from spacearm.typing import Array
 
 #: Gauss-Legendre nodes and weights on (0, 1) by which impulses are summed over a step.
@@ -32,69 +31,58 @@ class Record(NamedTuple):
 
 
 @compiled
-def sample(
-    plant: Plant, signals: Signals, piece: int, t: float, offset: float, y: Array, work: Work, record: Record
-) -> None:
+def sample(system: System, piece: int, t: float, y: Array, record: Record) -> None:
     """Keep ``y`` as the next sample, with the kernel's input and output there if they are wanted."""
+    code, work = system.code, system.work
     row = record.counts[0]
-    for i in range(plant.ny):
+    for i in range(code.ny):
         record.y[row, i] = y[i]
     if record.inp.shape[0] > 0:
-        rates(plant, signals, piece, t, y, work, work.dy)
-        for i in range(plant.record):
+        rates(system, piece, t, y, work.dy)
+        for i in range(code.record):
             record.inp[row, i] = work.inp[i]
         for i in range(work.out.size):
             record.out[row, i] = work.out[i]
-    record.times[row] = offset + t
+    record.times[row] = system.events.offset + t
     record.counts[0] = row + 1
 
 
 @compiled
-def samples_within(
-    plant: Plant, signals: Signals, piece: int, t: float, h: float, offset: float, work: Work, record: Record
-) -> None:
+def samples_within(system: System, piece: int, t: float, h: float, record: Record) -> None:
     """All samples within [t, t + h)."""
+    work = system.work
     while record.counts[0] < record.times.size:
-        wanted = record.times[record.counts[0]] - offset
+        wanted = record.times[record.counts[0]] - system.events.offset
         if wanted >= t + h:
             break
         if wanted <= t:
-            for i in range(plant.ny):
+            for i in range(system.code.ny):
                 work.y_try[i] = work.y[i]
-            sample(plant, signals, piece, t, offset, work.y_try, work, record)
+            sample(system, piece, t, work.y_try, record)
         else:
             dense_value((wanted - t) / h, work.y, work.dense, work.y_try)
-            project(plant, signals, piece, wanted, work.y_try)
-            sample(plant, signals, piece, wanted, offset, work.y_try, work, record)
+            project(system, piece, wanted, work.y_try)
+            sample(system, piece, wanted, work.y_try, record)
 
 
 @compiled
-def audit_step(
-    plant: Plant,
-    signals: Signals,
-    piece: int,
-    t: float,
-    h: float,
-    offset: float,
-    work: Work,
-    audit: Array,
-    record: Record,
-) -> None:
+def audit_step(system: System, piece: int, t: float, h: float, audit: Array, record: Record) -> None:
     """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row."""
+    code, work = system.code, system.work
     row = record.counts[4]
     for point in range(work.dense.shape[0] - 1):  # 5 Gauss points and the end; a constant bound would be unrolled
         theta = GAUSS_X[point] if point < 5 else 1.0
         dense_value(theta, work.y, work.dense, work.y_try)
-        project(plant, signals, piece, t + theta * h, work.y_try)
-        rates(plant, signals, piece, t + theta * h, work.y_try, work, work.dy)
-        audit[row, 0] = offset + t + theta * h
+        project(system, piece, t + theta * h, work.y_try)
+        rates(system, piece, t + theta * h, work.y_try, work.dy)
+        audit[row, 0] = system.events.offset + t + theta * h
         audit[row, 1] = GAUSS_W[point] * h if point < 5 else 0.0
-        for i in range(plant.record):
+        for i in range(code.record):
             audit[row, 2 + i] = work.inp[i]
-        for j in range(plant.nv):
-            audit[row, 2 + plant.record + j] = work.out[plant.reaction + j]
-        for i in range(plant.nx, plant.ny):
-            audit[row, 2 + plant.record + plant.nv + i - plant.nx] = work.y_try[i]
+        for j in range(code.speed.size):
+            audit[row, 2 + code.record + j] = work.out[code.reaction + j]
+        for i in range(code.nx, code.ny):
+            audit[row, 2 + code.record + code.speed.size + i - code.nx] = work.y_try[i]
         row += 1
     record.counts[4] = row
 

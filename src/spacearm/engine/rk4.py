@@ -6,20 +6,19 @@ W. Kutta, Beitrag zur naeherungsweisen Integration totaler Differentialgleichung
 from __future__ import annotations
 
 from spacearm.engine.loops import compiled
-from spacearm.engine.plant import Plant, Work, rates
-from spacearm.engine.signals import Signals
+from spacearm.engine.system import System, rates
 from spacearm.typing import Array
 
 
 @compiled
-def rk4_step(plant: Plant, signals: Signals, piece: int, t: float, h: float, work: Work, result: Array) -> None:
+def rk4_step(system: System, piece: int, t: float, h: float, result: Array) -> None:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
-    y, k, y_try = work.y, work.k, work.y_try
+    y, k, y_try = system.work.y, system.work.k, system.work.y_try
     size = y.size
     for stage in range(1, k.shape[0] - 12):  # 1, 2, 3; a constant bound would be unrolled
         part = h if stage == 3 else 0.5 * h
         for i in range(size):
             y_try[i] = y[i] + part * k[stage - 1, i]
-        rates(plant, signals, piece, t + part, y_try, work, k[stage])
+        rates(system, piece, t + part, y_try, k[stage])
     for i in range(size):
         result[i] = y[i] + h / 6.0 * (k[0, i] + 2.0 * (k[1, i] + k[2, i]) + k[3, i])

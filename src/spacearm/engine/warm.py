@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine import batch, fixed_step, record, run
-from spacearm.engine.friction import begin, make_contact
+from spacearm.engine import batch, fixed_step, record, solver
+from spacearm.engine.friction import begin
 from spacearm.engine.phase import make_audit, make_events, make_record
-from spacearm.engine.plant import Plant, make_work
 from spacearm.engine.signals import merge
+from spacearm.engine.system import System, make_code, make_friction, make_work
 
 _lock = threading.Lock()
 _ready = False
@@ -65,25 +65,23 @@ def warm_up(announce: Callable[[str], None] | None = say) -> float:
 
 def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     """Every loop with arguments of the types that it is called with; nothing is run."""
-    plant = Plant(1, 13, 13, 6, 0, 0, 0, 0, 0)
-    signals = merge([], 1.0)
-    contact = make_contact([0], [1.0], [1.0])
-    events = make_events(plant, contact)
-    options = run.Options(1, 0.0, 1e-10, np.inf, 1, 1)
-    work = make_work(np.zeros(1), 1, 13)
-    samples = make_record(np.zeros(1), plant, 1)
+    code = make_code(1, 13, 13, range(7, 13), [3])
+    friction = make_friction([0], [1.0], [1.0])
+    system = System(code, merge([], 1.0), friction, make_events(code, friction), make_work(np.zeros(1), 1, 13))
+    options = solver.Options(1, 0.0, 1e-10, np.zeros(1), np.inf, 1, 1)
+    progress = solver.make_progress(system, options)
+    samples = make_record(np.zeros(1), code, 1)
     flag = np.zeros(1, dtype=np.uint8)
-    phase = (plant, signals, contact, events, options, np.zeros(1), work, samples, make_audit(plant), flag)
-    code = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
+    lanes = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
     none, two, three = np.zeros(0, dtype=np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
     course = fixed_step.Course(np.zeros(1), np.zeros(1), none, np.zeros((1, 1, 1, 1)), none, 1, 1)
     many = fixed_step.Samples(np.zeros(1), none, two, none, 0, three, none, two)
     table = np.zeros((1, 4), dtype=np.int64)
     return [
-        (begin, (plant, contact, np.zeros(1))),
-        (run.run_phase, phase),
-        (record.sample, (plant, signals, 0, 0.0, 0.0, np.zeros(1), work, samples)),
+        (begin, (system,)),
+        (solver.solve, (system, options, progress, samples, make_audit(code), flag)),
+        (record.sample, (system, 0, 0.0, np.zeros(1), samples)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
-        (fixed_step.roll, (code, course, none, np.zeros(1), table, two)),
-        (fixed_step.roll_samples, (code, course, many, 0, 1)),
+        (fixed_step.roll, (lanes, course, none, np.zeros(1), table, two)),
+        (fixed_step.roll_samples, (lanes, course, many, 0, 1)),
     ]

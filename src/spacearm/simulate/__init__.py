@@ -1,6 +1,6 @@
 """Runs in time: phases, loads, events, and the certificate that each run carries."""
 
-from spacearm.engine.run import Reason
+from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
 from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.certificate import Certificate, CertificateWarning

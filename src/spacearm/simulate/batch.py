@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.phase import make_record
-from spacearm.engine.run import Reason
+from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -109,7 +109,7 @@ def simulate_batch(
     def one(i: int) -> None:
         course = courses[i if len(courses) > 1 else 0]
         parameters = shared if not each else {**shared, **{name: rows[i] for name, rows in each.items()}}
-        record = make_record(times, model.plant, model.kernel.n_out, full=False, max_events=max_events + 100)
+        record = make_record(times, model.code, model.kernel.n_out, full=False, max_events=max_events + 100)
         try:
             escale = max(inner_scale(model, parameters, states[i]), 1e-3) if ledger else 1.0
             outcome = course.run(states[i], parameters, record, stop, escale=escale)
@@ -124,7 +124,7 @@ def simulate_batch(
         steps[i], evaluations[i] = outcome.stats.steps, outcome.stats.evaluations
         events[i] = outcome.events(course)
         if ledger and np.all(np.isfinite(outcome.work.y)):
-            first = np.zeros(model.plant.ny)
+            first = np.zeros(model.code.ny)
             first[: model.nx] = states[i]
             residual[i] = energy_residual(model, parameters, np.stack([first, outcome.work.y]))
 

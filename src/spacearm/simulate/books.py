@@ -83,7 +83,7 @@ class Books:
         """Audit rows of whole steps: Gauss points, by which impulses and work are summed, and each step's end."""
         if not len(audit):
             return
-        model, plant, nx = self.model, self.model.plant, self.model.nx
+        model, code, nx = self.model, self.model.code, self.model.nx
         places = model.kernel.inputs
         weight, rows = audit[:, 1], audit[:, 2:]
         with np.errstate(over="ignore", invalid="ignore"):  # a run that breaks down; its residuals are not numbers
@@ -92,8 +92,8 @@ class Books:
             base = [
                 rows[:, places["force"]][:, :6],
                 rows[:, places["friction"]][:, :6],
-                rows[:, plant.record : plant.record + 6],
-                -self.parameters["damping"][:6] * rows[:, nx - plant.nv : nx][:, :6],
+                rows[:, code.record : code.record + 6],
+                -self.parameters["damping"][:6] * rows[:, nx - code.speed.size : nx][:, :6],
             ]
             acting = external(model.robot, motion.bodies, model.loads, rows[:, places["wrench"]], base)
 
@@ -110,7 +110,7 @@ class Books:
                 weight @ np.abs(acting.power).sum(axis=1),
             ]
             self._add_within(rows, weight)
-            energies = rows[:, plant.record + plant.nv :]
+            energies = rows[:, code.record + code.speed.size :]
             y = np.concatenate([rows[ends, :nx], energies[ends]], axis=1)
             self._draw(motion, ends, y, impulse, twist, way, work)
         self.impulse, self.twist, self.way, self.work = impulse[-1], twist[-1], way[-1], float(work[-1])

@@ -102,7 +102,7 @@ def energy_ledger(model: Motion, parameters: Mapping[str, Array], y: Array) -> L
 
 def inner_scale(model: Motion, parameters: Mapping[str, Array], state: Array) -> float:
     """Kinetic energy in the mass centre's frame and elastic energy of one flat state, J."""
-    y = np.zeros((1, model.plant.ny))
+    y = np.zeros((1, model.code.ny))
     y[0, : model.nx] = state
     motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
     return float(inner_energy(model, parameters, y, motion)[1].sum())

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine.friction import begin
 from spacearm.engine.phase import make_audit
-from spacearm.engine.plant import Work, make_work
 from spacearm.engine.record import Record
-from spacearm.engine.run import PAUSED, EventKind, Reason, run_phase
+from spacearm.engine.solver import PAUSED, EventKind, Reason, make_progress, solve
+from spacearm.engine.system import System, Work, make_work
 from spacearm.errors import InputError
 from spacearm.simulate.books import Books
 from spacearm.simulate.methods import Method
@@ -80,44 +79,40 @@ class Course:
         escale: float = 1.0,
     ) -> Outcome:
         """Integrate from a flat state; samples and the event log go to ``record``, audited steps to ``books``."""
-        model, plant = self.model, self.model.plant
-        work = make_work(model.input(parameters), model.kernel.n_out, plant.ny)
-        work.y[: plant.nx] = start
-        options = self.method.options(self.max_steps, self.max_events)
+        model, code = self.model, self.model.code
+        work = make_work(model.input(parameters), model.kernel.n_out, code.ny)
+        work.y[: code.nx] = start
         rtol, atol = self.method.tolerances
-        scale = np.full(plant.ny, atol)
-        scale[plant.nx :] = rtol * escale
-        audit = make_audit(plant)
+        scale = np.full(code.ny, atol)
+        scale[code.nx :] = rtol * escale
+        options = self.method.options(scale, self.max_steps, self.max_events)
+        audit = make_audit(code)
         if books is not None:
-            audit = make_audit(plant, max(32, AUDIT_NUMBERS // make_audit(plant, 1).size))
+            audit = make_audit(code, max(32, AUDIT_NUMBERS // make_audit(code, 1).size))
         outcome = Outcome(work, record)
         time = 0.0
         before: Sides | None = None
         for number, prepared in enumerate(self.prepared):
-            carried = starting_sides(prepared, work.y[: plant.nx], before)
-            contact, events = enter(model, prepared, work.y, work.inp, parameters, time, carried)
-            begin(plant, contact, work.y)
+            carried = starting_sides(prepared, work.y[: code.nx], before)
+            system = enter(model, prepared, work, parameters, time, carried)
+            progress = make_progress(system, options)
             first, logged = int(record.counts[0]), int(record.counts[1])
             outcome.starts.append(time)
-            while True:
-                code, reached, step = run_phase(
-                    plant, prepared.signals, contact, events, options, scale, work, record, audit, stop
-                )
-                if books is not None:
-                    books.add_steps(audit[: record.counts[4]])
-                    record.counts[4] = 0
-                if code != PAUSED:
-                    break
+            while (reason := solve(system, options, progress, record, audit, stop)) == PAUSED:
+                _take(audit, record, books)
+            _take(audit, record, books)
+            reached, step = float(progress.now[0]), float(progress.now[1])
             if options.method == 1:
                 options = options._replace(step=step)
-            outcome.reason = Reason(code)
-            before = sides(prepared, contact, events)
+            outcome.reason = Reason(reason)
+            before = sides(prepared, system)
             outcome.firsts.append(first)
             outcome.logs.append((logged, int(record.counts[1])))
             local, time = reached, time + reached
             outcome.time = time
             pieces = prepared.signals.breaks
-            outcome.at = (prepared, min(int(np.searchsorted(pieces, local, side="right")), pieces.size - 1) - 1, local)
+            piece = min(int(np.searchsorted(pieces, local, side="right")), pieces.size - 1) - 1
+            outcome.at = (system, piece, local)
             if outcome.reason == Reason.TERMINAL_EVENT and not self._ends_run(prepared, record, outcome.logs[-1]):
                 outcome.reason = Reason.FINISHED
                 continue
@@ -136,6 +131,13 @@ class Course:
         return any(prepared.labels[int(row[2])][2] == "run" for row in functions)
 
 
+def _take(audit: Array, record: Record, books: Books | None) -> None:
+    """Audited steps into the books."""
+    if books is not None:
+        books.add_steps(audit[: record.counts[4]])
+        record.counts[4] = 0
+
+
 @dataclass(eq=False)
 class Outcome:
     """What a course left in its buffers."""
@@ -148,7 +150,7 @@ class Outcome:
     firsts: list[int] = field(default_factory=list)
     logs: list[tuple[int, int]] = field(default_factory=list)
     timeouts: list[tuple[int, float]] = field(default_factory=list)
-    at: tuple[Prepared, int, float] | None = None
+    at: tuple[System, int, float] | None = None  # where it ended: piece, s since the phase's start
 
     def events(self, course: Course) -> tuple[Event, ...]:
         """The log in words."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.run import Reason
+from spacearm.engine.solver import Reason
 from spacearm.errors import ModelError, SimulationError
 from spacearm.model import Friction, Robot, Rotor, Spring
 from spacearm.model.robot import BASE_DOFS

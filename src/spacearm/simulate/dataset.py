@@ -60,7 +60,7 @@ def dataset(
         "force": (("time", "dof"), inputs[:, places["force"]], "N or N m", "applied generalised force"),
         "reaction": (
             ("time", "dof"),
-            outputs[:, model.plant.reaction : model.plant.reaction + robot.dofs],
+            outputs[:, model.code.reaction : model.code.reaction + robot.dofs],
             "N or N m",
             "force that drives or holds a driven, locked or stuck degree of freedom",
         ),

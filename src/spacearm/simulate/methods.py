@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from spacearm.engine.run import Options
+from spacearm.engine.solver import Options
 from spacearm.errors import InputError, quoted
 from spacearm.simulate.checks import number
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class RK4:
         if not (math.isfinite(step) and step > 0):
             raise InputError(f"step is {self.step}", place="RK4", hint="expected seconds above zero")
 
-    def options(self, max_steps: int, max_events: int) -> Options:
-        return Options(0, float(self.step), 0.0, math.inf, max_steps, max_events)
+    def options(self, atol: Array, max_steps: int, max_events: int) -> Options:
+        return Options(0, float(self.step), 0.0, atol, math.inf, max_steps, max_events)
 
     @property
     def tolerances(self) -> tuple[float, float]:
@@ -49,8 +50,8 @@ class Adaptive:
         if not self.max_step > 0:
             raise InputError(f"max_step is {self.max_step}", place="Adaptive", hint="expected seconds above zero")
 
-    def options(self, max_steps: int, max_events: int) -> Options:
-        return Options(1, 0.0, float(self.rtol), float(self.max_step), max_steps, max_events)
+    def options(self, atol: Array, max_steps: int, max_events: int) -> Options:
+        return Options(1, 0.0, float(self.rtol), atol, float(self.max_step), max_steps, max_events)
 
     @property
     def tolerances(self) -> tuple[float, float]:

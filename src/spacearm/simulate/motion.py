@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.events import ROUNDING, Events
-from spacearm.engine.friction import Contact, make_contact
+from spacearm.engine.events import ROUNDING
+from spacearm.engine.friction import begin
 from spacearm.engine.phase import Functions, Level, make_events
-from spacearm.engine.plant import Plant
 from spacearm.engine.signals import Signals, merge
+from spacearm.engine.system import Code, System, Work, make_code, make_friction
 from spacearm.errors import InputError, ModelError, did_you_mean
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import mapping, numbers
 from spacearm.simulate.phase import DIRECTIONS, Phase
@@ -106,16 +107,16 @@ class Motion:
     loads: tuple[LoadFrame, ...]
     ledger: bool
     kernel: Kernel
-    plant: Plant
+    code: Code
 
     @property
     def nx(self) -> int:
-        return self.plant.nx
+        return self.code.nx
 
     @property
     def energies(self) -> dict[str, slice]:
         """Places of the integrated energies in ``y``: drives, dampers, coupling dampers, dry friction, loads."""
-        dofs, at, places = self.robot.dofs, self.plant.nx, {}
+        dofs, at, places = self.robot.dofs, self.code.nx, {}
         sizes = {
             "drive": dofs,
             "damping": dofs,
@@ -149,19 +150,20 @@ def motion(robot: Robot, loads: Sequence[LoadFrame] = (), ledger: bool = True) -
 @lru_cache(maxsize=32)
 def _motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> Motion:
     kernel = Kernel(motion_program(robot, loads, ledger=ledger))
-    nx = 13 + 2 * robot.n
-    plant = Plant(
-        address=kernel.address(1),
-        nx=nx,
-        ny=kernel.outputs["reaction"].start,
-        nv=robot.dofs,
+    at = Layout(robot.n)
+    code = make_code(
+        kernel.address(1),
+        at.size,
+        kernel.outputs["reaction"].start,
+        range(at.velocity.start, at.velocity.stop),
+        [at.quaternion.start],
         drive=kernel.inputs["drive"].start,
         mode=kernel.inputs["mode"].start,
         friction=kernel.inputs["friction"].start,
         reaction=kernel.outputs["reaction"].start,
         record=kernel.inputs["inertia"].start,
     )
-    return Motion(robot, loads, ledger, kernel, plant)
+    return Motion(robot, loads, ledger, kernel, code)
 
 
 def load_frames(phases: Sequence[Phase]) -> tuple[LoadFrame, ...]:
@@ -267,11 +269,12 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
                     levels.append(Level(7 + i, bound, direction, stops, -direction))
                     labels.append(("limit", joint.name, "run" if stops else "nothing"))
     if phase.gauge is not None:
-        if phase.gauge.kernel.n_in != model.nx + 1:
+        fits = (model.nx + 1, model.nx + 1 + model.kernel.n_out)
+        if phase.gauge.kernel.n_in not in fits:
             raise InputError(
                 f"the gauge takes {phase.gauge.kernel.n_in} numbers",
                 place=place,
-                hint=f"expected the state and the time: {model.nx + 1}",
+                hint=f"expected the state and the time: {fits[0]}; or these and the motion's output: {fits[1]}",
             )
         labels += [("gauge", name, ends) for name, ends in zip(phase.gauge.names, phase.gauge.ends, strict=True)]
     return Prepared(
@@ -316,9 +319,10 @@ def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
     return keys
 
 
-def sides(prepared: Prepared, contact: Contact, events: Events) -> Sides:
+def sides(prepared: Prepared, system: System) -> Sides:
     """Where the watched functions of a phase are at its end."""
-    return dict(zip(_watched_keys(prepared), (int(sign) for sign in events.sign[contact.dof.size :]), strict=True))
+    signs = system.events.sign[system.friction.dof.size :]
+    return dict(zip(_watched_keys(prepared), (int(sign) for sign in signs), strict=True))
 
 
 def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[int]:
@@ -374,23 +378,23 @@ def check_limits(robot: Robot, joints: Array, phase: Phase) -> str:
 def enter(
     model: Motion,
     prepared: Prepared,
-    y: Array,
-    inp: Array,
+    work: Work,
     parameters: Mapping[str, Array],
     time: float,
     carried: Sequence[int] = (),
-) -> tuple[Contact, Events]:
-    """Begin a phase: set modes in ``inp``, put ``y`` on paths and locks (or say why not), and what is watched.
+) -> System:
+    """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
 
     ``carried``: see :func:`starting_sides`.
     """
-    robot, plant, n = model.robot, model.plant, model.robot.n
-    velocities = y[7 + n : plant.nx]
+    robot, code, at = model.robot, model.code, Layout(model.robot.n)
+    y, inp = work.y, work.inp
+    velocities = y[at.velocity]
     inputs = model.kernel.inputs
     for name in ("force", "drive", "mode", "friction", "wrench"):
         inp[inputs[name]] = 0.0
     for index in prepared.driven:
-        inp[plant.mode + index] = 1.0
+        inp[code.mode + index] = 1.0
     for index in prepared.locked:
         rate = velocities[index]
         if not abs(rate) <= MEETS and np.isfinite(rate):
@@ -402,25 +406,30 @@ def enter(
         velocities[index] = 0.0
     for joint, path in prepared.paths:
         position, rate = path(0.0), path.derivative()(0.0)
-        gap, jump = abs(y[7 + joint] - position), abs(velocities[6 + joint] - rate)
+        here = y[at.joint(joint)]
+        gap, jump = abs(here - position), abs(velocities[6 + joint] - rate)
         if gap > MEETS * (1.0 + abs(position)) or jump > MEETS * (1.0 + abs(rate)):
             raise InputError(
-                f"joint {robot.joint_names[joint]!r} is at {y[7 + joint]:.9g} with rate {velocities[6 + joint]:.6g}, "
+                f"joint {robot.joint_names[joint]!r} is at {here:.9g} with rate {velocities[6 + joint]:.6g}, "
                 f"its path starts at {position:.9g} with rate {rate:.6g}",
                 place=prepared.place,
                 hint="a jump takes an impulse: let the path start where the joint is",
             )
     rubbing = [j for j in range(robot.dofs) if j not in prepared.driven] if prepared.phase.friction else []
-    contact = make_contact(rubbing, parameters["static_friction"][rubbing], parameters["coulomb_friction"][rubbing])
+    friction = make_friction(rubbing, parameters["static_friction"][rubbing], parameters["coulomb_friction"][rubbing])
     gauge = prepared.phase.gauge
     functions = None
     if gauge is not None:
         functions = Functions(
             gauge.kernel.address(1),
+            gauge.kernel.n_in,
             [DIRECTIONS[d] for d in gauge.directions],
             [ends != "nothing" for ends in gauge.ends],
         )
-    return contact, make_events(plant, contact, prepared.levels, functions, time, carried)
+    events = make_events(code, friction, prepared.levels, functions, time, carried)
+    system = System(code, prepared.signals, friction, events, work)
+    begin(system)
+    return system
 
 
 def path_values(prepared: Prepared, times: Array) -> list[tuple[int, Any, Any]]:

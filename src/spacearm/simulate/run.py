@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from spacearm.engine.phase import make_record
 from spacearm.engine.record import sample as keep_sample
-from spacearm.engine.run import Reason
+from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, TimeLimitError
 from spacearm.model import Robot
@@ -192,11 +192,11 @@ def simulate(
         warnings.warn(text, RunWarning, stacklevel=2)
     ensure_loops()
     course = Course(model, prepared, solver, max_steps, max_events)
-    record = make_record(np.append(wanted, np.inf), model.plant, model.kernel.n_out, max_events=max_events + 1000)
+    record = make_record(np.append(wanted, np.inf), model.code, model.kernel.n_out, max_events=max_events + 1000)
     pushed = ledger and (any(p.pushed for p in prepared) or bool(np.any(parameters["damping"][:6])))
     pushed = pushed or (ledger and bool(np.any(parameters["static_friction"][:6])))
     escale = max(inner_scale(model, parameters, start.vector), 1e-3) if ledger else 1.0
-    books = Books(model, parameters, np.pad(start.vector, (0, model.plant.ny - model.nx))) if pushed else None
+    books = Books(model, parameters, np.pad(start.vector, (0, model.code.ny - model.nx))) if pushed else None
 
     def watch() -> None:
         if progress is not None:
@@ -207,7 +207,7 @@ def simulate(
     except TimeLimitError as error:
         error.place = error.place or f"run at t = {record.now[0]:.9g} s of {total:g} s"
         raise
-    _record_end(model, outcome, wanted)
+    _record_end(outcome, wanted)
     return _result(course, outcome, parameters, wanted, books, tolerance, start)
 
 
@@ -219,16 +219,15 @@ def _time_scales(
     return [kinds[phase.driven] for phase in prepared]
 
 
-def _record_end(model: Motion, outcome: Outcome, wanted: Array) -> None:
+def _record_end(outcome: Outcome, wanted: Array) -> None:
     """The end state as the last sample."""
     record, row = outcome.record, int(outcome.record.counts[0])
-    prepared, piece, local = outcome.at or (None, 0, 0.0)
-    if prepared is None or not np.all(np.isfinite(outcome.work.y)):
+    if outcome.at is None or not np.all(np.isfinite(outcome.work.y)):
         return
     if row and abs(record.times[row - 1] - outcome.time) <= 1e-14 * max(1.0, outcome.time):
         record.counts[0] = row - 1
     row = int(record.counts[0])
-    keep_sample(model.plant, prepared.signals, piece, local, outcome.time - local, outcome.work.y, outcome.work, record)
+    keep_sample(*outcome.at, outcome.work.y, record)
     if row < wanted.size and abs(wanted[row] - outcome.time) < 1e-9:
         record.times[row] = wanted[row]
 

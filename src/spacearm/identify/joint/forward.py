@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.friction import make_contact
 from spacearm.engine.phase import make_audit, make_events, make_record
-from spacearm.engine.plant import Plant, make_work
-from spacearm.engine.run import Options, Reason, run_phase
 from spacearm.engine.signals import merge
+from spacearm.engine.solver import Options, Reason, make_progress, restart, solve
+from spacearm.engine.system import System, make_code, make_friction, make_work
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.identify.joint.program import Setup, programs
@@ -49,35 +48,37 @@ class _Loop:
         nx = kernel.inputs["state"].stop
         shift = {"path": kernel.inputs["path"].start, "torque": kernel.inputs["torque"].start}
         placed = [(shift["path"] + at if at >= 0 else shift["torque"] - at - 1, b, c) for at, b, c in channels]
-        self.plant = Plant(kernel.address(1), nx, nx, 0, 0, 0, 0, 0, 0, False)
-        self.signals = merge(placed, float(times[-1]))
-        self.contact = make_contact([], [], [])
-        self.events = make_events(self.plant, self.contact)
-        self.options = Options(1, 0.0, accuracy.rtol, float("inf"), MAX_STEPS, 1)
-        self.atol = np.full(nx, accuracy.atol)
-        self.work = make_work(np.zeros(kernel.n_in), kernel.n_out, nx)
-        self.record = make_record(times, self.plant, kernel.n_out, full=False, max_events=1)
-        self.audit = make_audit(self.plant)
+        code = make_code(kernel.address(1), nx, nx)
+        friction = make_friction()
+        self.system = System(
+            code,
+            merge(placed, float(times[-1])),
+            friction,
+            make_events(code, friction),
+            make_work(np.zeros(kernel.n_in), kernel.n_out, nx),
+        )
+        self.options = Options(1, 0.0, accuracy.rtol, np.full(nx, accuracy.atol), float("inf"), MAX_STEPS, 1)
+        self.progress = make_progress(self.system, self.options)
+        self.record = make_record(times, code, kernel.n_out, full=False, max_events=1)
+        self.audit = make_audit(code)
         self.stop = np.zeros(1, dtype=np.uint8)
         self.times = np.array(times)
         self.at = kernel.inputs["parameters"]
 
     def run(self, start: Array, parameters: Array) -> tuple[Array, Reason, float]:
-        work, record = self.work, self.record
+        work, record = self.system.work, self.record
         work.inp[self.at] = parameters
         work.y[:] = start
         work.count[0] = 0
         record.counts[:] = 0
-        code, reached, _ = run_phase(
-            self.plant, self.signals, self.contact, self.events, self.options, self.atol, work, record, self.audit,
-            self.stop,
-        )  # fmt: skip
+        restart(self.options, self.progress)
+        code = solve(self.system, self.options, self.progress, record, self.audit, self.stop)
         record.times[:] = self.times
         if code == 0:  # the last sample lies on the end of the last step
             record.y[int(record.counts[0]) :] = work.y
         else:
             record.y[int(record.counts[0]) :] = np.nan
-        return record.y, Reason(code), reached
+        return record.y, Reason(code), float(self.progress.now[0])
 
 
 class Forward:

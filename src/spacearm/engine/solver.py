@@ -1,0 +1,403 @@
+"""One phase of a run in time: step, locate events, accept. Compiled once, for any system.
+
+Within a phase the inputs are piecewise polynomials and the set of watched events is fixed. Time here is counted from
+the phase's start.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spacearm.engine.dop853 import dop853_error, first_step
+from spacearm.engine.events import (
+    crossed,
+    finish_step,
+    first_event,
+    met_at_end,
+    open_signs,
+    start_signs,
+    take_step,
+    watched,
+    within_reach,
+)
+from spacearm.engine.friction import settle
+from spacearm.engine.loops import compiled
+from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
+from spacearm.engine.system import System, finite, project, rates
+from spacearm.typing import Array
+
+__all__ = ["PAUSED", "EventKind", "Options", "Progress", "Reason", "make_progress", "restart", "solve"]
+
+
+class Reason(IntEnum):
+    """Why a run ended."""
+
+    FINISHED = 0
+    TERMINAL_EVENT = 1
+    TOO_MANY_EVENTS = 2
+    STEP_TOO_SMALL = 3
+    NOT_FINITE = 4
+    FRICTION_INDETERMINATE = 5
+    TOO_MANY_STEPS = 6
+    INTERRUPTED = 7
+
+    @property
+    def text(self) -> str:
+        return _REASONS[self]
+
+
+_REASONS = {
+    Reason.FINISHED: "finished",
+    Reason.TERMINAL_EVENT: "a terminal event ended the run",
+    Reason.TOO_MANY_EVENTS: "too many events: more than allowed in all, or a burst of them within 1e-8 s (chatter)",
+    Reason.STEP_TOO_SMALL: "the step fell below the resolution of time: the tolerance cannot be met (a singularity, or "
+    "a right-hand side that is not smooth between breaks)",
+    Reason.NOT_FINITE: "the state or its rate became infinite or not a number",
+    Reason.FRICTION_INDETERMINATE: "no consistent set of sticking and slipping joints was found",
+    Reason.TOO_MANY_STEPS: "more steps than allowed",
+    Reason.INTERRUPTED: "interrupted",
+}
+
+#: In place of a reason: there is no room for more audit rows.
+PAUSED = -1
+#: In place of a reason: go on.
+_ON = -2
+# The reasons as plain numbers, which compiled code can use.
+_FINISHED, _TERMINAL, _EVENTS, _SMALL, _NOT_FINITE, _INDETERMINATE, _STEPS, _INTERRUPTED = (int(r) for r in Reason)
+
+
+class EventKind(IntEnum):
+    """What happened; ``value`` of the log is the slip's direction for friction, the level for a component."""
+
+    STICK = 1  # a slipping joint stopped and stays
+    SLIP = 2  # a resting joint broke loose
+    REVERSE = 3  # a slipping joint went through zero speed without staying
+    COMPONENT = 4
+    FUNCTION = 5
+
+
+class Options(NamedTuple):
+    """How a phase is integrated."""
+
+    method: int  # 0: RK4 with fixed step, 1: DOP853
+    step: float  # RK4: the step; DOP853: the first step, 0 to choose it
+    rtol: float
+    atol: Array  # (nx,) or (ny,): of all that the error control looks at
+    max_step: float
+    max_steps: int
+    max_events: int
+
+
+class Progress(NamedTuple):
+    """Where a phase is, so that it can be left and gone on with."""
+
+    now: Array  # time, step to try next, error of the step before
+    at: Any  # int64: piece, rejected steps in a row that were not finite, events in a row without progress
+    fresh: Any  # bool: the piece has just begun; the phase has just begun
+    stopped: Any  # (f,) bool: friction that has just come to rest
+    g: Array  # event functions
+
+
+def make_progress(system: System, options: Options) -> Progress:
+    """At the start of a phase."""
+    frictions = system.friction.dof.size
+    return Progress(
+        np.array([0.0, options.step, 1e-4]),
+        np.zeros(3, dtype=np.int64),
+        np.ones(2, dtype=np.bool_),
+        np.zeros(frictions, dtype=np.bool_),
+        np.zeros(frictions + system.events.direction.size),
+    )
+
+
+@compiled
+def restart(options: Options, progress: Progress) -> None:
+    """Back to the start of a phase."""
+    progress.now[0], progress.now[1], progress.now[2] = 0.0, options.step, 1e-4
+    for i in range(progress.at.size):
+        progress.at[i] = 0
+    progress.fresh[0] = progress.fresh[1] = True
+
+
+#: So many events within so short a time are chatter.
+BURST_EVENTS = 100
+BURST_TIME = 1e-8
+#: Steps to an event that are no longer than this, one after the other, do not count as progress, s.
+NO_PROGRESS = 1e-12
+#: Joints that would stop within this time of each other stop together, s.
+TOGETHER = 1e-12
+
+
+@compiled
+def _rest(system: System, piece: int, t: float, progress: Progress, record: Record) -> int:
+    """Stop what has come to rest in ``y``, resolve friction, log what changed. Fresh ``k[0]`` follows."""
+    friction, work, stopped = system.friction, system.work, progress.stopped
+    if friction.dof.size == 0:
+        return _ON
+    rate = work.k[12]
+    before = friction.status.copy()
+    for i in range(friction.dof.size):
+        at = system.code.speed[friction.dof[i]]
+        speed = friction.status[i] * work.y[at]
+        if friction.status[i] != 0 and (
+            stopped[i] or (speed > 0.0 and speed <= -friction.status[i] * rate[at] * TOGETHER)
+        ):
+            work.y[at] = 0.0
+            friction.status[i] = 0
+    if not settle(system, piece, t, work.y):
+        return _INDETERMINATE if finite(work.dy) else _NOT_FINITE
+    for i in range(friction.dof.size):
+        now = friction.status[i]
+        if before[i] == now and not (stopped[i] and now != 0):
+            continue
+        kind = 1 if now == 0 else (2 if before[i] == 0 else 3)
+        log_event(record, system.events.offset + t, kind, friction.dof[i], float(now if now != 0 else before[i]))
+    return _ON
+
+
+@compiled
+def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
+    """Log that a watched function has crossed; whether that ends the phase."""
+    events = system.events
+    kind = 4 if number < events.component.size else 5
+    level = events.value[number] if kind == 4 else 0.0
+    log_event(record, events.offset + t, kind, number, level)
+    return bool(events.terminal[number])
+
+
+@compiled
+def _begin_piece(system: System, options: Options, progress: Progress, record: Record) -> int:
+    """Start afresh where inputs may have jumped: state on its paths, friction, rate, sides of the event functions."""
+    work, piece, t = system.work, progress.at[0], progress.now[0]
+    project(system, piece, t, work.y)
+    for i in range(progress.stopped.size):
+        progress.stopped[i] = False
+    for i in range(system.code.ny):
+        work.k[12, i] = 0.0
+    if not finite(work.y):
+        return _NOT_FINITE
+    code = _rest(system, piece, t, progress, record)
+    if code != _ON:
+        return code
+    rates(system, piece, t, work.y, work.k[0])
+    if not finite(work.k[0]):
+        return _NOT_FINITE
+    if progress.g.size > 0:
+        start_signs(system, piece, t, progress.fresh[1])
+        progress.fresh[1] = False
+    if progress.now[1] <= 0.0:
+        progress.now[1] = first_step(system, piece, t, options.rtol, options.atol)
+    progress.fresh[0] = False
+    return _ON
+
+
+@compiled
+def _length(options: Options, progress: Progress, left: float) -> float:
+    """Length of the next step: equal parts of what is left of the piece, or what the error control asks for."""
+    if options.method == 0:
+        return float(left / max(1.0, np.ceil(left / options.step - 1e-9)))
+    h = min(progress.now[1], options.max_step)
+    if h >= left:
+        return float(left)
+    return float(0.5 * left if 2.0 * h > left else h)
+
+
+@compiled
+def _step(system: System, options: Options, progress: Progress, record: Record, h: float, last: bool) -> int:
+    """Take a step of length ``h`` to ``y_new``: go on, or 0 where it is to be tried again with another length."""
+    work, piece, t = system.work, progress.at[0], progress.now[0]
+    take_step(system, options.method, piece, t, h)
+    if options.method != 0:
+        size = options.atol.size
+        error = dop853_error(h, work.y[:size], work.y_new[:size], work.k, options.rtol, options.atol)
+        if not error <= 1.0:
+            record.counts[3] += 1
+            if np.isfinite(error):
+                progress.now[1] = h * max(0.2, 0.9 * error**-0.125)
+            else:
+                progress.at[1] += 1
+                progress.now[1] = 0.1 * h
+            if progress.at[1] > 30:
+                return _NOT_FINITE
+            if progress.now[1] < 4e-16 * (t + system.events.offset) or progress.now[1] < 1e-300:
+                return _NOT_FINITE if progress.at[1] > 0 else _SMALL
+            return 0
+        progress.at[1] = 0
+        # PI control after Hairer, Norsett, Wanner, Sec. IV.2: exponent 1/8 - 0.2 beta, beta = 0.04.
+        factor = 0.9 * max(error, 1e-10) ** -0.117 * progress.now[2] ** 0.04
+        progress.now[2] = max(error, 1e-4)
+        longer = h * min(6.0, max(0.333, factor))
+        progress.now[1] = max(progress.now[1], longer) if last else longer
+    project(system, piece, t + h, work.y_new)
+    return _ON if finite(work.y_new) else _NOT_FINITE
+
+
+@compiled
+def _observe(
+    system: System, options: Options, progress: Progress, record: Record, audit: Array, h: float, t_new: float
+) -> tuple[float, int, bool]:
+    """Locate the first event of the step and take samples and audit rows up to it.
+
+    (Length of the step up to the event, or -1; which function; whether the event functions were looked at.)
+    """
+    piece, t, offset = progress.at[0], progress.now[0], system.events.offset
+    audited = audit.shape[0] > 0
+    sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < offset + t_new
+    rates(system, piece, t + h, system.work.y_new, system.work.k[12])
+    watching = progress.g.size > 0 and within_reach(system, h)
+    hit, first = -1.0, -1
+    if watching or sampling or audited:
+        finish_step(system, options.method, piece, t, h)
+    if watching:
+        hit, tried, first = first_event(system, options.method, piece, t, h, progress.g)
+        if tried:
+            # Trial steps have used the stages: take the step once more, as far as it goes.
+            length = hit if hit >= 0.0 else h
+            take_step(system, options.method, piece, t, length)
+            project(system, piece, t + length, system.work.y_new)
+            rates(system, piece, t + length, system.work.y_new, system.work.k[12])
+            if sampling or audited:
+                finish_step(system, options.method, piece, t, length)
+    length = hit if hit >= 0.0 else h
+    if sampling:
+        samples_within(system, piece, t, length, record)
+    if audited and length > 0.0:
+        audit_step(system, piece, t, length, audit, record)
+    record.counts[2] += 1
+    return hit, first, watching
+
+
+@compiled
+def _accept(system: System, progress: Progress, t_new: float, watching: bool) -> None:
+    """Go on from the end of a step in which nothing happened."""
+    work, events = system.work, system.events
+    progress.now[0] = t_new
+    progress.at[2] = 0
+    for i in range(system.code.ny):
+        work.y[i] = work.y_new[i]
+        work.k[0, i] = work.k[12, i]
+    count, last = system.friction.dof.size, events.nodes.shape[0] - 1
+    for i in range(progress.g.size):
+        # Out of reach there are levels only.
+        value = events.nodes[last, i] if watching else work.y[events.component[i]] - events.value[i]
+        events.nodes[0, i] = value
+        if i >= count and value != 0.0:
+            events.sign[i] = 1 if value > 0.0 else -1
+
+
+@compiled
+def _mark(system: System, progress: Progress, record: Record, first: int) -> bool:
+    """Log what has crossed at an event, and on which side everything is now; whether the phase ends."""
+    friction, events, g = system.friction, system.events, progress.g
+    ended = False
+    for i in range(g.size):
+        spent = i == first or crossed(events.sign[i], g[i], watched(system, i))
+        if i < friction.dof.size:
+            progress.stopped[i] = spent and friction.status[i] != 0
+            continue
+        # A stop may now put the state onto the level that it has crossed: where it goes from there is open.
+        if spent:
+            ended = _log_watched(system, i - friction.dof.size, progress.now[0], record) or ended
+            events.sign[i] = 0
+        elif g[i] != 0.0:
+            events.sign[i] = 1 if g[i] > 0.0 else -1
+    return ended
+
+
+@compiled
+def _happen(
+    system: System, options: Options, progress: Progress, record: Record, hit: float, first: int, end: float
+) -> int:
+    """An event: log it, change what it changes, go on from there."""
+    work, events, piece = system.work, system.events, progress.at[0]
+    t = progress.now[0] = min(progress.now[0] + hit, end)
+    for i in range(system.code.ny):
+        work.y[i] = work.y_new[i]
+    first_log = record.counts[1]
+    ended = _mark(system, progress, record, first)
+    code = _rest(system, piece, t, progress, record)
+    if code != _ON:
+        return code
+    # Joints that stop together are set to rest a moment early: that too reaches a level at zero speed.
+    for number in range(events.component.size):
+        i = system.friction.dof.size + number
+        if progress.g[i] != 0.0 and work.y[events.component[number]] == events.value[number]:
+            if events.sign[i] != 0 and events.sign[i] * events.direction[number] <= 0:
+                ended = _log_watched(system, number, t, record) or ended
+            events.sign[i] = 0
+    if ended:
+        return _TERMINAL
+    progress.at[2] = progress.at[2] + 1 if hit <= NO_PROGRESS else 0
+    logged, room = record.counts[1], record.log.shape[0]
+    if progress.at[2] > BURST_EVENTS or logged >= options.max_events or logged > room:
+        return _EVENTS
+    burst = min(logged, room) - BURST_EVENTS
+    if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
+        return _EVENTS
+    rates(system, piece, t, work.y, work.k[0])
+    start_signs(system, piece, t, False)
+    return _ON
+
+
+@compiled
+def _advance(system: System, options: Options, progress: Progress, record: Record, audit: Array, end: float) -> int:
+    """One step, or as far as the next event; a reason to end, or go on."""
+    if progress.fresh[0]:
+        code = _begin_piece(system, options, progress, record)
+        if code != _ON:
+            return code
+    left = end - progress.now[0]
+    h = _length(options, progress, left)
+    last = h >= left
+    code = _step(system, options, progress, record, h, last)
+    if code != _ON:
+        return _ON if code == 0 else code
+    t_new = end if last else progress.now[0] + h
+    hit, first, watching = _observe(system, options, progress, record, audit, h, t_new)
+    if hit >= 0.0:
+        return _happen(system, options, progress, record, hit, first, end)
+    _accept(system, progress, t_new, watching)
+    return _ON
+
+
+@compiled
+def _end(system: System, progress: Progress, record: Record) -> int:
+    """Events that are met at the very end of the phase."""
+    ended = False
+    if system.events.direction.size > 0 and met_at_end(system, progress.at[0] - 1, progress.now[0], progress.g) > 0:
+        for i in range(system.friction.dof.size, progress.g.size):
+            if progress.g[i] != 0.0:
+                ended = _log_watched(system, i - system.friction.dof.size, progress.now[0], record) or ended
+    return _TERMINAL if ended else _FINISHED
+
+
+@compiled
+def solve(system: System, options: Options, progress: Progress, record: Record, audit: Array, stop: Any) -> int:
+    """Integrate ``work.y`` over the grid of ``signals``; why it ended, as a number of :class:`Reason`.
+
+    Friction's status and ``work.y`` hold the state at the start and are left at the end; ``stop[0]`` set from another
+    thread ends the run. When ``audit`` is full, the result is ``PAUSED``: the caller takes its ``record.counts[4]``
+    rows, sets that count to zero and calls again.
+    """
+    signals = system.signals
+    if progress.fresh[1]:
+        open_signs(system)
+    while progress.at[0] < signals.breaks.size - 1:
+        end = signals.breaks[progress.at[0] + 1]
+        while progress.now[0] < end:
+            record.now[0] = system.events.offset + progress.now[0]
+            if stop[0] != 0:
+                return _INTERRUPTED
+            if record.counts[2] + record.counts[3] >= options.max_steps:
+                return _STEPS
+            if audit.shape[0] > 0 and record.counts[4] + AUDIT_ROWS > audit.shape[0]:
+                return PAUSED
+            code = _advance(system, options, progress, record, audit, end)
+            if code != _ON:
+                return code
+        progress.at[0] += 1
+        progress.fresh[0] = True
+    return _end(system, progress, record)

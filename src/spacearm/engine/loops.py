@@ -26,7 +26,16 @@ _MODULES = ("call", "dop853", "events", "friction", "lanes", "loops", "record", 
 
 def compiled(function: F) -> F:
     """Compile when first called and keep the machine code on disk; threads run it side by side (no GIL)."""
-    loop: Any = njit(nogil=True, error_model="numpy")(function)
+    return _cached(njit(nogil=True, error_model="numpy")(function), function)
+
+
+def lean(function: F) -> F:
+    """The same for a function that makes no array: without counting references, which takes half the time of a loop
+    whose functions hand many arrays to each other. Only functions of this kind may be called in it."""
+    return _cached(njit(nogil=True, error_model="numpy", _nrt=False)(function), function)
+
+
+def _cached(loop: Any, function: F) -> F:
     loop._cache = LoopCache(function)
     result: F = loop
     return result

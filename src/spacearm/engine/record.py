@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.dop853 import dense_value
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import lean
 from spacearm.engine.system import System, project, rates
 from spacearm.typing import Array
 
@@ -30,7 +30,7 @@ class Record(NamedTuple):
     now: Array  # (1,) time reached, s: for whoever watches from another thread
 
 
-@compiled
+@lean
 def sample(system: System, piece: int, t: float, y: Array, record: Record) -> None:
     """Keep ``y`` as the next sample, with the kernel's input and output there if they are wanted."""
     code, work = system.code, system.work
@@ -47,7 +47,7 @@ def sample(system: System, piece: int, t: float, y: Array, record: Record) -> No
     record.counts[0] = row + 1
 
 
-@compiled
+@lean
 def samples_within(system: System, piece: int, t: float, h: float, record: Record) -> None:
     """All samples within [t, t + h)."""
     work = system.work
@@ -65,7 +65,7 @@ def samples_within(system: System, piece: int, t: float, h: float, record: Recor
             sample(system, piece, wanted, work.y_try, record)
 
 
-@compiled
+@lean
 def audit_step(system: System, piece: int, t: float, h: float, audit: Array, record: Record) -> None:
     """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row."""
     code, work = system.code, system.work
@@ -87,7 +87,7 @@ def audit_step(system: System, piece: int, t: float, h: float, audit: Array, rec
     record.counts[4] = row
 
 
-@compiled
+@lean
 def log_event(record: Record, time: float, kind: int, number: int, value: float) -> None:
     row = record.counts[1]
     if row < record.log.shape[0]:

@@ -24,7 +24,7 @@ from spacearm.engine.events import (
     within_reach,
 )
 from spacearm.engine.friction import settle
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import lean
 from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
@@ -98,6 +98,7 @@ class Progress(NamedTuple):
     at: Any  # int64: piece, rejected steps in a row that were not finite, events in a row without progress
     fresh: Any  # bool: the piece has just begun; the phase has just begun
     stopped: Any  # (f,) bool: friction that has just come to rest
+    before: Any  # (f,) int64: its status before
     g: Array  # event functions
 
 
@@ -109,11 +110,12 @@ def make_progress(system: System, options: Options) -> Progress:
         np.zeros(3, dtype=np.int64),
         np.ones(2, dtype=np.bool_),
         np.zeros(frictions, dtype=np.bool_),
+        np.zeros(frictions, dtype=np.int64),
         np.zeros(frictions + system.events.direction.size),
     )
 
 
-@compiled
+@lean
 def restart(options: Options, progress: Progress) -> None:
     """Back to the start of a phase."""
     progress.now[0], progress.now[1], progress.now[2] = 0.0, options.step, 1e-4
@@ -131,14 +133,16 @@ NO_PROGRESS = 1e-12
 TOGETHER = 1e-12
 
 
-@compiled
+@lean
 def _rest(system: System, piece: int, t: float, progress: Progress, record: Record) -> int:
     """Stop what has come to rest in ``y``, resolve friction, log what changed. Fresh ``k[0]`` follows."""
     friction, work, stopped = system.friction, system.work, progress.stopped
     if friction.dof.size == 0:
         return _ON
     rate = work.k[12]
-    before = friction.status.copy()
+    before = progress.before
+    for i in range(before.size):
+        before[i] = friction.status[i]
     for i in range(friction.dof.size):
         at = system.code.speed[friction.dof[i]]
         speed = friction.status[i] * work.y[at]
@@ -158,7 +162,7 @@ def _rest(system: System, piece: int, t: float, progress: Progress, record: Reco
     return _ON
 
 
-@compiled
+@lean
 def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
     """Log that a watched function has crossed; whether that ends the phase."""
     events = system.events
@@ -168,7 +172,7 @@ def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
     return bool(events.terminal[number])
 
 
-@compiled
+@lean
 def _begin_piece(system: System, options: Options, progress: Progress, record: Record) -> int:
     """Start afresh where inputs may have jumped: state on its paths, friction, rate, sides of the event functions."""
     work, piece, t = system.work, progress.at[0], progress.now[0]
@@ -194,7 +198,7 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: R
     return _ON
 
 
-@compiled
+@lean
 def _length(options: Options, progress: Progress, left: float) -> float:
     """Length of the next step: equal parts of what is left of the piece, or what the error control asks for."""
     if options.method == 0:
@@ -205,7 +209,7 @@ def _length(options: Options, progress: Progress, left: float) -> float:
     return float(0.5 * left if 2.0 * h > left else h)
 
 
-@compiled
+@lean
 def _step(system: System, options: Options, progress: Progress, record: Record, h: float, last: bool) -> int:
     """Take a step of length ``h`` to ``y_new``: go on, or 0 where it is to be tried again with another length."""
     work, piece, t = system.work, progress.at[0], progress.now[0]
@@ -235,7 +239,7 @@ def _step(system: System, options: Options, progress: Progress, record: Record, 
     return _ON if finite(work.y_new) else _NOT_FINITE
 
 
-@compiled
+@lean
 def _observe(
     system: System, options: Options, progress: Progress, record: Record, audit: Array, h: float, t_new: float
 ) -> tuple[float, int, bool]:
@@ -270,7 +274,7 @@ def _observe(
     return hit, first, watching
 
 
-@compiled
+@lean
 def _accept(system: System, progress: Progress, t_new: float, watching: bool) -> None:
     """Go on from the end of a step in which nothing happened."""
     work, events = system.work, system.events
@@ -288,7 +292,7 @@ def _accept(system: System, progress: Progress, t_new: float, watching: bool) ->
             events.sign[i] = 1 if value > 0.0 else -1
 
 
-@compiled
+@lean
 def _mark(system: System, progress: Progress, record: Record, first: int) -> bool:
     """Log what has crossed at an event, and on which side everything is now; whether the phase ends."""
     friction, events, g = system.friction, system.events, progress.g
@@ -307,7 +311,7 @@ def _mark(system: System, progress: Progress, record: Record, first: int) -> boo
     return ended
 
 
-@compiled
+@lean
 def _happen(
     system: System, options: Options, progress: Progress, record: Record, hit: float, first: int, end: float
 ) -> int:
@@ -342,7 +346,7 @@ def _happen(
     return _ON
 
 
-@compiled
+@lean
 def _advance(system: System, options: Options, progress: Progress, record: Record, audit: Array, end: float) -> int:
     """One step, or as far as the next event; a reason to end, or go on."""
     if progress.fresh[0]:
@@ -363,7 +367,7 @@ def _advance(system: System, options: Options, progress: Progress, record: Recor
     return _ON
 
 
-@compiled
+@lean
 def _end(system: System, progress: Progress, record: Record) -> int:
     """Events that are met at the very end of the phase."""
     ended = False
@@ -374,7 +378,7 @@ def _end(system: System, progress: Progress, record: Record) -> int:
     return _TERMINAL if ended else _FINISHED
 
 
-@compiled
+@lean
 def solve(system: System, options: Options, progress: Progress, record: Record, audit: Array, stop: Any) -> int:
     """Integrate ``work.y`` over the grid of ``signals``; why it ended, as a number of :class:`Reason`.
 

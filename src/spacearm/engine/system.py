@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.call import call_kernel
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import lean
 from spacearm.engine.signals import Signals, fill, value
 from spacearm.typing import Array
 
@@ -126,7 +126,7 @@ def make_friction(dof: Any = (), static: Any = (), coulomb: Any = ()) -> DryFric
     return DryFriction(dofs[kept], stick[kept], slide[kept], np.zeros(int(kept.sum()), dtype=np.int64))
 
 
-@compiled
+@lean
 def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
     """``dy = dy/dt`` at ``t``. Path channels overwrite position and rate in the state."""
     code, inp, out = system.code, system.work.inp, system.work.out
@@ -143,7 +143,7 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
             dy[code.speed[j]] = inp[code.drive + j]
 
 
-@compiled
+@lean
 def project(system: System, piece: int, t: float, y: Array) -> None:
     """Put ``y`` back where it belongs: quaternions to length one, driven joints on their paths."""
     for at in system.code.quaternion:
@@ -156,7 +156,7 @@ def project(system: System, piece: int, t: float, y: Array) -> None:
             y[signals.target[channel]] = value(signals, piece, channel, t)
 
 
-@compiled
+@lean
 def finite(y: Array) -> bool:
     total = 0.0
     for i in range(y.size):

@@ -65,19 +65,19 @@ class TimeScales:
 
 def inverse_inertia(model: Motion, parameters: Mapping[str, Array], state: Array, driven: Sequence[int]) -> Array:
     """Accelerations (nv, nv) of the free degrees of freedom under unit forces, at rest and without passive forces."""
-    plant, inputs = model.plant, model.kernel.inputs
+    code, inputs = model.code, model.kernel.inputs
     inp, out = model.input(parameters), np.zeros(model.kernel.n_out)
     for name in ("stiffness", "damping", "coupling"):
         inp[inputs[name]] = 0.0
-    inp[: plant.nx - plant.nv] = state[: plant.nx - plant.nv]
-    inp[plant.mode + np.asarray(driven, dtype=np.int64)] = 1.0
-    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(plant.address)
-    result = np.zeros((plant.nv, plant.nv))
-    for j in range(plant.nv):
+    inp[: code.nx - code.speed.size] = state[: code.nx - code.speed.size]
+    inp[code.mode + np.asarray(driven, dtype=np.int64)] = 1.0
+    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)
+    result = np.zeros((code.speed.size, code.speed.size))
+    for j in range(code.speed.size):
         inp[inputs["force"].start + j] = 1.0
         kernel(inp.ctypes.data, out.ctypes.data)
         inp[inputs["force"].start + j] = 0.0
-        result[j] = out[plant.nx - plant.nv : plant.nx]
+        result[j] = out[code.speed]
     return result
 
 
@@ -96,7 +96,7 @@ def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Arr
 
 def time_scales(model: Motion, parameters: Mapping[str, Array], state: Array, driven: Sequence[int] = ()) -> TimeScales:
     """The time scales of a robot in a flat state, with the driven degrees of freedom held."""
-    robot, nv = model.robot, model.plant.nv
+    robot, nv = model.robot, model.robot.dofs
     inverse = inverse_inertia(model, parameters, state, driven)
     couplings = parameters["coupling"].reshape(-1, 4)
     directions = np.zeros((len(couplings), nv))

@@ -269,6 +269,24 @@ def test_actuators_at_sites_are_thrusters():
     assert "'one'" not in said
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            arm_with('<motor name="m" site="jet" gear="0 0 1e200 0 0 0" ctrlrange="0 1"/>'),
+            "actuator 'm': gear is 1e.200",
+        ),
+        (arm_with("", 'stiffness="1e200"'), "joint 'j': stiffness is 1e.200"),
+        (world(free("base").replace("0 1 2", "0 1e200 2")), "body 'base': pos is 1e.200"),
+    ],
+)
+def test_numbers_that_overflow_are_refused(text, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ModelError, match=message):
+            robot_from_mjcf(text)
+
+
 # -- losses ----------------------------------------------------------------------------------------------------------
 
 SLIDER = (

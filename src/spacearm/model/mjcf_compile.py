@@ -13,8 +13,11 @@ from spacearm.errors import InputError, ModelError
 from spacearm.guarded import Crashed, Guarded, TooSlow
 from spacearm.model.lossy import Losses
 from spacearm.model.mjcf_files import Bundle
-from spacearm.model.safexml import Bounds
+from spacearm.model.safexml import MAX_NUMBER, Bounds
 
+#: Ranges may be as good as endless.
+_MAY_BE_LARGE = {"jnt_range", "jnt_actfrcrange", "actuator_ctrlrange", "actuator_forcerange"}
+_KINDS = {"jnt": "joint", "dof": "joint", "eq": "equality", "key": "keyframe"}
 _mujoco = Guarded(Path(__file__).with_name("mjcf_worker.py"))
 
 
@@ -53,6 +56,21 @@ class Compiled:
         names: bytes = self.fields["names"]
         return names[start : names.index(b"\0", start)].decode("utf-8", errors="replace")
 
+    def check(self) -> None:
+        """Numbers that are not finite, or so large that products overflow, are an error that says where they stand."""
+        for key, values in self.fields.items():
+            if key in _MAY_BE_LARGE or getattr(values, "dtype", np.dtype(bool)).kind != "f":
+                continue
+            bad = np.argwhere(~(np.abs(values) <= MAX_NUMBER))
+            if bad.size:
+                kind, _, what = key.partition("_")
+                name = self.name(kind, int(bad[0][0])) if f"name_{kind}adr" in self.fields else ""
+                raise ModelError(
+                    f"{what} is {values[tuple(bad[0])]:g}",
+                    place=f"{_KINDS.get(kind, kind)} {name!r}" if name else _KINDS.get(kind, kind),
+                    hint=f"expected at most {MAX_NUMBER:g} in size",
+                )
+
 
 def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
     """The compiled model; MuJoCo's warnings are told with the losses."""
@@ -82,7 +100,9 @@ def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
             raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")
         if "deprecated" not in message:
             losses.add("MuJoCo's own warning", message)
-    return Compiled(_fields(answer["arrays"], contents))
+    model = Compiled(_fields(answer["arrays"], contents))
+    model.check()
+    return model
 
 
 def _fields(columns: list[list[Any]], contents: list[bytes]) -> dict[str, Any]:

@@ -61,7 +61,8 @@ class Extras:
         plain = not any(kinds) and (model.actuator_delay is None or not model.actuator_delay[a])
         least, most = -math.inf, math.inf
         if plain and model.actuator_ctrllimited[control]:
-            least, most = sorted(float(x * model.actuator_gainprm[a, 0]) for x in model.actuator_ctrlrange[control])
+            gain = float(model.actuator_gainprm[a, 0])
+            least, most = sorted(float(x) * gain for x in model.actuator_ctrlrange[control])
         if model.actuator_forcelimited[a]:
             low, high = (float(x) for x in model.actuator_forcerange[a])
             least, most = max(least, low), min(most, high)

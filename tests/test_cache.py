@@ -139,7 +139,7 @@ def test_a_folder_or_entry_of_another_owner_is_not_taken(folder: Path, monkeypat
         code = Kernel(program(2.0)).code(1)
     assert not code.from_cache
     Kernel(program(3.0)).code(1)
-    assert cache.clear() == {"kernel": 0, "loop": 0}
+    assert cache.clear() == {"kernel": 0, "loop": 0, "piece": 0}
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -213,7 +213,7 @@ def test_clear_removes_only_what_spacearm_wrote(folder: Path, tmp_path: Path) ->
         (folder / name).write_bytes(content)
     (folder / f"{'b' * 64}.o").symlink_to(outside)
     (folder / f"{'c' * 64}.o").mkdir()
-    assert cache.clear() == {"kernel": 1, "loop": 1}
+    assert cache.clear() == {"kernel": 1, "loop": 1, "piece": 0}
     assert {path.name for path in folder.iterdir()} == {*kept, f"{'b' * 64}.o", f"{'c' * 64}.o"}
     assert outside.exists()
 

@@ -170,7 +170,7 @@ def test_object_code_is_kept_and_a_damaged_entry_is_made_anew(tmp_path: Path, mo
         assert not again.code(1).from_cache
     assert again({"x": [2.0, 3.0]})["y"][0] == first({"x": [2.0, 3.0]})["y"][0]
     assert cache.size() > 0
-    assert cache.clear() == {"kernel": 1, "loop": 0}
+    assert cache.clear() == {"kernel": 1, "loop": 0, "piece": 0}
     assert cache.entries() == []
 
 

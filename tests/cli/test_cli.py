@@ -69,6 +69,7 @@ def test_cache_show_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         "path": str(tmp_path / "cache"),
         "kernels": 0,
         "loops": 0,
+        "pieces": 0,
         "bytes": 0,
     }
     cache.write("a" * 64, b"code")

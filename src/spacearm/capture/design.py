@@ -17,6 +17,7 @@ from spacearm.capture.judge import Case, Judge, Law, Verdicts
 from spacearm.capture.modes import modes
 from spacearm.capture.output import Outcome, Settling
 from spacearm.capture.softjoint import cushioning_axes
+from spacearm.engine.pieces import piece
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
 from spacearm.optimise import pareto_search
@@ -169,7 +170,8 @@ def design(
         return low_k * (high_k / low_k) ** spring, low_d + (high_d - low_d) * damper
 
     def evaluate(unit: Array) -> Array:
-        verdicts = judge(*decode(unit))
+        designs = decode(unit)
+        verdicts = Verdicts(**piece("designs", (judge, *designs), lambda: vars(judge(*designs))))
         values = _values(verdicts, names, weights, over)
         travel = verdicts.travel[..., judge.axes]
         fits = np.all((travel[:, :, 0] >= limits[:, 0]) & (travel[:, :, 1] <= limits[:, 1]), axis=(1, 2))

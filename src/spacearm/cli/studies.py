@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,8 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
         raise InputError("there is no such scenario file", file=scenario)
     module = room("spacearm.scenarios", "run scenarios")
     study = module.study_of(scenario)
-    with publish(out, study) as staging:  # before the run: a folder that cannot be written is told at once
+    # Before the run: a folder that cannot be written is told at once.
+    with _going_on(scenario.name), publish(out, study) as staging:
         with progress_bar(scenario.name) as tick:
             result: Result = module.run_scenario(scenario, cross_check=cross_check, progress=tick)
         write_files(result, staging)
@@ -94,11 +96,30 @@ def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Re
     if kept is not None:
         complain(f"{paper.name}: finished before by this version, and kept (--fresh runs it again)", kind="note")
         return kept
-    with publish(out, paper.name) as staging:
+    with nullcontext() if fresh else _going_on(paper.name), publish(out, paper.name) as staging:
         with progress_bar(paper.name) as tick:
             result = paper.reproduce(cross_check=cross_check, progress=tick)
         write_files(result, staging, made_from=origin)
     return result
+
+
+@contextmanager
+def _going_on(what: str) -> Iterator[None]:
+    """Keep the finished pieces of long work until all of it is done, use those of an interrupted call, and say so."""
+    from spacearm.engine.pieces import kept_pieces
+    from spacearm.report import made_from
+
+    try:
+        with kept_pieces(made_from()) as pieces:
+            yield
+    except (KeyboardInterrupt, SpacearmError):
+        if pieces.keys:
+            count = len(pieces.keys)
+            kept = "1 finished piece is" if count == 1 else f"{count} finished pieces are"
+            complain(f"{what}: {kept} kept; the same command goes on from there", kind="note")
+        raise
+    if pieces.found:
+        complain(f"{what}: went on from {pieces.found} of an interrupted run's finished pieces", kind="note")
 
 
 def _tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:

@@ -33,7 +33,7 @@ def show_cache(*, json: bool) -> int:
     cache = _cache()
     count, size = {kind: len(cache.entries(kind)) for kind in cache.KINDS}, cache.size()
     if json:
-        show_json({"path": cache.cache_dir(), "kernels": count["kernel"], "loops": count["loop"], "bytes": size})
+        show_json({"path": cache.cache_dir(), **{f"{kind}s": number for kind, number in count.items()}, "bytes": size})
     else:
         show(f"{cache.cache_dir()}\n{_counted(count)}, {size / 1e6:.1f} MB")
     return 0
@@ -47,4 +47,4 @@ def clear_cache() -> int:
 
 
 def _counted(count: dict[str, int]) -> str:
-    return " and ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in count.items())
+    return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in count.items())

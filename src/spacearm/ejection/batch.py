@@ -24,6 +24,7 @@ from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, mechanics_of, moment_of_momentum
 from spacearm.engine.phase import make_audit, make_record
+from spacearm.engine.pieces import piece
 from spacearm.engine.solver import Reason, make_progress
 from spacearm.engine.system import make_work
 from spacearm.engine.warm import ensure_loops, say
@@ -167,8 +168,13 @@ def eject_batch(
         rows = parameters.rows(0, 0, plan.contacts)
         legs = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
         eject_many(*legs, plan.rubbing, direction, attitudes[:0], start[:0], rows, plan.spring, 0, 0, empty, stop)
-    spread(work, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
-    return _result(rig, attitudes, found, spin, near, plan)
+
+    def compute() -> dict[str, Any]:
+        spread(work, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
+        return vars(_result(rig, attitudes, found, spin, near, plan))
+
+    inputs = (rig, attitudes, start, moving.turning, given, flight, solver, locked, keep_out, radii, samples)
+    return Ejections(**piece("ejections", inputs, compute))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Compiled code on disk, named by what it was made from: source, processor, compilers' versions.
+"""Compiled code on disk, named by what it was made from: source, processor, compilers' versions; pieces of runs too.
 
 What lies here is run. So an entry is taken only from a folder that belongs to this user and that nobody else can write
 to, only if the same holds for the entry itself, and only with the right message authentication code under a key that
@@ -23,7 +23,7 @@ MAGIC = b"spacearm cache 2\n"
 SECRET = "secret.key"
 WRITING = ".writing-"
 #: Kinds of entries and the ends of their names.
-KINDS = {"kernel": ".o", "loop": ".loop"}
+KINDS = {"kernel": ".o", "loop": ".loop", "piece": ".piece"}
 
 _told: set[str] = set()
 
@@ -74,6 +74,13 @@ def write(name: str, code: bytes, kind: str = "kernel") -> None:
             if folder is not None and secret is not None:
                 with _written(folder, MAGIC + _mac(secret, file, code) + code) as temporary:
                     os.replace(temporary, file, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def remove(name: str, kind: str) -> None:
+    """Delete one entry, if it is there."""
+    path = cache_dir() / (name + KINDS[kind])
+    if _is_ours(path):
+        path.unlink(missing_ok=True)
 
 
 def clear() -> dict[str, int]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from spacearm.engine.pieces import piece
 from spacearm.errors import InputError
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
@@ -63,17 +65,20 @@ def monte_carlo(
     if task.assumed_noise:
         raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
     begin = time.perf_counter()
-    values, claimed, chi = [], [], []
     blind = unknowable(task)
     start = fit_total(task, blind=blind).information.values
-    for first in range(0, repetitions, chunk):
-        count = min(chunk, repetitions - first)
+
+    def repeat(first: int, count: int) -> dict[str, Array]:
         drawn = [_drawn(record, seed, i, first, count) for i, record in enumerate(task.records)]
         fit = fit_total(replace(task, records=drawn), start=start, iterations=iterations, blind=blind)
-        values.append(fit.information.values)
-        claimed.append(fit.information.std)
-        chi.append(2.0 * fit.cost / fit.freedom)
-    estimates, deviations = np.concatenate(values), np.concatenate(claimed)
+        chi = np.asarray(2.0 * fit.cost / fit.freedom)
+        return {"values": fit.information.values, "claimed": fit.information.std, "chi": chi}
+
+    done = []
+    for first in range(0, repetitions, chunk):
+        span = first, min(chunk, repetitions - first)
+        done.append(piece("repetitions", (task, seed, iterations, *span), partial(repeat, *span)))
+    estimates, deviations, chi = (np.concatenate([part[name] for part in done]) for name in done[0])
     if not np.any(np.isfinite(deviations)):
         raise InputError("the records determine no parameter", place="Monte Carlo", hint="let something move")
     return MonteCarlo(
@@ -81,7 +86,7 @@ def monte_carlo(
         np.where(np.isfinite(deviations), (estimates - truth) / deviations, np.nan),
         estimates,
         deviations,
-        np.concatenate(chi),
+        chi,
         time.perf_counter() - begin,
     )
 

@@ -10,6 +10,7 @@ import pytest
 
 from spacearm.errors import ModelError
 from spacearm.model.intake import Reading
+from spacearm.model.lossy import LossyConversion
 from spacearm.model.mjcf import read_mjcf, robot_from_mjcf
 from spacearm.model.mjcf_read import MAX_PARTS
 from spacearm.model.safexml import Bounds
@@ -236,6 +237,16 @@ def test_a_mesh_that_carries_mass_is_weighed(tmp_path):
     (tmp_path / "parts" / "m.obj").write_text(CUBE)
     with pytest.raises(ModelError, match=r"m\.obj: file is larger than 100 bytes .*Bounds\(mesh_bytes"):
         read_mjcf(main, bounds=Bounds(mesh_bytes=100))
+
+
+def test_a_shape_that_a_plugin_makes_is_not_weighed():
+    plugin = '<plugin plugin="mujoco.sdf.torus"/>'
+    before = f'<extension>{plugin}</extension><asset><mesh name="m">{plugin}</mesh></asset>'
+    geom = f'<geom type="sdf" mesh="m">{plugin}</geom>'
+    with pytest.raises(ModelError, match=r"inertia from mesh 'm', which a plugin makes .*give the body an <inertial>"):
+        robot_from_mjcf(model(geom, before))
+    with pytest.warns(LossyConversion, match=r"plugin .*left out"):
+        assert robot_from_mjcf(model(INERTIAL + geom, before)).mass == 1.0
 
 
 def test_errors_name_the_line_of_the_file_that_they_stand_in(tmp_path):

@@ -385,6 +385,16 @@ def test_a_joint_that_follows_another_becomes_a_coupling_by_repair():
     assert not lost
 
 
+def test_all_problems_are_told_at_once():
+    """Here a joint whose name means something else, and a tendon over one joint twice."""
+    twice = (
+        '<tendon><fixed name="x" stiffness="1"><joint joint="t" coef="1"/><joint joint="t" coef="2"/></fixed></tendon>'
+    )
+    text = world(free("base", SLIDER.format("").replace('name="s"', 'name="base_vx"')), twice)
+    with pytest.raises(ModelError, match=r"(?s)2 problems.*joint 'base_vx'.*tendon 'x': couples joint 't' with itself"):
+        robot_from_mjcf(text)
+
+
 def test_keyframes_are_postures_whatever_they_are_called():
     keys = '<keyframe><key qpos="0 1 2 1 0 0 0 3 4"/><key name="zero" qpos="0 1 2 1 0 0 0 5 6"/></keyframe>'
     robot = robot_from_mjcf(world(free("base", SLIDER.format("")), keys), reading=Reading(strict=True))

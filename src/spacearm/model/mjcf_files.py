@@ -29,6 +29,8 @@ _SILENT = {
 }
 #: Elements that spacearm cannot follow, and what they are called where that is told.
 _TOLD = {"flexcomp": "flexible body", "composite": "composite body", "deformable": "flexible body", "plugin": "plugin"}
+#: Stands for the file of a mesh whose shape a plugin would make.
+_FROM_PLUGIN = "(plugin)"
 _TETRAHEDRON = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 
 
@@ -161,6 +163,10 @@ class _Gatherer:
                 self.out.left_out[told] += 1
             if told or child.tag in _SILENT:
                 parent.remove(child)
+                if child.tag == "plugin" and parent.tag == "mesh":
+                    parent.set("file", _FROM_PLUGIN)
+                elif child.tag == "plugin" and parent.tag == "geom":
+                    parent.set("type", "mesh")
                 continue
             assert isinstance(child, Located)
             if child.tag in ("material", "light"):
@@ -208,6 +214,12 @@ class _Gatherer:
                 element.set("file", "tetrahedron.obj")
                 element.attrib.pop("content_type", None)
                 continue
+            if value == _FROM_PLUGIN:
+                raise ModelError(
+                    f"a body takes its inertia from mesh {element.get('name')!r}, which a plugin makes",
+                    place=f"line {element.line}: <mesh>",
+                    hint="plugins are not run; give the body an <inertial>",
+                )
             if settings.get("strippath") == "true":
                 value = PureWindowsPath(value).name
             self._weigh(element, value, [] if folder is None else [folder / _slashes(directory)])

@@ -20,7 +20,7 @@ from spacearm.model.mjcf_compile import Compiled, compiled
 from spacearm.model.mjcf_extras import Extras
 from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
 from spacearm.model.mjcf_write import FAR
-from spacearm.model.parts import Body, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
+from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_quaternion, rpy_from_rotation
 from spacearm.model.safexml import BOUNDS, Bounds
@@ -206,6 +206,7 @@ class _Reader:
         self.extras.tell_the_rest()
         frames, thrusters = self._frames_and_thrusters()
         named = {j: row[0].name for j, row in self.rows.items() if len(row) == 1}
+        couplings: list[Coupling] = []
         with self.intake.problems.collected():
             couplings = self.extras.couplings(named)
         return self.intake.robot(

@@ -204,4 +204,5 @@ def test_two_arms():
     assert robot.joint("j2").placement.translation.tolist() == [2.0, 0.0, 0.5]
     with pytest.raises(ModelError) as caught:
         robot_from_toml(text.replace("d = 0.5", "alpha = 90", 2))
-    assert str(caught.value).startswith("dh[0].row[0].alpha ('j1')")
+    for place in ("dh[0].row[0].alpha ('j1')", "dh[1].row[0].alpha ('j2')"):
+        assert f"{place}: angle is 90 rad" in str(caught.value)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from spacearm.errors import ModelError
 from spacearm.model import Robot
+from spacearm.model.intake import Reading
 from spacearm.model.lossy import LossyConversion
+from spacearm.model.repair import Repaired
 from spacearm.model.urdf import robot_from_urdf, urdf_text
 from support.xml_damage import NASTY as ANY_NASTY
 from support.xml_damage import damaged_text, damaged_tree
@@ -26,7 +28,22 @@ WRITABLE = NASTY.filter(lambda word: word.isprintable())
 VALUES = sorted({value for element in ET.fromstring(ARM).iter() for value in element.attrib.values()})
 
 
+def repaired_or_error(text):
+    """Repair gives a robot that is sound by itself, or says why not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", LossyConversion)
+        warnings.simplefilter("ignore", Repaired)
+        try:
+            return robot_from_urdf(text, file="fuzz.urdf", reading=Reading(repair=True))
+        except ModelError as error:
+            refusal = str(error)
+    assert refusal.startswith("fuzz.urdf: ")
+    return None
+
+
 def robot_or_error(text):
+    repaired = repaired_or_error(text)
     refusal = ""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -39,6 +56,7 @@ def robot_or_error(text):
         assert refusal.startswith("fuzz.urdf: ")
         return
     assert isinstance(robot, Robot)
+    assert repaired == robot
     with warnings.catch_warnings():
         warnings.simplefilter("error", LossyConversion)
         assert urdf_text(robot).endswith("</robot>\n")

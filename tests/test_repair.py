@@ -14,6 +14,7 @@ from spacearm.errors import ModelError
 from spacearm.model import Inertia, Pose
 from spacearm.model.intake import Intake, Reading
 from spacearm.model.repair import LARGEST_GYRATION, Repaired, ball, nearest_tensor
+from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.urdf import robot_from_urdf
 
 REPAIR = Reading(repair=True)
@@ -101,7 +102,8 @@ def test_one_error_tells_every_problem_of_a_file():
         "joint 'j3': axis has length 2",
     ):
         assert said.count(part) == 1
-    assert len(said.splitlines()) == 8
+    assert len(said.splitlines()) == 9  # the three axes have one remedy, said once
+    assert said.count("expected a unit vector") == 1
 
 
 def test_problems_of_the_tree_are_told_together():
@@ -111,6 +113,38 @@ def test_problems_of_the_tree_are_told_together():
         robot_from_urdf(text)
     with pytest.raises(ModelError, match=r"(?s)link 'l0'|body 'l0': the base has no mass.*base_mass.*joint 'j1'"):
         robot_from_urdf(arm("", ""))
+
+
+def test_a_robot_file_tells_all_its_problems_too():
+    text = """[robot]
+name = "r"
+[[body]]
+name = "a"
+mass = 1
+inertia = [1, 1, 5]
+[[body]]
+name = "b"
+mass = -1
+inertia = [1, 1, 1]
+[[joint]]
+name = "j"
+kind = "revolute"
+parent = "a"
+child = "b"
+axis = [0, 0, 2]
+"""
+    with pytest.raises(ModelError) as caught:
+        robot_from_toml(text)
+    said = str(caught.value)
+    for part in ("3 problems", "triangle inequality", "mass is -1", "axis has length 2"):
+        assert part in said
+
+
+def test_a_file_that_is_no_robot_does_not_fill_the_screen():
+    links = "".join(f'<link name="l{i}">{inertial(mass=-1.0)}</link>' for i in range(500))
+    with pytest.raises(ModelError, match="501 problems, of which these are the first 100") as caught:
+        robot_from_urdf(f'<robot name="r">{links}</robot>')
+    assert len(str(caught.value).splitlines()) == 102
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from spacearm.errors import ModelError, shown_path
 
+#: An error shows no more problems than this: a file that is no robot at all shall not fill the screen.
+MOST_SHOWN = 100
+
 
 class ModelErrors(ModelError):
     """Several problems of one robot, in :attr:`problems`; the text shows them all, those with one remedy together."""
@@ -16,15 +19,25 @@ class ModelErrors(ModelError):
         self.problems = tuple(problems)
         super().__init__(f"{len(self.problems)} problems")
 
+    @classmethod
+    def of(cls, problems: Iterable[ModelError]) -> ModelError:
+        """Each problem once: one as itself, several as one error."""
+        found = list({(each.place, each.message): each for each in reversed(list(problems))}.values())[::-1]
+        return found[0] if len(found) == 1 else cls(found)
+
     def __str__(self) -> str:
         head = f"{shown_path(self.file)}: {self.message}" if self.file else self.message
+        if len(self.problems) > MOST_SHOWN:
+            head += f", of which these are the first {MOST_SHOWN}"
         groups: dict[str, list[str]] = {}
-        for each in self.problems:
+        for each in self.problems[:MOST_SHOWN]:
             groups.setdefault(each.hint, []).append(f"{each.place}: {each.message}" if each.place else each.message)
         lines = [head]
         for hint, texts in groups.items():
-            lines += [f"  {text}" for text in texts[:-1]]
-            lines.append(f"  {texts[-1]} ({hint})" if hint else f"  {texts[-1]}")
+            if len(texts) == 1 and hint:
+                lines.append(f"  {texts[0]} ({hint})")
+            else:
+                lines += [f"  {text}" for text in texts] + ([f"    ({hint})"] if hint else [])
         return "\n".join(lines)
 
 
@@ -63,9 +76,6 @@ class Problems:
         self.found.append(ModelError(message, place=place, hint=hint))
 
     def tell(self) -> None:
-        """Raise what was found, each once, if anything."""
-        found = list({(each.place, each.message): each for each in reversed(self.found)}.values())[::-1]
-        if len(found) == 1:
-            raise found[0]
-        if found:
-            raise ModelErrors(found)
+        """Raise what was found, if anything."""
+        if self.found:
+            raise ModelErrors.of(self.found)

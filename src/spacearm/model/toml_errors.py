@@ -47,13 +47,23 @@ def schema_error(error: ValidationError, data: Mapping[str, Any], root: type[Bas
 
     ``root`` is the schema of the whole file, from which the known keys of each table are read.
     """
-    faults = error.errors(include_url=False)
-    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
-    loc = tuple(first["loc"])
-    message, hint = _say(first, loc, root)
-    if len(faults) > 1:
-        hint = f"{hint}; {len(faults) - 1} more after this" if hint else f"{len(faults) - 1} more after this"
-    return ModelError(message, place=str(_place(loc, data)), hint=hint)
+    first, *more = schema_errors(error, data, root)
+    if more:
+        first.hint = "; ".join(part for part in (first.hint, f"{len(more)} more after this") if part)
+    return first
+
+
+def schema_errors(
+    error: ValidationError, data: Mapping[str, Any], root: type[BaseModel] = RobotFile
+) -> list[ModelError]:
+    """All faults as :func:`schema_error` has the first."""
+    faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
+    errors = []
+    for fault in faults:
+        loc = tuple(fault["loc"])
+        message, hint = _say(fault, loc, root)
+        errors.append(ModelError(message, place=str(_place(loc, data)), hint=hint))
+    return errors
 
 
 def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[BaseModel]) -> tuple[str, str]:

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from spacearm.errors import ModelError, clipped
 from spacearm.model.dh import dh_links
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Rotor, Spring, Thruster, unit_vector
+from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
-from spacearm.model.toml_errors import Place, located, schema_error
+from spacearm.model.toml_errors import Place, located, schema_errors
 from spacearm.model.toml_schema import DhTable, JointKeys, JointTable, Origin, RobotFile
 from spacearm.model.toml_values import (
     LARGEST_ANGLE,
@@ -89,7 +90,7 @@ def robot_from_toml(text: str) -> Robot:
     try:
         file = RobotFile.model_validate(data)
     except ValidationError as error:
-        raise schema_error(error, data) from None
+        raise ModelErrors.of(schema_errors(error, data)) from None
     return _Builder(file).robot()
 
 
@@ -171,21 +172,26 @@ class _Builder:
         count = len(file.joint) + sum(len(table.row) for table in file.dh)
         if count > MOST_JOINTS:
             raise ModelError(f"there are {count} joints", place="joint", hint=f"expected at most {MOST_JOINTS}")
+        problems = Problems()
         for index, body in enumerate(file.body):
-            self.bodies.append(Body(body.name, inertia_of(body, Place(f"body[{index}]", body.name))))
-            self.places["body"].append(f"body[{index}]")
+            with problems.collected():
+                self.bodies.append(Body(body.name, inertia_of(body, Place(f"body[{index}]", body.name))))
+                self.places["body"].append(f"body[{index}]")
         for index, dh in enumerate(file.dh):
-            self.add_dh(dh, Place("dh" if len(file.dh) == 1 else f"dh[{index}]"))
+            with problems.collected():
+                self.add_dh(dh, Place("dh" if len(file.dh) == 1 else f"dh[{index}]"))
         for index, joint in enumerate(file.joint):
-            self.add_joint(joint, Place(f"joint[{index}]", joint.name))
-        frames = [
-            Frame(frame.name, frame.body, self.on(frame.body, frame.origin, Place(f"frame[{index}]", frame.name)))
-            for index, frame in enumerate(file.frame)
-        ]
-        self.couplings += [
-            coupling_of(coupling, self.joints, Place(f"coupling[{index}]", coupling.name))
-            for index, coupling in enumerate(file.coupling)
-        ]
+            with problems.collected():
+                self.add_joint(joint, Place(f"joint[{index}]", joint.name))
+        frames = []
+        for index, frame in enumerate(file.frame):
+            with problems.collected():
+                pose = self.on(frame.body, frame.origin, Place(f"frame[{index}]", frame.name))
+                frames.append(Frame(frame.name, frame.body, pose))
+        for index, coupling in enumerate(file.coupling):
+            with problems.collected():
+                self.couplings.append(coupling_of(coupling, self.joints, Place(f"coupling[{index}]", coupling.name)))
+        problems.tell()  # the tree can only be judged when every part is there
         self.places["coupling"] += [f"coupling[{index}]" for index in range(len(file.coupling))]
         self.check_names()
         robot = Robot(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.capture.output import Outcome
+from spacearm.model.layout import Layout
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,15 +21,20 @@ def dataset(outcome: Outcome, caught: Caught | None = None) -> xr.Dataset:
 
     robot = outcome.robot
     rows = [robot.joint_index(name) for name in outcome.axes]
-    n = robot.n
+    at = Layout(robot.n)
     shares = outcome.shares(caught)
     values: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_velocity": (("time", "xyz"), outcome.base_velocity, "m/s", "velocity of the base origin, world axes"),
         "base_rate": (("time", "xyz"), outcome.base_rate, "rad/s", "angular velocity of the base, world axes"),
         "base_angles": (("time", "xyz"), outcome.base_angles, "rad", "attitude of the base, Rot(x) Rot(y) Rot(z)"),
         "base_position": (("time", "xyz"), outcome.states[:, :3], "m", "base origin in the world"),
-        "deformation": (("time", "axis"), outcome.states[:, 7 : 7 + n][:, rows], "m or rad", "soft axes"),
-        "deformation_rate": (("time", "axis"), outcome.states[:, 13 + n :][:, rows], "m/s or rad/s", "soft axes"),
+        "deformation": (("time", "axis"), outcome.states[:, at.joints][:, rows], "m or rad", "soft axes"),
+        "deformation_rate": (
+            ("time", "axis"),
+            outcome.states[:, at.rates][:, rows],
+            "m/s or rad/s",
+            "soft axes",
+        ),
         "carried": (
             ("time", "joint", "entry"),
             outcome.carried,

@@ -19,6 +19,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.result import Check
 from spacearm.simulate import Event, Phase, Run, State
 from spacearm.simulate.state import rotation_of
@@ -148,20 +149,24 @@ class Outcome:
     def base_velocity(self) -> Array:
         """Velocity of the base frame's origin, world axes (T, 3), m/s."""
         n = self.robot.n
-        velocity: Array = np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 7 + n : 10 + n])
+        velocity: Array = np.einsum(
+            "tij,tj->ti", rotation_of(self.states[:, QUATERNION]), self.states[:, Layout(n).linear_velocity]
+        )
         return velocity
 
     @cached_property
     def base_rate(self) -> Array:
         """Angular velocity of the base, world axes (T, 3), rad/s."""
         n = self.robot.n
-        rate: Array = np.einsum("tij,tj->ti", rotation_of(self.states[:, 3:7]), self.states[:, 10 + n : 13 + n])
+        rate: Array = np.einsum(
+            "tij,tj->ti", rotation_of(self.states[:, QUATERNION]), self.states[:, Layout(n).angular_velocity]
+        )
         return rate
 
     @cached_property
     def base_angles(self) -> Array:
         """Attitude of the base as Rot(x) Rot(y) Rot(z), the order of Eq. 2 (T, 3), rad."""
-        r = rotation_of(self.states[:, 3:7])
+        r = rotation_of(self.states[:, QUATERNION])
         return np.stack(
             [
                 np.arctan2(-r[:, 1, 2], r[:, 2, 2]),
@@ -294,7 +299,7 @@ def assemble(
         chunk = {
             "times": run.times + begin,
             "states": run.states,
-            "acceleration": run.outputs[:, model.nx - robot.dofs : model.nx],
+            "acceleration": run.outputs[:, Layout(n).velocity],
             "reaction": run.outputs[:, model.code.reaction : model.code.reaction + robot.dofs],
             "wrench": run.inputs[:, inputs["wrench"]],
             "dampers": own,

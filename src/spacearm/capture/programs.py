@@ -16,7 +16,7 @@ from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scaled
 from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
-from spacearm.model.layout import Layout
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.typing import Array
 
 
@@ -46,7 +46,7 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -
     tree = Tree(robot)
     n = tree.n
     state, acceleration, rotor = inputs["state"], inputs["acceleration"], inputs["rotor"]
-    quaternion, q, velocity = state[3:7], state[7 : 7 + n], state[7 + n :]
+    quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
     placements = tree.placements(q)
     pushes = sum_on_bodies(tree, loads, load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"]))
     needed = demand(tree, placements, velocity, acceleration, inputs["inertia"], rotor)
@@ -140,7 +140,7 @@ def calm_program(
     tree = Tree(robot)
     n = tree.n
     state, time = ca.SX.sym("state", state_size(n)), ca.SX.sym("time", 1)
-    q, velocity = state[7 : 7 + n], state[7 + n :]
+    q, velocity = state[Layout(n).joints], state[Layout(n).velocity]
     inertia = ca.SX(ca.DM(robot.inertia_parameters.ravel()))
     rotor = ca.SX(ca.DM([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None]))
     matrix = mass_matrix(tree, ca.SX(ca.DM(np.asarray(posture))), inertia, rotor)

@@ -21,6 +21,7 @@ from spacearm.engine.sensitivity import TangentRollout
 from spacearm.mechanics import build, motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Limits, Robot, catalogue
+from spacearm.model.layout import Layout
 from spacearm.typing import Array
 
 #: Step of the roll-outs, s.
@@ -83,8 +84,8 @@ class Batches:
     def inputs(self, samples: Array) -> dict[str, Array]:
         n = self.robot.n
         return {
-            "joints": np.ascontiguousarray(samples[:, 7 : 7 + n]),
-            "velocity": np.ascontiguousarray(samples[:, 7 + n :]),
+            "joints": np.ascontiguousarray(samples[:, Layout(n).joints]),
+            "velocity": np.ascontiguousarray(samples[:, Layout(n).velocity]),
             "force": np.zeros((len(samples), 6 + n)),
             "inertia": self.robot.inertia_parameters.ravel(),
         }

@@ -19,6 +19,7 @@ from spacearm.engine.machine import host
 from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION
 from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.typing import Array
 
@@ -150,7 +151,7 @@ class TangentRollout:
             raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
         if name == "mode" and not np.all((flat == 0) | (flat == 1)):
             raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
-        if name == "state" and abs(np.linalg.norm(flat[3:7]) - 1) > UNIT_TOLERANCE:  # a NaN is not
+        if name == "state" and abs(np.linalg.norm(flat[QUATERNION]) - 1) > UNIT_TOLERANCE:  # a NaN is not
             raise InputError("base quaternion is not of unit length", hint="expected w, x, y, z with norm 1")
         return flat
 

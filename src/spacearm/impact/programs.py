@@ -25,6 +25,7 @@ from spacearm.mechanics.motion import state_size
 from spacearm.mechanics.spatial import SX, Spatial, quaternion_rate, rotation_matrix
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 
 
 class Symbols:
@@ -158,7 +159,12 @@ def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: S
         "rotor": ca.SX.sym(f"{prefix}_rotor", tree.rotors),
     }
     assert state.shape[0] == state_size(n)
-    position, quaternion, joints, velocity = state[:3], state[3:7], state[7 : 7 + n], state[7 + n :]
+    position, quaternion, joints, velocity = (
+        state[:3],
+        state[QUATERNION],
+        state[Layout(n).joints],
+        state[Layout(n).velocity],
+    )
     place = tree.robot.frame(frame)
     placements = tree.placements(joints)
     at = frame_pose(tree, placements, base_pose(position, quaternion), place)

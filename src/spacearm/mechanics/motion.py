@@ -28,6 +28,7 @@ from spacearm.mechanics.spatial import (
 from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class LoadFrame:
 
 def state_size(n: int) -> int:
     """Length of the state: position 3, quaternion 4, joints n, velocity 6 + n."""
-    return 13 + 2 * n
+    return Layout(n).size
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,15 @@ class _Motion:
 
     @property
     def quaternion(self) -> SX:
-        return self.inputs["state"][3:7]
+        return self.inputs["state"][QUATERNION]
 
     @property
     def joints(self) -> SX:
-        return self.inputs["state"][7 : 7 + self.tree.n]
+        return self.inputs["state"][Layout(self.tree.n).joints]
 
     @property
     def velocity(self) -> SX:
-        return self.inputs["state"][7 + self.tree.n :]
+        return self.inputs["state"][Layout(self.tree.n).velocity]
 
     def pose_rate(self) -> SX:
         """Time derivative of position, quaternion and joints."""
@@ -118,7 +119,7 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
         "coupling": symbol("coupling", 4 * len(robot.couplings)),
     }
     state = inputs["state"]
-    quaternion, q, velocity = state[3:7], state[7 : 7 + n], state[7 + n :]
+    quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
     spring = ca.vertcat(ca.SX.zeros(6), -inputs["stiffness"] * (q - inputs["rest"]))
     damper = -inputs["damping"] * velocity
     force = inputs["force"] + inputs["friction"] + spring + damper

@@ -17,6 +17,10 @@ from spacearm.errors import InputError
 BASE_DOFS, BASE_POSE = 6, 7
 
 
+#: What stands first in every state, whatever the number of joints.
+POSITION, QUATERNION, POSE = slice(0, 3), slice(3, 7), slice(0, BASE_POSE)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The state of a robot with ``n`` joints, beginning at ``start`` (several robots stand one behind the other)."""
@@ -71,6 +75,12 @@ class Layout:
     def velocity(self) -> slice:
         """Generalised velocity: base linear and angular velocity in base axes, joint rates."""
         return slice(self.start + BASE_POSE + self.n, self.stop)
+
+    @property
+    def base_velocity(self) -> slice:
+        """Linear and angular velocity of the base, base axes."""
+        first = self.velocity.start
+        return slice(first, first + BASE_DOFS)
 
     @property
     def linear_velocity(self) -> slice:

@@ -16,6 +16,7 @@ from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.simulate.certificate import energy_residual, inner_scale
 from spacearm.simulate.checks import flat_states, is_robot, numbers
 from spacearm.simulate.course import MAX_STEPS, Course, Event, as_phases
@@ -152,7 +153,7 @@ def _check_starts(robot: Robot, states: Array, each_phases: Sequence[tuple[Phase
     """Joint limits at every start: an error where they stop the run, one warning where they are reported."""
     n = robot.n
     lower, upper = (np.array([getattr(joint.limits, side) for joint in robot.joints]) for side in ("lower", "upper"))
-    joints = states[:, 7 : 7 + n]
+    joints = states[:, Layout(n).joints]
     outside = np.flatnonzero(((joints < lower) | (joints > upper)).any(axis=1))
     told = []
     for i in outside:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
@@ -45,11 +46,11 @@ def _turn(axis: Array, angle: Array) -> Array:
 def move(robot: Robot, states: Array) -> Bodies:
     """Bodies for states (T, 13 + 2 n)."""
     n = robot.n
-    q, rates = states[:, 7 : 7 + n], states[:, 13 + n :]
-    rotation = [rotation_of(states[:, 3:7])]
+    q, rates = states[:, Layout(n).joints], states[:, Layout(n).rates]
+    rotation = [rotation_of(states[:, QUATERNION])]
     origin = [states[:, :3]]
-    velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, 7 + n : 10 + n])]
-    spin = [np.einsum("tij,tj->ti", rotation[0], states[:, 10 + n : 13 + n])]
+    velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).linear_velocity])]
+    spin = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).angular_velocity])]
     axes = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         frame = rotation[parent] @ joint.placement.rotation
@@ -123,7 +124,7 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
         rotor = robot.joints[i].rotor
         assert rotor is not None
         axis, carrier = bodies.axis[:, i], bodies.spin[:, robot.parents[i]]
-        rate = rotor.ratio * states[:, 13 + robot.n + i] + np.einsum("ti,ti->t", axis, carrier)
+        rate = rotor.ratio * states[:, Layout(robot.n).rates][:, i] + np.einsum("ti,ti->t", axis, carrier)
         angular += (axial * rate)[:, None] * axis
         angular_scale += np.abs(axial * rate)
         kinetic += 0.5 * axial * rate**2
@@ -132,7 +133,7 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
 
 def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, coupling: Array) -> Array:
     """Energy (T,) in joint springs and couplings, J."""
-    q = states[:, 7 : 7 + robot.n]
+    q = states[:, Layout(robot.n).joints]
     energy: Array = 0.5 * ((q - rest) ** 2 @ stiffness) if robot.n else np.zeros(len(states))
     for part, (k, _, ratio, zero) in zip(robot.couplings, np.asarray(coupling).reshape(-1, 4), strict=True):
         stretch = q[:, robot.joint_index(part.first)] - ratio * q[:, robot.joint_index(part.second)] - zero
@@ -169,7 +170,7 @@ def centred(
     n = robot.n
     local = np.array(states)
     local[:, :3] = 0.0
-    local[:, 7 + n : 10 + n] = 0.0
+    local[:, Layout(n).linear_velocity] = 0.0
     bodies = move(robot, local)
     rows = np.asarray(inertia).reshape(-1, 10)
     mass = float(rows[:, 0].sum())
@@ -177,7 +178,7 @@ def centred(
     centre = (np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + arms.sum(axis=1)) / mass
     swing = np.cross(bodies.spin, arms).sum(axis=1)
     drift = (np.einsum("b,tbi->ti", rows[:, 0], bodies.velocity) + swing) / mass
-    common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, 7 + n : 10 + n])
+    common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, Layout(n).linear_velocity])
     seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
     some, chosen = (seen, local) if at is None else (seen.at(at), local[at])
     return Centred(mass, centre, common + drift, seen, momentum(robot, some, chosen, rows, rotors))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.engine.friction import SLACK
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.result import Check
 from spacearm.simulate.bodies import centred, elastic_energy, momentum, move
 from spacearm.simulate.books import CHUNK, Books, inner_energy
@@ -212,8 +213,8 @@ def _balances(books: Books, tolerance: float) -> dict[str, Check]:
 def _constraints(
     model: Motion, times: Array, y: Array, inputs: Array, stretches: Sequence[Stretch], tolerance: float
 ) -> dict[str, Check]:
-    robot, nx = model.robot, model.nx
-    velocity = y[:, nx - robot.dofs : nx]
+    robot = model.robot
+    velocity = y[:, Layout(robot.n).velocity]
     mode = inputs[:, model.kernel.inputs["mode"]]
     resting = path = 0.0
     rested = False
@@ -227,10 +228,10 @@ def _constraints(
         rested = rested or bool(still.any())
         resting = max(resting, float(np.abs(velocity[rows][still]).max(initial=0.0)))
         for joint, position, rate in path_values(stretch.prepared, times[rows] - stretch.start):
-            gap = np.abs(y[rows, 7 + joint] - position) / (1.0 + np.abs(position))
+            gap = np.abs(y[rows, Layout(robot.n).joint(joint)] - position) / (1.0 + np.abs(position))
             slip = np.abs(velocity[rows, 6 + joint] - rate) / (1.0 + np.abs(rate))
             path = max(path, float(gap.max()), float(slip.max()))
-    norm = float(np.abs(np.linalg.norm(y[:, 3:7], axis=1) - 1.0).max())
+    norm = float(np.abs(np.linalg.norm(y[:, QUATERNION], axis=1) - 1.0).max())
     slowest = "largest speed of a degree of freedom that sticks or is locked"
     checks = {
         "quaternion": Check(norm, 1e-12, "", "largest deviation of the base quaternion's norm from 1"),

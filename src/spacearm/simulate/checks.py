@@ -11,6 +11,7 @@ import numpy.typing as npt
 from spacearm.engine.kernel import numbers
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.typing import Array
 
@@ -66,11 +67,11 @@ def flat_states(starts: npt.ArrayLike, robot: Robot, place: str) -> Array:
     Rows that are not finite are left to the run, which reports them; a finite quaternion must have norm 1.
     """
     states = np.atleast_2d(np.ascontiguousarray(numbers(starts, f"starts of the {place}")))
-    nx = 13 + 2 * robot.n
+    nx = Layout(robot.n).size
     if states.ndim != 2 or states.shape[1] != nx:
         raise InputError(f"starts have shape {np.shape(starts)}", place=place, hint=f"expected (B, {nx}) or ({nx},)")
-    check_angles(robot, states[:, 7 : 7 + robot.n], f"starts of the {place}")
-    norm = np.linalg.norm(states[:, 3:7], axis=1)
+    check_angles(robot, states[:, Layout(robot.n).joints], f"starts of the {place}")
+    norm = np.linalg.norm(states[:, QUATERNION], axis=1)
     wrong = np.flatnonzero(np.abs(norm - 1.0) > UNIT_TOLERANCE)  # a NaN is not
     if wrong.size:
         raise InputError(

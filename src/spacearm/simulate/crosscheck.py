@@ -19,6 +19,7 @@ import numpy.typing as npt
 from spacearm.engine.solver import Reason
 from spacearm.errors import ModelError, SimulationError
 from spacearm.model import Friction, Robot, Rotor, Spring
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.course import as_phases
 from spacearm.simulate.mujoco_twin import MujocoTwin
@@ -174,10 +175,10 @@ def compare(
     """
     parts = {
         "position": slice(0, 3),
-        "joints": slice(7, 7 + n),
-        "velocity": slice(7 + n, 10 + n),
-        "angular_velocity": slice(10 + n, 13 + n),
-        "rates": slice(13 + n, 13 + 2 * n),
+        "joints": Layout(n).joints,
+        "velocity": Layout(n).linear_velocity,
+        "angular_velocity": Layout(n).angular_velocity,
+        "rates": Layout(n).rates,
     }
     differences, relative = {}, {}
     for name, part in parts.items():
@@ -188,7 +189,7 @@ def compare(
                 size = max(float(np.abs(theirs[:, part] - np.asarray(origin)).max()), 1e-9 * size)
             differences[name], relative[name] = gap, gap / max(size, 1e-3)
     # The angle between two attitudes from the vector part of the quaternion between them; its sign does not matter.
-    a, b = ours[:, 3:7], theirs[:, 3:7]
+    a, b = ours[:, QUATERNION], theirs[:, QUATERNION]
     vector = a[:, :1] * b[:, 1:] - b[:, :1] * a[:, 1:] - np.cross(a[:, 1:], b[:, 1:])
     differences["attitude"] = relative["attitude"] = float(2.0 * np.linalg.norm(vector, axis=1).max())
     return differences, relative
@@ -266,17 +267,17 @@ class _Reference:
     def _place(self, pieces: _Pieces, t: float, y: Array) -> None:
         """Puts driven joints on their paths and the quaternion on the unit sphere."""
         n = self.robot.n
-        y[3:7] /= np.linalg.norm(y[3:7])
+        y[QUATERNION] /= np.linalg.norm(y[QUATERNION])
         for dof, (position, rate) in pieces.paths(t).items():
-            y[7 + dof - 6], y[7 + n + dof] = position, rate
+            y[Layout(n).joint(dof - 6)], y[Layout(n).speed(dof)] = position, rate
 
     def _rate(self, pieces: _Pieces, t: float, y: Array) -> Array:
         self.evaluations += 1
         n, twin, drive = self.robot.n, self.twin, pieces.drive
         y = y.copy()
         self._place(pieces, t, y)
-        quaternion, velocity = y[3:7], y[7 + n :]
-        twin.set_state(y[:3], quaternion, y[7 : 7 + n], velocity)
+        quaternion, velocity = y[QUATERNION], y[Layout(n).velocity]
+        twin.set_state(y[:3], quaternion, y[Layout(n).joints], velocity)
         force = twin.passive()
         force[:6] -= self.base_damping * velocity[:6]
         for dof, value in pieces.forces(t).items():

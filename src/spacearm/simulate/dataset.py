@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate.certificate import Ledger
 from spacearm.simulate.motion import Motion
 from spacearm.simulate.state import rotation_of
@@ -29,14 +30,14 @@ def dataset(
     """Samples of the integrated vector, of the kernel's input and of its output at each time."""
     import xarray as xr
 
-    robot, n, nx = model.robot, model.robot.n, model.nx
-    rotation = rotation_of(y[:, 3:7])
-    velocity = y[:, 7 + n : nx]
+    robot, n = model.robot, model.robot.n
+    rotation = rotation_of(y[:, QUATERNION])
+    velocity = y[:, Layout(n).velocity]
     places = model.kernel.inputs
     mode = inputs[:, places["mode"]]
     variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_position": (("time", "axis"), y[:, :3], "m", "base origin in the world"),
-        "base_quaternion": (("time", "component"), y[:, 3:7], "1", "base to world rotation, w x y z"),
+        "base_quaternion": (("time", "component"), y[:, QUATERNION], "1", "base to world rotation, w x y z"),
         "base_velocity": (
             ("time", "axis"),
             np.einsum("tij,tj->ti", rotation, velocity[:, :3]),
@@ -49,11 +50,11 @@ def dataset(
             "rad/s",
             "angular velocity of the base, world axes",
         ),
-        "joint_position": (("time", "joint"), y[:, 7 : 7 + n], "rad or m", "joint positions"),
+        "joint_position": (("time", "joint"), y[:, Layout(n).joints], "rad or m", "joint positions"),
         "joint_velocity": (("time", "joint"), velocity[:, 6:], "rad/s or m/s", "joint rates"),
         "acceleration": (
             ("time", "dof"),
-            outputs[:, nx - robot.dofs : nx],
+            outputs[:, Layout(n).velocity],
             "rad/s2 or m/s2",
             "rate of the generalised velocity (base: components in base axes)",
         ),

@@ -188,7 +188,7 @@ class Prepared:
 
 def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
     """Check a phase against the robot and merge its signals."""
-    robot, inputs, n = model.robot, model.kernel.inputs, model.robot.n
+    robot, inputs, at = model.robot, model.kernel.inputs, Layout(model.robot.n)
     place = phase.numbered(number)
 
     def dof(name: str, what: str) -> int:
@@ -225,8 +225,8 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
                 hint="expected a path with continuous rate, for example simulate.spline(times, values)",
             )
         rate = signal.derivative()
-        channel(7 + index - 6, signal, f"path of {name!r}")
-        channel(7 + n + index, rate, f"path of {name!r}")
+        channel(at.joint(index - 6), signal, f"path of {name!r}")
+        channel(at.speed(index), rate, f"path of {name!r}")
         channel(inputs["drive"].start + index, rate.derivative(), f"path of {name!r}")
         paths.append((index - 6, signal))
         given.append(index)
@@ -266,7 +266,7 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
         for i, joint in enumerate(robot.joints):
             for bound, direction in ((joint.limits.lower, -1), (joint.limits.upper, 1)):
                 if np.isfinite(bound):
-                    levels.append(Level(7 + i, bound, direction, stops, -direction))
+                    levels.append(Level(at.joint(i), bound, direction, stops, -direction))
                     labels.append(("limit", joint.name, "run" if stops else "nothing"))
     if phase.gauge is not None:
         fits = (model.nx + 1, model.nx + 1 + model.kernel.n_out)
@@ -338,12 +338,12 @@ def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[i
     known = before if before is not None else {}
     result = [known.get(key, 0) for key in keys]
     paths = dict(prepared.paths)
-    n = (y.size - 13) // 2
+    at = Layout.of_size(y.size)
     for k, level in enumerate(prepared.levels):
         if not level.inside or (keys[k] in known and not level.terminal):
             continue
-        joint = level.component - 7
-        position, rate = y[level.component], y[13 + n + joint]
+        joint = level.component - at.joints.start
+        position, rate = y[level.component], y[at.rates][joint]
         if joint in paths:
             position, rate = paths[joint](0.0), paths[joint].derivative()(0.0)
         beyond = -level.inside * (position - level.value)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model import Pose, Robot
+from spacearm.model.layout import QUATERNION
 from spacearm.typing import Array
 
 
@@ -136,11 +137,11 @@ class MujocoTwin:
         angles, nu = np.asarray(joints, dtype=float), np.asarray(velocity, dtype=float)
         quat = np.asarray(quaternion, dtype=float)
         data.qpos[:3] = position
-        data.qpos[3:7] = quat / np.linalg.norm(quat)
+        data.qpos[QUATERNION] = quat / np.linalg.norm(quat)
         data.qpos[self._qpos] = angles
         data.qpos[self._rotor_qpos] = self._ratios * angles[self._geared]
         rotation = np.empty(9)
-        mj.mju_quat2Mat(rotation, data.qpos[3:7])
+        mj.mju_quat2Mat(rotation, data.qpos[QUATERNION])
         self.rotation = rotation.reshape(3, 3)
         self._map[:3, :3] = self.rotation
         self._drift[:3] = self.rotation @ np.cross(nu[3:6], nu[:3])  # dT/dt nu

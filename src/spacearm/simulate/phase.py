@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, did_you_mean, quoted
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.simulate.checks import mapping, number
 from spacearm.simulate.loads import Load
 
@@ -56,7 +57,7 @@ class Crossing:
             return 7 + robot.joint_index(name)
         rate = name.removesuffix(".rate")
         if rate in robot.dof_names and (rate != name or rate not in robot.joint_names):
-            return 7 + robot.n + robot.dof_index(rate)
+            return Layout(robot.n).speed(robot.dof_index(rate))
         known = (*_BASE, *robot.dof_names, *(f"{joint}.rate" for joint in robot.joint_names))
         raise InputError("there is no such quantity", place=self.place, hint=did_you_mean(name, known))
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.simulate.checks import check_angles, numbers
 from spacearm.typing import Array
@@ -115,7 +116,7 @@ class State:
         if array.ndim != 1 or array.size < 13 or (array.size - 13) % 2:
             raise InputError(f"has shape {array.shape}", place="state", hint="expected 13 + 2 n numbers")
         n = (array.size - 13) // 2
-        return cls(array[:3], array[3:7], array[7 : 7 + n], array[7 + n :])
+        return cls(array[:3], array[QUATERNION], array[Layout(n).joints], array[Layout(n).velocity])
 
     @property
     def vector(self) -> Array:

@@ -15,6 +15,7 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spline
 from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
@@ -202,18 +203,18 @@ def measure(
     rows = np.searchsorted(run.times, times - 1e-9)
     states = run.states[rows]
     n = robot.n
-    rotation = rotation_of(states[:, 3:7])
-    spin, joints, rates = states[:, 10 + n : 13 + n], states[:, 7 : 7 + n], states[:, 13 + n :]
+    rotation = rotation_of(states[:, QUATERNION])
+    spin, joints, rates = states[:, Layout(n).angular_velocity], states[:, Layout(n).joints], states[:, Layout(n).rates]
     wrench = experiment.wrench(robot, times)
     acceleration, reaction = _resolved(robot, experiment, times, states, wrench)
     mount = sensors.mount
-    moving_base = states[:, 7 + n : 10 + n]
+    moving_base = states[:, Layout(n).linear_velocity]
     at_mount = moving_base + np.cross(spin, mount)
     linear = acceleration[:, :3] + np.cross(spin, moving_base)  # of the base origin against the world, base axes
     turning = acceleration[:, 3:6]
     readings: dict[str, Array] = {
         "position": states[:, :3] + rotation @ mount,
-        "attitude": states[:, 3:7].copy(),
+        "attitude": states[:, QUATERNION].copy(),
         "velocity": np.einsum("tij,tj->ti", rotation, at_mount),
         "rate": spin.copy(),
         "acceleration": linear + np.cross(turning, mount) + np.cross(spin, np.cross(spin, mount)),
@@ -258,7 +259,7 @@ def _resolved(robot: Robot, experiment: Experiment, times: Array, states: Array,
     mode = np.concatenate([np.zeros(6), np.ones(n)])
     force = np.zeros((times.size, 6 + n))
     force[:, :6] = wrench
-    joints, velocity = states[:, 7 : 7 + n], states[:, 7 + n :]
+    joints, velocity = states[:, Layout(n).joints], states[:, Layout(n).velocity]
     acceleration, reaction = mechanics_of(robot).hybrid_dynamics(
         joints, velocity, force, drive, np.broadcast_to(mode, force.shape)
     )

@@ -18,6 +18,7 @@ from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.identify.inertia.theory import theory
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Adaptive, Phase, Signal, State, approximate, simulate, simulate_batch
 from spacearm.typing import Array
 
@@ -112,8 +113,8 @@ def compare_models(
     return Comparison(
         times,
         other[:, :3] - real[:, :3],
-        attitude_difference(real[:, 3:7], other[:, 3:7]),
-        other[:, 7 : 7 + n] - real[:, 7 : 7 + n],
+        attitude_difference(real[:, QUATERNION], other[:, QUATERNION]),
+        other[:, Layout(n).joints] - real[:, Layout(n).joints],
     )
 
 
@@ -133,8 +134,8 @@ def largest_differences(
     first, second = states
     gaps = {
         "base_position": second[..., :3] - first[..., :3],
-        "base_attitude": attitude_difference(first[..., 3:7], second[..., 3:7]),
-        "joint_angle": second[..., 7 : 7 + real.n] - first[..., 7 : 7 + real.n],
+        "base_attitude": attitude_difference(first[..., QUATERNION], second[..., QUATERNION]),
+        "joint_angle": second[..., Layout(real.n).joints] - first[..., Layout(real.n).joints],
     }
     return {name: np.abs(gap).max(axis=(1, 2)) for name, gap in gaps.items()}
 
@@ -161,7 +162,7 @@ def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: S
         method=EXACT,
         overrides={"inertia": np.asarray(identified).ravel()},
     )
-    columns = slice(7 + robot.n, 13 + robot.n)
+    columns = Layout(robot.n).base_velocity
     first, second = (run.states[np.searchsorted(run.times, times - 1e-9), columns] for run in (real, other))
     return HoldOut(experiment.name, _rms(second[:, :3] - first[:, :3]), _rms(second[:, 3:] - first[:, 3:]))
 

@@ -41,7 +41,7 @@ def velocity_curves(runs: Mapping[str, Ejection], parts: Mapping[str, Segmented]
         figure.add_trace(go.Scatter(x=x, y=y, mode="lines", name=f"{name} S" if parts else name, line=line))
         if parts:
             other = parts[name]
-            kept = np.isfinite(other.curve_velocity)
+            kept = other.curve_time <= other.time
             x, y = other.curve_time[kept], 1e3 * other.curve_velocity[kept]
             figure.add_trace(go.Scatter(x=x, y=y, mode="lines", name=f"{name} T", line={**line, "dash": "dash"}))
     return figure

@@ -61,6 +61,20 @@ DEGREE = 180.0 / np.pi
 #: Total mass as the text has it, Sec. 4.2, kg.
 TOTAL = 116.1
 
+#: Inertias of Table II as printed: Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the centroid, kg mm2.
+INERTIAS = {
+    "base": (8.70e3, 8.71e3, 7.29e3, 82.8, 0.0, 60.4),
+    "link 1": (8.69e3, 7.60e3, 6.34e3, 0.0, -1.40e3, 0.0),
+    "link 2": (2.00e6, 1.12e5, 1.96e6, -4.47e3, 1.41e5, 6.60e2),
+    "link 3": (4.11e4, 8.63e4, 1.01e5, -1.80e4, -4.25e3, -1.39e4),
+    "link 4": (3.30e4, 1.93e4, 2.12e4, -2.99e2, 1.24e4, 2.71e2),
+    "link 5": (1.99e6, 1.94e6, 9.08e4, -6.71e2, -2.11e5, 1.33e3),
+    "link 6": (3.32e4, 3.84e4, 2.86e4, 28.71, 2.67e3, -112.73),
+    "link 7": (5.69e4, 4.29e4, 3.32e4, -48.42, 5.51e2, -42.55),
+}
+#: Errors of the velocities in Table IV as printed, %.
+VELOCITY_ERRORS = {1: 6.5, 2: 5.8, 3: 5.4, 4: 7.7, 5: 3.4}
+
 
 def rig_of(name: str) -> Rig:
     """The arm of this catalogue entry on the air table: joints 1, 3, 5, 7 frozen, motion in the x-z plane."""

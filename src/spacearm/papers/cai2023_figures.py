@@ -151,7 +151,7 @@ def velocity(study: Study) -> go.Figure:
                 line={"color": COLOURS[k]},
             )
         )
-        kept = np.isfinite(parts.curve_velocity)
+        kept = parts.curve_time <= parts.time
         figure.add_trace(
             _scatter(
                 x=parts.curve_time[kept],
@@ -371,35 +371,57 @@ def maps(study: Study) -> go.Figure:
 
 
 def dataset(study: Study) -> xr.Dataset:
-    """Curves of the five full runs on one time grid (paper's units and signs), and the map."""
+    """Curves of both methods and of other dampings on one time grid (paper's units and signs), rail loads, the map."""
     import xarray as xr
 
     grid = np.concatenate([np.arange(0.0, 0.4, 0.002), np.arange(0.4, 4.0001, 0.02)])
-    runs = [study.full[number].data for number in ATTITUDES]
-
-    def on_grid(values: Any) -> Any:
-        return np.array([np.interp(grid, run["time"].values, values(run)) for run in runs])
-
-    dims = ("attitude", "time")
-    curves = {
-        "velocity": (lambda run: 1e3 * run["velocity"].values, "mm/s", "velocity of the movable base along the rail"),
+    series = {
+        "velocity": (lambda d: 1e3 * d["velocity"].values, "mm/s", "velocity of the movable base along the rail"),
+        "joint2": (lambda d: -DEGREE * d["variation"].sel(joint="joint2").values, "deg", "variation of joint 2"),
+        "joint4": (lambda d: DEGREE * d["variation"].sel(joint="joint4").values, "deg", "variation of joint 4"),
         "angular_velocity": (
-            lambda run: -DEGREE * run["angular_velocity"].sel(axis="y").values,
+            lambda d: -DEGREE * d["angular_velocity"].sel(axis="y").values,
             "deg/s",
             "angular velocity of the movable base",
         ),
-        "joint2": (lambda run: -DEGREE * run["variation"].sel(joint="joint2").values, "deg", "variation of joint 2"),
-        "joint4": (lambda run: DEGREE * run["variation"].sel(joint="joint4").values, "deg", "variation of joint 4"),
+        "rail_force": (
+            lambda d: d["rail_force"].sel(axis="x").values,
+            "N",
+            "force of the rail on the movable base along x, across the rail; zero after separation",
+        ),
+        "rail_moment": (
+            lambda d: -d["rail_moment"].sel(axis="y").values,
+            "N m",
+            "moment of the rail about the origin of the movable base; zero after separation",
+        ),
     }
-    data = {
-        name: (dims, on_grid(get), {"units": unit, "long_name": text}) for name, (get, unit, text) in curves.items()
-    }
+
+    def on_grid(curves: Any, get: Any, right: float | None = None) -> Any:
+        return np.array([np.interp(grid, c["time"].values, get(c), right=right) for c in curves])
+
+    full = [study.full[number].data for number in ATTITUDES]
+    parts = [study.segmented[number].data for number in ATTITUDES]
+    dampings = sorted({value for _, value in study.damped})
+    other = [study.damped[number, value].data for number in (3, 4) for value in dampings]
+    data: dict[str, Any] = {}
+    for name, (get, unit, text) in series.items():
+        data[name] = (("attitude", "time"), on_grid(full, get), {"units": unit, "long_name": text})
+        shape = (2, len(dampings), grid.size)
+        dims = ("damped_attitude", "damping", "time")
+        damped = on_grid(other, get).reshape(shape)
+        data[f"damped_{name}"] = (dims, damped, {"units": unit, "long_name": f"{text}, other dampings"})
+        if name in ("velocity", "joint2", "joint4"):  # after its last joint has stopped the algorithm says no more
+            values = on_grid(parts, get, right=np.nan)
+            own = {"units": unit, "long_name": f"{text}, segmented algorithm; NaN after the last stop"}
+            data[f"segmented_{name}"] = (("attitude", "time"), values, own)
     chart = study.map.rename({"joint2": "map_joint2", "joint4": "map_joint4"})
     chart = chart.rename({name: f"map_{name}" for name in chart.data_vars})
     base = xr.Dataset(
         data,
         coords={
             "attitude": ("attitude", list(ATTITUDES)),
+            "damped_attitude": ("damped_attitude", [3, 4]),
+            "damping": ("damping", dampings, {"units": "N m s/rad"}),
             "time": ("time", grid, {"units": "s", "long_name": "time since release"}),
         },
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spacearm.ejection import Ejection, equivalent_mass, joint_free_bound
-from spacearm.papers import cai2023_tests
+from spacearm.papers import cai2023_claims, cai2023_tests
 from spacearm.papers.cai2023_data import ATTITUDES, DEGREE, TABLE, TOTAL, UNITS, in_paper_signs, judged
 from spacearm.result import Row, Verdict
 
@@ -57,6 +57,7 @@ def rows(study: Study) -> list[Row]:
     found += [_elsewhere_row(study, number) for number in study.elsewhere]
     found += cai2023_tests.rows(study.full, study.rough)
     found += _course_rows(study)
+    found += cai2023_claims.rows(study)
     found += _damping_rows(study)
     found += _best_rows(study)
     return found

@@ -140,13 +140,12 @@ def test_the_data_has_rail_loads_segmented_and_damped_curves(result: Result, row
     for number in range(1, 6):
         own = data.sel(attitude=number)
         time = rows[f"attitude{number}.segmented.time"].value
-        at = float(own["segmented_velocity"].interp(time=time))
+        at = float(own["segmented_velocity"].sel(time=time, method="ffill"))
         assert at == pytest.approx(rows[f"attitude{number}.segmented.velocity"].value, abs=2.0)
-        left = own.sel(time=slice(rows[f"attitude{number}.full.time"].value + 0.003, None))
+        left = own.sel(time=slice(rows[f"attitude{number}.full.time"].value + 1e-9, None))
         assert np.all(left["rail_force"] == 0.0)
         assert np.all(left["rail_moment"] == 0.0)
-    # At the start nothing moves: M = c x F of the rigid arm, where the joints hold; attitude 5 is nearly so.
-    assert float(np.abs(data["rail_moment"].sel(attitude=5)).max()) > 0.0
+        assert float(np.abs(own["rail_moment"]).max()) > 1.0
     usual = data["damped_velocity"].sel(damped_attitude=3, damping=5.4)
     np.testing.assert_allclose(usual, data["velocity"].sel(attitude=3), atol=1.0)
     slow = data["damped_velocity"].sel(damped_attitude=3, damping=54.0)

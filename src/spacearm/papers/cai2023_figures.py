@@ -405,11 +405,14 @@ def dataset(study: Study) -> xr.Dataset:
     other = [study.damped[number, value].data for number in (3, 4) for value in dampings]
     data: dict[str, Any] = {}
     for name, (get, unit, text) in series.items():
-        data[name] = (("attitude", "time"), on_grid(full, get), {"units": unit, "long_name": text})
+        values, damped = on_grid(full, get), on_grid(other, get)
+        if name.startswith("rail"):  # nothing of the rail between separation and the next sample
+            for rows, curves in ((values, full), (damped, other)):
+                rows[grid > np.array([[curve.attrs["separation_time"]] for curve in curves])] = 0.0
+        data[name] = (("attitude", "time"), values, {"units": unit, "long_name": text})
         shape = (2, len(dampings), grid.size)
         dims = ("damped_attitude", "damping", "time")
-        damped = on_grid(other, get).reshape(shape)
-        data[f"damped_{name}"] = (dims, damped, {"units": unit, "long_name": f"{text}, other dampings"})
+        data[f"damped_{name}"] = (dims, damped.reshape(shape), {"units": unit, "long_name": f"{text}, other dampings"})
         if name in ("velocity", "joint2", "joint4"):  # after its last joint has stopped the algorithm says no more
             values = on_grid(parts, get, right=np.nan)
             own = {"units": unit, "long_name": f"{text}, segmented algorithm; NaN after the last stop"}

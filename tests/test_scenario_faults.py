@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spacearm.ejection import Device, Rig
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.impact import System
 from spacearm.model import catalogue
 from spacearm.scenarios import run_scenario, study_of
-from spacearm.simulate import State, simulate_batch
+from spacearm.simulate import Run, State, simulate, simulate_batch
 from spacearm.simulate.checks import LARGEST_ANGLE
 
 TOOLS = Path(__file__).parents[1] / "tools"
@@ -90,6 +92,25 @@ def test_what_cannot_be_meant_is_refused_with_file_and_place(
     assert caught.value.file == file
     assert caught.value.place
     assert said in str(caught.value)
+
+
+def test_an_absurd_blow_ends_within_the_budget_of_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million steps were allowed here, whatever the duration."""
+    steps: list[int] = []
+
+    def counted(*arguments: Any, **options: Any) -> Run:
+        run = simulate(*arguments, **options)
+        steps.append(run.stats.steps + run.stats.rejected)
+        return run
+
+    monkeypatch.setattr(import_module("spacearm.capture.cushion"), "simulate", counted)
+    file = tmp_path / "case.toml"
+    file.write_bytes(changed("capture-hit", "hit.0.force.2", -1e30))
+    with pytest.raises(SimulationError, match="more steps than allowed") as caught:
+        run_scenario(file)
+    assert caught.value.file == file
+    assert caught.value.place
+    assert max(steps) < 300_000
 
 
 def test_only_plain_files_are_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.capture.checks import MAX_STEPS, check_samples, check_stiffness
+from spacearm.capture.checks import check_samples, check_stiffness
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
 from spacearm.capture.hit import Hit, as_hits
 from spacearm.capture.impulse import Impact, check_joints, close_clutch
@@ -240,9 +240,7 @@ class _Chain:
             # Travel and certificate are judged over the whole chain, a failure below.
             warnings.simplefilter("ignore", RunWarning)
             warnings.simplefilter("ignore", CertificateWarning)
-            run = simulate(
-                self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen, max_steps=MAX_STEPS
-            )
+            run = simulate(self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen)
         if run.end is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
             raise SimulationError(
                 f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}",

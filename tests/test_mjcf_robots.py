@@ -386,13 +386,13 @@ def test_a_joint_that_follows_another_becomes_a_coupling_by_repair():
 
 
 def test_all_problems_are_told_at_once():
-    """Here a joint whose name means something else, and a tendon over one joint twice."""
-    twice = (
-        '<tendon><fixed name="x" stiffness="1"><joint joint="t" coef="1"/><joint joint="t" coef="2"/></fixed></tendon>'
-    )
-    text = world(free("base", SLIDER.format("").replace('name="s"', 'name="base_vx"')), twice)
-    with pytest.raises(ModelError, match=r"(?s)2 problems.*joint 'base_vx'.*tendon 'x': couples joint 't' with itself"):
+    """Here a joint whose name means something else, and springs that push away from their rest."""
+    arm = SLIDER.format('stiffness="-2"').replace('name="t"', 'name="base_vx"')
+    text = world(free("base", arm), LINKED.format('stiffness="-1"')).replace('joint="t"', 'joint="base_vx"')
+    with pytest.raises(ModelError, match="3 problems") as caught:
         robot_from_mjcf(text)
+    expected = ("joint 's': stiffness is -2", "joint 'base_vx': this name belongs", "tendon 'x': stiffness is -1")
+    assert all(words in str(caught.value) for words in expected)
 
 
 def test_keyframes_are_postures_whatever_they_are_called():

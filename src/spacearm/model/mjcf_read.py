@@ -296,15 +296,20 @@ class _Reader:
                 self.losses.add(place, "the non-linear part of its spring or damper is left out")
         damping, armature = self.extras.added(j)
         damping, armature = damping + float(model.dof_damping[dof]), armature + float(model.dof_armature[dof])
-        if armature > 0.0 and kind == "prismatic":
+        if armature != 0.0 and kind == "prismatic":
             self.losses.add(place, "the armature of a slide joint is left out")
             armature = 0.0
         stiffness = 0.0 if model.off_spring else float(model.jnt_stiffness[j])
+        spring, rotor = None, None
+        with self.intake.problems.collected(place):
+            spring = Spring(stiffness, rest) if stiffness != 0.0 else None
+        with self.intake.problems.collected(place):
+            rotor = Rotor(armature / ARMATURE_RATIO**2, ARMATURE_RATIO) if armature != 0.0 else None
         return {
-            "spring": Spring(stiffness, rest) if stiffness > 0.0 else None,
+            "spring": spring,
+            "rotor": rotor,
             "damping": 0.0 if model.off_damper else damping,
             "friction": 0.0 if model.off_frictionloss else float(model.dof_frictionloss[dof]),
-            "rotor": Rotor(armature / ARMATURE_RATIO**2, ARMATURE_RATIO) if armature > 0.0 else None,
         }
 
     def _ball(self, j: int, parent: str, child: str, placement: Pose) -> list[Joint]:

@@ -65,6 +65,7 @@ CASES = [
     ("capture-design", "design.runs", 10**15, "design.runs: value is 1000000000000000"),
     ("capture-design", "design.step", 1e-300, "design.step: value is 1e-300"),
     ("capture-hit", "duration", 1e-12, "duration: value is 1e-12"),
+    ("capture-target", "on_off.off", 2.0**64, "decays at"),  # also where a damper is stiff while it is off
     ("inertia-total", "sensors.seed", -1, "sensors.seed: value is -1"),
     ("inertia-total", "monte_carlo.seed", -1, "monte_carlo.seed: value is -1"),
     ("inertia-total", "monte_carlo.repetitions", 10**15, "monte_carlo.repetitions: value is 1000000000000000"),

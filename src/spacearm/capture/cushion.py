@@ -119,7 +119,7 @@ def cushion(
         duration,
         impacts=list(before),
     )
-    switched = {name: damping.of(name) for name in axes} if isinstance(damping, OnOff) else {}
+    switched = {name: max(damping.of(name), damping.off) for name in axes} if isinstance(damping, OnOff) else {}
     struck = sum(max(0.0, min(hit.end, duration) - hit.start) for hit in blows)
     check_stiffness(robot, state.joints, chain.held, chain.overrides, switched, duration, struck)
     chain.follow(chosen, axes, damping if isinstance(damping, OnOff) else None)

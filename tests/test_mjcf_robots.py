@@ -237,6 +237,7 @@ def test_motors_are_effort_limits_and_nothing_is_lost(actuators, joint, effort):
         ('<motor name="p" joint="j" ctrlrange="-1 4"/>', 4.0, "'p': gives more one way than the other"),
         ('<general name="p" body="link"/>', np.inf, "'p': pushes neither a joint nor at a site"),
         ('<motor name="p" site="jet" gear="0 0 0 1 0 0"/>', np.inf, "'p': pushes neither a joint nor at a site"),
+        ('<motor name="p" site="jet" gear="0 0 1e-320 0 0 0" ctrlrange="0 1"/>', np.inf, "'p': pushes neither"),
         ('<motor name="p" site="jet" gear="0 0 1 0 0 0"/>', np.inf, "'p': has no largest force"),
     ],
 )

@@ -25,6 +25,8 @@ _ON_JOINT, _ON_SITE = (0, 1), 4
 _WRAP_JOINT = 1
 _EQUALITIES = ("connect", "weld", "joint", "tendon")
 _EQ_JOINT = 2
+#: A gear below this pushes nothing, and has no direction that could be told from rounding.
+_NO_GEAR = 1e-30
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Extras:
                 if int(model.jnt_bodyid[site]) not in self.inside:
                     self.losses.add(each.place, "is not on the robot, and is left out")
                 continue
-            if kind != _ON_SITE or model.actuator_trnid[a, 1] >= 0 or not np.any(gear[:3]):
+            if kind != _ON_SITE or model.actuator_trnid[a, 1] >= 0 or np.abs(gear[:3]).max() < _NO_GEAR:
                 self.losses.add(each.place, "pushes neither a joint nor at a site, and is left out")
                 continue
             if site not in sites:

@@ -109,8 +109,7 @@ def test_the_least_restitution_is_given_back() -> None:
     assert abs(nothing.relative[-1, 0]) < 1e-9
 
 
-def test_a_contact_too_soft_to_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spacearm.impact.contact.EVALUATIONS", 5000)
+def test_a_contact_too_soft_to_end_is_given_up() -> None:
     first, second = pair()
     with pytest.raises(SimulationError, match=r"does not come to an end.*raise the frequency"):
         simulate_contact(first, second, frequency=1e-6, kind="grasp")

@@ -17,15 +17,15 @@ import numpy.typing as npt
 
 from spacearm.ejection.clearance import KeepOut, Skeleton, clearance, skeleton
 from spacearm.ejection.coast import coast
-from spacearm.ejection.loop import Found, Stage, eject_many
+from spacearm.ejection.loop import Found, eject_many
 from spacearm.ejection.parameters import Parameters, count_samples
 from spacearm.ejection.rail import PATIENCE, base_on_rail
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, mechanics_of, moment_of_momentum
-from spacearm.engine.phase import make_audit, make_record
+from spacearm.engine.phase import Stage, make_stage
 from spacearm.engine.pieces import piece
-from spacearm.engine.solver import Reason, make_progress
+from spacearm.engine.solver import Reason
 from spacearm.engine.system import make_work
 from spacearm.engine.warm import ensure_loops, say
 from spacearm.errors import InputError
@@ -211,13 +211,12 @@ class _Leg:
     parameters: Mapping[str, Array]
 
     def stage(self, instants: Array) -> Stage:
-        code, n_out = self.model.code, self.model.kernel.n_out
-        work = make_work(self.model.input(self.parameters), n_out, code.ny)
+        code = self.model.code
+        work = make_work(self.model.input(self.parameters), self.model.kernel.n_out, code.ny)
         work.y[3] = 1.0
         system = enter(self.model, self.prepared, work, self.parameters, 0.0)
         options = self.solver.options(np.full(code.ny, self.solver.tolerances[1]), MAX_STEPS, MAX_EVENTS)
-        record = make_record(instants, code, n_out, full=False, max_events=MAX_EVENTS + 100)
-        return Stage(system, options, make_progress(system, options), record, make_audit(code))
+        return make_stage(system, options, instants)
 
 
 class _Plan:

@@ -6,20 +6,9 @@ from typing import Any, NamedTuple
 
 from spacearm.engine.friction import begin
 from spacearm.engine.loops import compiled
-from spacearm.engine.record import Record
-from spacearm.engine.solver import Options, Progress, restart, solve
-from spacearm.engine.system import System
+from spacearm.engine.phase import Stage
+from spacearm.engine.solver import restart, solve
 from spacearm.typing import Array
-
-
-class Stage(NamedTuple):
-    """One of the two phases with its memory."""
-
-    system: System
-    options: Options
-    progress: Progress
-    record: Record
-    audit: Array
 
 
 class Table(NamedTuple):

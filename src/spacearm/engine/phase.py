@@ -1,15 +1,18 @@
-"""Setting up a phase for :func:`spacearm.engine.solver.solve`: what is watched, where samples go."""
+"""Setting up a phase for :func:`spacearm.engine.solver.solve`: what is watched, where samples go; and running it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.engine.events import NODES
 from spacearm.engine.record import AUDIT_ROWS, Record
-from spacearm.engine.system import Code, DryFriction, Events
+from spacearm.engine.signals import Signals
+from spacearm.engine.solver import Options, Progress, Reason, make_progress, restart, solve
+from spacearm.engine.system import Code, DryFriction, Events, System, make_friction, make_work
 from spacearm.typing import Array
 
 
@@ -69,7 +72,7 @@ def make_events(
     )
 
 
-def make_record(times: Array, code: Code, n_out: int, *, full: bool = True, max_events: int = 10000) -> Record:
+def make_record(times: npt.ArrayLike, code: Code, n_out: int, *, full: bool = True, max_events: int = 10000) -> Record:
     """Room for samples at these absolute times (s, rising); ``full`` keeps the kernel's input and output too."""
     wanted = np.array(times, dtype=np.float64)
     rows = wanted.size if full else 0
@@ -87,3 +90,45 @@ def make_record(times: Array, code: Code, n_out: int, *, full: bool = True, max_
 def make_audit(code: Code, steps: int = 0) -> Array:
     """Room for the audit rows of so many steps; without any, steps are not audited."""
     return np.zeros((AUDIT_ROWS * steps, 2 + code.record + code.speed.size + code.ny - code.nx))
+
+
+class Stage(NamedTuple):
+    """A phase with its memory: what :func:`~spacearm.engine.solver.solve` takes, but for the flag that stops it."""
+
+    system: System
+    options: Options
+    progress: Progress
+    record: Record
+    audit: Array
+
+
+def make_system(
+    code: Code,
+    inp: Array,
+    n_out: int,
+    signals: Signals,
+    levels: Sequence[Level] = (),
+    functions: Functions | None = None,
+) -> System:
+    """A kernel without dry friction: its input (what no signal writes stays as given) and the length of its output."""
+    friction = make_friction()
+    events = make_events(code, friction, levels, functions)
+    return System(code, signals, friction, events, make_work(inp, n_out, code.ny))
+
+
+def make_stage(system: System, options: Options, times: npt.ArrayLike = (), *, full: bool = False) -> Stage:
+    """A system ready to run, with room for samples at these times (s, rising); see :func:`make_record`."""
+    # Some more than allowed: several events may happen at the last instant.
+    room = options.max_events + 100
+    record = make_record(times, system.code, system.work.out.size, full=full, max_events=room)
+    return Stage(system, options, make_progress(system, options), record, make_audit(system.code))
+
+
+def run_stage(stage: Stage, start: Array, stop: Any = None) -> Reason:
+    """Run a phase from this state and leave the last one in ``stage.system.work.y``; as often as needed."""
+    work, counts = stage.system.work, stage.record.counts
+    work.y[:] = start
+    work.count[0] = 0
+    counts[:] = 0
+    restart(stage.options, stage.progress)
+    return Reason(solve(*stage, np.zeros(1, dtype=np.uint8) if stop is None else stop))

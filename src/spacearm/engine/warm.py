@@ -12,7 +12,7 @@ import numpy as np
 
 from spacearm.engine import batch, fixed_step, record, solver
 from spacearm.engine.friction import begin
-from spacearm.engine.phase import make_audit, make_events, make_record
+from spacearm.engine.phase import make_events, make_stage
 from spacearm.engine.signals import merge
 from spacearm.engine.system import System, make_code, make_friction, make_work
 
@@ -68,9 +68,7 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     code = make_code(1, 13, 13, range(7, 13), [3])
     friction = make_friction([0], [1.0], [1.0])
     system = System(code, merge([], 1.0), friction, make_events(code, friction), make_work(np.zeros(1), 1, 13))
-    options = solver.Options(1, 0.0, 1e-10, np.zeros(1), np.inf, 1, 1)
-    progress = solver.make_progress(system, options)
-    samples = make_record(np.zeros(1), code, 1)
+    stage = make_stage(system, solver.Options(1, 0.0, 1e-10, np.zeros(1), np.inf, 1, 1))
     flag = np.zeros(1, dtype=np.uint8)
     lanes = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
     none, two, three = np.zeros(0, dtype=np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
@@ -79,8 +77,8 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     table = np.zeros((1, 4), dtype=np.int64)
     return [
         (begin, (system,)),
-        (solver.solve, (system, options, progress, samples, make_audit(code), flag)),
-        (record.sample, (system, 0, 0.0, np.zeros(1), samples)),
+        (solver.solve, (*stage, flag)),
+        (record.sample, (system, 0, 0.0, np.zeros(1), stage.record)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
         (fixed_step.roll, (lanes, course, none, np.zeros(1), table, two)),
         (fixed_step.roll_samples, (lanes, course, many, 0, 1)),

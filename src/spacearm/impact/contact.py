@@ -17,17 +17,22 @@ contact's duration, 1 / omega: what is left is how far the systems move meanwhil
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
+from spacearm.engine.phase import Functions, make_stage, make_system, run_stage
+from spacearm.engine.record import sample
+from spacearm.engine.signals import merge
+from spacearm.engine.solver import Options, Reason
+from spacearm.engine.system import make_code
+from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact.collision import Collision, Kind, collide, effective_mass, selection
 from spacearm.impact.programs import Pushed, pushed
@@ -39,8 +44,12 @@ from spacearm.model import Robot
 from spacearm.typing import Array
 
 RTOL, ATOL = 1e-11, 1e-13
-#: Evaluations after which a stretch of contact is given up. One takes about 300, a thousand if systems turn meanwhile.
-EVALUATIONS = 50_000
+#: Steps after which loading or unloading is given up. One takes about ten, more if systems turn meanwhile.
+MAX_STEPS = 4000
+#: A radian of the contact's swing in units of time: the solver locates an event to 1e-13 of a unit.
+_RADIAN = 1024.0
+#: Units between samples.
+_SAMPLE = 0.1 * _RADIAN
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,22 +130,22 @@ class _Pair:
         works = [powers[0][0] + powers[1][0], powers[0][1] + powers[1][1]]
         parts = [one.rate, two.rate, relative, wrench, one.reaction[6:], two.reaction[6:], *works]
         parts.append(-ca.dot(wrench, relative))
-        inputs = {"a": states[0], "b": states[1], "slip": slip, "stiffness": stiffness}
+        unit = ca.SX.sym("unit", 1)  # of time, s
+        inputs = {"a": states[0], "b": states[1], "slip": slip, "stiffness": stiffness, "unit": unit}
         inputs |= one.inputs | two.inputs
-        program = Program("contact", inputs, {"rate": ca.densify(ca.vertcat(*parts))})
-        self.kernel = Kernel(program)
-        self.states = sum(sizes)
         # y = both states, slip, impulse, joint reaction impulses, works of locked and other joints and of the contact
-        self.size = self.states + 12 + first.n + second.n + 3
-        pointer = ctypes.c_void_p
-        self._call = ctypes.CFUNCTYPE(None, pointer, pointer)(self.kernel.address(1))
-        self._out = np.empty(self.kernel.n_out)
-
-    def rate(self, inputs: Array, y: Array) -> Array:
-        """dy/dt; ``inputs`` is the kernel's flat input, whose states and slip are overwritten."""
-        inputs[: self.states + 6] = y[: self.states + 6]
-        self._call(inputs.ctypes.data, self._out.ctypes.data)
-        return self._out.copy()
+        rate = unit * ca.vertcat(*parts)
+        self.kernel = Kernel(Program("contact", inputs, {"rate": ca.densify(rate)}))
+        self.states = sum(sizes)
+        self.size = self.kernel.n_out
+        self.slip = slice(self.states, self.states + 6)
+        self.code = make_code(self.kernel.address(1), self.slip.stop, self.size, quaternion=[3, sizes[0] + 3])
+        known = {
+            "state": ca.SX.sym("state", self.code.nx),
+            "time": ca.SX.sym("time", 1),
+            "rate": ca.SX.sym("rate", self.size),
+        }
+        self.power = Kernel(Program("contact_power", known, {"power": -known["rate"][-1]}))
 
 
 def _joint_powers(body: Pushed, state: Any, n: int, prefix: str) -> tuple[Any, Any]:
@@ -196,8 +205,17 @@ def _frequency(frequency: float | None, stiffness: float | None, kind: str, mass
     return float(np.sqrt(value / mass[0, 0]))
 
 
+class _Branch(NamedTuple):
+    """Loading or unloading, sampled up to its very end."""
+
+    time: Array  # s, from its start
+    y: Array  # see _Pair
+    wrench: Array
+    relative: Array
+
+
 class _Run:
-    """One contact: two stretches of integration."""
+    """One contact: loading and, unless e = 0, unloading."""
 
     def __init__(self, first: System, second: System, stiffness: Array, omega: float, restitution: float) -> None:
         # Arms would lose their digits far from the origin: it goes to the contact, and nothing else changes.
@@ -217,56 +235,46 @@ class _Run:
             for name, value in values.items():
                 if f"{prefix}_{name}" in places:
                     self.inputs[places[f"{prefix}_{name}"]] = value
-        self._stiffness = places["stiffness"]
+        ensure_loops()
 
     def run(self) -> ContactRun:
         y = np.zeros(self.pair.size)
         y[: self.pair.states] = np.concatenate([_state(self.first), _state(self.second)])
-        slip = slice(self.pair.states, self.pair.states + 6)
-        stretches = [self._stretch(y, self.stiffness, self.omega, falling=True)]
+        branches = [self._branch(y, self.stiffness, self.omega, falling=True)]
         if self.e**2 > 0.0:
-            peak = stretches[0][1][-1].copy()
-            peak[slip] *= self.e**2
-            stretches.append(self._stretch(peak, self.stiffness / self.e**2, self.omega / self.e, falling=False))
-        return self._report(y, stretches)
+            peak = branches[0].y[-1].copy()
+            peak[self.pair.slip] *= self.e**2
+            branches.append(self._branch(peak, self.stiffness / self.e**2, self.omega / self.e, falling=False))
+        return self._report(y, branches)
 
-    def _stretch(self, y: Array, stiffness: Array, omega: float, *, falling: bool) -> tuple[Array, Array, Array, Array]:
-        """Until the contact's power changes sign: instants, states, wrenches, relative twists."""
-        from scipy.integrate import solve_ivp
+    def _branch(self, y: Array, stiffness: Array, omega: float, *, falling: bool) -> _Branch:
+        """Until the contact's power changes sign."""
+        pair, unit = self.pair, 1.0 / (_RADIAN * omega)
+        self.inputs[pair.kernel.inputs["stiffness"]] = stiffness.ravel()
+        self.inputs[pair.kernel.inputs["unit"]] = unit
+        end = 2.0 * np.pi * _RADIAN
+        watched = Functions(pair.power.address(1), pair.power.n_in, [-1 if falling else 1], [True])
+        system = make_system(pair.code, self.inputs, pair.size, merge([], end), functions=watched)
+        scale = np.abs(y) + 1e-3 * np.abs(y[: pair.states]).max()
+        options = Options(1, 0.0, RTOL, ATOL * np.maximum(scale, 1e-9), np.inf, MAX_STEPS, 1)
+        # The last sample is for the end, whenever it comes.
+        stage = make_stage(system, options, [*np.arange(0.0, end, _SAMPLE), np.inf], full=True)
+        if run_stage(stage, y) != Reason.TERMINAL_EVENT:
+            raise SimulationError(
+                "the contact does not come to an end",
+                place="contact",
+                hint="it is so soft that the systems turn meanwhile: raise the frequency",
+            )
+        sample(system, 0, float(stage.progress.now[0]), system.work.y, stage.record)
+        count, slip = int(stage.record.counts[0]), pair.slip
+        times, path, rate = stage.record.times[:count], stage.record.y[:count], stage.record.out[:count]
+        return _Branch(times * unit, path, path[:, slip] @ stiffness.T, rate[:, slip] / unit)
 
-        states, left = self.pair.states, EVALUATIONS
-        self.inputs[self._stiffness] = stiffness.ravel()
-
-        def rate(_: float, at: Array) -> Array:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise _endless()
-            return self.pair.rate(self.inputs, at) / omega
-
-        def power(t: float, at: Array) -> float:
-            if t == 0.0:
-                return 1.0 if falling else -1.0
-            return float((stiffness @ at[states : states + 6]) @ self.pair.rate(self.inputs, at)[states : states + 6])
-
-        power.terminal, power.direction = True, -1.0 if falling else 1.0  # type: ignore[attr-defined]
-        scale = np.abs(y) + 1e-3 * np.abs(y[:states]).max()
-        done = solve_ivp(
-            rate, (0.0, 2.0 * np.pi), y, method="DOP853", rtol=RTOL, atol=ATOL * np.maximum(scale, 1e-9), events=power,
-            first_step=1e-3, max_step=0.1,
-        )  # fmt: skip
-        if done.status != 1:
-            raise _endless()
-        path = done.y.T
-        wrench = path[:, states : states + 6] @ stiffness.T
-        relative = np.array([self.pair.rate(self.inputs, row)[states : states + 6] for row in path])
-        return done.t / omega, path, wrench, relative
-
-    def _report(self, start: Array, stretches: list[tuple[Array, Array, Array, Array]]) -> ContactRun:
+    def _report(self, start: Array, branches: list[_Branch]) -> ContactRun:
         first, second, states = self.first, self.second, self.pair.states
-        offsets = np.cumsum([0.0, *(stretch[0][-1] for stretch in stretches)])
-        time = np.concatenate([stretch[0] + offset for stretch, offset in zip(stretches, offsets, strict=False)])
-        end = stretches[-1][1][-1]
+        offsets = np.cumsum([0.0, *(branch.time[-1] for branch in branches)])
+        time = np.concatenate([branch.time + offset for branch, offset in zip(branches, offsets, strict=False)])
+        end = branches[-1].y[-1]
         impulse, reactions = end[states + 6 : states + 12], end[states + 12 : -3]
         energies = [self._kinetic(row) for row in (start, end)]
         balance = energies[1] - energies[0] - float(end[-3:].sum())
@@ -274,8 +282,8 @@ class _Run:
         scale = np.abs(momenta).max() + float(np.abs(impulse).max())
         return ContactRun(
             time,
-            np.concatenate([stretch[2] for stretch in stretches]),
-            np.concatenate([stretch[3] for stretch in stretches]),
+            np.concatenate([branch.wrench for branch in branches]),
+            np.concatenate([branch.relative for branch in branches]),
             float(time[-1]),
             impulse,
             end[7 + first.robot.n : 13 + 2 * first.robot.n],
@@ -303,14 +311,6 @@ class _Run:
     def _momentum(self, y: Array) -> Array:
         parts = [s.point.mechanics.momentum(q, v, base=b, about=np.zeros(3)) for s, b, q, v in self._parts(y)]
         return parts[0] + parts[1]
-
-
-def _endless() -> SimulationError:
-    return SimulationError(
-        "the contact does not come to an end",
-        place="contact",
-        hint="it is so soft that the systems turn meanwhile: raise the frequency",
-    )
 
 
 def _state(system: System) -> Array:

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.phase import make_audit, make_events, make_record
+from spacearm.engine.phase import make_stage, make_system, run_stage
 from spacearm.engine.signals import merge
-from spacearm.engine.solver import Options, Reason, make_progress, restart, solve
-from spacearm.engine.system import System, make_code, make_friction, make_work
+from spacearm.engine.solver import Options, Reason
+from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.identify.joint.program import Setup, programs
@@ -48,37 +48,21 @@ class _Loop:
         nx = kernel.inputs["state"].stop
         shift = {"path": kernel.inputs["path"].start, "torque": kernel.inputs["torque"].start}
         placed = [(shift["path"] + at if at >= 0 else shift["torque"] - at - 1, b, c) for at, b, c in channels]
-        code = make_code(kernel.address(1), nx, nx)
-        friction = make_friction()
-        self.system = System(
-            code,
-            merge(placed, float(times[-1])),
-            friction,
-            make_events(code, friction),
-            make_work(np.zeros(kernel.n_in), kernel.n_out, nx),
-        )
-        self.options = Options(1, 0.0, accuracy.rtol, np.full(nx, accuracy.atol), float("inf"), MAX_STEPS, 1)
-        self.progress = make_progress(self.system, self.options)
-        self.record = make_record(times, code, kernel.n_out, full=False, max_events=1)
-        self.audit = make_audit(code)
-        self.stop = np.zeros(1, dtype=np.uint8)
+        signals = merge(placed, float(times[-1]))
+        system = make_system(make_code(kernel.address(1), nx, nx), np.zeros(kernel.n_in), kernel.n_out, signals)
+        options = Options(1, 0.0, accuracy.rtol, np.full(nx, accuracy.atol), float("inf"), MAX_STEPS, 1)
+        self.stage = make_stage(system, options, times)
         self.times = np.array(times)
         self.at = kernel.inputs["parameters"]
 
     def run(self, start: Array, parameters: Array) -> tuple[Array, Reason, float]:
-        work, record = self.system.work, self.record
+        work, record = self.stage.system.work, self.stage.record
         work.inp[self.at] = parameters
-        work.y[:] = start
-        work.count[0] = 0
-        record.counts[:] = 0
-        restart(self.options, self.progress)
-        code = solve(self.system, self.options, self.progress, record, self.audit, self.stop)
+        reason = run_stage(self.stage, start)
         record.times[:] = self.times
-        if code == 0:  # the last sample lies on the end of the last step
-            record.y[int(record.counts[0]) :] = work.y
-        else:
-            record.y[int(record.counts[0]) :] = np.nan
-        return record.y, Reason(code), float(self.progress.now[0])
+        # The last sample lies on the end of the last step.
+        record.y[int(record.counts[0]) :] = work.y if reason == Reason.FINISHED else np.nan
+        return record.y, reason, float(self.stage.progress.now[0])
 
 
 class Forward:

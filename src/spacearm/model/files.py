@@ -59,7 +59,8 @@ def load(
     Args:
         path: the file; its ending decides the format.
         repair: change what cannot be (an inertia that no body has, an axis not of length 1, mass missing where motion
-            needs it, mimic joints) to the nearest that can, and warn of each change (:class:`Repaired`).
+            needs it, mimic joints) to the nearest that can, and warn of each change (:class:`Repaired`);
+            for URDF and MJCF, since spacearm's own files say what they mean.
         base: the body that is the base; what is not beyond it is left out. For files where several stand on the world.
         base_mass: mass (kg) of a base that the file gives none.
         outside: let an MJCF file include files and use meshes outside its folder.

@@ -8,6 +8,7 @@ out is taken out here too, and named in :attr:`MujocoModel.without`: the caller 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,12 @@ class MujocoModel:
             for name in frames
             if name not in self.sites and mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0
         }
+
+    def comparable(self, robot: Robot) -> Robot:
+        """The robot without the rotors that stand for the armature of ball joints, only roughly, as is told."""
+        rough = {column for _, columns in self.columns if len(columns) > 1 for column in columns}
+        joints = [replace(joint, rotor=None) if i in rough else joint for i, joint in enumerate(robot.joints)]
+        return robot.replace(joints=tuple(joints))
 
     def frames(self) -> list[str]:
         """Frames of the robot that MuJoCo has too."""

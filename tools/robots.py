@@ -312,6 +312,8 @@ def _compare(line: Line, robot: Robot, engine: Any, kind: str, states: int) -> N
         return
     names = [frame.name for frame in robot.frames] + list(robot.body_names)
     frames = [name for name in names if kind == "urdf" or name in engine.frames()]
+    if kind == "mjcf":
+        robot = engine.comparable(robot)
     ours = Ours(robot, frames[-MOST_FRAMES:])
     for state in random_states(robot, states):
         got, expected = ours(state), engine(state, ours.held, frames[-MOST_FRAMES:])

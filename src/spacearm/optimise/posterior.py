@@ -167,7 +167,7 @@ def sample(
     sampler.random_state = np.random.RandomState(seed).get_state()  # emcee draws from the older generator only
     sampler.run_mcmc(_walkers(problem, estimate, count, rng), burn + steps, skip_initial_state_check=True)
     chains = sampler.get_chain(discard=burn)
-    time = np.max(emcee.autocorr.integrated_time(chains, quiet=True, has_walkers=True)) if steps > 1 else 1.0
+    time = np.max(emcee.autocorr.integrated_time(chains, tol=0)) if steps > 1 else 1.0
     return Posterior(
         estimate.names,
         chains.reshape(-1, p),

@@ -65,7 +65,6 @@ unit: $(STAMP)  ## pytest, one worker per core
 
 bench: $(STAMP)  ## timings beside MuJoCo and Pinocchio
 	$(call say,benchmarks)
-	@test -f benchmarks/__main__.py || { echo "error: this version has no benchmarks/__main__.py; spacearm bench is the short one" >&2; exit 1; }
 	@$(BIN)/python benchmarks
 
 docs: $(STAMP)  ## build the documentation (offline) into docs/_build/html

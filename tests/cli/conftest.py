@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import sys
 import types
@@ -41,7 +42,7 @@ def robot_file(robot: Robot, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts a module of this name and these functions in place of the real one, or in the place of a missing one."""
+    """Puts a module of this name and these functions in place of the real one."""
 
     def put(name: str, **functions: object) -> None:
         module = types.ModuleType(name)
@@ -49,5 +50,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         for key, function in functions.items():
             setattr(module, key, function)
         monkeypatch.setitem(sys.modules, name, module)
+        package, _, own = name.rpartition(".")
+        monkeypatch.setattr(importlib.import_module(package), own, module, raising=False)
 
     return put

@@ -294,22 +294,6 @@ def test_an_unsound_paper_is_status_1(tmp_path: Path, stand_in: Callable[..., No
     assert main(["reproduce", PAPER, "-o", str(tmp_path / "out")]) == 1
 
 
-def test_a_paper_that_is_not_built_is_said_plainly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: Callable[..., None], capsys: Capture
-) -> None:
-    from spacearm import papers
-
-    missing = papers.Paper("nobody1900", "N. Body", 1900, "A paper without a module", "nothing")
-    monkeypatch.setattr(papers, "PAPERS", {"nobody1900": missing, PAPER: papers.PAPERS[PAPER]})
-    stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: good(PAPER))
-    message = "note: nobody1900: the reproduction of this paper is not part of this version"
-    assert main(["reproduce", "nobody1900", "-o", str(tmp_path / "none")]) == 1
-    assert message in capsys.readouterr().err
-    assert files_in(tmp_path) == []
-    assert main(["reproduce", "all", "-o", str(tmp_path / "out")]) == 0
-    assert message in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("arguments", [["xu2018"], []])
 def test_an_unknown_paper_or_none_is_status_2(arguments: list[str], tmp_path: Path, capsys: Capture) -> None:
     assert main(["reproduce", *arguments, "-o", str(tmp_path / "out")]) == 2

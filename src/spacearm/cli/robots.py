@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spacearm.cli.terminal import complain, room, show, show_json
+from spacearm.cli.terminal import complain, show, show_json
 from spacearm.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,11 +87,13 @@ class _Told:
 
 def _read(name: str, reading: Reading) -> tuple[Robot, _Told]:
     """The robot, and what was told about it."""
+    from spacearm.model.document import find_robot
+
     told = _Told([], [], [])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
-            robot: Robot = room("spacearm.model.document", "read robot files").find_robot(name, reading=reading)
+            robot = find_robot(name, reading=reading)
         except InputError:
             told.sort(caught)  # what was not read may explain the error
             told.complain()
@@ -102,7 +104,8 @@ def _read(name: str, reading: Reading) -> tuple[Robot, _Told]:
 
 def _write(robot: Robot, source: str, target: Path, *, strict: bool, comments: Iterable[str] = ()) -> list[str]:
     """Write the robot; what the target's format loses, or an error where ``strict``."""
-    files = room("spacearm.model.files", "convert robot files")
+    from spacearm.model import files
+
     if target.exists() and Path(source).exists() and target.samefile(source):
         raise InputError("source and target are the same file", file=target)
     kind = files.file_format(target)
@@ -277,7 +280,9 @@ def _vector(values: Any) -> str:
 
 def convert_robot(source: str, target: Path, *, reading: Reading, json: bool) -> int:
     """Write ``source`` as ``target``; with strict reading, anything lost is an error and nothing is written."""
-    room("spacearm.model.files", "convert robot files").file_format(target)  # before anything is read
+    from spacearm.model.files import file_format
+
+    file_format(target)  # before anything is read
     robot, told = _read(source, reading)
     if reading.strict and told.warned:
         raise InputError("; ".join(told.warned), file=target, hint="without --strict this is a warning")

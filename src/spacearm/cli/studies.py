@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spacearm.cli.terminal import complain, progress_bar, room, show, show_json
+from spacearm.cli.terminal import complain, progress_bar, show, show_json
 from spacearm.errors import InputError, SpacearmError, TimeLimitError
 from spacearm.result import FLAGS, Result, Verdict, as_check
 
@@ -28,16 +28,16 @@ COLOUR = {
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
+    from spacearm import scenarios
     from spacearm.report import held, publish, write_files
 
     if not scenario.is_file():
         raise InputError("there is no such scenario file", file=scenario)
-    module = room("spacearm.scenarios", "run scenarios")
-    study = module.study_of(scenario)
+    study = scenarios.study_of(scenario)
     # Before the run: a folder that cannot be written is told at once.
     with _going_on(scenario.name), publish(out, study) as staging:
         with progress_bar(scenario.name) as tick:
-            result: Result = module.run_scenario(scenario, cross_check=cross_check, progress=tick)
+            result = scenarios.run_scenario(scenario, cross_check=cross_check, progress=tick)
         write_files(result, staging)
         older = held(out)
     if older:
@@ -47,7 +47,7 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
 
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, json: bool) -> int:
     """Run papers one after the other; one that fails does not stop the others, one that is finished is kept."""
-    from spacearm.papers import NotBuilt, select
+    from spacearm.papers import select
     from spacearm.report import INDEX, prepare, write_index
     from spacearm.report.write import Entry
 
@@ -63,11 +63,6 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fres
         title = f"{paper.title} ({paper.authors}, {paper.year})"
         try:
             result = _reproduce(paper, out / paper.name, cross_check=cross_check, fresh=fresh)
-        except NotBuilt as error:
-            complain(str(error), kind="note")
-            entries.append(Entry(paper.name, title, missing=error.message))
-            failed = failed or paper.name in names
-            continue
         except (KeyboardInterrupt, TimeLimitError):
             if done:
                 complain(f"{len(done)} of {len(papers)} papers are finished; the same command goes on", kind="note")

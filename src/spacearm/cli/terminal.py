@@ -5,7 +5,6 @@ Colours and progress bars appear on a terminal only; rich honours ``NO_COLOR``.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -16,10 +15,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from spacearm.errors import SpacearmError
 from spacearm.result import plain
 
 if TYPE_CHECKING:
@@ -183,13 +181,3 @@ def progress_bar(title: str) -> Iterator[Progress | None]:
             bar.update(task, completed=fraction, description=f"{title}: {text}" if text else title)
 
         yield tick
-
-
-def room(module: str, what: str) -> ModuleType:
-    """Import a module when a command needs it; one that this version lacks is a clear error."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
-            raise
-        raise SpacearmError(f"this version of spacearm cannot {what} (it has no {error.name})") from error

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from spacearm.cli.terminal import progress_bar, room, show, show_json
+from spacearm.cli.terminal import progress_bar, show, show_json
 
 
 def run_benchmark(*, json: bool) -> int:
     """Run :func:`spacearm.engine.benchmark.run` and print its rows (what, value, unit)."""
     from rich.table import Table
 
-    module = room("spacearm.engine.benchmark", "run its benchmark")
+    from spacearm.engine import benchmark
+
     with progress_bar("bench") as tick:
-        rows: list[tuple[str, float, str]] = list(module.run(progress=tick))
+        rows = list(benchmark.run(progress=tick))
     if json:
         show_json([{"what": what, "value": value, "unit": unit} for what, value, unit in rows])
         return 0
@@ -25,12 +24,9 @@ def run_benchmark(*, json: bool) -> int:
     return 0
 
 
-def _cache() -> Any:
-    return room("spacearm.engine.cache", "keep a cache")
-
-
 def show_cache(*, json: bool) -> int:
-    cache = _cache()
+    from spacearm.engine import cache
+
     count, size = {kind: len(cache.entries(kind)) for kind in cache.KINDS}, cache.size()
     if json:
         show_json({"path": cache.cache_dir(), **{f"{kind}s": number for kind, number in count.items()}, "bytes": size})
@@ -40,7 +36,8 @@ def show_cache(*, json: bool) -> int:
 
 
 def clear_cache() -> int:
-    cache = _cache()
+    from spacearm.engine import cache
+
     count = cache.clear()
     show(f"{cache.cache_dir()}: deleted {_counted(count)}")
     return 0

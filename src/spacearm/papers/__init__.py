@@ -13,23 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 
-from spacearm.errors import InputError, SpacearmError, did_you_mean
+from spacearm.errors import InputError, did_you_mean
 from spacearm.result import Result
 
-__all__ = ["PAPERS", "NotBuilt", "Paper", "Progress", "select"]
+__all__ = ["PAPERS", "Paper", "Progress", "select"]
 
 Progress = Callable[[float, str], None]
 
 
-class NotBuilt(SpacearmError):
-    """A paper that is known but whose reproduction is not part of this version."""
-
-
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper and, where it exists, its reproduction."""
+    """A paper and its reproduction."""
 
     name: str
     authors: str
@@ -41,15 +36,8 @@ class Paper:
     def module(self) -> str:
         return f"spacearm.papers.{self.name}"
 
-    @property
-    def built(self) -> bool:
-        """Whether this version can reproduce it."""
-        return find_spec(self.module) is not None
-
     def reproduce(self, *, cross_check: bool = False, progress: Progress | None = None) -> Result:
-        """Run the paper's cases; :class:`NotBuilt` when this version cannot."""
-        if not self.built:
-            raise NotBuilt("the reproduction of this paper is not part of this version", place=self.name)
+        """Run the paper's cases."""
         result: Result = import_module(self.module).reproduce(cross_check=cross_check, progress=progress)
         return result
 

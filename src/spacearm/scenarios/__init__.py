@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _study(path: Path, document: dict[str, Any]) -> str:
     study = document.get("study", "motion")
-    known = [name for name, module in STUDIES.items() if _exists(module)]
-    if not isinstance(study, str) or study not in known:
-        raise InputError(f"there is no study {study!r}", place="study", file=path, hint=did_you_mean(str(study), known))
+    if not isinstance(study, str) or study not in STUDIES:
+        raise InputError(
+            f"there is no study {study!r}", place="study", file=path, hint=did_you_mean(str(study), STUDIES)
+        )
     return study
 
 
@@ -71,10 +71,3 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
             raise error.in_file(path) from error.__cause__
         raise
     return result
-
-
-def _exists(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False

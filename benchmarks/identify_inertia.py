@@ -21,7 +21,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.model import catalogue
 from spacearm.optimise import ParticleSwarm
-from spacearm.papers import xu2017_data as paper
+from spacearm.papers.xu2017 import data as paper
 
 
 def main() -> list[dict[str, Any]]:

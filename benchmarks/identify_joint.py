@@ -23,8 +23,8 @@ from spacearm.identify.joint import (
 )
 from spacearm.identify.joint.program import programs
 from spacearm.model import catalogue
-from spacearm.papers import wojtunik2023_runs as runs
-from spacearm.papers.wojtunik2023_data import AVERAGE, DEGREE, NOISE, OFFSETS, TABLE2, paths, times
+from spacearm.papers.wojtunik2023 import runs
+from spacearm.papers.wojtunik2023.data import AVERAGE, DEGREE, NOISE, OFFSETS, TABLE2, paths, times
 
 VALUES = np.array([*TABLE2[1].values()])
 OFFSET = np.array([OFFSETS[1] * DEGREE])

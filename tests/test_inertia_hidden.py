@@ -34,7 +34,7 @@ from spacearm.identify.inertia.hidden import complement, gauge, without
 from spacearm.identify.inertia.parameters import plain_of, typical_sizes
 from spacearm.identify.inertia.total import unknowable
 from spacearm.model import catalogue
-from spacearm.papers import xu2017_data as paper
+from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
 DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)

@@ -18,8 +18,10 @@ from spacearm.identify.inertia.sensitivity import tensor_coefficients
 from spacearm.identify.inertia.validate import compare_models, largest_differences
 from spacearm.model import catalogue, load
 from spacearm.model.toml import robot_from_toml
-from spacearm.papers import xu2017, xu2017_claims, xu2017_runs
-from spacearm.papers import xu2017_data as paper
+from spacearm.papers import xu2017
+from spacearm.papers.xu2017 import claims as xu2017_claims
+from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017 import runs as xu2017_runs
 from spacearm.report import write_result
 from spacearm.result import Result, Verdict
 

@@ -40,7 +40,7 @@ from spacearm.identify.inertia.parameters import linear_of, plain_of
 from spacearm.identify.inertia.swarm_costs import from_plain, to_plain
 from spacearm.model import catalogue
 from spacearm.optimise import ParticleSwarm
-from spacearm.papers import xu2017_data as paper
+from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
 WRONG = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters * 1.15)

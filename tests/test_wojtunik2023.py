@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.papers import PAPERS, wojtunik2023_data
-from spacearm.papers.wojtunik2023_runs import gear
+from spacearm.papers import PAPERS
+from spacearm.papers.wojtunik2023 import data as wojtunik2023_data
+from spacearm.papers.wojtunik2023.runs import gear
 from spacearm.report import write_result
 from spacearm.result import Result, Verdict
 

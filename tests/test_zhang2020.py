@@ -5,7 +5,8 @@ import pytest
 
 from spacearm.capture import cushion, modes
 from spacearm.model import catalogue
-from spacearm.papers import PAPERS, zhang2020, zhang2020_design
+from spacearm.papers import PAPERS, zhang2020
+from spacearm.papers.zhang2020 import design as zhang2020_design
 from spacearm.result import Verdict
 from spacearm.simulate import State
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spacearm.papers import cai2023
-from spacearm.papers.cai2023_data import TABLE
+from spacearm.papers.cai2023.data import TABLE
 from spacearm.result import Result, Row, Verdict
 
 KEYS = {"time": "s", "velocity": "mm/s", "joint2": "deg", "joint4": "deg", "angular_velocity": "deg/s"}

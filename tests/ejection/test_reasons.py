@@ -12,9 +12,10 @@ from spacearm.ejection import Ejection, Rig, eject, eject_batch, equivalent_mass
 from spacearm.ejection.tumble import moment_of_momentum
 from spacearm.engine import Mechanics
 from spacearm.model import Friction
-from spacearm.papers import cai2023_rows, cai2023_tests
-from spacearm.papers.cai2023_data import ATTITUDES, ELSEWHERE, TABLE, in_paper_signs, judged
-from spacearm.papers.cai2023_rows import _NOTES, fitted
+from spacearm.papers.cai2023 import rows as cai2023_rows
+from spacearm.papers.cai2023 import table4 as cai2023_tests
+from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, in_paper_signs, judged
+from spacearm.papers.cai2023.rows import _NOTES, fitted
 from spacearm.result import Verdict
 
 

@@ -17,7 +17,7 @@ from spacearm.impact.scenario import run
 from spacearm.impact.tensor import impact_point
 from spacearm.model import catalogue
 from spacearm.papers import PAPERS
-from spacearm.papers.yoshida1992_postures import apart, random_postures, survey
+from spacearm.papers.yoshida1992.postures import apart, random_postures, survey
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
 from spacearm.typing import Array

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spacearm.capture import Modes, Outcome, Settling
-from spacearm.papers.zhang2020_data import (
+from spacearm.papers.zhang2020.data import (
     BASE_IZ,
     BASE_MASS,
     CRITERION,
@@ -23,7 +23,7 @@ from spacearm.papers.zhang2020_data import (
     STIFFNESS,
     closed_modes,
 )
-from spacearm.papers.zhang2020_runs import AXIAL, BENDING, Runs, across, base_peak, largest_slide, peak_loads
+from spacearm.papers.zhang2020.runs import AXIAL, BENDING, Runs, across, base_peak, largest_slide, peak_loads
 from spacearm.result import Check, Row, Verdict
 
 SIX = "Sec. 5.2, Fig. 12"

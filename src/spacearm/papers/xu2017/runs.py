@@ -51,7 +51,7 @@ from spacearm.identify.inertia.swarm_costs import to_plain
 from spacearm.identify.inertia.validate import HoldOut, largest_differences
 from spacearm.model import Pose, Robot
 from spacearm.optimise import Estimate, ParticleSwarm
-from spacearm.papers import xu2017_data as paper
+from spacearm.papers.xu2017 import data as paper
 from spacearm.typing import Array
 
 #: Noisy runs are sampled at 1 Hz: enough for firings of 5 s, and 200 repetitions stay quick.

@@ -42,9 +42,9 @@ from spacearm.ejection.batch import METHOD as BATCH
 from spacearm.ejection.damping import predict
 from spacearm.ejection.run import METHOD as SINGLE
 from spacearm.model import Inertia, catalogue
-from spacearm.papers.cai2023_data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, rig_of
-from spacearm.papers.cai2023_rows import rows
-from spacearm.papers.cai2023_tests import Rough, rough_rail
+from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, rig_of
+from spacearm.papers.cai2023.rows import rows
+from spacearm.papers.cai2023.table4 import Rough, rough_rail
 from spacearm.result import Check, Result
 from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
@@ -90,7 +90,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         tell(0.85, "cross-check in MuJoCo")
         certificate |= _cross_checks(study)
     tell(0.95, "figures")
-    from spacearm.papers.cai2023_figures import dataset, figures
+    from spacearm.papers.cai2023.figures import dataset, figures
 
     return Result(
         "cai2023",

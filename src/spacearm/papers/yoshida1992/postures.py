@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.impact import ImpactPoint, circle
-from spacearm.papers.yoshida1992_data import (
+from spacearm.papers.yoshida1992.data import (
     CASES,
     DEGREE,
     HAND,

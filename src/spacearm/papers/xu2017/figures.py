@@ -9,8 +9,8 @@ import numpy as np
 from spacearm.figures import COLOURS, new_figure
 from spacearm.identify.inertia.figures import origins
 from spacearm.identify.inertia.parameters import PLAIN
-from spacearm.papers import xu2017_data as paper
-from spacearm.papers.xu2017_runs import Beyond, Exact, Noisy, Swarms, Validation
+from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Swarms, Validation
 from spacearm.result import Figure
 from spacearm.typing import Array
 

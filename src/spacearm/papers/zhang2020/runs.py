@@ -10,7 +10,7 @@ import numpy as np
 
 from spacearm.capture import Mode, Outcome, cushion
 from spacearm.model import Robot, catalogue
-from spacearm.papers.zhang2020_data import CRITERION, DAMPINGS, OTHER_LENGTHS, SINGLE, robot, single_hit, six_hit
+from spacearm.papers.zhang2020.data import CRITERION, DAMPINGS, OTHER_LENGTHS, SINGLE, robot, single_hit, six_hit
 from spacearm.simulate import State
 from spacearm.typing import Array
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from spacearm.ejection import equivalent_mass
 from spacearm.engine import Mechanics
-from spacearm.papers.cai2023_data import (
+from spacearm.papers.cai2023.data import (
     ATTITUDES,
     DAMPING,
     INERTIAS,

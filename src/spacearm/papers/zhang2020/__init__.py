@@ -13,7 +13,7 @@ from typing import Any
 from spacearm.capture import Outcome, cushion, modes
 from spacearm.model import Robot, catalogue
 from spacearm.papers import Progress
-from spacearm.papers.zhang2020_data import (
+from spacearm.papers.zhang2020.data import (
     CRITERION,
     DAMPINGS,
     FORCE,
@@ -25,10 +25,10 @@ from spacearm.papers.zhang2020_data import (
     single_hit,
     six_hit,
 )
-from spacearm.papers.zhang2020_design import Designed, design_rows, study_design
-from spacearm.papers.zhang2020_figures import figures
-from spacearm.papers.zhang2020_rows import facts, forbidden, rows_of
-from spacearm.papers.zhang2020_runs import Runs, run_all
+from spacearm.papers.zhang2020.design import Designed, design_rows, study_design
+from spacearm.papers.zhang2020.figures import figures
+from spacearm.papers.zhang2020.rows import facts, forbidden, rows_of
+from spacearm.papers.zhang2020.runs import Runs, run_all
 from spacearm.result import Check, Result
 from spacearm.simulate import State
 

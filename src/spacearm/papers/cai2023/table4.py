@@ -13,7 +13,7 @@ import numpy as np
 
 from spacearm.ejection import Ejection, Rig, eject_batch
 from spacearm.model.parts import Friction
-from spacearm.papers.cai2023_data import ATTITUDES, DEGREE, TABLE, UNITS, in_paper_signs, judged
+from spacearm.papers.cai2023.data import ATTITUDES, DEGREE, TABLE, UNITS, in_paper_signs, judged
 from spacearm.result import Row, Verdict
 from spacearm.typing import Array
 

@@ -14,7 +14,7 @@ from spacearm.capture.figures import (
     load_figure,
     panels,
 )
-from spacearm.papers.zhang2020_design import DAMPING_RANGE, OBJECTIVES, SWEEP, Designed
+from spacearm.papers.zhang2020.design import DAMPING_RANGE, OBJECTIVES, SWEEP, Designed
 from spacearm.result import Figure
 
 _TITLES = {

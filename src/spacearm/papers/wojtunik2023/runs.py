@@ -36,7 +36,7 @@ from spacearm.model.edit import flexible
 from spacearm.model.parts import Rotor
 from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile
 from spacearm.optimise.problem import covariance_at
-from spacearm.papers.wojtunik2023_data import (
+from spacearm.papers.wojtunik2023.data import (
     ACCELERATION,
     AVERAGE,
     DEGREE,

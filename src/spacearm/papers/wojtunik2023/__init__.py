@@ -15,10 +15,10 @@ from spacearm.errors import InputError
 from spacearm.model import catalogue
 from spacearm.model.files import robot_text
 from spacearm.papers import Progress
-from spacearm.papers import wojtunik2023_claims as claims
-from spacearm.papers import wojtunik2023_figures as draw
-from spacearm.papers import wojtunik2023_runs as runs
-from spacearm.papers.wojtunik2023_data import (
+from spacearm.papers.wojtunik2023 import claims as claims
+from spacearm.papers.wojtunik2023 import figures as draw
+from spacearm.papers.wojtunik2023 import runs as runs
+from spacearm.papers.wojtunik2023.data import (
     ACCELERATION,
     AVERAGE,
     DEGREE,

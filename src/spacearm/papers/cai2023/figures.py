@@ -8,7 +8,7 @@ import numpy as np
 
 from spacearm.ejection.figures import energy_areas, histograms, panels, table
 from spacearm.figures import COLOURS, new_figure
-from spacearm.papers.cai2023_data import ATTITUDES, DAMPING, DEGREE, TABLE, UNITS, in_paper_signs
+from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, TABLE, UNITS, in_paper_signs
 from spacearm.result import Figure
 
 if TYPE_CHECKING:

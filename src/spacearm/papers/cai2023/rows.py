@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spacearm.ejection import Ejection, equivalent_mass, joint_free_bound
-from spacearm.papers import cai2023_claims, cai2023_tests
-from spacearm.papers.cai2023_data import ATTITUDES, DEGREE, TABLE, TOTAL, UNITS, in_paper_signs, judged
+from spacearm.papers.cai2023 import claims as cai2023_claims
+from spacearm.papers.cai2023 import table4 as cai2023_tests
+from spacearm.papers.cai2023.data import ATTITUDES, DEGREE, TABLE, TOTAL, UNITS, in_paper_signs, judged
 from spacearm.result import Row, Verdict
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.figures import COLOURS, new_figure
-from spacearm.papers.wojtunik2023_data import (
+from spacearm.papers.wojtunik2023.data import (
     AVERAGE,
     DEGREE,
     DEVIATION,
@@ -18,7 +18,7 @@ from spacearm.papers.wojtunik2023_data import (
     paths,
     times,
 )
-from spacearm.papers.wojtunik2023_runs import Campaign, Common, Searches, Setups, Use
+from spacearm.papers.wojtunik2023.runs import Campaign, Common, Searches, Setups, Use
 from spacearm.result import Figure
 from spacearm.typing import Array
 

@@ -35,7 +35,7 @@ from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.mechanics import LoadFrame
 from spacearm.model import catalogue
 from spacearm.papers import Progress
-from spacearm.papers.yoshida1992_data import (
+from spacearm.papers.yoshida1992.data import (
     CASES,
     DIRECTIONS,
     FREQUENCIES,
@@ -45,9 +45,9 @@ from spacearm.papers.yoshida1992_data import (
     STRIKER_MASS,
     STRIKER_SPEED,
 )
-from spacearm.papers.yoshida1992_figures import dataset, figures
-from spacearm.papers.yoshida1992_postures import COUNT, SEED, random_postures, survey
-from spacearm.papers.yoshida1992_rows import claim_rows, contact_rows, mass_rows, posture_row
+from spacearm.papers.yoshida1992.figures import dataset, figures
+from spacearm.papers.yoshida1992.postures import COUNT, SEED, random_postures, survey
+from spacearm.papers.yoshida1992.rows import claim_rows, contact_rows, mass_rows, posture_row
 from spacearm.result import Check, Result
 from spacearm.typing import Array
 

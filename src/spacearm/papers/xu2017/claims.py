@@ -7,8 +7,8 @@ from decimal import Decimal
 import numpy as np
 
 from spacearm.identify.inertia.sensitivity import tensor_coefficients
-from spacearm.papers import xu2017_data as paper
-from spacearm.papers.xu2017_runs import Case, Exact, StartConfigurations
+from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.runs import Case, Exact, StartConfigurations
 from spacearm.result import Row, Verdict
 from spacearm.simulate.state import rotation_of
 

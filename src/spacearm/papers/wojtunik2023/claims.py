@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.papers import wojtunik2023_runs as runs
-from spacearm.papers.wojtunik2023_data import (
+from spacearm.papers.wojtunik2023 import runs
+from spacearm.papers.wojtunik2023.data import (
     AVERAGE,
     CAD_STIFFNESS,
     DEVIATION,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.impact import Convergence, ImpactPoint, ball, collide, flying
-from spacearm.papers.yoshida1992_data import (
+from spacearm.papers.yoshida1992.data import (
     DEGREE,
     DIRECTIONS,
     HAND,
@@ -21,7 +21,7 @@ from spacearm.papers.yoshida1992_data import (
     WITHIN_KILOGRAM,
     ZERO_ANGLE,
 )
-from spacearm.papers.yoshida1992_postures import Postures, other_posture
+from spacearm.papers.yoshida1992.postures import Postures, other_posture
 from spacearm.result import Row, Verdict
 from spacearm.typing import Array
 

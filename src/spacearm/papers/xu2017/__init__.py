@@ -16,15 +16,15 @@ from spacearm.identify.inertia import Source
 from spacearm.identify.inertia.parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.model import catalogue
 from spacearm.papers import Progress
-from spacearm.papers import xu2017_claims as claims
-from spacearm.papers import xu2017_data as paper
-from spacearm.papers.xu2017_figures import dataset, figures
-from spacearm.papers.xu2017_runs import Beyond, Exact, Noisy, Swarms, Validation
-from spacearm.papers.xu2017_runs import beyond as run_beyond
-from spacearm.papers.xu2017_runs import exact as run_exact
-from spacearm.papers.xu2017_runs import noisy as run_noisy
-from spacearm.papers.xu2017_runs import swarms as run_swarms
-from spacearm.papers.xu2017_runs import validation as run_validation
+from spacearm.papers.xu2017 import claims as claims
+from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.figures import dataset, figures
+from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Swarms, Validation
+from spacearm.papers.xu2017.runs import beyond as run_beyond
+from spacearm.papers.xu2017.runs import exact as run_exact
+from spacearm.papers.xu2017.runs import noisy as run_noisy
+from spacearm.papers.xu2017.runs import swarms as run_swarms
+from spacearm.papers.xu2017.runs import validation as run_validation
 from spacearm.result import Check, Result, Row, Verdict
 
 #: Stated tolerances against Table 4 (rounded to three decimals, Table 1's own rounding included).

@@ -153,6 +153,8 @@ class _Scenario:
             device = device_of(file.device)
         with at("table"):
             self.rig = Rig(arm, device, file.table)
+        with at("device"):
+            _ = self.rig.mounted  # springs that no joint can have are told here
         with at("release"):
             self.release = release_of(self.rig, file.release)
         if self.release is not None:

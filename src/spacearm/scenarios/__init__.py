@@ -68,6 +68,7 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
         )
     except SpacearmError as error:
         if error.file is None:
+            error.place = error.place or f"study {study!r}"  # never a file alone
             raise error.in_file(path) from error.__cause__
         raise
     return result

@@ -116,6 +116,27 @@ def test_a_smooth_hit_shorter_than_a_sample_is_felt():
     assert outcome.switches[1][0] == pytest.approx(wanted, abs=1e-9)
 
 
+def test_a_hit_that_falls_from_its_start_is_felt_there():
+    """A hundred-thousandth below its peak, the level is exceeded for 2 us of 0.2 s."""
+    saw = Hit("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.3, profile=lambda t: 1.0 - 5.0 * t)
+    level = 50.0 * 208.0 / 216.0
+    for share, switches in ((1.0 - 1e-5, 2), (1.0 + 1e-5, 1)):
+        felt = [Mode("rigid", Felt(force=share * level)), Mode("soft")]
+        outcome = cushion(ARM, REST, saw, duration=1.0, modes=felt)
+        assert len(outcome.switches) == switches
+        assert switches == 1 or outcome.switches[1][0] == pytest.approx(0.3, abs=1e-12)
+
+
+def test_a_load_that_is_there_from_the_start_is_felt_at_once():
+    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.2)
+    for delay in (0.0, 0.05):
+        felt = [Mode("rigid", Felt(force=10.0, delay=delay)), Mode("soft")]
+        outcome = cushion(ARM, REST, hit, duration=1.0, modes=felt)
+        assert outcome.switches == ((0.0, "rigid"), (delay, "soft"))
+        assert min(s.run.end_time for s in outcome.stretches) > 1e-3
+        assert outcome.sound
+
+
 def test_an_impact_that_breaks_momentum_is_in_the_certificate(monkeypatch):
     moving = State.moving(ARM, None, np.full(8, 0.1))
     good = cushion(ARM, moving, duration=0.1, modes=Mode("rigid"))

@@ -144,7 +144,7 @@ def test_contact_is_felt_to_the_instant():
     outcome = cushion(ARM, REST, [hit], duration=2.0, modes=[Mode("rigid", Felt(force=10.0)), Mode("soft")])
     # Locked, joint 2 carries the share of what lies inside it: 208/216 of the force, joint 1 200/216.
     wanted = 0.3 + 0.2 / np.pi * np.arcsin(10.0 / (50.0 * 208.0 / 216.0))
-    assert outcome.switches[1][0] == pytest.approx(wanted, abs=1e-9)
+    assert outcome.switches[1][0] == pytest.approx(wanted, abs=1e-12)
     late = cushion(ARM, REST, [hit], duration=2.0, modes=[Mode("rigid", Felt(force=10.0, delay=0.05)), Mode("soft")])
     assert late.switches[1][0] == pytest.approx(wanted + 0.05, abs=1e-9)
 

@@ -27,6 +27,7 @@ from spacearm.simulate import (
     spline,
     table,
 )
+from spacearm.simulate.motion import motion
 from support.arms import BASE_LOCKED, arm, slider, tumbling
 
 
@@ -246,3 +247,29 @@ def test_a_compiled_gauge_is_watched() -> None:
     assert run.reason == Reason.TERMINAL_EVENT
     assert run.end_time == pytest.approx(0.6 / 1.1, abs=1e-10)
     assert run.events[-1].name == "together"
+
+
+def test_a_gauge_reads_the_reaction_of_a_locked_joint() -> None:
+    """A push on the base that grows with time: the locked slider carries its own mass times the acceleration."""
+    robot = slider()
+    model = motion(robot)
+    sizes = {"state": 15, "time": 1} | {name: value.numel() for name, value in model.kernel.program.outputs.items()}
+    known = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
+    kernel = Kernel(Program("load", known, {"g": ca.fabs(known["reaction"][6]) - 0.5}))
+
+    def run(start: float, before: tuple[int, ...] = ()) -> Run:
+        gauge = Gauge(kernel, ("load",), ("rising",), ("phase",), before)
+        force = table([0.0, 5.0], [start, start + 10.0])
+        held = ("x", *BASE_LOCKED[1:])
+        return simulate(
+            robot, State.at_rest(robot, [0.2]), Phase(5.0, locked=held, forces={BASE_LOCKED[0]: force}, gauge=gauge)
+        )
+
+    # The slider is a sixth of the mass.
+    assert run(0.0).end_time == pytest.approx(6 * 0.5 / 2.0, abs=1e-10)
+    # Above from the start: it has crossed only for whom it comes from below.
+    for before in ((), (1,)):
+        assert run(6.0, before).end_time == 5.0
+    assert run(6.0, (-1,)).end_time < 1e-12
+    with pytest.raises(InputError, match="differ in number"):
+        Gauge(kernel, ("load",), before=(1, 1))

@@ -64,3 +64,11 @@ def test_an_output_that_jumps_is_found_at_the_jump() -> None:
     assert run_stage(ready, np.array([0.0, 1.0])) == Reason.TERMINAL_EVENT
     assert ready.progress.now[0] == pytest.approx(0.7, abs=1e-12)
     np.testing.assert_allclose(ready.system.work.y, [np.sin(0.7), np.cos(0.7)], atol=1e-11)
+
+
+def test_a_jump_that_is_over_before_the_next_look_is_found() -> None:
+    """The push falls so fast that the force is above the level for 70 us only, a small part of a step."""
+    push = (2, np.array([0.0, 0.7, 10.0]), np.array([[0.0, 2.0], [0.0, -2e4]]))
+    ready = stage(ending(False, True, direction=1), np.zeros(0), [push])
+    assert run_stage(ready, np.array([0.0, 1.0])) == Reason.TERMINAL_EVENT
+    assert ready.progress.now[0] == pytest.approx(0.7, abs=1e-12)

@@ -19,9 +19,8 @@ from spacearm.capture.checks import check_samples, check_stiffness
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
 from spacearm.capture.hit import Hit, as_hits
 from spacearm.capture.impulse import Impact, check_joints, close_clutch
-from spacearm.capture.modes import modes as vibrations
 from spacearm.capture.output import Outcome, Stretch, assemble
-from spacearm.capture.programs import calm_program
+from spacearm.capture.programs import calm_program, load_program
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.softjoint import cushioning_axes, driven_joints
 from spacearm.capture.start import Start, begin
@@ -45,6 +44,7 @@ from spacearm.simulate import (
     simulate,
 )
 from spacearm.simulate.methods import Method
+from spacearm.simulate.motion import motion
 from spacearm.typing import Array
 
 ZERO = constant(0.0)
@@ -52,10 +52,6 @@ ZERO = constant(0.0)
 METHOD = Adaptive(rtol=1e-11, atol=1e-15)
 #: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
 SHORTEST = 1e-12
-#: Intervals into which a bracket of the instant of contact is divided, again and again.
-_DIVISIONS = 400
-_CONTACT_TIME = 1e-11
-_MOST_SAMPLES = 100_000
 #: An axis at rest is looked at again after this time, s.
 LOOK_AGAIN = 0.1
 
@@ -167,9 +163,9 @@ def _overrides(
     return chosen
 
 
-def _edges(loads: Sequence[Load]) -> Array:
-    """Times at which a load may jump, in the loads' own time."""
-    return np.unique(np.concatenate([np.zeros(0), *(entry.breaks for load in loads for entry in load.wrench)]))
+def _gauged(run: Run) -> bool:
+    """Whether its gauge has ended a run."""
+    return any(event.kind == "gauge" for event in run.events)
 
 
 @dataclass(eq=False)
@@ -247,20 +243,23 @@ class _Chain:
                 place=f"robot {self.robot.name!r}",
                 hint="a weaker hit, a softer contact, less damping, or a shorter run",
             )
+        if run.end_time <= SHORTEST and _gauged(run):
+            return run  # ended at once: no stretch
         self.stretches.append(Stretch(self.time, self.state, phase, chosen, run))
         self.time += run.end_time
         self.state = run.end
         return run
 
-    def _stretch(self, length: float, locked: Sequence[str], gauge: Gauge | None = None) -> None:
-        """Simulate for this long, or until the gauge ends it; a hit that begins or ends is the end of a stretch."""
+    def _stretch(self, length: float, locked: Sequence[str], gauge: Gauge | None = None) -> bool:
+        """Simulate for this long, or until the gauge ends it (true); a hit that begins or ends is a stretch's end."""
         end = self.time + length
         while end - self.time > SHORTEST:
             cut = min(end, self._next_edge())
-            self._go(self._phase(cut - self.time, locked, gauge=gauge))
-            if self.time < cut - SHORTEST:
-                return
+            run = self._go(self._phase(cut - self.time, locked, gauge=gauge))
+            if _gauged(run):
+                return True
             self.time = cut  # sums of stretches are no better than the times that were asked for
+        return False
 
     def _next_edge(self) -> float:
         """When a hit begins or ends next, s."""
@@ -281,77 +280,24 @@ class _Chain:
         return min(self.left, until.time - self.time) if isinstance(until, At) else self.left
 
     def _gauge(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> Gauge | None:
-        if not isinstance(until, Settled):
-            return None
-        limits = until.slide, until.turn
-        program = calm_program(self.robot, axes, self.held, limits, self.state.joints, self.overrides)
-        return Gauge(Kernel(program), ("settled",), ("falling",), ("phase",))
+        """What ends a mode other than its time."""
+        if isinstance(until, Settled):
+            limits = until.slide, until.turn
+            program = calm_program(self.robot, axes, self.held, limits, self.state.joints, self.overrides)
+            return Gauge(Kernel(program), ("settled",), ("falling",), ("phase",))
+        if isinstance(until, Felt):
+            model = motion(self.robot, tuple(dict.fromkeys(load.place for load in self.loads)))
+            program = load_program(model, axes, (until.force, until.moment), self.overrides)
+            # It comes from below: a load that is there at the start is felt at once.
+            return Gauge(Kernel(program), ("felt",), ("rising",), ("phase",), (-1,))
+        return None
 
     def rigid(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
         """All soft axes locked where they are."""
         self.switches.append((self.time, "rigid"))
-        length = self._length(until)
-        if isinstance(until, Felt):
-            length = min(self.left, self._contact(until, axes) + until.delay)
-        self._stretch(length, axes)
-
-    def _contact(self, felt: Felt, axes: Sequence[str]) -> float:
-        """Time (s from now) at which a locked axis first carries the given load; what is left when none does.
-
-        The axis carries what its clutch holds and what its spring, stretched when it was locked, adds to that.
-        """
-        spring = self._springs(axes)
-        levels = np.array([felt.force if self.robot.joint(a).kind == "prismatic" else felt.moment for a in axes])
-        places = [self.robot.dof_index(name) for name in axes]
-        low, high = 0.0, self.left
-        count = int(np.clip(high / self._fine(axes), _DIVISIONS, _MOST_SAMPLES))
-        phase = self._phase(high, axes)
-        edges = _edges(phase.loads)
-        # Between two samples of the whole run a short hit could come and go.
-        looks = [edges, *(np.linspace(hit.start, hit.end, _DIVISIONS) - self.time for hit in self.hits)]
-        while True:
-            inner = np.concatenate([look[(look > low) & (look < high)] for look in looks])
-            times = np.unique(np.concatenate([np.linspace(low, high, count + 1), inner]))
-            count = _DIVISIONS
-            run = simulate(self.robot, self.state, phase, method=self.method, sample=times, overrides=self.overrides,
-                           ledger=False)  # fmt: skip
-            carried = np.abs(run.data["reaction"].values[: times.size, places] + spring)
-            over = np.flatnonzero((carried > levels).any(axis=1))
-            if not over.size:
-                return high
-            first = int(over[0])
-            if first == 0:
-                return low
-            low, high = float(times[first - 1]), float(times[first])
-            if high - low <= _CONTACT_TIME:
-                return high
-            if high in edges and not self._reaches(phase, low, high, levels, places, spring):
-                return high  # it jumps there
-
-    def _fine(self, axes: Sequence[str]) -> float:
-        """A time in which what still vibrates while these axes are locked changes little, s."""
-        held = [*self.held, *axes]
-        if len(held) == self.robot.n:
-            return np.inf
-        return float(0.1 / max(vibrations(self.robot, self.state.joints, held=held).frequency[-1], 1e-9))
-
-    def _springs(self, axes: Sequence[str]) -> Array:
-        """Forces of the springs of these axes as they stand, N or N m."""
-        own = [self.robot.joint(name).spring for name in axes]
-        rows = [self.robot.joint_index(name) for name in axes]
-        stiffness = np.array([spring.stiffness if spring else 0.0 for spring in own])
-        if "stiffness" in self.overrides:
-            stiffness = self.overrides["stiffness"][rows]
-        return np.asarray(stiffness * (np.array([s.rest if s else 0.0 for s in own]) - self.state.joints[rows]))
-
-    def _reaches(
-        self, phase: Phase, low: float, high: float, levels: Array, places: Sequence[int], spring: Array
-    ) -> bool:
-        """Whether the level is passed before the edge ``high``, not by a jump at it."""
-        just_before = high - 1e-9 * max(high - low, 1e-6)
-        run = simulate(self.robot, self.state, phase, method=self.method, sample=[just_before],
-                       overrides=self.overrides, ledger=False)  # fmt: skip
-        return bool((np.abs(run.data["reaction"].values[0, places] + spring) > levels).any())
+        felt = self._stretch(self._length(until), axes, self._gauge(until, axes))
+        if felt and isinstance(until, Felt):
+            self._stretch(min(self.left, until.delay), axes)
 
     def semi_active(self, until: At | Felt | Settled | None, axes: Sequence[str], law: OnOff) -> None:
         """Soft axes whose dampers switch whenever a spring or a rate goes through zero."""
@@ -366,7 +312,7 @@ class _Chain:
             overrides = {**self.overrides, "damping": law.damping(self.robot, axes, self.state)}
             phase = self._phase(length, (), until=law.crossings(self.robot, moving), gauge=gauge)
             run = self._go(phase, overrides)
-            if any(event.kind == "gauge" for event in run.events):
+            if _gauged(run):
                 break
 
 

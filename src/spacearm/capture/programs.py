@@ -17,6 +17,7 @@ from spacearm.mechanics.sweep import demand, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.simulate.motion import Motion
 from spacearm.typing import Array
 
 
@@ -164,3 +165,24 @@ def calm_program(
             size += effective[i] / stiffness[i] * acceleration[6 + i] ** 2
         total += size / limit**2
     return Program("capture_calm", {"state": state, "time": time}, {"calm": ca.densify(total - 1)})
+
+
+def load_program(
+    model: Motion, axes: Sequence[str], limits: tuple[float, float], overrides: Mapping[str, Array]
+) -> Program:
+    """A gauge for "contact felt": above zero when one of these locked axes carries more than its limit.
+
+    Its output is the largest ratio of load to limit, less 1. An axis carries what its clutch holds (the reaction)
+    together with its spring, stretched when it was locked. ``limits`` are those of axes that slide (N) and turn (N m).
+    """
+    robot, outputs = model.robot, model.kernel.program.outputs
+    sizes = {"state": state_size(robot.n), "time": 1} | {name: value.numel() for name, value in outputs.items()}
+    known = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
+    parameters, joints = model.parameters(overrides), known["state"][Layout(robot.n).joints]
+    largest = ca.SX(0)
+    for name in axes:
+        i = robot.joint_index(name)
+        limit = limits[0] if robot.joints[i].kind == "prismatic" else limits[1]
+        spring = parameters["stiffness"][i] * (parameters["rest"][i] - joints[i])
+        largest = ca.fmax(largest, ca.fabs(known["reaction"][robot.dof_index(name)] + spring) / limit)
+    return Program("capture_load", known, {"load": ca.densify(largest - 1)})

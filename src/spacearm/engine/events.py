@@ -178,6 +178,21 @@ def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Arra
 
 
 @lean
+def _jump(system: System, piece: int, t: float, h: float, i: int, g: Array) -> float:
+    """Where function ``i``, which an input's jump has put across zero at the step's start, still is; -1 if nowhere.
+
+    It may be back before the first point that is looked at.
+    """
+    theta = NODES[1]
+    for _ in range(40):
+        _at(system, piece, t, h, theta, g)
+        if crossed(system.events.sign[i], g[i], watched(system, i)):
+            return float(theta)
+        theta *= 0.5
+    return -1.0
+
+
+@lean
 def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int, float, float]:
     """(function, low, high): the first stretch of the step, as fractions, in which a function crosses; or (-1, 0, 0).
 
@@ -189,8 +204,13 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
     points = nodes.shape[0]  # not NODES.size: a constant bound would be unrolled
     for k in range(1, points):
         _at(system, piece, t, h, NODES[k], nodes[k])
+    outputs = size - events.out.size
     for i in range(size):
-        nodes[0, i] = nodes[0, i] if events.sign[i] * nodes[0, i] >= 0.0 else 0.0
+        if events.sign[i] * nodes[0, i] < 0.0:
+            theta = _jump(system, piece, t, h, i, g) if i >= outputs else -1.0
+            nodes[0, i] = 0.0
+            if theta > 0.0:
+                return i, 0.0, theta
     for k in range(1, points):
         for i in range(size):
             before = events.sign[i]

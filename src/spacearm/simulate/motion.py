@@ -244,10 +244,10 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
     sums: dict[int, Signal] = {}
     for load in phase.loads:
         robot.frame(load.frame)
-        at = inputs["wrench"].start + 6 * model.loads.index(load.place)
-        for entry, signal in enumerate(load.wrench):
+        first = inputs["wrench"].start + 6 * model.loads.index(load.place)
+        for target, signal in enumerate(load.wrench, first):
             if np.any(signal.coefficients != 0.0):
-                sums[at + entry] = sums[at + entry] + signal if at + entry in sums else signal
+                sums[target] = sums[target] + signal if target in sums else signal
     for target, signal in sums.items():
         channel(target, signal, "a load")
 
@@ -330,13 +330,15 @@ def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[i
 
     ``y`` is the flat state (13 + 2 n), ``before`` what :func:`sides` gave for the phase before; None for the first.
 
-    What the phase before watched goes on from there. A limit that is exceeded, though no phase has reported it, or
-    though it now ends the run, counts as not yet crossed: it is found at once. On the bound itself a joint is inside,
-    unless only rounding has put it beyond.
+    What the phase before watched goes on from there, else a gauge may tell the side it comes from. A limit that is
+    exceeded, though no phase has reported it, or though it now ends the run, counts as not yet crossed: it is found at
+    once. On the bound itself a joint is inside, unless only rounding has put it beyond.
     """
     keys = _watched_keys(prepared)
     known = before if before is not None else {}
-    result = [known.get(key, 0) for key in keys]
+    gauge = prepared.phase.gauge
+    own = [0] * len(prepared.levels) + list(gauge.before if gauge is not None else ())
+    result = [known.get(key, side) for key, side in zip(keys, own, strict=True)]
     paths = dict(prepared.paths)
     at = Layout.of_size(y.size)
     for k, level in enumerate(prepared.levels):

@@ -64,12 +64,21 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class Gauge:
-    """Events from a compiled function: in (state, time), out numbers whose sign changes are the events."""
+    """Events from a compiled function: numbers whose sign changes are the events.
+
+    Args:
+        kernel: in (state, time), or (state, time, all outputs of the motion kernel).
+        names: of its outputs.
+        directions, ends: of each, as for :class:`Crossing`.
+        before: the side (-1, +1) from which each comes to the phase: one that starts on the other has crossed at
+            once. 0, and where left out: none, it is where it starts.
+    """
 
     kernel: Kernel
     names: tuple[str, ...]
     directions: tuple[Direction, ...] = ()
     ends: tuple[Literal["nothing", "phase", "run"], ...] = ()
+    before: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.names)
@@ -77,8 +86,9 @@ class Gauge:
             raise InputError(f"kernel gives {self.kernel.n_out} numbers for {count} names", place="gauge")
         object.__setattr__(self, "directions", tuple(self.directions) or ("either",) * count)
         object.__setattr__(self, "ends", tuple(self.ends) or ("nothing",) * count)
-        if len(self.directions) != count or len(self.ends) != count:
-            raise InputError("names, directions and ends differ in number", place="gauge")
+        object.__setattr__(self, "before", tuple(self.before) or (0,) * count)
+        if not len(self.directions) == len(self.ends) == len(self.before) == count:
+            raise InputError("names, directions, ends and before differ in number", place="gauge")
 
 
 #: What the lists of a phase hold; one alone needs no list.

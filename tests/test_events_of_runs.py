@@ -252,9 +252,7 @@ def test_a_compiled_gauge_is_watched() -> None:
 def test_a_gauge_reads_the_reaction_of_a_locked_joint() -> None:
     """A push on the base that grows with time: the locked slider carries its own mass times the acceleration."""
     robot = slider()
-    model = motion(robot)
-    sizes = {"state": 15, "time": 1} | {name: value.numel() for name, value in model.kernel.program.outputs.items()}
-    known = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
+    known = motion(robot).kernel.program.event_inputs(15)
     kernel = Kernel(Program("load", known, {"g": ca.fabs(known["reaction"][6]) - 0.5}))
 
     def run(start: float, before: tuple[int, ...] = ()) -> Run:

@@ -21,8 +21,8 @@ SWING = Kernel(Program("swing", {"state": STATE, "push": PUSH}, {"rate": RATE, "
 
 
 #: Event functions of what the kernel puts out: the force on the wall beyond -0.5, and beyond 1.
-KNOWN = {"state": ca.SX.sym("state", 2), "time": ca.SX.sym("time", 1), "out": ca.SX.sym("out", 3)}
-BEYOND = Kernel(Program("beyond", KNOWN, {"low": KNOWN["out"][2] + 0.5, "high": KNOWN["out"][2] - 1}))
+KNOWN = SWING.program.event_inputs(2)
+BEYOND = Kernel(Program("beyond", KNOWN, {"low": KNOWN["wall"] + 0.5, "high": KNOWN["wall"] - 1}))
 
 
 def ending(*terminal: bool, direction: int) -> Functions:

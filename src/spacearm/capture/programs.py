@@ -175,9 +175,7 @@ def load_program(
     Its output is the largest ratio of load to limit, less 1. An axis carries what its clutch holds (the reaction)
     together with its spring, stretched when it was locked. ``limits`` are those of axes that slide (N) and turn (N m).
     """
-    robot, outputs = model.robot, model.kernel.program.outputs
-    sizes = {"state": state_size(robot.n), "time": 1} | {name: value.numel() for name, value in outputs.items()}
-    known = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
+    robot, known = model.robot, model.kernel.program.event_inputs(model.nx)
     parameters, joints = model.parameters(overrides), known["state"][Layout(robot.n).joints]
     largest = ca.SX(0)
     for name in axes:

@@ -140,11 +140,7 @@ class _Pair:
         self.size = self.kernel.n_out
         self.slip = slice(self.states, self.states + 6)
         self.code = make_code(self.kernel.address(1), self.slip.stop, self.size, quaternion=[3, sizes[0] + 3])
-        known = {
-            "state": ca.SX.sym("state", self.code.nx),
-            "time": ca.SX.sym("time", 1),
-            "rate": ca.SX.sym("rate", self.size),
-        }
+        known = self.kernel.program.event_inputs(self.code.nx)
         self.power = Kernel(Program("contact_power", known, {"power": -known["rate"][-1]}))
 
 

@@ -46,6 +46,12 @@ class Program:
     def output_shape(self, name: str) -> tuple[int, ...]:
         return self._shape(name, self.outputs[name])
 
+    def event_inputs(self, nx: int) -> dict[str, SX]:
+        """Symbols that an event function of a run by this program may be written in, in the order that the solver
+        hands them over: ``state`` (its ``nx`` numbers), ``time`` (s) and the outputs of this program by name."""
+        own = {name: ca.SX.sym(name, *value.shape) for name, value in self.outputs.items()}
+        return {"state": ca.SX.sym("state", nx), "time": ca.SX.sym("time", 1)} | own
+
     def with_zeros(self, entries: Iterable[str] | Mapping[str, Sequence[int] | None]) -> Program:
         """The same with these inputs (or these entries of them) written as zero, which shortens it.
 

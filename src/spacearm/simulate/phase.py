@@ -67,7 +67,7 @@ class Gauge:
     """Events from a compiled function: numbers whose sign changes are the events.
 
     Args:
-        kernel: in (state, time), or (state, time, all outputs of the motion kernel).
+        kernel: in (state, time), or these and the outputs of the motion kernel (``Program.event_inputs``).
         names: of its outputs.
         directions, ends: of each, as for :class:`Crossing`.
         before: the side (-1, +1) from which each comes to the phase: one that starts on the other has crossed at

@@ -12,12 +12,12 @@ from spacearm.identify.inertia import (
     LinearLeastSquares,
     Sensors,
     Task,
+    base_parameters,
     fit_total,
     identify,
     measure,
     monte_carlo,
     single_body_problem,
-    theory,
 )
 from spacearm.model import catalogue
 from spacearm.optimise import ParticleSwarm
@@ -28,7 +28,7 @@ def main() -> list[dict[str, Any]]:
     """Print a table; rows of what was timed."""
     robot = catalogue.load("xu2017")
     wrong = robot.with_inertia_parameters(paper.WRONG * robot.inertia_parameters)
-    truth = theory(robot).combine @ robot.inertia_parameters.ravel()
+    truth = base_parameters(robot).combine @ robot.inertia_parameters.ravel()
     experiments = paper.experiments(robot)
     for experiment in experiments[:2]:
         measure(robot, experiment, paper.sensors())  # machine code is made once

@@ -20,17 +20,17 @@ from spacearm.identify.inertia import (
     Record,
     Sensors,
     Task,
+    base_parameters,
     fit_total,
     measure,
     one_joint,
     read_record,
     sensitivity,
-    theory,
     write_record,
 )
+from spacearm.identify.inertia.cholesky import inverse_factor
 from spacearm.identify.inertia.files import Channel
 from spacearm.identify.inertia.sensitivity import tensor_coefficients
-from spacearm.identify.inertia.small import inverse_factor
 from spacearm.identify.inertia.validate import attitude_difference
 from spacearm.simulate.state import rotation_of
 from support.identify_robots import ROBOTS
@@ -152,7 +152,7 @@ def test_sensor_bias_is_estimated_when_asked() -> None:
     experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
     clean = [measure(ROBOT, experiment, sensors).biased(sensors) for experiment in experiments]
     records = [record.noisy([4, k]) for k, record in enumerate(clean)]
-    truth = theory(ROBOT).combine @ ROBOT.inertia_parameters.ravel()
+    truth = base_parameters(ROBOT).combine @ ROBOT.inertia_parameters.ravel()
     honest = fit_total(Task(ROBOT, records))
     blind = fit_total(Task(ROBOT, [replace(record, bias_sigma={}) for record in records]))
     assert np.allclose(honest.biases, bias, atol=1e-4)

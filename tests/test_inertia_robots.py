@@ -22,6 +22,7 @@ from spacearm.identify.inertia import (
     Task,
     Torque,
     TotalLeastSquares,
+    base_parameters,
     compare_models,
     design,
     evaluate,
@@ -35,7 +36,6 @@ from spacearm.identify.inertia import (
     one_joint,
     recursion,
     save_identified,
-    theory,
 )
 from spacearm.model import Robot, load
 from support.identify_robots import ROBOTS
@@ -61,7 +61,7 @@ def campaign(robot: Robot, sensors: Sensors = SENSORS) -> tuple[Record, ...]:
 def test_exact_identification_and_ranks(name: str) -> None:
     robot = ROBOTS[name]
     records = campaign(robot, Sensors(SENSORS.mount, 0.1, noise=TYPICAL_NOISE))
-    whole = theory(robot)
+    whole = base_parameters(robot)
     truth = whole.combine @ robot.inertia_parameters.ravel()
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.15)
     task = Task(wrong, records)
@@ -85,7 +85,7 @@ def test_noise_and_twins(name: str) -> None:
     robot = ROBOTS[name]
     records = [record.noisy([1, k]) for k, record in enumerate(campaign(robot))]
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.1)
-    truth = theory(robot).combine @ robot.inertia_parameters.ravel()
+    truth = base_parameters(robot).combine @ robot.inertia_parameters.ravel()
     found = identify(wrong, records, prior=Prior.from_robot(wrong))
     assert np.abs((found.estimate.values - truth) / found.estimate.std).max() < 4.5
     worst = from_noise(found.information)[0]

@@ -20,11 +20,11 @@ from spacearm.identify.inertia import (
     SwarmSequence,
     Task,
     TotalLeastSquares,
+    base_parameters,
     compare_models,
     fit_total,
     identifiability,
     identify,
-    knowledge,
     measure,
     monte_carlo,
     null_twin,
@@ -32,7 +32,7 @@ from spacearm.identify.inertia import (
     recursion,
     single_body_problem,
     single_robot,
-    theory,
+    standard_parameters,
     two_body_problem,
 )
 from spacearm.identify.inertia.equivalent import lump_single, lump_two
@@ -44,7 +44,7 @@ from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
 WRONG = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters * 1.15)
-THEORY = theory(ROBOT)
+THEORY = base_parameters(ROBOT)
 TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
 POSTURE = ROBOT.posture("normal")
 
@@ -242,16 +242,16 @@ def test_known_bodies_decide_what_is_left(slow: tuple[Record, ...]) -> None:
     free = Task(ROBOT, slow[1:])
     information = fit_total(free, iterations=1).information
     names = ROBOT.body_names
-    arm = knowledge(information, ROBOT, Prior.known_bodies(ROBOT, names[1:]))
+    arm = standard_parameters(information, ROBOT, Prior.known_bodies(ROBOT, names[1:]))
     assert arm.counts() == {"data": 10, "prior": 60, "undetermined": 0}
     assert arm.number("satellite", "mass").value == pytest.approx(400.0, abs=4 * arm.number("satellite", "mass").std)
-    base = knowledge(information, ROBOT, Prior.known_bodies(ROBOT, names[:1]))
+    base = standard_parameters(information, ROBOT, Prior.known_bodies(ROBOT, names[:1]))
     assert base.null.shape[1] == 15
     target = fit_total(Task(ROBOT, slow[6:]), iterations=1).information
-    only = knowledge(target, ROBOT, Prior.known_bodies(ROBOT, names[:-1]))
+    only = standard_parameters(target, ROBOT, Prior.known_bodies(ROBOT, names[:-1]))
     assert only.counts() == {"data": 10, "prior": 60, "undetermined": 0}
     assert only.number("link6", "mass").std < 0.5
-    nothing = knowledge(information, ROBOT)
+    nothing = standard_parameters(information, ROBOT)
     undetermined = nothing.number("link3", "mass")
     assert np.isnan(undetermined.value)
     assert np.isinf(undetermined.std)

@@ -22,7 +22,8 @@ from spacearm.ejection.parameters import Parameters, count_samples
 from spacearm.ejection.rail import PATIENCE, base_on_rail
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
-from spacearm.ejection.tumble import mean_spin, mechanics_of, moment_of_momentum
+from spacearm.ejection.tumble import mean_spin, moment_of_momentum
+from spacearm.engine import mechanics_of
 from spacearm.engine.phase import Stage, make_stage
 from spacearm.engine.pieces import piece
 from spacearm.engine.solver import Reason

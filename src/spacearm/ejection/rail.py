@@ -11,7 +11,7 @@ import numpy as np
 from spacearm.ejection.device import Piece
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.tumble import mechanics_of
+from spacearm.engine import mechanics_of
 from spacearm.errors import SimulationError
 from spacearm.model.robot import BASE_DOFS
 from spacearm.result import Check

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.tumble import mechanics_of
+from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.simulate.state import State
 from spacearm.typing import Array

@@ -10,8 +10,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.tumble import mechanics_of
-from spacearm.engine import Mechanics
+from spacearm.engine import Mechanics, mechanics_of
 from spacearm.errors import InputError
 from spacearm.typing import Array
 

@@ -20,7 +20,8 @@ from spacearm.ejection.coast import coast
 from spacearm.ejection.rail import Stretch, joined, rail_loads, slide
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
-from spacearm.ejection.tumble import mean_spin, mechanics_of, moment_of_momentum
+from spacearm.ejection.tumble import mean_spin, moment_of_momentum
+from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot

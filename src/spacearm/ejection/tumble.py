@@ -11,20 +11,10 @@ once the joints have stopped. On an air table it is the angular velocity itself.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from spacearm.ejection.rig import Rig
-from spacearm.engine import Mechanics
-from spacearm.model import Robot
 from spacearm.typing import Array
-
-
-@lru_cache(maxsize=8)
-def mechanics_of(robot: Robot) -> Mechanics:
-    """The mechanics of an arm, compiled once."""
-    return Mechanics(robot)
 
 
 def moment_of_momentum(matrix: Array, velocity: Array) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -255,3 +256,9 @@ class Mechanics:
         """Matrix (..., 6, 10(n + 1)) and offset (..., 6) of the momentum at the base's origin, base axes."""
         result = self.evaluate(self.kernel("momentum_regressor"), joints=joints, velocity=velocity)
         return result["regressor"], result["offset"]
+
+
+@lru_cache(maxsize=64)
+def mechanics_of(robot: Robot) -> Mechanics:
+    """The robot's :class:`Mechanics`, made once: equal robots share one."""
+    return Mechanics(robot)

@@ -1,9 +1,10 @@
 """Inertia identification: weighing the bodies of a space robot in orbit, and saying what cannot be weighed.
 
-Start with :func:`theory` (what any motion can tell), simulate or read :class:`Record` s, look at
+Start with :func:`base_parameters` (what any motion can tell), simulate or read :class:`Record` s, look at
 :func:`identifiability`, then :func:`identify`. The docs' page has an example.
 """
 
+from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.consistent import Consistent, log_cholesky, possible
 from spacearm.identify.inertia.design import Limits, Plan, design, evaluate
 from spacearm.identify.inertia.equations import Equations
@@ -13,7 +14,6 @@ from spacearm.identify.inertia.files import read_record, write_record
 from spacearm.identify.inertia.identifiability import Identifiability, from_noise, identifiability
 from spacearm.identify.inertia.identify import Identification, identify
 from spacearm.identify.inertia.information import Information
-from spacearm.identify.inertia.knowledge import Knowledge, Number, Prior, Source, knowledge
 from spacearm.identify.inertia.linear import LinearLeastSquares
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
@@ -21,9 +21,9 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensitivity import sensitivity
 from spacearm.identify.inertia.sensors import CHANNELS, MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.sequence import Recursive, SwarmSequence
+from spacearm.identify.inertia.standard_parameters import Number, Prior, Source, StandardParameters, standard_parameters
 from spacearm.identify.inertia.swarm_costs import single_body_problem, two_body_problem
 from spacearm.identify.inertia.task import Task
-from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.identify.inertia.total import TotalLeastSquares, fit_total
 from spacearm.identify.inertia.validate import Comparison, Torque, compare_models, hold_out, hold_out_record, null_twin
 from spacearm.identify.inertia.writeback import identified_robot, provenance, save_identified
@@ -32,6 +32,7 @@ __all__ = [
     "CHANNELS",
     "MOMENTUM_CHANNELS",
     "TYPICAL_NOISE",
+    "BaseParameters",
     "Comparison",
     "Consistent",
     "Equations",
@@ -40,7 +41,6 @@ __all__ = [
     "Identifiability",
     "Identification",
     "Information",
-    "Knowledge",
     "Limits",
     "LinearLeastSquares",
     "MonteCarlo",
@@ -53,13 +53,14 @@ __all__ = [
     "Recursive",
     "Sensors",
     "Source",
+    "StandardParameters",
     "SwarmSequence",
     "TargetFilter",
     "TargetState",
     "Task",
-    "Theory",
     "Torque",
     "TotalLeastSquares",
+    "base_parameters",
     "compare_models",
     "design",
     "evaluate",
@@ -71,7 +72,6 @@ __all__ = [
     "identifiability",
     "identified_robot",
     "identify",
-    "knowledge",
     "log_cholesky",
     "measure",
     "monte_carlo",
@@ -85,7 +85,7 @@ __all__ = [
     "sensitivity",
     "single_body_problem",
     "single_robot",
-    "theory",
+    "standard_parameters",
     "two_body_problem",
     "two_robot",
     "write_record",

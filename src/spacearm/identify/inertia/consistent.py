@@ -14,8 +14,8 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.information import ROUNDING, Information
-from spacearm.identify.inertia.knowledge import Prior
 from spacearm.identify.inertia.parameters import six_of, tensor_of, typical_sizes
+from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
@@ -104,7 +104,7 @@ class Consistent:
     """Most likely inertias among the possible ones, from what data say about base parameters and a prior.
 
     Without a prior, null directions are held at the robot's own inertias by a belief as weak as ``vague`` typical
-    sizes: it moves nothing that the data determine, and :func:`spacearm.identify.inertia.knowledge.knowledge` says
+    sizes: it moves nothing that the data determine, and :func:`.standard_parameters` says
     which numbers those are. ``barrier`` is a weak pull (deviations per e-fold of the factor's diagonal) that keeps
     bodies from shrinking to a plate or a point where noise asks for less than nothing.
     """
@@ -120,14 +120,14 @@ class Consistent:
 
     def refine(self, information: Information, robot: Robot) -> Estimate:
         """From what is known of the base parameters already."""
-        theory = information.theory
+        base_parameters = information.base_parameters
         scale = typical_sizes(robot)
         mean = robot.inertia_parameters.ravel() if self.prior is None else self.prior.mean
         belief = np.full(scale.size, np.inf) if self.prior is None else self.prior.sigma
         doubt = np.where(np.isfinite(belief), np.maximum(belief, 1e-9 * scale), self.vague * scale)
         eigen, vectors = information.spectrum()
         seen = eigen > ROUNDING * eigen[-1]
-        root = (np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes) @ theory.combine
+        root = (np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes) @ base_parameters.combine
         target = (np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes) @ information.values
         start = _regular(robot)
         bodies = len(start)
@@ -169,11 +169,11 @@ class Consistent:
             to_inertia[10 * b : 10 * b + 10, 10 * b : 10 * b + 10] = inertia_slope(part)
         _, s, rows = np.linalg.svd(slope, full_matrices=False)
         half = to_inertia @ (rows.T / s)
-        values = theory.combine @ p
-        spread = theory.combine @ half
+        values = base_parameters.combine @ p
+        spread = base_parameters.combine @ half
         return Estimate(
-            theory.names,
-            theory.units,
+            base_parameters.names,
+            base_parameters.units,
             values,
             spread @ spread.T,
             found.cost,

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.model import Robot
 from spacearm.typing import Array
 

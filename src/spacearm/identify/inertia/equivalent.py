@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
+from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.parameters import placements, transport
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
-from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.identify.inertia.weights import Weights
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
@@ -109,14 +109,14 @@ class Recursion:
     values: Array  # (r,) base parameters of the whole robot
     covariance: Array
     seconds: float
-    theory: Theory
+    base_parameters: BaseParameters
     order: tuple[str, ...] = field(default=())
 
     def estimate(self) -> Estimate:
         """As an estimate behind the common interface."""
         return Estimate(
-            self.theory.names,
-            self.theory.units,
+            self.base_parameters.names,
+            self.base_parameters.units,
             self.values,
             self.covariance,
             0.0,
@@ -135,7 +135,7 @@ def _weighted(task: Task) -> tuple[Array, Array]:
     linear = task.equations.linear(record)
     slopes = task.equations.slopes(record, task.robot.inertia_parameters.ravel())
     weights = Weights(task.equations, record, slopes, task.deviations(record))
-    matrix = weights.whiten(linear.matrix @ task.theory.lift)
+    matrix = weights.whiten(linear.matrix @ task.base_parameters.lift)
     known = weights.whiten(linear.known[..., None])[..., 0]
     if task.unknown_momenta:
         free = np.zeros((*linear.known.shape, 6))
@@ -161,7 +161,7 @@ def recursion(
     a prismatic joint). All of them together are the whole robot's base parameters.
     """
     begin = time.perf_counter()
-    whole = theory(robot)
+    whole = base_parameters(robot)
     chosen = tuple(order) if order is not None else robot.joint_names
     if sorted(chosen) != sorted(robot.joint_names):
         raise InputError(f"order is {list(chosen)}", place="recursion", hint="expected every joint once")
@@ -172,11 +172,11 @@ def recursion(
     body, half = _solve(matrix * sizes, known)
     body, cov_body = body * sizes, (half @ half.T) * np.outer(sizes, sizes)
     rows_single = lump @ whole.lift
-    stages = [Stage("single body", task.theory.names, body, cov_body, rows_single)]
+    stages = [Stage("single body", task.base_parameters.names, body, cov_body, rows_single)]
     blocks, carried = [np.eye(10)], [np.zeros((10, 10))]
     for name in chosen:
         pair = two_task(robot, joints[name], posture, name)
-        small = pair.theory
+        small = pair.base_parameters
         at = float(np.asarray(posture, dtype=np.float64)[robot.joint_index(name)])
         to_single = lump_single(pair.robot, [at]) @ small.lift  # (10, r2)
         matrix, known = _weighted(pair)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
-from spacearm.identify.inertia.shared import mechanics_of
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spline

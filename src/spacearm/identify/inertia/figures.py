@@ -10,9 +10,9 @@ import numpy as np
 from spacearm.figures import COLOURS, new_figure
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.identify import Identification
-from spacearm.identify.inertia.knowledge import Knowledge, Source
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.parameters import PLAIN
+from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
 from spacearm.result import Figure
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo 
     values = [stage.rank for stage in possible.stages]
     ranks.add_trace(go.Bar(x=names, y=values, text=[str(v) for v in values], marker_color=COLOURS[0], name="rank"))
     ranks.add_hline(
-        y=possible.theory.rank, line={"color": COLOURS[3], "dash": "dash"}, annotation_text="all that can be"
+        y=possible.base_parameters.rank, line={"color": COLOURS[3], "dash": "dash"}, annotation_text="all that can be"
     )
 
     known = found.known
@@ -53,7 +53,7 @@ def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo 
     return made
 
 
-def origins(known: Knowledge, symbols: Sequence[str], hover: list[list[str]]) -> go.Figure:
+def origins(known: StandardParameters, symbols: Sequence[str], hover: list[list[str]]) -> go.Figure:
     """A map of every number of every body: undetermined (grey), by the prior or by the data."""
     import plotly.graph_objects as go
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spacearm.identify.inertia.base_parameters import BaseParameters
 from spacearm.identify.inertia.information import Information
 from spacearm.identify.inertia.task import Task
-from spacearm.identify.inertia.theory import Theory
 from spacearm.typing import Array
 
 #: Singular values of the scaled regressor below this share of the largest are rounding.
@@ -33,7 +33,7 @@ class Identifiability:
     ``missing`` (10(n + 1), k): directions that could be seen in principle but not by these experiments.
     """
 
-    theory: Theory
+    base_parameters: BaseParameters
     stages: tuple[Stage, ...]
     missing: Array
     missing_words: tuple[str, ...]
@@ -45,20 +45,20 @@ class Identifiability:
     @property
     def null_dimension(self) -> int:
         """Directions of the 10(n + 1) that these experiments do not show."""
-        return int(self.theory.combine.shape[1]) - self.rank
+        return int(self.base_parameters.combine.shape[1]) - self.rank
 
     @property
     def complete(self) -> bool:
         """Whether all that motion can show is shown."""
-        return self.rank == self.theory.rank
+        return self.rank == self.base_parameters.rank
 
     def describe(self) -> str:
-        theory = self.theory
+        base_parameters = self.base_parameters
         lines = [
-            f"{self.rank} of {theory.combine.shape[1]} parameter combinations are determined "
-            f"({theory.rank} could be); condition number {self.stages[-1].condition:.3g}",
+            f"{self.rank} of {base_parameters.combine.shape[1]} parameter combinations are determined "
+            f"({base_parameters.rank} could be); condition number {self.stages[-1].condition:.3g}",
             *(f"after {stage.experiment}: rank {stage.rank} (+{stage.gained})" for stage in self.stages),
-            *(f"never visible: {null.text}" for null in theory.nulls),
+            *(f"never visible: {null.text}" for null in base_parameters.nulls),
             *(f"not visible here: {words}" for words in self.missing_words),
         ]
         return "\n".join(lines)
@@ -70,15 +70,15 @@ def identifiability(task: Task, *, tolerance: float = TOLERANCE) -> Identifiabil
     Noise in rates makes every regressor look complete: use planned motions here, or :func:`from_noise` for measured
     ones.
     """
-    theory = task.theory
+    base_parameters = task.base_parameters
     momenta = task.unknown_momenta
-    stack = np.zeros((0, theory.rank))
+    stack = np.zeros((0, base_parameters.rank))
     stages: list[Stage] = []
     rank = 0
-    last = np.zeros((0, theory.rank))
+    last = np.zeros((0, base_parameters.rank))
     for i, record in enumerate(task.records):
         linear = task.equations.linear(record)
-        matrix = ((linear.matrix @ theory.lift) * task.sizes).reshape(-1, theory.rank)
+        matrix = ((linear.matrix @ base_parameters.lift) * task.sizes).reshape(-1, base_parameters.rank)
         if i in momenta:
             columns = np.zeros((*linear.known.shape, 6))
             columns[..., linear.momentum_rows, :] = np.eye(6)
@@ -91,14 +91,15 @@ def identifiability(task: Task, *, tolerance: float = TOLERANCE) -> Identifiabil
         condition = float(singular[0] / singular[now - 1]) if now else float("inf")
         stages.append(Stage(record.name, now, now - rank, condition, singular))
         rank, last = now, rows[now:]
-    missing = theory.lift @ (last.T * task.sizes[:, None])
-    return Identifiability(theory, tuple(stages), missing, tuple(_words(row, task.theory) for row in last))
+    missing = base_parameters.lift @ (last.T * task.sizes[:, None])
+    words = tuple(_words(row, base_parameters) for row in last)
+    return Identifiability(base_parameters, tuple(stages), missing, words)
 
 
-def _words(row: Array, theory: Theory) -> str:
+def _words(row: Array, base_parameters: BaseParameters) -> str:
     order = np.argsort(-np.abs(row))
     strong = [k for k in order[:5] if abs(row[k]) > 0.1 * abs(row[order[0]])]
-    return " ".join(f"{row[k]:+.2f} {theory.names[k]}" for k in strong) + " (in typical sizes)"
+    return " ".join(f"{row[k]:+.2f} {base_parameters.names[k]}" for k in strong) + " (in typical sizes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +117,5 @@ def from_noise(information: Information, worst: int = 5) -> tuple[Direction, ...
     for k in range(min(worst, values.size)):
         value = float(values[k])
         deviation = float("inf") if value <= 1e-13 * values[-1] else 1.0 / np.sqrt(value)
-        found.append(Direction(float(deviation), _words(vectors[:, k], information.theory)))
+        found.append(Direction(float(deviation), _words(vectors[:, k], information.base_parameters)))
     return tuple(found)

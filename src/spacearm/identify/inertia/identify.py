@@ -1,4 +1,4 @@
-"""From records to knowledge in one call: identifiability first, then the estimate, then every single number."""
+"""From records to inertias in one call: identifiability first, then the estimate, then every single number."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from spacearm.identify.inertia.consistent import Consistent
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.identifiability import Direction, from_noise
 from spacearm.identify.inertia.information import Information
-from spacearm.identify.inertia.knowledge import Knowledge, Prior, knowledge
 from spacearm.identify.inertia.linear import LinearLeastSquares
 from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import TotalFit, fit_total
 from spacearm.model import Robot
@@ -41,7 +41,7 @@ class Identification:
     task: Task
     estimate: Estimate
     information: Information
-    known: Knowledge
+    known: StandardParameters
     inertia: Array
     weakest: tuple[Direction, ...]
     fit: TotalFit | None
@@ -102,7 +102,7 @@ def identify(
         fit = fit_total(task)
         information = fit.information
         estimate = _estimate(task, fit)
-    known = knowledge(information, robot, prior)
+    known = standard_parameters(information, robot, prior)
     inertia = known.inertia
     if method == "consistent":
         estimate = Consistent(prior).refine(information, robot)
@@ -113,8 +113,8 @@ def identify(
 
 def _estimate(task: Task, fit: TotalFit) -> Estimate:
     return Estimate(
-        task.theory.names,
-        task.theory.units,
+        task.base_parameters.names,
+        task.base_parameters.units,
         fit.information.values,
         fit.information.covariance,
         float(fit.cost),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.identify.inertia.theory import Theory
+from spacearm.identify.inertia.base_parameters import BaseParameters
 from spacearm.typing import Array
 
 #: Eigenvalues of the scaled information below this share of the largest are rounding.
@@ -17,7 +17,7 @@ ROUNDING = 1e-13
 class Information:
     """``(b - values)^T matrix (b - values)`` is how badly base parameters b fit; (..., r) and (..., r, r)."""
 
-    theory: Theory
+    base_parameters: BaseParameters
     values: Array
     matrix: Array
     sizes: Array  # (r,) typical sizes
@@ -68,7 +68,7 @@ class Information:
 
     def picked(self, index: int) -> Information:
         """One repetition."""
-        return Information(self.theory, self.values[index], self.matrix[index], self.sizes)
+        return Information(self.base_parameters, self.values[index], self.matrix[index], self.sizes)
 
 
 def solve_scaled(matrix: Array, right: Array, sizes: Array, rounding: float = ROUNDING) -> Array:

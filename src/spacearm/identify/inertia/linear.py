@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.identify.inertia.hidden import complement, gauge, hidden
 from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.unidentifiable import complement, gauge, hidden
 from spacearm.optimise.problem import Estimate, Reason
 from spacearm.typing import Array
 
@@ -25,7 +25,7 @@ class LinearLeastSquares:
 
     def solve(self, task: Task) -> Estimate:
         begin = time.perf_counter()
-        theory, rank = task.theory, task.theory.rank
+        base_parameters, rank = task.base_parameters, task.base_parameters.rank
         sizes = task.sizes
         scaling = gauge(task, task.guess)
         rest = hidden(task, scaling)
@@ -33,7 +33,7 @@ class LinearLeastSquares:
         blocks, right = [], []
         for i, record in enumerate(task.records):
             linear = task.equations.linear(record)
-            matrix, known = (linear.matrix @ theory.lift) * sizes, linear.known
+            matrix, known = (linear.matrix @ base_parameters.lift) * sizes, linear.known
             if i in task.unknown_momenta:  # a free constant in these rows: their means say nothing
                 rows = linear.momentum_rows
                 matrix[..., rows, :] -= matrix[..., rows, :].mean(axis=-3, keepdims=True)
@@ -52,8 +52,8 @@ class LinearLeastSquares:
         np.fill_diagonal(covariance, np.where(share > np.maximum(own, 1e-10), np.inf, own))
         residuals = np.sqrt(2.0 * cost / max(known.size, 1))
         return Estimate(
-            theory.names,
-            theory.units,
+            base_parameters.names,
+            base_parameters.units,
             values * sizes,
             covariance * np.outer(sizes, sizes),
             cost,

@@ -82,7 +82,7 @@ def monte_carlo(
     if not np.any(np.isfinite(deviations)):
         raise InputError("the records determine no parameter", place="Monte Carlo", hint="let something move")
     return MonteCarlo(
-        task.theory.names,
+        task.base_parameters.names,
         np.where(np.isfinite(deviations), (estimates - truth) / deviations, np.nan),
         estimates,
         deviations,

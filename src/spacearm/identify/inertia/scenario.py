@@ -16,11 +16,11 @@ from spacearm.identify.inertia.figures import figures
 from spacearm.identify.inertia.files import Channel, read_record
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify, thinned
-from spacearm.identify.inertia.knowledge import Prior, Source
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.schema import ExperimentTable, PathTable, Scenario, SensorTable
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
+from spacearm.identify.inertia.standard_parameters import Prior, Source
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.writeback import identified_text
@@ -78,13 +78,13 @@ def run(
     prior = _prior(plan, drawing)
     found = identify(drawing, drawn, method=plan.estimate.method, kinds=kinds, prior=prior)
     simulated = all(plan.experiment[k].file is None for k in used)
-    truth = found.task.theory.combine @ real.inertia_parameters.ravel() if simulated else None
+    truth = found.task.base_parameters.combine @ real.inertia_parameters.ravel() if simulated else None
     carlo = None
     if plan.monte_carlo is not None:
         tell(0.6, "Monte Carlo")
         carlo = monte_carlo(
             Task(drawing, thinned(clean), kinds),
-            found.task.theory.combine @ real.inertia_parameters.ravel(),
+            found.task.base_parameters.combine @ real.inertia_parameters.ravel(),
             plan.monte_carlo.repetitions,
             plan.monte_carlo.seed,
         )
@@ -116,7 +116,7 @@ def run(
             "equations": list(kinds),
             "noise": {name: sensors.sigma(name) for name in sensors.channels},
             "prior": "none" if prior is None else prior.source,
-            "passes": list(found.task.theory.passes),
+            "passes": list(found.task.base_parameters.passes),
         },
         figures=figures(possible, found, carlo),
         title=plan.title or f"Inertia identification of {drawing.name}",
@@ -233,12 +233,14 @@ def _rows(
     held: list[HoldOut],
 ) -> list[Row]:
     rows = [Row(f"rank.after.{stage.experiment}", stage.rank) for stage in possible.stages]
-    rows.append(Row("rank.total", possible.rank, note=f"{possible.theory.rank} could be determined by any motion"))
+    rows.append(
+        Row("rank.total", possible.rank, note=f"{possible.base_parameters.rank} could be determined by any motion")
+    )
     rows.append(Row("null.dimension", possible.null_dimension))
     rows.append(Row("rank.condition", possible.stages[-1].condition))
     estimate = found.estimate
     for k, name in enumerate(estimate.names):
-        note = f"standard deviation {estimate.std[k]:.3g}; {found.task.theory.parameters[k].formula}"
+        note = f"standard deviation {estimate.std[k]:.3g}; {found.task.base_parameters.parameters[k].formula}"
         if not np.isfinite(estimate.std[k]):
             rows.append(Row(f"combination.{name}", None, estimate.units[k], note="not determined by these experiments"))
             continue
@@ -330,7 +332,7 @@ def _cross_check(real: Robot, experiment: Experiment) -> Any:
 
 def _summary(possible: Identifiability, found: Identification) -> str:
     counts = found.known.counts()
-    whole = possible.theory
+    whole = possible.base_parameters
     text = (
         f"The experiments determine {possible.rank} combinations of {whole.combine.shape[1]} inertia "
         f"parameters; any motion "

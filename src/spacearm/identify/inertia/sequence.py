@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.equivalent import lump_single, lump_two, recursion, two_robot
 from spacearm.identify.inertia.parameters import linear_of, placements, transport
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.swarm_costs import single_body_problem, to_plain, two_body_problem
 from spacearm.identify.inertia.task import Task
-from spacearm.identify.inertia.theory import theory
 from spacearm.identify.inertia.total import fit_total
 from spacearm.optimise.problem import Estimate, Reason
 from spacearm.optimise.swarm import ParticleSwarm
@@ -81,7 +81,7 @@ class SwarmSequence:
     def solve(self, task: Task) -> Estimate:
         begin = time.perf_counter()
         locked, joints, posture = sorted_records(task)
-        robot, whole = task.robot, task.theory
+        robot, whole = task.robot, task.base_parameters
         swarm = replace(self.swarm, uncertainty=False)
         bounds = {"span": self.span, "reach": self.reach}
         single = swarm.solve(single_body_problem(robot, locked, posture, **bounds))
@@ -91,7 +91,7 @@ class SwarmSequence:
             found = swarm.solve(two_body_problem(robot, record, posture, name, body, **bounds))
             parts[name] = found
             pair = two_robot(robot, posture, name)
-            small = theory(pair)
+            small = base_parameters(pair)
             first = linear_of(to_plain(found.values))
             child = placements(pair, [float(posture[robot.joint_index(name)])])[1]
             both = np.concatenate([first, transport(child.inverse()) @ (body - first)])

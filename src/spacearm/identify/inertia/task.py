@@ -9,18 +9,18 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.equations import Equations, Kind
 from spacearm.identify.inertia.parameters import typical_sizes
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
-from spacearm.identify.inertia.theory import Theory, theory
 from spacearm.model import Robot
 from spacearm.typing import Array
 
 
 @lru_cache(maxsize=64)
-def _theory_of(robot: Robot) -> Theory:
-    return theory(robot)
+def _theory_of(robot: Robot) -> BaseParameters:
+    return base_parameters(robot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Task:
                 )
 
     @cached_property
-    def theory(self) -> Theory:
+    def base_parameters(self) -> BaseParameters:
         return _theory_of(self.robot)
 
     @cached_property
@@ -65,12 +65,12 @@ class Task:
     @cached_property
     def guess(self) -> Array:
         """Base parameters of the robot as given."""
-        return self.theory.combine @ self.robot.inertia_parameters.ravel()
+        return self.base_parameters.combine @ self.robot.inertia_parameters.ravel()
 
     @cached_property
     def sizes(self) -> Array:
         """Typical size of each base parameter: the largest that one of its terms has."""
-        rows = np.abs(self.theory.combine) * typical_sizes(self.robot)
+        rows = np.abs(self.base_parameters.combine) * typical_sizes(self.robot)
         return np.asarray(rows.max(axis=1))
 
     @cached_property

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.hidden import complement, gauge, hidden, without
 from spacearm.identify.inertia.information import Information, eliminate, solve_scaled
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.unidentifiable import complement, gauge, hidden, without
 from spacearm.identify.inertia.weights import Weights
 from spacearm.optimise.problem import Estimate, Reason
 from spacearm.typing import Array
@@ -66,7 +66,7 @@ def fit_total(
             (:func:`unknowable`) when not given.
     """
     begin = time.perf_counter()
-    theory, rank, batch = task.theory, task.theory.rank, task.batch
+    base_parameters, rank, batch = task.base_parameters, task.base_parameters.rank, task.batch
     unknown, biases = task.unknown_momenta, task.biases
     size = rank + 6 * len(unknown) + len(biases)
     scale = np.concatenate([task.sizes, np.ones(6 * len(unknown)), [s for _, _, s in biases]])
@@ -87,7 +87,7 @@ def fit_total(
     converged, done, normal, cost = False, 0, np.zeros((*batch, size, size)), np.zeros(batch)
     for _ in range(iterations):
         done += 1
-        inertia = x[..., :rank] @ theory.lift.T
+        inertia = x[..., :rank] @ base_parameters.lift.T
         normal = np.zeros((*batch, size, size))
         normal[..., range(size), range(size)] = prior
         right = -prior * x
@@ -107,7 +107,7 @@ def fit_total(
                     hint="the noise is too strong for this motion, or too small to be true",
                 ) from None
             gap = np.einsum("...tmp,...p->...tm", linear.matrix, inertia) - linear.known
-            columns = [linear.matrix @ theory.lift]
+            columns = [linear.matrix @ base_parameters.lift]
             places = [np.arange(rank)]
             if i in unknown:
                 at = rank + 6 * unknown.index(i)
@@ -140,7 +140,7 @@ def fit_total(
             break
     unseen = np.concatenate([gauge(task, x[..., :rank]), np.broadcast_to(rest, (*batch, *rest.shape))], axis=-1)
     told = without(eliminate(normal, rank), unseen, task.sizes)
-    information = Information(theory, x[..., :rank], told, task.sizes)
+    information = Information(base_parameters, x[..., :rank], told, task.sizes)
     equations = sum(record.times.size * n_rows(task, record) for record in task.records)
     cost = np.sum(
         [
@@ -197,8 +197,8 @@ class TotalLeastSquares:
         information = fit.information
         samples = sum(record.times.size for record in task.records)
         return Estimate(
-            task.theory.names,
-            task.theory.units,
+            task.base_parameters.names,
+            task.base_parameters.units,
             information.values,
             information.covariance,
             float(fit.cost),

@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
+from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.experiment import EXACT, Experiment
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
-from spacearm.identify.inertia.shared import mechanics_of
-from spacearm.identify.inertia.theory import theory
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Adaptive, Phase, Signal, State, approximate, simulate, simulate_batch
@@ -198,7 +198,7 @@ def null_twin(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:
     One null direction after the other is followed, up to ``fraction`` of the step at which a body would stop being
     possible, so both robots can exist.
     """
-    whole = theory(robot)
+    whole = base_parameters(robot)
     if not whole.null.shape[1]:
         raise InputError("a robot without joints has no null directions", place="null twin")
     rng = np.random.default_rng(seed)

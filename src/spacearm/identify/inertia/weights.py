@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from spacearm.identify.inertia.cholesky import inverse_factor
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.small import inverse_factor
 from spacearm.typing import Array
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import possible
-from spacearm.identify.inertia.knowledge import Knowledge, Source
-from spacearm.identify.inertia.theory import theory
+from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
 from spacearm.model import Robot, save
 from spacearm.model.files import file_format, robot_text
 from spacearm.typing import Array
 
 
-def provenance(known: Knowledge, records: Sequence[str] = (), method: str = "") -> list[str]:
+def provenance(known: StandardParameters, records: Sequence[str] = (), method: str = "") -> list[str]:
     """Comment lines: data, method, prior, and the origin of each of the 10(n + 1) numbers."""
     counts = known.counts()
     lines = [
@@ -29,7 +29,7 @@ def provenance(known: Knowledge, records: Sequence[str] = (), method: str = "") 
         f"the prior, {counts['undetermined']} undetermined.",
         "Undetermined numbers are not measured: only combinations with other bodies are. They are kept as in the robot "
         "that the search started from, changed so that the determined combinations hold.",
-        *theory(known.robot).passes,
+        *base_parameters(known.robot).passes,
     ]
     for number in known.numbers:
         if number.source is Source.UNDETERMINED:
@@ -40,7 +40,7 @@ def provenance(known: Knowledge, records: Sequence[str] = (), method: str = "") 
     return lines
 
 
-def identified_robot(known: Knowledge, inertia: Array | None = None, name: str | None = None) -> Robot:
+def identified_robot(known: StandardParameters, inertia: Array | None = None, name: str | None = None) -> Robot:
     """The robot with identified inertias; impossible bodies are an error (use the consistent estimator)."""
     rows = np.asarray(known.inertia if inertia is None else inertia).reshape(-1, 10)
     for body, row in zip(known.robot.bodies, rows, strict=True):
@@ -55,7 +55,7 @@ def identified_robot(known: Knowledge, inertia: Array | None = None, name: str |
 
 
 def save_identified(
-    known: Knowledge,
+    known: StandardParameters,
     path: str | Path,
     *,
     inertia: Array | None = None,
@@ -68,7 +68,7 @@ def save_identified(
 
 
 def identified_text(
-    known: Knowledge, name: str, *, inertia: Array | None = None, records: Sequence[str] = (), method: str = ""
+    known: StandardParameters, name: str, *, inertia: Array | None = None, records: Sequence[str] = (), method: str = ""
 ) -> str:
     """What :func:`save_identified` would write into a file of this name."""
     robot = identified_robot(known, inertia)

@@ -66,7 +66,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         *claims.sensitivity(case),
         *claims.percentages(),
         claims.orders(case),
-        *claims.conclusions(more.cases, case.theory.rank),
+        *claims.conclusions(more.cases, case.base_parameters.rank),
         *_noise(noise),
         *_beyond(more),
     ]
@@ -124,9 +124,8 @@ def _ranks(case: Exact) -> list[Row]:
             size,
             "Abstract",
             Verdict.AGREES if case.identifiability.rank == size else Verdict.DIFFERS,
-            f"complete identification is impossible: {size} - 3 n = {case.theory.rank} combinations; theory and "
-            f"singular "
-            "values agree",
+            f"complete identification is impossible: {size} - 3 n = {case.base_parameters.rank} combinations; "
+            "closed form and singular values agree",
         )
     )
     rows.append(
@@ -362,7 +361,10 @@ def _certificate(case: Exact, noise: Noisy, check: Validation) -> dict[str, Any]
         ),
         "recursion": Check(case.error(case.recursion.values), EXACTNESS),
         "rank_theory": Check(
-            float(case.identifiability.rank - case.theory.rank), 0.0, "", "numerical rank minus theory"
+            float(case.identifiability.rank - case.base_parameters.rank),
+            0.0,
+            "",
+            "numerical rank minus that of the closed form",
         ),
         "null_twin": Check(twin, 1e-9, "", "largest difference of motions in null directions (m, rad)"),
         "noise_errors": Check(float(np.abs(noise.errors).max()), 4.0, "", "standard deviations, one noisy run"),

@@ -271,7 +271,7 @@ def dataset(case: Exact, swarm: Swarms, noise: Noisy, check: Validation, more: B
             "target_std": entry(("update", "number"), [s.std for s in more.target], "SI", "their deviation"),
         },
         coords={
-            "parameter": list(case.theory.names),
+            "parameter": list(case.base_parameters.names),
             "time": ("time", check.identified.times, {"units": "s"}),
             "axis": ["x", "y", "z"],
             "joint": list(case.robot.joint_names),

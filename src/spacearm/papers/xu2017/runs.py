@@ -9,12 +9,12 @@ import numpy as np
 
 from spacearm.identify.inertia import (
     TYPICAL_NOISE,
+    BaseParameters,
     Comparison,
     Experiment,
     Firing,
     Identifiability,
     Identification,
-    Knowledge,
     Limits,
     MonteCarlo,
     Nodes,
@@ -23,9 +23,10 @@ from spacearm.identify.inertia import (
     Record,
     Recursion,
     Sensors,
+    StandardParameters,
     TargetState,
     Task,
-    Theory,
+    base_parameters,
     compare_models,
     design,
     evaluate,
@@ -34,19 +35,18 @@ from spacearm.identify.inertia import (
     hold_out,
     identifiability,
     identify,
-    knowledge,
     measure,
     monte_carlo,
     null_twin,
     recursion,
     single_body_problem,
-    theory,
+    standard_parameters,
     two_body_problem,
     two_robot,
 )
 from spacearm.identify.inertia.equivalent import lump_single, single_robot
-from spacearm.identify.inertia.knowledge import Source
 from spacearm.identify.inertia.parameters import linear_of, placements, plain_of, transport
+from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.identify.inertia.swarm_costs import to_plain
 from spacearm.identify.inertia.validate import HoldOut, largest_differences
 from spacearm.model import Pose, Robot
@@ -66,7 +66,7 @@ class Exact:
 
     robot: Robot
     wrong: Robot
-    theory: Theory
+    base_parameters: BaseParameters
     truth: Array  # base parameters
     sizes: Array
     records: tuple[Record, ...]
@@ -74,8 +74,8 @@ class Exact:
     linear: Identification
     recursion: Recursion
     backwards: Recursion
-    known: Knowledge  # without a prior
-    with_prior: Knowledge
+    known: StandardParameters  # without a prior
+    with_prior: StandardParameters
     simulate_seconds: float
     identify_seconds: float
 
@@ -86,7 +86,7 @@ class Exact:
 
 def exact(robot: Robot) -> Exact:
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * paper.WRONG)
-    whole = theory(robot)
+    whole = base_parameters(robot)
     sensors = paper.sensors()
     # machine code for this robot is made (or found in the cache) before the clock starts, as it is once per robot
     first = paper.experiments(robot)
@@ -115,7 +115,7 @@ def exact(robot: Robot) -> Exact:
         chains[0],
         chains[1],
         linear.known,
-        knowledge(linear.information, wrong, Prior.from_robot(wrong, 0.15)),
+        standard_parameters(linear.information, wrong, Prior.from_robot(wrong, 0.15)),
         middle - begin,
         end - middle,
     )
@@ -159,7 +159,7 @@ def _two_body_error(case: Exact, joint: str, values: Array, body: Array) -> tupl
     """Relative error of the two-body robot's base parameters, and of its first body's mass."""
     robot, posture = case.robot, case.robot.posture(paper.POSTURE)
     pair = two_robot(robot, posture, joint)
-    small = theory(pair)
+    small = base_parameters(pair)
     first = linear_of(to_plain(values))
     at = float(posture[robot.joint_index(joint)])
     to_child = transport(placements(pair, [at])[1].inverse())
@@ -353,15 +353,15 @@ def conclusion_cases(case: Exact) -> dict[str, Case]:
         rank = identifiability(Task(robot, records)).rank
         information = fit_total(Task(robot, tuple(r.thinned(5) for r in records)), iterations=1).information
         for name, prior in priors.items():
-            found[name] = _case(rank, knowledge(information, robot, prior))
+            found[name] = _case(rank, standard_parameters(information, robot, prior))
     single = single_robot(robot, robot.posture(paper.POSTURE))
     task = Task(single, (turned.for_joints([]).thinned(5),))
-    only = knowledge(fit_total(task, iterations=1).information, single)
+    only = standard_parameters(fit_total(task, iterations=1).information, single)
     tensor = sum(number.source is Source.DATA and number.symbol.startswith("I") for number in only.numbers)
     found["single_body_turned"] = Case(identifiability(task).rank, tensor, 0, 6 - tensor, only.null.shape[1])
     return found
 
 
-def _case(rank: int, known: Knowledge) -> Case:
+def _case(rank: int, known: StandardParameters) -> Case:
     counts = known.counts()
     return Case(rank, counts["data"], counts["prior"], counts["undetermined"], known.null.shape[1])

@@ -48,7 +48,7 @@ class BaseParameter:
 
 
 @dataclass(frozen=True, eq=False)
-class Theory:
+class BaseParameters:
     """Identifiable combinations and null directions of a robot.
 
     ``combine`` (r, 10(n + 1)) gives the base parameters; ``lift`` (10(n + 1), r) gives one set of inertias that has
@@ -184,7 +184,7 @@ def _formula(row: Array, names: tuple[Label, ...], limit: int = 12) -> str:
     return text + (f" + ... ({len(terms)} terms)" if len(terms) > limit else "")
 
 
-def theory(robot: Robot) -> Theory:
+def base_parameters(robot: Robot) -> BaseParameters:
     """Base parameters and null directions from the kinds and axes of the joints alone."""
     names = labels(robot)
     size = len(names)
@@ -219,7 +219,7 @@ def theory(robot: Robot) -> Theory:
     ]
     lifts[0] = np.eye(size)[:, :10]
     parameters = tuple(p for b in range(len(robot.bodies)) for p in kept[b])
-    return Theory(
+    return BaseParameters(
         robot,
         parameters,
         tuple(reversed(nulls)),
@@ -233,7 +233,7 @@ def theory(robot: Robot) -> Theory:
 def point_on_axis(robot: Robot, joint: str, along: float) -> Array:
     """Inertia change (10(n + 1)) when one kilogram on a revolute joint's axis goes from the parent to the child.
 
-    ``along`` (m) is its place on the axis, from the joint's frame. It lies in the null space of :func:`theory`.
+    ``along`` (m) is its place on the axis, from the joint's frame. No motion shows it.
     """
     i = robot.joint_index(joint)
     part, child, parent = robot.joints[i], i + 1, robot.parents[i]

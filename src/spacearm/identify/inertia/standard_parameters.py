@@ -89,7 +89,7 @@ class Number:
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class StandardParameters:
     """Inertias of every body after data and prior.
 
     ``inertia`` (10(n + 1)) is complete, so that it can be simulated; where ``numbers`` say undetermined, its entry is
@@ -106,7 +106,7 @@ class Knowledge:
     def number(self, body: str, symbol: str) -> Number:
         return next(n for n in self.numbers if n.body == body and n.symbol == symbol)
 
-    def at(self, inertia: Array) -> Knowledge:
+    def at(self, inertia: Array) -> StandardParameters:
         """The same origins and deviations with other inertias (10(n + 1)) that the data fit as well."""
         plain = plain_of(inertia.reshape(-1, 10)).ravel()
         numbers = [
@@ -119,15 +119,15 @@ class Knowledge:
         return {source.value: sum(n.source is source for n in self.numbers) for source in Source}
 
 
-def knowledge(information: Information, robot: Robot, prior: Prior | None = None) -> Knowledge:
+def standard_parameters(information: Information, robot: Robot, prior: Prior | None = None) -> StandardParameters:
     """Combine what data say about base parameters with a prior about single numbers.
 
     Args:
         information: of one repetition.
         robot: gives the inertias at which undetermined directions are left (the guess).
     """
-    theory = information.theory
-    size = theory.combine.shape[1]
+    base_parameters = information.base_parameters
+    size = base_parameters.combine.shape[1]
     scale = typical_sizes(robot)
     guess = robot.inertia_parameters.ravel() if prior is None else prior.mean
     belief = np.full(size, np.inf) if prior is None else prior.sigma
@@ -137,10 +137,10 @@ def knowledge(information: Information, robot: Robot, prior: Prior | None = None
     eigen, vectors = information.spectrum()
     seen = eigen > ROUNDING * eigen[-1]
     root = np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes  # |root (b - values)|^2 is the misfit
-    rows = root @ theory.combine[:, free] * scale[free]
-    right = root @ (information.values - theory.combine @ guess)
+    rows = root @ base_parameters.combine[:, free] * scale[free]
+    right = root @ (information.values - base_parameters.combine @ guess)
     # directions that nothing shows: neither the data nor, where there is one, the prior
-    null = _null_space(theory.combine[:, free] * scale[free], vectors[:, seen] / information.sizes[:, None])
+    null = _null_space(base_parameters.combine[:, free] * scale[free], vectors[:, seen] / information.sizes[:, None])
     doubt = np.where(np.isfinite(belief[free]), belief[free] / scale[free], VAGUE)
     stacked = np.concatenate([rows, np.diag(1.0 / doubt)])
     q, r = np.linalg.qr(stacked)
@@ -189,7 +189,7 @@ def knowledge(information: Information, robot: Robot, prior: Prior | None = None
             if source is Source.UNDETERMINED:
                 value, std = float("nan"), float("inf")
             numbers.append(Number(body.name, symbol, unit, value, std, source, share))
-    return Knowledge(robot, inertia, covariance, full_null, tuple(numbers), prior)
+    return StandardParameters(robot, inertia, covariance, full_null, tuple(numbers), prior)
 
 
 def _null_space(combine: Array, seen: Array) -> Array:

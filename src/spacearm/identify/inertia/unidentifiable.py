@@ -99,7 +99,7 @@ def _few(record: Record) -> Record:
 
 def _of_record(task: Task, record: Record, free_momentum: bool) -> tuple[Array, Array]:
     """Information of a record about scaled base parameters, and what noise alone would make of it: (r, r) each."""
-    equations, lift, sizes = task.equations, task.theory.lift, task.sizes
+    equations, lift, sizes = task.equations, task.base_parameters.lift, task.sizes
     inertia, sigma = task.robot.inertia_parameters.ravel(), task.deviations(record)
     white = own_whitener(equations.slopes(record, inertia) * sigma)
     linear = equations.linear(record)

@@ -1,4 +1,4 @@
-"""The theory of what motion can tell, against numerical ranks of random motions on many robots."""
+"""Base parameters: what motion can tell in closed form, against numerical ranks of random motions on many robots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Mechanics
-from spacearm.identify.inertia import possible, theory
+from spacearm.identify.inertia import base_parameters, possible
+from spacearm.identify.inertia.base_parameters import point_on_axis
 from spacearm.identify.inertia.parameters import (
     labels,
     linear_of,
@@ -16,7 +17,6 @@ from spacearm.identify.inertia.parameters import (
     point_mass,
     transport,
 )
-from spacearm.identify.inertia.theory import point_on_axis
 from spacearm.model import Inertia, Robot, catalogue
 from support.identify_robots import ROBOTS
 from support.random_robots import point_mass_inertia, random_robot
@@ -54,7 +54,7 @@ def numerical_rank(matrix: np.ndarray) -> int:
 @pytest.mark.parametrize("name", POPULATION)
 def test_rank_theory_holds_for_random_motions(name: str) -> None:
     robot = POPULATION[name]
-    found = theory(robot)
+    found = base_parameters(robot)
     revolute = sum(joint.kind == "revolute" for joint in robot.joints)
     expected = 10 * (robot.n + 1) - 3 * revolute - 6 * (robot.n - revolute)
     momentum, dynamics = regressors(robot)
@@ -69,7 +69,7 @@ def test_rank_theory_holds_for_random_motions(name: str) -> None:
 @pytest.mark.parametrize("name", POPULATION)
 def test_combinations_carry_everything(name: str) -> None:
     robot = POPULATION[name]
-    found = theory(robot)
+    found = base_parameters(robot)
     assert np.allclose(found.combine @ found.lift, np.eye(found.rank), atol=1e-12)
     assert np.allclose(found.combine @ found.null, 0.0, atol=1e-12)
     if found.null.size:
@@ -81,21 +81,21 @@ def test_combinations_carry_everything(name: str) -> None:
 
 def test_words_of_the_paper_robot() -> None:
     robot = catalogue.load("xu2017")
-    found = theory(robot)
+    found = base_parameters(robot)
     text = found.describe()
     assert "70 inertia parameters, 52 identifiable combinations, 18 null directions" in text
     assert "link1 passes m, hz and Iyy to satellite through joint1" in text
     assert "hy*(link1) = hy(link1) - hz(link2) + 0.3 m(link3) - hz(link3) [kg m]" in text
     assert len(found.nulls) == 18
     assert "may belong to link6 or to link5" in found.nulls[-1].text
-    sliding = theory(ROBOTS["sliding"])
+    sliding = base_parameters(ROBOTS["sliding"])
     assert any("passes its whole tensor" in words for words in sliding.passes)
     assert "Izz of link2 may belong to link2 or to link1" in " ".join(null.text for null in sliding.nulls)
 
 
 def test_a_mass_on_the_axis_is_a_null_direction() -> None:
     robot = catalogue.load("xu2017")
-    found = theory(robot)
+    found = base_parameters(robot)
     for along in (0.0, 0.3, -1.1):
         vector = point_on_axis(robot, "joint3", along)
         assert np.abs(found.combine @ vector).max() < 1e-13

@@ -20,25 +20,25 @@ from spacearm.identify.inertia import (
     Sensors,
     Source,
     Task,
+    base_parameters,
     fit_total,
     follow,
     identify,
-    knowledge,
     measure,
     monte_carlo,
     null_twin,
     possible,
-    theory,
+    standard_parameters,
 )
-from spacearm.identify.inertia.hidden import complement, gauge, without
 from spacearm.identify.inertia.parameters import plain_of, typical_sizes
 from spacearm.identify.inertia.total import unknowable
+from spacearm.identify.inertia.unidentifiable import complement, gauge, without
 from spacearm.model import catalogue
 from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
 DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
-THEORY = theory(ROBOT)
+THEORY = base_parameters(ROBOT)
 TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
 SENSORS = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
 #: Paths start and end in the posture.
@@ -71,7 +71,7 @@ def test_without_forces_noise_does_not_tell_the_scale(clean: list[Record]) -> No
         assert worst(fit.information.values, fit.information.std) < 4.5
         ratios = fit.information.values[[1, 3]] / fit.information.values[0]
         assert ratios == pytest.approx(TRUTH[[1, 3]] / TRUTH[0], rel=1e-2)  # what the data do tell
-    known = knowledge(fit.information, DRAWING)
+    known = standard_parameters(fit.information, DRAWING)
     truth = plain_of(ROBOT.inertia_parameters).ravel()
     data = [(n, t) for n, t in zip(known.numbers, truth, strict=True) if n.source is Source.DATA]
     assert all(abs(n.value - t) < 4.5 * n.std for n, t in data)
@@ -97,7 +97,7 @@ def test_nothing_moves_nothing_is_known() -> None:
     for record in (still, still.noisy(1)):
         fit = fit_total(Task(DRAWING, [record]))
         assert np.all(np.isinf(fit.information.std))
-        assert knowledge(fit.information, DRAWING).counts() == {"data": 0, "prior": 0, "undetermined": 70}
+        assert standard_parameters(fit.information, DRAWING).counts() == {"data": 0, "prior": 0, "undetermined": 70}
     with pytest.raises(InputError, match="determine no parameter"):
         monte_carlo(Task(ROBOT, [still]), TRUTH, 2)
     with pytest.raises(InputError, match="repetitions are 0"):
@@ -147,7 +147,7 @@ def test_recursion_counts_noise_in_the_impulse(clean: list[Record]) -> None:
 
 def test_numbers_from_data_are_those_of_every_twin(clean: list[Record]) -> None:
     """A number that differs between robots that move alike is not determined."""
-    known = knowledge(fit_total(Task(DRAWING, clean)).information, DRAWING)
+    known = standard_parameters(fit_total(Task(DRAWING, clean)).information, DRAWING)
     truth = plain_of(ROBOT.inertia_parameters)
     twins = [plain_of(null_twin(ROBOT, 0.7, seed).reshape(-1, 10)) for seed in range(8)]
     spread = np.max([np.abs(twin - truth) for twin in twins], axis=0).ravel()
@@ -186,7 +186,7 @@ def test_a_number_that_stands_still_only_here_is_not_determined() -> None:
     inertia[5, 1:4] = 0.0
     robot = ROBOT.with_inertia_parameters(inertia)
     records = [measure(robot, experiment, SENSORS) for experiment in paper.experiments(robot)]
-    number = knowledge(fit_total(Task(robot, records)).information, robot).number("link5", "Iyz")
+    number = standard_parameters(fit_total(Task(robot, records)).information, robot).number("link5", "Iyz")
     twins = [plain_of(null_twin(robot, 0.7, seed).reshape(-1, 10))[5, 9] for seed in range(8)]
     assert np.abs(twins).max() > 1e-4
     assert number.null_share < 1e-6

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from support import ROOT
+
+sys.path.insert(0, str(ROOT))
 
 from benchmarks import batch, common, growth, memory, sensitivity, startup, trajectory
 from benchmarks import robots as bench_robots

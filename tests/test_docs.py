@@ -19,8 +19,8 @@ import spacearm
 from spacearm.cli import main
 from spacearm.model import catalogue, save
 from spacearm.model.lossy import LossyConversion
+from support import ROOT
 
-ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
 PAGES = [page for page in PAGES if "_build" not in page.parts]
 

@@ -16,8 +16,9 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
+from support import ROOT
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "ejection.toml"
+EXAMPLE = ROOT / "examples" / "ejection.toml"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import mujoco
 import numpy as np
 import pytest
 
-from numpy_kinematics import body_poses, frame_poses, mass_matrix, mass_properties, turn
 from spacearm.model import (
     Body,
     Inertia,
@@ -15,6 +14,7 @@ from spacearm.model import (
     Robot,
 )
 from spacearm.model.mjcf import mjcf_text, mujoco_state
+from support.numpy_kinematics import body_poses, frame_poses, mass_matrix, mass_properties, turn
 
 
 def random_state(robot, rng):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +32,7 @@ from spacearm.model import (
 from spacearm.model.robot import BASE_DOFS, BASE_POSITION, RATE_ENDING
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
 from spacearm.model.toml import robot_from_toml, toml_text
+from support import ROOT
 from support.robot_files import ARM, BASE, ELBOW, SLIDE, fault
 
 
@@ -279,7 +279,7 @@ def test_rotations_are_written_readably_where_that_is_exact():
     assert "rotation" not in text
 
 
-PAGE = (Path(__file__).parent.parent / "docs" / "robot-file.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "robot-file.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))

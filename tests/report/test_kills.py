@@ -15,8 +15,9 @@ from spacearm.errors import InputError, SpacearmError
 from spacearm.report import folder as report_folder
 from spacearm.report import publish, swap, write_result
 from spacearm.result import Result
+from support import ROOT
 
-KILLER = Path(__file__).parents[1] / "tools" / "kill_writers.py"
+KILLER = ROOT / "tools" / "kill_writers.py"
 OLD, NEW = "old", "new"
 
 
@@ -159,24 +160,19 @@ def test_a_finished_run_that_finds_no_place_is_kept_for_the_next_call(
 FULL = """
 import resource, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 import numpy as np, xarray as xr
-from test_kills import large
 from spacearm.report import write_result
+from spacearm.result import Result
+large = Result("demo", [], {}, data=xr.Dataset({"x": ("time", np.random.default_rng(0).normal(size=500_000))}))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-write_result(large(), Path(sys.argv[2]))
+write_result(large, Path(sys.argv[1]))
 """
-
-
-def large() -> Result:
-    return Result("demo", [], {}, data=xr.Dataset({"x": ("time", np.random.default_rng(0).normal(size=500_000))}))
 
 
 def test_a_full_disk_is_an_error_and_the_older_results_stay(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(out, OLD)
-    here = str(Path(__file__).parent)
-    done = subprocess.run([sys.executable, "-c", FULL, here, str(out)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", FULL, str(out)], capture_output=True, text=True, check=False)
     assert done.returncode == 1  # not a signal
     assert f"SpacearmError: {out}: cannot write the results there: File too large" in done.stderr
     assert names(tmp_path) == ["out", "out/old.txt", "out/results.json"]
@@ -201,6 +197,7 @@ def test_what_cannot_be_replaced_is_told_before_the_run(name: str, what: str, tm
 
 
 def test_results_with_data_come_back_from_memory(tmp_path: Path) -> None:
-    write_result(large(), tmp_path / "out")
+    large = Result("demo", [], {}, data=xr.Dataset({"x": ("time", np.random.default_rng(0).normal(size=500_000))}))
+    write_result(large, tmp_path / "out")
     with xr.open_dataset(tmp_path / "out" / "data.nc", engine="h5netcdf") as data:
-        xr.testing.assert_identical(data.load(), large().data)
+        xr.testing.assert_identical(data.load(), large.data)

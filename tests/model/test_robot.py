@@ -9,7 +9,6 @@ import pickle
 import numpy as np
 import pytest
 
-from numpy_kinematics import mass_matrix, random_robot
 from spacearm.errors import ModelError
 from spacearm.model import (
     Body,
@@ -29,6 +28,7 @@ from spacearm.model import (
 from spacearm.model.parts import unit_vector
 from spacearm.model.rotations import rotation_about, rotation_from_rpy
 from spacearm.model.weightless import check_weightless, weightless_dofs
+from support.numpy_kinematics import mass_matrix, random_robot
 
 BALL = Inertia(2.0, np.zeros(3), 0.1 * np.eye(3))
 X = np.array([1.0, 0.0, 0.0])

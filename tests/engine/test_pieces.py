@@ -19,8 +19,9 @@ from spacearm.engine import cache, pieces
 from spacearm.engine.pieces import digest, kept_pieces, piece
 from spacearm.identify.inertia import montecarlo
 from spacearm.model import catalogue
+from support import ROOT
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture

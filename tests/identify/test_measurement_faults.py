@@ -17,8 +17,9 @@ from scipy.io import savemat
 from spacearm.errors import InputError
 from spacearm.identify import guard, read_measurements
 from spacearm.scenarios import run_scenario
+from support import ROOT
 
-FUZZER = Path(__file__).parents[1] / "tools" / "fuzz_measurements.py"
+FUZZER = ROOT / "tools" / "fuzz_measurements.py"
 TIME = np.arange(0.0, 1.0, 0.1)
 
 

@@ -14,9 +14,9 @@ from spacearm.model.intake import Reading
 from spacearm.model.lossy import LossyConversion
 from spacearm.model.repair import Repaired
 from spacearm.model.urdf import robot_from_urdf, urdf_text
+from support.urdf_text import ARM
 from support.xml_damage import NASTY as ANY_NASTY
 from support.xml_damage import damaged_text, damaged_tree
-from test_urdf import ARM
 
 NASTY = ANY_NASTY | st.sampled_from(
     [

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from numpy_kinematics import mass_matrix
 from spacearm.errors import ModelError
 from spacearm.model import load
 from spacearm.model.intake import Reading
 from spacearm.model.lossy import LossyConversion, NotExpressible
 from spacearm.model.mjcf import mjcf_bases, read_mjcf, robot_from_mjcf
+from support import ROOT
 from support.mjcf import random_state
+from support.numpy_kinematics import mass_matrix
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+sys.path.insert(0, str(ROOT / "tools"))
 from mujoco_model import MujocoModel
 
 import robots as tool

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from numpy_kinematics import (
+from spacearm.errors import ModelError
+from spacearm.model import Body, Coupling, Frame, Inertia, Joint, Limits, Pose, Robot, Rotor, Spring, Thruster, edit
+from support.numpy_kinematics import (
     close_robots,
     frame_poses,
     mass_matrix,
@@ -14,8 +16,6 @@ from numpy_kinematics import (
     random_pose,
     random_robot,
 )
-from spacearm.errors import ModelError
-from spacearm.model import Body, Coupling, Frame, Inertia, Joint, Limits, Pose, Robot, Rotor, Spring, Thruster, edit
 
 
 def matrix(pose):

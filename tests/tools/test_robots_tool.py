@@ -6,14 +6,14 @@ import importlib.util
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spacearm.model import catalogue, save
+from support import ROOT
 
-TOOL = Path(__file__).parents[1] / "tools" / "robots.py"
+TOOL = ROOT / "tools" / "robots.py"
 
 INERTIAL = '<inertial><mass value="{}"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="{}"/></inertial>'
 ARM = (

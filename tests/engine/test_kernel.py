@@ -18,6 +18,7 @@ from spacearm.mechanics import Program, motion_program
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.simulate import rollout
+from support import ROOT
 from support.random_robots import random_robot, random_state
 
 ROBOT = random_robot(31, 5)
@@ -150,7 +151,7 @@ result = mechanics.forward_dynamics(joints, velocity, np.zeros(11))
 assert np.isfinite(result).all(where=True)
 print(peak() - before - result.nbytes)
 """
-    here = str(Path(__file__).parent)
+    here = str(ROOT / "tests")
     done = subprocess.run([sys.executable, "-c", script, here], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 64 * 2**20
 

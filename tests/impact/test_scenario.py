@@ -21,9 +21,10 @@ from spacearm.papers.yoshida1992.postures import apart, random_postures, survey
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
 from spacearm.typing import Array
+from support import ROOT
 from support.population import member, member_state
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 RANGE = {"joint1": [0.0, 1.0]}
 PLANE = {"map": {"plane": [0.0, 0.0, 1.0], "directions": 91}}
 TARGET = {"target": {"mass": 1.0, "inertia": [0.1, 0.1, 0.1], "velocity": [1.0, 0.0, 0.0]}}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numba import carray, cfunc, njit
 
-from hand_kernels import SIGNATURE, run_blocks
 from spacearm.engine import loops, solver
 from spacearm.engine.phase import Functions, Level
 from spacearm.engine.signals import fill, merge
 from spacearm.engine.solver import EventKind, Reason
+from support.hand_kernels import SIGNATURE, run_blocks
 
 OMEGA = 3.0
 OSCILLATOR = {"stiffness": (OMEGA**2, 0.0, 0.0)}

@@ -13,8 +13,9 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
 from spacearm.simulate import RunWarning
+from support import ROOT
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = ROOT / "examples"
 HEAD = 'robot = "xu2017"\n[start]\nposture = "normal"\n[[phase]]\nduration = 1.0\n'
 
 

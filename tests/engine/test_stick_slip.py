@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba import carray, cfunc
 
-from hand_kernels import BLOCKS, SIGNATURE, run_blocks
 from spacearm.engine.phase import Level
 from spacearm.engine.solver import EventKind, Reason
+from support.hand_kernels import BLOCKS, SIGNATURE, run_blocks
 
 STICK, SLIP, REVERSE = EventKind.STICK, EventKind.SLIP, EventKind.REVERSE
 

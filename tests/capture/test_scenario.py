@@ -1,15 +1,15 @@
 """Scenario files of the soft-capture study: what they can say, and what they say when they are wrong."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from spacearm.errors import InputError, SimulationError
 from spacearm.report import write_result
 from spacearm.scenarios import run_scenario
+from support import ROOT
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "capture.toml"
+EXAMPLE = ROOT / "examples" / "capture.toml"
 HIT = """
 study = "capture"
 robot = "zhang2020"

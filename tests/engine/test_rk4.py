@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hand_kernels import KEPLER, run_blocks
 from spacearm.engine.solver import Reason
-from test_dop853 import kepler, order
+from support.hand_kernels import KEPLER, run_blocks
+from support.kepler import kepler, order
 
 
 def test_order_four_at_the_end_and_between_the_steps() -> None:

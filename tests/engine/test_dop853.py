@@ -5,26 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hand_kernels import KEPLER, run_blocks
 from spacearm.engine import dop853
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step
 from spacearm.engine.phase import make_events
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import Reason
 from spacearm.engine.system import System, make_friction, make_work, rates
-
-ECCENTRICITY = 0.3
-
-
-def kepler(time: float) -> np.ndarray:
-    """Exact state of a unit orbit of this eccentricity, from its periapsis."""
-    e = ECCENTRICITY
-    anomaly = time
-    for _ in range(60):
-        anomaly -= (anomaly - e * np.sin(anomaly) - time) / (1 - e * np.cos(anomaly))
-    c, s, b = np.cos(anomaly), np.sin(anomaly), np.sqrt(1 - e * e)
-    rate = 1 / (1 - e * c)
-    return np.array([c - e, b * s, -s * rate, b * c * rate])
+from support.hand_kernels import KEPLER, run_blocks
+from support.kepler import kepler, order
 
 
 def start(time: float = 0.0):
@@ -34,10 +22,6 @@ def start(time: float = 0.0):
     system = System(KEPLER, merge([], 100.0), friction, make_events(KEPLER, friction), work)
     rates(system, 0, 0.0, work.y, work.k[0])
     return work, system
-
-
-def order(errors: list[float]) -> np.ndarray:
-    return np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
 
 
 def test_the_tableau_satisfies_the_simplest_order_conditions() -> None:

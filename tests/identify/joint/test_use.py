@@ -31,6 +31,7 @@ from spacearm.identify.joint import (
 from spacearm.model import catalogue, load, save
 from spacearm.scenarios import run_scenario
 from spacearm.simulate import approximate
+from support import ROOT
 from support.joint_twins import (
     DEGREE,
     FRAME,
@@ -44,7 +45,7 @@ from support.joint_twins import (
     truth,
 )
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "identify-joint.toml"
+EXAMPLE = ROOT / "examples" / "identify-joint.toml"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import mujoco
 import numpy as np
 import pytest
 
-from numpy_kinematics import frame_poses, mass_matrix, random_robot
 from spacearm.errors import InputError, ModelError
 from spacearm.model import (
     Frame,
@@ -29,6 +28,7 @@ from support.mjcf import (
     rotation_of,
     stout,
 )
+from support.numpy_kinematics import frame_poses, mass_matrix, random_robot
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -8,7 +8,6 @@ import mujoco
 import numpy as np
 import pytest
 
-from numpy_kinematics import body_poses, mass_matrix, random_pose, random_robot, turn
 from spacearm.errors import InputError, ModelError
 from spacearm.model import (
     Body,
@@ -37,6 +36,7 @@ from support.mjcf import (
     rotation_of,
     two_links,
 )
+from support.numpy_kinematics import body_poses, mass_matrix, random_pose, random_robot, turn
 
 
 @pytest.mark.parametrize("name", catalogue.names())

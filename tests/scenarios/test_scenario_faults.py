@@ -18,8 +18,9 @@ from spacearm.model import catalogue
 from spacearm.scenarios import run_scenario, study_of
 from spacearm.simulate import Run, State, simulate, simulate_batch
 from spacearm.simulate.checks import LARGEST_ANGLE
+from support import ROOT
 
-TOOLS = Path(__file__).parents[1] / "tools"
+TOOLS = ROOT / "tools"
 sys.path.insert(0, str(TOOLS))
 
 from fuzz_scenarios import judge, prepare  # noqa: E402

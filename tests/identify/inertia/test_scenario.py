@@ -24,8 +24,9 @@ from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017 import runs as xu2017_runs
 from spacearm.report import write_result
 from spacearm.result import Result, Verdict
+from support import ROOT
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "identify-inertia.toml"
+EXAMPLE = ROOT / "examples" / "identify-inertia.toml"
 
 
 @pytest.fixture(scope="module")

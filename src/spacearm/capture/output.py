@@ -20,9 +20,9 @@ from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Check
 from spacearm.simulate import Event, Phase, Run, State
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Outcome:
         """Velocity of the base frame's origin, world axes (T, 3), m/s."""
         n = self.robot.n
         velocity: Array = np.einsum(
-            "tij,tj->ti", rotation_of(self.states[:, QUATERNION]), self.states[:, Layout(n).linear_velocity]
+            "tij,tj->ti", rotation_matrices(self.states[:, QUATERNION]), self.states[:, Layout(n).linear_velocity]
         )
         return velocity
 
@@ -159,14 +159,14 @@ class Outcome:
         """Angular velocity of the base, world axes (T, 3), rad/s."""
         n = self.robot.n
         rate: Array = np.einsum(
-            "tij,tj->ti", rotation_of(self.states[:, QUATERNION]), self.states[:, Layout(n).angular_velocity]
+            "tij,tj->ti", rotation_matrices(self.states[:, QUATERNION]), self.states[:, Layout(n).angular_velocity]
         )
         return rate
 
     @cached_property
     def base_angles(self) -> Array:
         """Attitude of the base as Rot(x) Rot(y) Rot(z), the order of Eq. 2 (T, 3), rad."""
-        r = rotation_of(self.states[:, QUATERNION])
+        r = rotation_matrices(self.states[:, QUATERNION])
         return np.stack(
             [
                 np.arctan2(-r[:, 1, 2], r[:, 2, 2]),

@@ -30,9 +30,10 @@ from spacearm.engine.solver import Reason
 from spacearm.engine.system import make_work
 from spacearm.engine.warm import ensure_loops, say
 from spacearm.errors import InputError
+from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Adaptive, Crossing, Phase
 from spacearm.simulate.motion import Motion, Prepared, enter, motion, prepare
-from spacearm.simulate.state import rotation_of
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
 
@@ -256,7 +257,7 @@ class _Plan:
 
 
 def _room(rig: Rig, count: int, plan: _Plan, instants: int) -> Found:
-    n, nx = rig.arm.n, 13 + 2 * rig.arm.n
+    n, nx = rig.arm.n, Layout(rig.arm.n).size
     return Found(
         np.full((count, nx + 2), np.nan),
         np.full((count, nx), np.nan),
@@ -277,7 +278,7 @@ def _nearest(
     count, nx = part.end.shape
     before = np.zeros((count, nx))
     before[:, 3] = 1.0
-    before[:, 7 : 7 + rig.arm.n] = joints
+    before[:, Layout(rig.arm.n).joints] = joints
     leaving, carrier = rig.split(part.separation)
     states = np.concatenate([before[:, None], leaving[:, None], part.samples], axis=1)
     satellite = None
@@ -301,37 +302,38 @@ def _spin(rig: Rig, ends: Array, inertia: Array | None) -> Array:
         return spin
     ends = ends[good]
     own = inertia if inertia is None or len(inertia) == 1 else inertia[good]
-    matrix = mechanics_of(rig.arm).mass_matrix(ends[:, 7 : 7 + n], inertia=own)
-    angular, tensor = moment_of_momentum(matrix, ends[:, 7 + n :])
-    spin[good] = np.einsum("bij,bj->bi", rotation_of(ends[:, 3:7]), mean_spin(rig, angular, tensor))
+    matrix = mechanics_of(rig.arm).mass_matrix(ends[:, Layout(n).joints], inertia=own)
+    angular, tensor = moment_of_momentum(matrix, ends[:, Layout(n).velocity])
+    spin[good] = np.einsum("bij,bj->bi", rotation_matrices(ends[:, QUATERNION]), mean_spin(rig, angular, tensor))
     return spin
 
 
 def _result(rig: Rig, joints: Array, found: Found, spin: Array, near: Array, plan: _Plan) -> Ejections:
     n = rig.arm.n
+    rail = Layout(n + 1)  # on the rail, which is joint 0
     bad = (found.reason[:, 0] != Reason.TERMINAL_EVENT) | (found.reason[:, 1] != Reason.FINISHED)
     for array in (found.separation, found.end, found.time):
         array[bad] = np.nan
     stops = np.zeros((len(joints), n))
     stops[:, plan.contacts] = found.stop
-    stops[found.end[:, 13 + n :] != 0.0] = np.inf
+    stops[found.end[:, Layout(n).rates] != 0.0] = np.inf
     stops[bad] = np.nan
     near[bad] = spin[bad] = np.nan
     hits = found.hit.astype(bool)
     # A joint that stood at its limit and went beyond makes no crossing.
-    for positions in (found.separation[:, 8 : 8 + n], found.end[:, 7 : 7 + n]):
+    for positions in (found.separation[:, rail.joints][:, 1:], found.end[:, Layout(n).joints]):
         hits |= (positions < rig.arm.lower_limits - LIMIT_SLACK) | (positions > rig.arm.upper_limits + LIMIT_SLACK)
     return Ejections(
         joints,
         found.time,
         found.separation[:, 14 + n].copy(),
-        found.separation[:, 8 : 8 + n] - joints,
-        found.end[:, 7 : 7 + n] - joints,
+        found.separation[:, rail.joints][:, 1:] - joints,
+        found.end[:, Layout(n).joints] - joints,
         spin,
         stops,
         hits,
         near,
-        found.separation[:, 8 + n : 14 + n].copy(),
+        found.separation[:, rail.base_velocity].copy(),
         found.reason,
         found.evaluations,
     )

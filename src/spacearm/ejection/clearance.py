@@ -14,9 +14,10 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION
 from spacearm.model.parts import finite, frozen_array, unit_vector
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.bodies import move
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 #: Golden-section steps: 0.618**45 of a line's length, below a nanometre per metre.
@@ -120,7 +121,7 @@ def clearance(
     near = bodies.origin[:, list(bones.body)]
     far = near + np.einsum("tlij,lj->tli", bodies.rotation[:, list(bones.body)], bones.end)
     if satellite is not None:
-        turn, place = rotation_of(satellite[:, 3:7]), satellite[:, None, :3]
+        turn, place = rotation_matrices(satellite[:, QUATERNION]), satellite[:, None, :3]
         near, far = (np.einsum("tji,tlj->tli", turn, part - place) for part in (near, far))
     least = np.full((len(states), len(robot.bodies)), np.inf)
     for region in regions:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from spacearm.ejection.rig import Rig
-from spacearm.simulate.state import rotation_of
+from spacearm.model.layout import QUATERNION
+from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
 #: Largest turn in one step of the attitude's integration, rad: fourth order, so errors stay below 1e-8 rad a turn.
@@ -22,8 +23,8 @@ def coast(rig: Rig, states: Array, times: Array) -> Array:
         return _turn_on(rig, states, times)
     centre, tensor = inertia.com, inertia.tensor
     inverse = np.linalg.inv(tensor) if rig.table is None else np.zeros((3, 3))
-    quaternion, spin = states[:, 3:7].copy(), states[:, 10:13].copy()
-    turn = rotation_of(quaternion)
+    quaternion, spin = states[:, QUATERNION].copy(), states[:, 10:13].copy()
+    turn = rotation_matrices(quaternion)
     # The mass centre moves straight; the frame's origin follows it.
     start = states[:, :3] + np.einsum("bij,j->bi", turn, centre)
     speed = np.einsum("bij,bj->bi", turn, states[:, 7:10] + np.cross(spin, centre))
@@ -48,7 +49,7 @@ def coast(rig: Rig, states: Array, times: Array) -> Array:
             quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
             spin = spin + h / 6.0 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
         now = float(time)
-        turn = rotation_of(quaternion)
+        turn = rotation_matrices(quaternion)
         place = start + speed * now - np.einsum("bij,j->bi", turn, centre)
         linear = np.einsum("bji,bj->bi", turn, speed) - np.cross(spin, centre)
         kept.append(np.concatenate([place, quaternion, linear, spin], axis=1))
@@ -58,14 +59,14 @@ def coast(rig: Rig, states: Array, times: Array) -> Array:
 def _turn_on(rig: Rig, states: Array, times: Array) -> Array:
     """The same for a satellite that keeps its angular velocity: a turn about a fixed axis through the pivot."""
     pivot = np.zeros(3) if rig.device.pivot is None else rig.device.pivot
-    spin, first = states[:, None, 10:13], states[:, None, 3:7]
+    spin, first = states[:, None, 10:13], states[:, None, QUATERNION]
     size = np.linalg.norm(spin, axis=-1, keepdims=True)
     half = 0.5 * size * times[:, None]
     scalar, vector = np.cos(half), np.sin(half) * spin / np.where(size > 0.0, size, 1.0)
     w, v = first[..., :1], first[..., 1:]
     mixed = np.sum(v * vector, axis=-1, keepdims=True)
     quaternion = np.concatenate([w * scalar - mixed, w * vector + scalar * v + np.cross(v, vector)], axis=-1)
-    still = states[:, None, :3] + np.einsum("btij,j->bti", rotation_of(first), pivot)
-    place = still - np.einsum("btij,j->bti", rotation_of(quaternion), pivot)
+    still = states[:, None, :3] + np.einsum("btij,j->bti", rotation_matrices(first), pivot)
+    place = still - np.einsum("btij,j->bti", rotation_matrices(quaternion), pivot)
     velocity = np.broadcast_to(states[:, None, 7:13], (*quaternion.shape[:2], 6))
     return np.concatenate([place, quaternion, velocity], axis=-1)

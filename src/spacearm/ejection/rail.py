@@ -13,6 +13,7 @@ from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
 from spacearm.engine import mechanics_of
 from spacearm.errors import SimulationError
+from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.result import Check
 from spacearm.simulate import Adaptive, Crossing, Phase, Run, State, simulate
@@ -167,11 +168,13 @@ def rail_loads(rig: Rig, run: Run) -> tuple[Array, Array]:
     n, direction = rig.arm.n, rig.device.direction
     arm, _ = rig.split(run.states)
     change = run.outputs[:, run.model.nx - run.robot.dofs : run.model.nx]
-    velocity = run.states[:, 8 + n :]
+    velocity = run.states[:, Layout(n + 1).velocity]
     travel, speed = run.states[:, 7:8] * direction, velocity[:, 6:7] * direction
     linear = change[:, :3] + np.cross(change[:, 3:6], travel) + np.cross(velocity[:, 3:6], speed)
     linear = linear + change[:, 6:7] * direction
     acceleration = np.concatenate([linear, change[:, 3:6], change[:, 7:]], axis=1)
-    wrench = mechanics_of(rig.arm).inverse_dynamics(arm[:, 7 : 7 + n], arm[:, 7 + n :], acceleration)[:, :6]
+    wrench = mechanics_of(rig.arm).inverse_dynamics(arm[:, Layout(n).joints], arm[:, Layout(n).velocity], acceleration)[
+        :, :6
+    ]
     force = wrench[:, :3] - (wrench[:, :3] @ direction)[:, None] * direction
     return force, wrench[:, 3:] - rig.device.moment(run.states[:, 7])

@@ -17,10 +17,11 @@ import numpy.typing as npt
 from spacearm.ejection.device import Device
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
+from spacearm.model.layout import Layout
 from spacearm.model.parts import Body, Friction, Inertia, Joint, Spring
 from spacearm.model.robot import BASE_DOFS
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 Normal = Literal["x", "y", "z"]
@@ -150,11 +151,12 @@ class Rig:
         """Flat states (..., 13 + 2 (n + 1)) of the mounted robot as states of the arm and of the satellite alone."""
         y = np.asarray(states, dtype=np.float64)
         n = self.arm.n
-        position, quaternion, joints = y[..., :3], y[..., 3:7], y[..., 8 : 8 + n]
-        velocity = y[..., 8 + n :]
+        at = Layout(n + 1)  # the rail is joint 0
+        position, quaternion, joints = y[..., at.position], y[..., at.quaternion], y[..., at.joints][..., 1:]
+        velocity = y[..., at.velocity]
         travel, speed = y[..., 7:8] * self.device.direction, velocity[..., 6:7] * self.device.direction
         linear = velocity[..., :3] + np.cross(velocity[..., 3:6], travel) + speed
-        place = position + np.einsum("...ij,...j->...i", rotation_of(quaternion), travel)
+        place = position + np.einsum("...ij,...j->...i", rotation_matrices(quaternion), travel)
         arm = np.concatenate([place, quaternion, joints, linear, velocity[..., 3:6], velocity[..., 7:]], axis=-1)
         satellite = np.concatenate([position, quaternion, velocity[..., :6]], axis=-1)
         return arm, satellite

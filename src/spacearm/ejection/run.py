@@ -25,10 +25,11 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Check
 from spacearm.simulate import Adaptive, Event, Phase, Run, RunWarning, State, simulate
 from spacearm.simulate.bodies import momentum, move
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Ejection:
         state = _end(self.flight)
         matrix = mechanics_of(self.rig.arm).mass_matrix(state.joints)
         angular, inertia = moment_of_momentum(matrix, state.velocity)
-        return rotation_of(state.quaternion) @ mean_spin(self.rig, angular, inertia)
+        return rotation_matrices(state.quaternion) @ mean_spin(self.rig, angular, inertia)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -351,16 +352,16 @@ def curves(ejection: Ejection) -> xr.Dataset:
     n = rig.arm.n
     arm = np.concatenate([rig.split(rail.states)[0], flight.states[1:]])
     times = np.concatenate([rail.times, rail.end_time + flight.times[1:]])
-    turn = rotation_of(arm[:, 3:7])
-    velocity = np.einsum("tij,tj->ti", turn, arm[:, 7 + n : 10 + n])
-    spin = np.einsum("tij,tj->ti", turn, arm[:, 10 + n : 13 + n])
+    turn = rotation_matrices(arm[:, QUATERNION])
+    velocity = np.einsum("tij,tj->ti", turn, arm[:, Layout(n).linear_velocity])
+    spin = np.einsum("tij,tj->ti", turn, arm[:, Layout(n).angular_velocity])
     variables = {
         "velocity": (("time",), velocity @ rig.device.direction, "m/s", "velocity of the arm's base along the rail"),
         "base_velocity": (("time", "axis"), velocity, "m/s", "velocity of the arm's base, world axes"),
         "angular_velocity": (("time", "axis"), spin, "rad/s", "angular velocity of the arm's base, world axes"),
         "position": (("time", "axis"), arm[:, :3], "m", "origin of the arm's base in the world"),
-        "variation": (("time", "joint"), arm[:, 7 : 7 + n] - ejection.start, "rad or m", "joint variation"),
-        "rate": (("time", "joint"), arm[:, 13 + n :], "rad/s or m/s", "joint rate"),
+        "variation": (("time", "joint"), arm[:, Layout(n).joints] - ejection.start, "rad or m", "joint variation"),
+        "rate": (("time", "joint"), arm[:, Layout(n).rates], "rad/s or m/s", "joint rate"),
     }
     loads = (np.concatenate([part, np.zeros((len(flight.times) - 1, 3))]) for part in rail_loads(rig, rail))
     for name, values, units, text in zip(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spacearm.ejection.response import Arm, Response, coasting, energy_lost, first_stop
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
-from spacearm.simulate.state import rotation_of
+from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
 #: Least and most steps of a stretch between two stops, and the largest turn of the base in one, rad.
@@ -51,7 +51,7 @@ class _Base:
 
     def twist(self, matrix: Array, rates: Array, quaternion: Array) -> Array:
         """Velocity and angular velocity (6,) in base axes with this mass matrix and these joint rates."""
-        back = rotation_of(quaternion / np.linalg.norm(quaternion)).T
+        back = rotation_matrices(quaternion / np.linalg.norm(quaternion)).T
         linear = back @ self.linear
         centre = np.array([matrix[1, 5], matrix[2, 3], matrix[0, 4]]) / matrix[0, 0]
         momentum = np.concatenate([linear, back @ self.angular + np.cross(centre, linear)]) - matrix[:6, 6:] @ rates
@@ -78,7 +78,7 @@ class _Base:
             q = q + h / 6.0 * (one + 2.0 * two + 2.0 * three + four)
             self.quaternion = q / np.linalg.norm(q)
             twist = self.twist(matrices[k + 2], rates[k + 2], self.quaternion)
-            found.append(rotation_of(self.quaternion) @ twist[:3])
+            found.append(rotation_matrices(self.quaternion) @ twist[:3])
         return np.array(found)
 
 
@@ -155,7 +155,7 @@ def _landed(
 ) -> Flight:
     """Stable flight: Eq. 42 with the inertia of the stopped arm and the angular momentum in its axes."""
     where = np.where(np.isfinite(final), final, joints)
-    turn = rotation_of(moved.quaternion)
+    turn = rotation_matrices(moved.quaternion)
     angular = turn.T @ moved.angular
     _, inertia = moment_of_momentum(arm.mechanics.mass_matrix(where), np.zeros(6 + rig.arm.n))
     spin = mean_spin(rig, angular, inertia)

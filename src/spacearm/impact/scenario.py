@@ -22,9 +22,8 @@ from spacearm.impact.systems import CONTACT, System, ball, flying, free_body
 from spacearm.impact.tensor import impact_point
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
-from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
+from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
 from spacearm.result import Check, Figure, Result, Row
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 CROSS_CHECK = 1e-10
@@ -358,7 +357,7 @@ def _work_note(hit: Collision) -> str:
 
 
 def _velocity_rows(name: str, jump: Jump, system: System) -> list[Row]:
-    turn = rotation_of(np.asarray(system.base)[3:])
+    turn = rotation_matrices(np.asarray(system.base)[3:])
     before, after = (np.concatenate([turn @ v[:3], turn @ v[3:6]]) for v in (jump.before, jump.after))
     change = float(np.linalg.norm((after - before)[3:]))
     rows = [

@@ -13,8 +13,9 @@ from spacearm.impact.joints import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.parts import UNIT_TOLERANCE
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
-from spacearm.simulate.state import State, rotation_of
+from spacearm.simulate.state import State
 from spacearm.typing import Array
 
 IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -207,7 +208,7 @@ def flying(
 ) -> System:
     """A system from the velocities of its base in WORLD axes (..., 3) and joint rates (..., n)."""
     place, attitude = _array(position, 3, "position"), _unit_quaternion(quaternion)
-    turn = rotation_of(attitude)
+    turn = rotation_matrices(attitude)
     linear = np.einsum("...ji,...j->...i", turn, _array(velocity, 3, "velocity"))
     angular = np.einsum("...ji,...j->...i", turn, _array(angular_velocity, 3, "angular velocity"))
     turning = np.zeros(robot.n) if rates is None else _array(rates, robot.n, "rates")

@@ -107,3 +107,14 @@ def rotation_about(axis: npt.ArrayLike, angle: float) -> Array:
     unit = direction / length
     cosine, sine = cos_sin(float(angle))
     return np.asarray(cosine * np.eye(3) + sine * skew(unit) + (1.0 - cosine) * np.outer(unit, unit), dtype=np.float64)
+
+
+def rotation_matrices(quaternion: npt.ArrayLike) -> Array:
+    """Rotation matrices (..., 3, 3), base to world, of unit quaternions (..., 4), scalar first."""
+    w, x, y, z = np.moveaxis(np.asarray(quaternion, dtype=np.float64), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.simulate.state import rotation_of
+from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
 
@@ -47,7 +47,7 @@ def move(robot: Robot, states: Array) -> Bodies:
     """Bodies for states (T, 13 + 2 n)."""
     n = robot.n
     q, rates = states[:, Layout(n).joints], states[:, Layout(n).rates]
-    rotation = [rotation_of(states[:, QUATERNION])]
+    rotation = [rotation_matrices(states[:, QUATERNION])]
     origin = [states[:, :3]]
     velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).linear_velocity])]
     spin = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).angular_velocity])]

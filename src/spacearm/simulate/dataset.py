@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.certificate import Ledger
 from spacearm.simulate.motion import Motion
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def dataset(
     import xarray as xr
 
     robot, n = model.robot, model.robot.n
-    rotation = rotation_of(y[:, QUATERNION])
+    rotation = rotation_matrices(y[:, QUATERNION])
     velocity = y[:, Layout(n).velocity]
     places = model.kernel.inputs
     mode = inputs[:, places["mode"]]

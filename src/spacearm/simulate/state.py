@@ -11,22 +11,12 @@ from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.parts import UNIT_TOLERANCE
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles, numbers
 from spacearm.typing import Array
 
 #: A length this near to one is one up to rounding.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
-
-
-def rotation_of(quaternion: npt.ArrayLike) -> Array:
-    """Rotation matrices (..., 3, 3), base to world, of unit quaternions (..., 4), scalar first."""
-    w, x, y, z = np.moveaxis(np.asarray(quaternion, dtype=np.float64), -1, 0)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
 def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
@@ -104,7 +94,7 @@ class State:
         speeds = np.zeros(robot.n) if rates is None else _vector(rates, robot.n, "joint rates")
         check_angles(robot, angles)
         still = cls(np.asarray(position), np.asarray(quaternion), angles, np.zeros(6 + robot.n))
-        to_base = rotation_of(still.quaternion).T
+        to_base = rotation_matrices(still.quaternion).T
         linear = to_base @ _vector(base_velocity, 3, "base velocity")
         angular = to_base @ _vector(base_angular_velocity, 3, "base angular velocity")
         return cls(still.position, still.quaternion, angles, np.concatenate([linear, angular, speeds]))
@@ -136,13 +126,13 @@ class State:
     @property
     def base_velocity(self) -> Array:
         """Velocity of the base frame's origin in world axes, m/s."""
-        velocity: Array = rotation_of(self.quaternion) @ self.velocity[:3]
+        velocity: Array = rotation_matrices(self.quaternion) @ self.velocity[:3]
         return velocity
 
     @property
     def base_angular_velocity(self) -> Array:
         """Angular velocity of the base in world axes, rad/s."""
-        velocity: Array = rotation_of(self.quaternion) @ self.velocity[3:6]
+        velocity: Array = rotation_matrices(self.quaternion) @ self.velocity[3:6]
         return velocity
 
     def check(self, robot: Robot) -> State:

@@ -32,7 +32,7 @@ from spacearm.identify.inertia.cholesky import inverse_factor
 from spacearm.identify.inertia.files import Channel
 from spacearm.identify.inertia.sensitivity import tensor_coefficients
 from spacearm.identify.inertia.validate import attitude_difference
-from spacearm.simulate.state import rotation_of
+from spacearm.model.rotations import rotation_matrices
 from support.identify_robots import ROBOTS
 
 ROBOT = ROBOTS["two-arms"]
@@ -71,12 +71,12 @@ def test_readings_obey_momentum_and_dynamics() -> None:
 
 def test_sensors_at_the_mount_differ_from_those_at_the_origin() -> None:
     near, far = read(FREE), measure(ROBOT, FREE, Sensors(np.zeros(3), 0.5, ALL))
-    rotation = rotation_of(far.channel("attitude"))
+    rotation = rotation_matrices(far.channel("attitude"))
     assert np.allclose(near.channel("position"), far.channel("position") + rotation @ MOUNT, atol=1e-12)
     times = near.times
     fine = read(FREE, 0.004)
     slope = np.gradient(fine.channel("velocity"), fine.times, axis=0)
-    measured = np.einsum("tij,tj->ti", rotation_of(fine.channel("attitude")), fine.channel("acceleration"))
+    measured = np.einsum("tij,tj->ti", rotation_matrices(fine.channel("attitude")), fine.channel("acceleration"))
     smooth = np.abs(fine.times[:, None] - NODES.times).min(axis=1) > 0.01  # the jerk jumps at nodes
     assert np.allclose(slope[smooth], measured[smooth], atol=3e-6)
     assert times.size == 25
@@ -163,7 +163,7 @@ def test_sensor_bias_is_estimated_when_asked() -> None:
 def test_sensitivity_is_the_papers() -> None:
     record = read(FREE)
     found = sensitivity(ROBOT, record)
-    rotation = rotation_of(record.channel("attitude"))
+    rotation = rotation_matrices(record.channel("attitude"))
     spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
     coefficients = tensor_coefficients(rotation, spin)  # Ixx, Ixy, Ixz, Iyy, Iyz, Izz
     order = [4, 7, 8, 5, 9, 6]
@@ -195,7 +195,7 @@ def test_files_serve_the_dynamics_equations_too(tmp_path: Path) -> None:
 def test_files_with_units_and_angles(tmp_path: Path) -> None:
     sensors = Sensors(MOUNT, 0.5, ("attitude", "rate"), noise=TYPICAL_NOISE)
     record = measure(ROBOT, FREE, sensors)
-    rotation = rotation_of(record.channel("attitude"))
+    rotation = rotation_matrices(record.channel("attitude"))
     angles = np.stack(
         [
             np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]),

@@ -23,8 +23,8 @@ from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Adaptive, spline
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 Criterion = Literal["D", "A"]
@@ -88,7 +88,7 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Rec
             path = spline(nodes.times, nodes.positions)
             angle = max(angle, float(np.abs(path(fine)).max()))
             rate = max(rate, float(np.abs(path.derivative()(fine)).max()))
-        rotation = rotation_of(record.channel("attitude"))
+        rotation = rotation_matrices(record.channel("attitude"))
         trace = np.einsum("ij,tij->t", rotation[0], rotation)
         turn = max(turn, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))
         impulse += sum(robot.thruster(f.thruster).force * f.level * (f.end - f.start) for f in experiment.firings)

@@ -16,8 +16,8 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spline
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 #: Tight enough that base parameters come back to 1e-9 from noise-free data.
@@ -203,7 +203,7 @@ def measure(
     rows = np.searchsorted(run.times, times - 1e-9)
     states = run.states[rows]
     n = robot.n
-    rotation = rotation_of(states[:, QUATERNION])
+    rotation = rotation_matrices(states[:, QUATERNION])
     spin, joints, rates = states[:, Layout(n).angular_velocity], states[:, Layout(n).joints], states[:, Layout(n).rates]
     wrench = experiment.wrench(robot, times)
     acceleration, reaction = _resolved(robot, experiment, times, states, wrench)

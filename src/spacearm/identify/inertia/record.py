@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.sensors import CHANNELS, Sensors
-from spacearm.simulate.state import rotation_of
+from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
 
@@ -174,14 +174,14 @@ class Record:
     def pose(self) -> tuple[Array, Array, Array]:
         """Base origin (..., T, 3) in the world, quaternion and rotation matrix."""
         quaternion = self.channel("attitude")
-        rotation = rotation_of(quaternion)
+        rotation = rotation_matrices(quaternion)
         return self.channel("position") - rotation @ self.mount, quaternion, rotation
 
     def velocity(self) -> Array:
         """Generalised velocity (..., T, 6 + n); the base's velocity is zero where it was not measured."""
         spin = self.channel("rate")
         if "velocity" in self.readings:
-            rotation = rotation_of(self.channel("attitude"))
+            rotation = rotation_matrices(self.channel("attitude"))
             linear = np.einsum("...ji,...j->...i", rotation, self.readings["velocity"]) - np.cross(spin, self.mount)
         else:  # dynamics does not depend on it
             linear = np.zeros_like(spin)

@@ -17,7 +17,7 @@ from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.joint.robots import flexible_joints
 from spacearm.model import Robot
-from spacearm.simulate.state import rotation_of
+from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
 Method = Literal["least_squares", "position", "orientation"]
@@ -168,7 +168,7 @@ class Chain:
         if kind == "position":
             arm, seen = tip - origin, hand[:, :3] - origin
         else:
-            turn = rotation_of(hand[:, 3:]) @ np.swapaxes(turned, -1, -2)
+            turn = rotation_matrices(hand[:, 3:]) @ np.swapaxes(turned, -1, -2)
             arm = np.einsum("tij,j->ti", rotation, _across(joint.axis))
             seen = np.einsum("tij,tj->ti", turn, arm)
         arm = arm - axis * np.sum(arm * axis, axis=1, keepdims=True)
@@ -183,7 +183,7 @@ class Chain:
     def _error(self, q: Array, base: Array, hand: Array) -> Array:
         """Hand as seen minus hand as computed (T, 6): position, rotation vector; world axes."""
         origin, rotation = self.mechanics.frame_pose(self.frame, q, base=base)
-        turn = rotation_of(hand[:, 3:]) @ np.swapaxes(rotation, -1, -2)
+        turn = rotation_matrices(hand[:, 3:]) @ np.swapaxes(rotation, -1, -2)
         return np.concatenate([hand[:, :3] - origin, rotation_vector(turn)], axis=1)
 
     def _least_squares(self, q: Array, base: Array, hand: Array, rounds: int = 20) -> None:
@@ -197,7 +197,7 @@ class Chain:
 
     def _world(self, jacobian: Array, base: Array) -> Array:
         """Columns (T, 6, 6) for errors of the base's pose in world axes."""
-        inward = np.swapaxes(rotation_of(base[:, 3:]), -1, -2)
+        inward = np.swapaxes(rotation_matrices(base[:, 3:]), -1, -2)
         return np.concatenate([jacobian[..., :3] @ inward, jacobian[..., 3:6] @ inward], axis=-1)
 
     def _gain(self, q: Array, base: Array, method: Method) -> tuple[Array, Array, Array]:

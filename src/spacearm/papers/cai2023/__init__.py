@@ -42,11 +42,11 @@ from spacearm.ejection.batch import METHOD as BATCH
 from spacearm.ejection.damping import predict
 from spacearm.ejection.run import METHOD as SINGLE
 from spacearm.model import Inertia, catalogue
+from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, rig_of
 from spacearm.papers.cai2023.rows import rows
 from spacearm.papers.cai2023.table4 import Rough, rough_rail
 from spacearm.result import Check, Result
-from spacearm.simulate.state import rotation_of
 from spacearm.typing import Array
 
 Progress = Callable[[float, str], None]
@@ -250,7 +250,7 @@ def _recoil_momentum(run: Ejection) -> float:
     assert run.satellite is not None
     speed, spin = run.recoil
     satellite = run.rig.device.satellite
-    centre = rotation_of(run.satellite.states[0, 3:7]) @ satellite.com
+    centre = rotation_matrices(run.satellite.states[0, 3:7]) @ satellite.com
     carrier = satellite.mass * (speed + np.cross(spin, centre))
     arm = run.rig.arm.mass * run.drift_velocity
     return float(np.linalg.norm((arm + carrier)[[0, 2]]) / np.linalg.norm(arm))

@@ -7,10 +7,10 @@ from decimal import Decimal
 import numpy as np
 
 from spacearm.identify.inertia.sensitivity import tensor_coefficients
+from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017.runs import Case, Exact, StartConfigurations
 from spacearm.result import Row, Verdict
-from spacearm.simulate.state import rotation_of
 
 #: Sec. 5.6 assumes that the base turns no faster, rad/s.
 RATE = 0.03
@@ -78,7 +78,7 @@ def orders(case: Exact) -> Row:
 def sensitivity(case: Exact) -> list[Row]:
     """Sec. 5.6: how strongly angular momentum depends on the base's tensor while joint 1 moves as printed."""
     record = case.records[1]
-    rotation = rotation_of(record.channel("attitude"))
+    rotation = rotation_matrices(record.channel("attitude"))
     spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
     rate = float(np.linalg.norm(spin, axis=1).max())
     found = np.abs(tensor_coefficients(rotation, spin)).max(axis=0)

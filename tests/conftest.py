@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import hypothesis
 import pytest
 
@@ -15,3 +17,9 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """What rich reads from the environment must not decide a test."""
     for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_is_heard() -> None:
+    """Python leaves Ctrl-C ignored where its parent ignores it, as a shell does for jobs in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,15 +13,15 @@ from spacearm.ejection.tumble import moment_of_momentum
 from spacearm.engine import Mechanics
 from spacearm.model import Friction
 from spacearm.papers.cai2023 import rows as cai2023_rows
-from spacearm.papers.cai2023 import table4 as cai2023_tests
+from spacearm.papers.cai2023 import table4
 from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, in_paper_signs, judged
 from spacearm.papers.cai2023.rows import _NOTES, fitted
 from spacearm.result import Verdict
 
 
 @pytest.fixture(scope="module")
-def rough(rig: Rig) -> cai2023_tests.Rough:
-    return cai2023_tests.rough_rail(rig)
+def rough(rig: Rig) -> table4.Rough:
+    return table4.rough_rail(rig)
 
 
 def test_within_tolerance_is_fitted_only_with_the_papers_sign() -> None:
@@ -34,24 +34,24 @@ def test_within_tolerance_is_fitted_only_with_the_papers_sign() -> None:
 
 
 def test_tolerances_of_the_tests_are_the_papers_largest_errors() -> None:
-    for key, (absolute, relative) in cai2023_tests.TOLERANCES.items():
+    for key, (absolute, relative) in table4.TOLERANCES.items():
         theory = np.array([getattr(TABLE[number], key)[0] for number in ATTITUDES])
-        test = np.array([cai2023_tests.measured(number)[key] for number in ATTITUDES])
+        test = np.array([table4.measured(number)[key] for number in ATTITUDES])
         gap = np.abs(theory - test) / (np.abs(theory) if relative else 1.0)
         assert gap.max() == pytest.approx(relative or absolute, abs=6e-4)
 
 
 def test_one_friction_of_the_rail_takes_the_velocities_to_the_tests_but_not_the_joints(
-    rig: Rig, runs: dict[int, Ejection], rough: cai2023_tests.Rough
+    rig: Rig, runs: dict[int, Ejection], rough: table4.Rough
 ) -> None:
     assert rough.friction == pytest.approx(9.24, abs=0.05)
-    least = cai2023_tests.spread(rough.values, ("velocity",))
+    least = table4.spread(rough.values, ("velocity",))
     for other in (rough.friction - 1.0, rough.friction + 1.0):
-        assert cai2023_tests.spread(cai2023_tests._on_a_rough_rail(rig, other), ("velocity",)) > least
+        assert table4.spread(table4._on_a_rough_rail(rig, other), ("velocity",)) > least
     smooth = {number: in_paper_signs(run) for number, run in runs.items()}
-    assert least < 0.3 * cai2023_tests.spread(smooth, ("velocity",))
+    assert least < 0.3 * table4.spread(smooth, ("velocity",))
     joints = ("joint2", "joint4")
-    assert cai2023_tests.spread(rough.values, joints) > 0.99 * cai2023_tests.spread(smooth, joints)
+    assert table4.spread(rough.values, joints) > 0.99 * table4.spread(smooth, joints)
     single = in_paper_signs(eject(Rig(rig.arm, _rough(rig, rough.friction), "y"), "attitude4", flight=0.01))
     for key, value in rough.values[4].items():
         assert value == pytest.approx(single[key], rel=1e-6)
@@ -63,8 +63,8 @@ def _rough(rig: Rig, friction: float) -> object:
     return replace(rig.device, friction=Friction(friction, friction))
 
 
-def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: cai2023_tests.Rough) -> None:
-    rows = {row.quantity: row for row in cai2023_tests.rows(runs, rough)}
+def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: table4.Rough) -> None:
+    rows = {row.quantity: row for row in table4.rows(runs, rough)}
     assert not any(row.verdict is Verdict.AGREES for row in rows.values())
     assert rows["attitude5.test.joint4"].verdict is Verdict.DIFFERS
     assert rows["attitude4.test.joint4"].verdict is Verdict.DIFFERS

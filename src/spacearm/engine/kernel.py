@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -48,6 +49,7 @@ class Kernel:
                     raise InputError(f"{program.name}: output {name!r} cannot be written over an input of its size")
         self._uniform = self._entries(uniform)
         self._code: dict[tuple[int, tuple[str, ...]], MachineCode] = {}
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         def listed(places: dict[str, slice]) -> str:
@@ -70,11 +72,13 @@ class Kernel:
     def code(self, width: int = 1, shared: tuple[str, ...] = ()) -> MachineCode:
         """Machine code for vectors of ``width`` doubles; ``shared`` names further uniform inputs."""
         key = (width, shared if width > 1 else ())
-        if key not in self._code:
-            uniform = self._uniform | self._entries(key[1])
-            places = self._places_in_place(width) if self.in_place else None
-            self._code[key] = load(kernel_ir(self.trace, width, uniform, host().lanes, places))
-        return self._code[key]
+        # One thread at a time: code that another thread replaced would be unloaded while it runs.
+        with self._lock:
+            if key not in self._code:
+                uniform = self._uniform | self._entries(key[1])
+                places = self._places_in_place(width) if self.in_place else None
+                self._code[key] = load(kernel_ir(self.trace, width, uniform, host().lanes, places))
+            return self._code[key]
 
     def address(self, width: int = 1, shared: tuple[str, ...] = ()) -> int:
         """Address of ``void f(const double* in, double* out)``, in [n_in][width], out [n_out][width].

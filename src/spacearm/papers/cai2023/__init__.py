@@ -44,7 +44,7 @@ from spacearm.ejection.run import METHOD as SINGLE
 from spacearm.model import Inertia, catalogue
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, rig_of
-from spacearm.papers.cai2023.rows import rows
+from spacearm.papers.cai2023.rows import all_rows
 from spacearm.papers.cai2023.table4 import Rough, rough_rail
 from spacearm.result import Check, Result
 from spacearm.typing import Array
@@ -94,7 +94,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
 
     return Result(
         "cai2023",
-        rows=rows(study),
+        rows=all_rows(study),
         certificate=certificate,
         settings={
             "robot": "cai2023 (surrogate fitted to Table III), joints 1, 3, 5, 7 frozen, air table in the x-z plane",

@@ -49,7 +49,7 @@ _NOTES |= {
 }
 
 
-def rows(study: Study) -> list[Row]:
+def all_rows(study: Study) -> list[Row]:
     """All rows."""
     found = _printed_rows(study)
     for number in ATTITUDES:

@@ -18,7 +18,7 @@ from spacearm.model import catalogue
 from spacearm.papers import Progress
 from spacearm.papers.xu2017 import claims as claims
 from spacearm.papers.xu2017 import data as paper
-from spacearm.papers.xu2017.figures import dataset, figures
+from spacearm.papers.xu2017.figures import dataset, drawn
 from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Swarms, Validation
 from spacearm.papers.xu2017.runs import beyond as run_beyond
 from spacearm.papers.xu2017.runs import exact as run_exact
@@ -76,7 +76,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         certificate,
         _settings(),
         dataset(case, swarm, noise, check, more),
-        figures(case, swarm, noise, check, more),
+        drawn(case, swarm, noise, check, more),
         title="Xu et al. 2017: inertia parameters of a space robot, identified on orbit",
         summary=_summary(case, swarm, noise),
     )

@@ -192,7 +192,7 @@ def _online(more: Beyond) -> go.Figure:
     return figure
 
 
-def figures(case: Exact, swarm: Swarms, noise: Noisy, check: Validation, more: Beyond) -> list[Figure]:
+def drawn(case: Exact, swarm: Swarms, noise: Noisy, check: Validation, more: Beyond) -> list[Figure]:
     """All figures in reading order."""
     cost = "global best cost"
     return [

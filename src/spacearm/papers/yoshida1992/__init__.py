@@ -45,7 +45,7 @@ from spacearm.papers.yoshida1992.data import (
     STRIKER_MASS,
     STRIKER_SPEED,
 )
-from spacearm.papers.yoshida1992.figures import dataset, figures
+from spacearm.papers.yoshida1992.figures import dataset, drawn
 from spacearm.papers.yoshida1992.postures import COUNT, SEED, random_postures, survey
 from spacearm.papers.yoshida1992.rows import claim_rows, contact_rows, mass_rows, posture_row
 from spacearm.result import Check, Result
@@ -132,7 +132,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
             "random_postures": {"number": COUNT, "seed": SEED},
         },
         data=dataset(angles, cases, contacts),
-        figures=figures(point, angles, cases, contacts),
+        figures=drawn(point, angles, cases, contacts),
         title="Yoshida 1992: collision of free-floating links",
         summary=SUMMARY,
     )

@@ -52,9 +52,7 @@ def dataset(angles: Array, cases: dict[str, Case], contacts: dict[str, Convergen
     )
 
 
-def figures(
-    point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]
-) -> list[Figure]:
+def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]) -> list[Figure]:
     """Fig. 6 (a) and (b), the mass ellipses on the posture, the impulses, the contacts."""
     named = {NAMES[name]: case for name, case in cases.items()}
     peaks = {name: (case.peak_direction, float(case.ellipse.masses[0])) for name, case in named.items()}

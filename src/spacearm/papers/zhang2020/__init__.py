@@ -26,7 +26,7 @@ from spacearm.papers.zhang2020.data import (
     six_hit,
 )
 from spacearm.papers.zhang2020.design import Designed, design_rows, study_design
-from spacearm.papers.zhang2020.figures import figures
+from spacearm.papers.zhang2020.figures import drawn
 from spacearm.papers.zhang2020.rows import facts, forbidden, rows_of
 from spacearm.papers.zhang2020.runs import Runs, run_all
 from spacearm.result import Check, Result
@@ -59,7 +59,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         certificate,
         _settings(designed, runs.six),
         runs.six["damping5"].dataset(),
-        figures(runs.singles, runs.six, designed),
+        drawn(runs.singles, runs.six, designed),
         "Soft capture with soft-contact joints (Zhang et al. 2020)",
         _summary(runs, designed),
     )

@@ -29,7 +29,7 @@ _LEGEND = {
 }
 
 
-def figures(singles: dict[str, Outcome], six: dict[str, Outcome], designed: Designed) -> list[Figure]:
+def drawn(singles: dict[str, Outcome], six: dict[str, Outcome], designed: Designed) -> list[Figure]:
     """All figures, in the order of the paper."""
     named = {_LEGEND[name]: outcome for name, outcome in six.items()}
     soft = {name: outcome for name, outcome in named.items() if name != "rigid"}

@@ -120,7 +120,7 @@ class MujocoModel:
         return outer.compile()
 
     def _weigh(self) -> None:
-        """Inertias as in the whole file, whose compiler may scale or balance them."""
+        """Inertias, springs and dampers as in the whole file, whose compiler may scale or balance them."""
         bodies = {self.whole.body(i).name: i for i in range(self.whole.nbody)}
         for i in range(1, self.model.nbody):
             other = bodies.get(self.model.body(i).name)
@@ -128,6 +128,14 @@ class MujocoModel:
                 for key in ("body_mass", "body_inertia", "body_ipos", "body_iquat"):
                     getattr(self.model, key)[i] = getattr(self.whole, key)[other]
         mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+        # The compiler makes a springdamper into stiffness and damping with the inertia that it sees: that of the file.
+        joints = {self.whole.joint(j).name: j for j in range(self.whole.njnt)}
+        for j in range(self.model.njnt):
+            other = joints.get(self.model.joint(j).name)
+            if other is not None and int(self.model.jnt_type[j]) in (int(SLIDE), int(HINGE)):
+                self.model.jnt_stiffness[j] = self.whole.jnt_stiffness[other]
+                here, there = self.model.jnt_dofadr[j], self.whole.jnt_dofadr[other]
+                self.model.dof_damping[here] = self.whole.dof_damping[there]
 
     def _take_out(self) -> None:
         """Zero what spacearm tells to leave out."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.simulate import (
     RK4,
     Adaptive,
@@ -114,3 +114,13 @@ def test_a_row_that_is_not_finite_is_no_wrong_quaternion() -> None:
     with pytest.warns(Warning, match="1 of 2 samples ended in numbers that are not finite, the first at index 1"):
         found = simulate_batch(ARM, starts, 0.01)
     assert list(found.ok) == [True, False]
+
+
+def test_a_joint_that_turns_too_far_during_a_run_is_an_error() -> None:
+    """After 1e9 rad a double knows the angle to 1e-7 rad only: no more of it is told as if it were known."""
+    robot = arm(1)
+    phase = Phase(10.0, locked=robot.dof_names[:6], accelerations={robot.joint_names[0]: 1e8}, limits="ignore")
+    with pytest.raises(
+        SimulationError, match=r"run at t = 4\.5 s: joint .* is at 1\.0125e\+09 rad .*at most 1e\+09 rad"
+    ):
+        simulate(robot, State.at_rest(robot), phase, method=RK4(0.05), sample=0.5, ledger=False)

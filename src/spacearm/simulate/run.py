@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.phase import make_record
+from spacearm.engine.record import Record
 from spacearm.engine.record import sample as keep_sample
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError, TimeLimitError
+from spacearm.errors import InputError, SimulationError, TimeLimitError
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.simulate.books import Books
 from spacearm.simulate.certificate import (
     TOLERANCE,
@@ -28,7 +30,7 @@ from spacearm.simulate.certificate import (
     energy_ledger,
     inner_scale,
 )
-from spacearm.simulate.checks import is_robot, number, numbers
+from spacearm.simulate.checks import LARGEST_ANGLE, check_angles, is_robot, number, numbers
 from spacearm.simulate.course import MAX_EVENTS, Course, Event, Outcome, Stats, as_phases
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.methods import Method, as_method
@@ -208,6 +210,7 @@ def simulate(
         error.place = error.place or f"run at t = {record.now[0]:.9g} s of {total:g} s"
         raise
     _record_end(outcome, wanted)
+    _check_turns(robot, record)
     return _result(course, outcome, parameters, wanted, books, tolerance, start)
 
 
@@ -217,6 +220,16 @@ def _time_scales(
     """Of every phase, with the robot as it is at the start of the run."""
     kinds = {phase.driven: time_scales(model, parameters, start.vector, phase.driven) for phase in prepared}
     return [kinds[phase.driven] for phase in prepared]
+
+
+def _check_turns(robot: Robot, record: Record) -> None:
+    """An error where a joint has turned so far that its angle is no longer known."""
+    rows = record.y[: int(record.counts[0]), Layout(robot.n).joints]
+    try:
+        check_angles(robot, rows)
+    except InputError as error:
+        far = int(np.argmax((np.abs(rows) > LARGEST_ANGLE).any(axis=1)))
+        raise SimulationError(error.message, place=f"run at t = {record.times[far]:.9g} s", hint=error.hint) from None
 
 
 def _record_end(outcome: Outcome, wanted: Array) -> None:

@@ -65,7 +65,12 @@ def find_robot(name: str, folder: Path | None = None, reading: Reading | None = 
     if there:
         return read(path, reading or Reading())
     if Path(name).suffix or len(Path(name).parts) > 1:
-        raise InputError("there is no such file", file=path)
+        if folder is None:
+            raise InputError("there is no such file", file=path)
+        # Inside a scenario the scenario is the file at fault.
+        raise InputError(
+            f"there is no file {quoted(name)}", hint="expected a robot file, as seen from the scenario's folder"
+        )
     if name not in catalogue.names():
         raise InputError(
             f"{quoted(name)} is neither a file nor a robot of the catalogue", hint=did_you_mean(name, catalogue.names())

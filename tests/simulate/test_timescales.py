@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
 from spacearm.simulate import RK4, Adaptive, Crossing, Phase, Reason, RunWarning, State, simulate
 from spacearm.simulate.motion import motion
@@ -105,11 +105,10 @@ def test_a_step_with_which_rk4_blows_up_is_told(kind: str, limit: float) -> None
     rate = 100.0  # 1/s
     robot = flywheel(damping=rate * REDUCED) if kind == "damper" else flywheel(stiffness=rate**2 * REDUCED)
     start = State.moving(robot, None, [1.0])
-    with pytest.warns() as told:
-        run = simulate(robot, start, 200.0, method=RK4(1.02 * limit / rate))
+    with pytest.warns() as told, pytest.raises(SimulationError, match=r"joint 'spin' is at .*e\+09 rad"):
+        simulate(robot, start, 200.0, method=RK4(1.02 * limit / rate))
     assert f"the {kind} of joint 'spin'" in str(told[0].message)
     assert "blows up, it needs less than 0.028 s" in str(told[0].message)
-    assert run.end is None or abs(run.end.rates[0]) > 1e3 or run.reason == Reason.NOT_FINITE
     with warnings.catch_warnings(record=True) as quiet:
         warnings.simplefilter("always")
         run = simulate(robot, start, 200.0, method=RK4(0.97 * limit / rate))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tomlkit
 
 from spacearm.ejection import Device, Rig
 from spacearm.errors import InputError, SimulationError
@@ -147,3 +149,15 @@ def test_a_share_of_damaged_scenarios() -> None:
         if outcome.kind.startswith("FAULT")
     ]
     assert not faults, "\n".join(f"{one.number}: {one.kind}: {one.changes}\n{one.said}" for one in faults)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_experiment_that_breaks_down_says_when_and_why(tmp_path: Path) -> None:
+    document = tomllib.loads((TOOLS / "scenarios" / "inertia-total.toml").read_text(encoding="utf-8"))
+    document["experiment"][0]["base_angular_velocity"] = [0.0, 0.0, 1e30]
+    path = tmp_path / "case.toml"
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    with pytest.raises(
+        SimulationError, match=r"case\.toml: .*experiment 'spin': .*ended at .*'base_wz' turns at 1e\+30"
+    ):
+        run_scenario(path)

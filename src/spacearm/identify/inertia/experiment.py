@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, SimulationError, did_you_mean
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
@@ -200,6 +200,12 @@ def measure(
             hint="expected two samples or more",
         )
     run = experiment.run(robot, times, method=method, ledger=ledger)
+    if run.end_time < times[-1] - 1e-9:
+        raise SimulationError(
+            f"the experiment ended at {run.end_time:.6g} s of {experiment.duration:g} s: {run.why}",
+            place=experiment.place,
+            hint="a slower motion, or weaker forces",
+        )
     rows = np.searchsorted(run.times, times - 1e-9)
     states = run.states[rows]
     n = robot.n

@@ -288,7 +288,7 @@ def test_impossible_bodies_are_not_simulated(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "name", ["/tmp/robot.toml", "../robot.toml", "a/robot.toml", "..", "robot.toml/", ".robot.toml"]
+    "name", ["/elsewhere/robot.toml", "../robot.toml", "a/robot.toml", "..", "robot.toml/", ".robot.toml"]
 )
 def test_what_is_written_stays_in_the_folder_of_the_results(name: str, tmp_path: Path) -> None:
     told: list[float] = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numba import carray, cfunc, njit
+from numba import carray, cfunc
 
 from spacearm.engine import loops, solver
 from spacearm.engine.phase import Functions, Level
@@ -193,13 +194,10 @@ def test_merged_signals_are_the_pieces_they_were_made_of() -> None:
             assert values[target] == pytest.approx(exact, abs=1e-13)
 
 
-def test_loops_are_compiled_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**options: Any) -> Any:
-        if options.pop("cache", False):
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(**options)
-
-    monkeypatch.setattr(loops, "njit", refuse)
+def test_loops_are_compiled_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("SPACEARM_CACHE", str(blocked / "loops"))
 
     def double(x: float) -> float:
         return 2.0 * x

@@ -17,8 +17,8 @@ from spacearm.errors import InputError
 BASE_DOFS, BASE_POSE = 6, 7
 
 
-#: What stands first in every state, whatever the number of joints.
-POSITION, QUATERNION, POSE = slice(0, 3), slice(3, 7), slice(0, BASE_POSE)
+#: Stands there in every state, whatever the number of joints.
+QUATERNION = slice(3, BASE_POSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,6 +267,9 @@ class FixedStep:
         # What has a number for each lane stands first, so that it begins on a cache line.
         self.inputs = dict(sorted({**room.inputs, **memory}.items(), key=lambda item: item[0] in same))
         self.uniform = tuple(name for name in self.inputs if name in same)
+        self._offsets: dict[int, dict[str, int]] = {}
+        self._codes: dict[int, Code] = {}
+        self._sizes = {name: int(symbol.numel()) for name, symbol in self.inputs.items()}
         self._stage = self._kernel("stage", room.stage())
         self._finish = self._kernel("finish", room.finish())
         self._law = None if law is None else self._kernel("law", law.outputs)
@@ -277,13 +280,20 @@ class FixedStep:
         return Kernel(Program(f"{self.room.motion.name}_{what}", self.inputs, dense), self.uniform, in_place=True)
 
     def size(self, name: str) -> int:
-        return int(self.inputs[name].numel())
+        return self._sizes[name]
 
     def place(self, name: str, width: int) -> int:
         """Where an input begins in the room, in doubles."""
-        return self._stage.offsets(width)[name]
+        if width not in self._offsets:  # short roll-outs would feel it
+            self._offsets[width] = self._stage.offsets(width)
+        return self._offsets[width][name]
 
     def code(self, width: int) -> Code:
+        if width not in self._codes:
+            self._codes[width] = self._code(width)
+        return self._codes[width]
+
+    def _code(self, width: int) -> Code:
         part, weight, step, time = (self.place(name, width) for name in CLOCK)
         return Code(
             self._stage.address(width),

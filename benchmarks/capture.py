@@ -12,7 +12,7 @@ from benchmarks.peers import Mujoco
 from spacearm.capture import Case, Judge, Settling, cushion, design
 from spacearm.model import catalogue
 from spacearm.papers.zhang2020 import six_hit
-from spacearm.simulate import Adaptive, Phase, State, simulate
+from spacearm.simulate import Dopri853, Phase, State, simulate
 
 LENGTH = 60.0  # s
 STEP = 5e-3  # s, of MuJoCo's RK4
@@ -39,7 +39,7 @@ def single() -> list[Row]:
         overrides = {"damping": np.full(arm.n, damping)}
 
         def run(rtol: float, overrides: dict[str, np.ndarray] = overrides) -> object:
-            method = Adaptive(rtol, 1e-2 * rtol)
+            method = Dopri853(rtol, 1e-2 * rtol)
             return simulate(arm, start, phase, overrides=overrides, method=method, ledger=False, sample=0.1)
 
         rows.append(Row(f"60 s, {name}, rtol 1e-8", 1e3 * best(lambda run=run: run(1e-8)), "ms", target=15.0))
@@ -64,7 +64,7 @@ def beside() -> list[Row]:
         peer.run(count)
 
     def ours() -> object:
-        return simulate(five, start, LENGTH, method=Adaptive(1e-8, 1e-10), ledger=False, sample=[LENGTH])
+        return simulate(five, start, LENGTH, method=Dopri853(1e-8, 1e-10), ledger=False, sample=[LENGTH])
 
     theirs()
     run = simulate(five, start, LENGTH, sample=[LENGTH])

@@ -58,7 +58,7 @@ def main() -> list[dict[str, Any]]:
         lambda: LinearLeastSquares().solve(Task(wrong, records, both)),
         lambda found: f"{found.extra['equations']} equations",
     )
-    problem = single_body_problem(wrong, records[0].thinned(5), robot.posture(paper.POSTURE))
+    problem = single_body_problem(wrong, records[0].thinned(5), robot.configuration(paper.POSTURE))
     timed(
         "single body by particle swarm (Eq. 37)",
         lambda: ParticleSwarm(40, 1500, seed=1, uncertainty=False).solve(problem),

@@ -1,4 +1,4 @@
-"""Impact study: a million directions, a million postures, tensors beside Pinocchio's, collisions and searches."""
+"""Impact study: a million directions, a million configurations, tensors beside Pinocchio's, collisions and searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spacearm.impact import (
     even_sphere,
     flying,
     impact_point,
-    optimise_posture,
+    optimise_configuration,
     virtual_mass,
 )
 from spacearm.model import catalogue
@@ -41,7 +41,7 @@ def best(call: Callable[[], object], rounds: int = 3) -> float:
 
 
 def batches() -> list[Row]:
-    """A million directions at one posture, a million postures for one direction, wall time."""
+    """A million directions at one configuration, a million configurations for one direction, wall time."""
     robot = catalogue.load(ROBOT)
     point = impact_point(robot, FRAME)
     n = even_sphere(MILLION)
@@ -54,8 +54,8 @@ def batches() -> list[Row]:
             "a million directions", best(lambda: virtual_mass(point.acceleration(n, POSTURE), n)), "s", target=1.0,
             note=note,
         ),
-        Row("a million postures", best(lambda: virtual_mass(point.acceleration(up, joints), up)), "s", target=1.0),
-        Row("the same, mu = 0.3", resisted, "s", target=1.0),
+        Row("a million configurations", best(lambda: virtual_mass(point.acceleration(up, joints), up)), "s",
+        target=1.0), Row("the same, mu = 0.3", resisted, "s", target=1.0),
         Row("a million tensors G* (6 x 6)", best(lambda: point.tensor(joints), 2), "s", target=2.0),
     ]  # fmt: skip
 
@@ -102,7 +102,7 @@ def tensors(count: int = 4096) -> list[Row]:
 
 
 def runs(count: int = 100_000) -> list[Row]:
-    """Whole collisions with their accounts, contacts in time, a posture search; wall time."""
+    """Whole collisions with their accounts, contacts in time, a configuration search; wall time."""
     robot = catalogue.load(ROBOT)
     directions = even_sphere(count)
     chain = System(robot, FRAME, POSTURE)
@@ -111,11 +111,11 @@ def runs(count: int = 100_000) -> list[Row]:
     normal = [0.0, 1.0, 0.0]
     collisions = best(lambda: collide(chain, striker, normal=directions, restitution=0.5), 2) / count
     contact = best(lambda: contact_convergence(chain, one, [1e5], normal=normal, restitution=0.5))
-    search = best(lambda: optimise_posture(robot, FRAME, Hit((0.0, 1.0, 0.0))), 2)
+    search = best(lambda: optimise_configuration(robot, FRAME, Hit((0.0, 1.0, 0.0))), 2)
     return [
         Row(f"one of {count} collisions", 1e6 * collisions, "us", note="with both energy and momentum accounts"),
         Row("one contact in time, rtol 1e-11", contact, "s"),
-        Row("a posture search, 4096 samples, 64 searches", search, "s"),
+        Row("a configuration search, 4096 samples, 64 searches", search, "s"),
     ]
 
 

@@ -68,7 +68,7 @@ interval = 1.0
 name = "damaged"
 file = "FILE"
 duration = 60.0
-posture = "normal"
+configuration = "normal"
 
 [[experiment.path]]
 joint = "joint1"

@@ -38,7 +38,7 @@ TEXTS = [
     "\x1b[31mred\x1b[0m",
     "\u202eabc", "é", "日本語", "\U0001f680", "\ufeff", "a\nb", "[bold]x[/bold]", "<b>x</b>", "%s {0} {x}", "x" * 300,
     "x" * 70000, "nan", "1e5", "motion", "impact", "capture", "yoshida1992", "xu2017", "cai2023", "zhang2020",
-    "wojtunik2023", "rk4", "adaptive", "linear", "cubic", "total", "consistent", "multi_start", "nelder_mead", "point",
+    "wojtunik2023", "rk4", "dopri853", "linear", "cubic", "total", "consistent", "multi_start", "nelder_mead", "point",
     "grasp", "normal", "skyhook", "before", "instead", "error", "stop", "worst", "lugre", "stribeck", "torque",
     "measured", "paper", "case.toml", "momentum", "dynamics", "settling", "base_rate",
 ]  # fmt: skip

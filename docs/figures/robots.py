@@ -2,8 +2,8 @@
 
     python docs/figures/robots.py
 
-Each arm turns its joints from one posture to another; nothing acts from outside and everything was at rest, so the
-base follows from zero momentum, H_b nu_b + H_bm dq/dt = 0, integrated here with the library's mass matrix. The mass
+Each arm turns its joints from one configuration to another; nothing acts from outside and everything was at rest, so
+the base follows from zero momentum, H_b nu_b + H_bm dq/dt = 0, integrated here with the library's mass matrix. The mass
 centre (cross) must stay where it was: the script fails if it does not.
 """
 

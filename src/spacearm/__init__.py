@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from spacearm.result import Row as Row
     from spacearm.result import Verdict as Verdict
     from spacearm.simulate import RK4 as RK4
-    from spacearm.simulate import Adaptive as Adaptive
     from spacearm.simulate import Crossing as Crossing
+    from spacearm.simulate import Dopri853 as Dopri853
     from spacearm.simulate import Load as Load
     from spacearm.simulate import Phase as Phase
     from spacearm.simulate import State as State
@@ -72,11 +72,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "RK4",
-    "Adaptive",
     "Body",
     "Check",
     "Coupling",
     "Crossing",
+    "Dopri853",
     "EngineError",
     "Figure",
     "Frame",
@@ -146,7 +146,7 @@ _HOME = {
     "Row": "spacearm.result",
     "Verdict": "spacearm.result",
     "RK4": "spacearm.simulate",
-    "Adaptive": "spacearm.simulate",
+    "Dopri853": "spacearm.simulate",
     "Crossing": "spacearm.simulate",
     "Load": "spacearm.simulate",
     "Phase": "spacearm.simulate",

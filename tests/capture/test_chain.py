@@ -51,7 +51,7 @@ def test_a_catch_holds_what_the_motion_after_it_holds() -> None:
     body = Robot("target", (Body("body", TARGET.inertia),))
     hand = System.at(ARM, "hand", REST, locked=drives)
     _, rotation = hand.point.mechanics.frame_pose("hand", REST.joints)
-    motion = np.concatenate([rotation.T @ TARGET.velocity, rotation.T @ TARGET.spin])
+    motion = np.concatenate([rotation.T @ TARGET.velocity, rotation.T @ TARGET.angular_velocity])
     pose = hand.point.mechanics.frame_pose("hand", REST.joints)[0]
     other = System(body, "body", None, np.concatenate([pose, _quaternion(rotation)]), motion)
     reference = collide(hand, other, kind="grasp")

@@ -121,8 +121,12 @@ def test_skyhook_follows_the_inner_body():
     bodies = move(robot, alone[None])
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         arm = bodies.origin[0, i + 1] - bodies.origin[0, parent]
-        spin = bodies.spin[0, parent]
-        speed = spin if joint.kind == "revolute" else bodies.velocity[0, parent] + np.cross(spin, arm)
+        angular_velocity = bodies.angular_velocity[0, parent]
+        speed = (
+            angular_velocity
+            if joint.kind == "revolute"
+            else bodies.velocity[0, parent] + np.cross(angular_velocity, arm)
+        )
         assert found[i] == pytest.approx(bodies.axis[0, i] @ speed, abs=1e-12)
 
 

@@ -272,7 +272,7 @@ def test_a_soft_contact_starts_with_the_target_s_own_motion():
     pose = np.concatenate([start.position, start.quaternion])
     soft, plastic = catch_softly(ARM, start, target, SoftAxis(2000.0, 50.0)), catch(ARM, start, target)
     twist = Mechanics(soft.robot).frame_velocity("target", soft.state.joints, soft.state.velocity, base=pose)
-    np.testing.assert_allclose(twist, [*target.velocity, *target.spin], atol=1e-13)
+    np.testing.assert_allclose(twist, [*target.velocity, *target.angular_velocity], atol=1e-13)
     both = [Mechanics(c.robot).momentum(c.state.joints, c.state.velocity, base=pose) for c in (soft, plastic)]
     np.testing.assert_allclose(both[0], both[1], atol=1e-12)
 
@@ -284,14 +284,14 @@ def test_plastic_captures_are_those_of_the_impact_study(held):
     rates = np.array([0.0 if name in held else 0.2 * rng.normal() for name in ARM.joint_names])
     start = State.moving(ARM, rng.normal(size=8) * 0.3, rates, base_velocity=(0.1, 0.0, 0.2))
     inertia = Inertia(50.0, np.array([0.1, -0.05, 0.3]), np.diag([5.0, 6.0, 7.0]))
-    velocity, spin = np.array([0.02, -0.01, -0.1]), np.array([0.02, 0.05, -0.1])
-    mine = catch(ARM, start, Target(inertia, tuple(velocity), tuple(spin)), held=held)
+    velocity, angular_velocity = np.array([0.02, -0.01, -0.1]), np.array([0.02, 0.05, -0.1])
+    mine = catch(ARM, start, Target(inertia, tuple(velocity), tuple(angular_velocity)), held=held)
     origin, rotation = Mechanics(ARM).frame_pose(
         "hand", start.joints, base=np.concatenate([np.zeros(3), start.quaternion])
     )
     pose = np.concatenate([origin, quaternion_from_rotation(rotation)])
     body = Robot("target", (Body("body", inertia),))
-    other = System(body, "body", None, pose, np.concatenate([rotation.T @ velocity, rotation.T @ spin]))
+    other = System(body, "body", None, pose, np.concatenate([rotation.T @ velocity, rotation.T @ angular_velocity]))
     theirs = collide(System.at(ARM, "hand", start, locked=held or "none"), other, kind="grasp")
     np.testing.assert_allclose(mine.state.velocity, theirs.first.after, atol=1e-12)
     np.testing.assert_allclose(mine.hand_impulse, theirs.impulse, atol=1e-12)

@@ -50,7 +50,7 @@ def _engine(robot, axes, s, theta, s_rate, theta_rate, wrench):
     """(s-double-dot, theta-double-dot) by the motion kernel, in Kane's coordinates."""
     count = len(s)
     rotation = attitude(theta[0])
-    spin = shafts(theta[0]) @ theta_rate[0]
+    angular_velocity = shafts(theta[0]) @ theta_rate[0]
     q, rates = np.zeros(robot.n), np.zeros(robot.n)
     place = {}
     for k in range(1, count):
@@ -60,7 +60,7 @@ def _engine(robot, axes, s, theta, s_rate, theta_rate, wrench):
             place[k, part, column] = index
             q[index] = (theta if part else s)[k, column]
             rates[index] = (theta_rate if part else s_rate)[k, column]
-    velocity = np.concatenate([rotation.T @ s_rate[0], rotation.T @ spin, rates])
+    velocity = np.concatenate([rotation.T @ s_rate[0], rotation.T @ angular_velocity, rates])
     state = np.concatenate([s[0], quaternion_from_rotation(rotation), q, velocity])
     model = motion(robot, LOADS, False)
     given = model.input(model.parameters())
@@ -70,7 +70,7 @@ def _engine(robot, axes, s, theta, s_rate, theta_rate, wrench):
     change = model.kernel(inputs)["rate"][7 + robot.n :]
     sliding, angles = np.zeros((count, 3)), np.zeros((count, 3))
     # v = A^T s-dot, so s-double-dot = A v-dot + omega x s-dot; omega in world axes: omega-dot = A (d/dt of base axes).
-    sliding[0] = rotation @ change[:3] + np.cross(spin, s_rate[0])
+    sliding[0] = rotation @ change[:3] + np.cross(angular_velocity, s_rate[0])
     turning = rotation @ change[3:6]
     angles[0] = np.linalg.solve(shafts(theta[0]), turning - shafts_rate(theta[0], theta_rate[0]) @ theta_rate[0])
     for (k, part, column), index in place.items():

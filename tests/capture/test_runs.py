@@ -76,10 +76,10 @@ def test_load_on_the_base_is_what_moves_it(struck):
     turns = np.stack([rotation_from_quaternion(q) for q in outcome.states[after][1:-1, 3:7]])
     world = np.einsum("tij,tj->ti", turns, loads[:, :3])
     np.testing.assert_allclose(world, force, atol=2e-3 * np.abs(force).max())
-    spin = np.einsum("tij,tj->ti", turns.transpose(0, 2, 1), w[1:-1])
+    angular_velocity = np.einsum("tij,tj->ti", turns.transpose(0, 2, 1), w[1:-1])
     about = np.array([53.3, 53.3, 66.7])
     inside = np.einsum("tij,tj->ti", turns.transpose(0, 2, 1), (w[2:] - w[:-2]) / (t[2:] - t[:-2])[:, None])
-    moment = about * inside + np.cross(spin, about * spin)
+    moment = about * inside + np.cross(angular_velocity, about * angular_velocity)
     at_centre = loads[:, 3:] + np.cross([0.0, 0.0, 0.55], loads[:, :3])
     np.testing.assert_allclose(at_centre, moment, atol=2e-3 * np.abs(moment).max())
     assert np.abs(angles).max() < 1.0
@@ -92,10 +92,10 @@ def test_soft_axes_carry_spring_and_damper(struck):
     for name, entry in (("joint1.slide_z", 2), ("joint2.slide_z", 2)):
         i = ARM.joint_index(name)
         own = 40.0 * outcome.states[:, 7 + i] + 5.0 * outcome.states[:, 13 + n + i]
-        np.testing.assert_allclose(outcome.carried[:, i, entry], own, atol=1e-10)
+        np.testing.assert_allclose(outcome.joint_wrenches[:, i, entry], own, atol=1e-10)
     i = ARM.joint_index("joint1.turn_x")
     own = 40.0 * outcome.states[:, 7 + i] + 5.0 * outcome.states[:, 13 + n + i]
-    np.testing.assert_allclose(outcome.carried[:, i, 3], own, atol=1e-10)
+    np.testing.assert_allclose(outcome.joint_wrenches[:, i, 3], own, atol=1e-10)
 
 
 def test_dampers_absorb_what_is_lost(struck):
@@ -201,9 +201,11 @@ def test_plastic_capture_keeps_momentum_and_joins_velocities(held):
     # Momentum of the target as a point set: its own velocity field at its mass centre, and spin about that.
     turned = rotation @ TARGET.placement.rotation
     arm = rotation @ (TARGET.placement.translation + TARGET.placement.rotation @ TARGET.inertia.com)
-    centre_velocity = np.array(TARGET.velocity) + np.cross(TARGET.spin, arm)
+    centre_velocity = np.array(TARGET.velocity) + np.cross(TARGET.angular_velocity, arm)
     linear = TARGET.inertia.mass * centre_velocity
-    angular = turned @ TARGET.inertia.tensor @ turned.T @ np.array(TARGET.spin) + np.cross(origin + arm, linear)
+    angular = turned @ TARGET.inertia.tensor @ turned.T @ np.array(TARGET.angular_velocity) + np.cross(
+        origin + arm, linear
+    )
     before = mech.momentum(q, start.velocity, base=pose) + np.concatenate([linear, angular])
     after = joined.momentum(q, caught.state.velocity, base=pose)
     np.testing.assert_allclose(after, before, atol=1e-12)

@@ -63,7 +63,7 @@ velocity = [0, 0, 0.01]
 mass = 10
 inertia = [1, 1, 1]
 velocity = [0, 0.02, -0.05]
-spin = [0, 0.05, 0]
+angular_velocity = [0, 0.05, 0]
 contact = { stiffness = 5000, damping = 100 }
 
 [on_off]

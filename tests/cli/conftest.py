@@ -31,7 +31,7 @@ def robot() -> Robot:
         ),
         (Frame("hand", "slide"),),
         (Thruster("jet", "hub", np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0]), 22.0),),
-        postures={"home": np.array([0.1, 0.2])},
+        configurations={"home": np.array([0.1, 0.2])},
     )
 
 

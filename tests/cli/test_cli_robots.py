@@ -39,7 +39,7 @@ def test_check_json(robot_file: Path, robot: Robot, capsys: Capture) -> None:
     assert [body["name"] for body in told["bodies"]] == ["hub", "arm", "slide"]
     assert told["joints"][1]["axis"] == [0.0, 0.0, 1.0]
     assert told["thrusters"][0]["force"] == 22.0
-    assert told["postures"] == {"home": [0.1, 0.2]}
+    assert told["configurations"] == {"home": [0.1, 0.2]}
 
 
 def test_a_bad_robot_is_status_2_with_file_and_place(robot_file: Path, capsys: Capture) -> None:

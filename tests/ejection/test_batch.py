@@ -12,7 +12,7 @@ from spacearm.ejection.coast import coast
 from spacearm.ejection.loop import _separate
 from spacearm.errors import InputError
 from spacearm.model import Friction, Inertia, Limits, Spring
-from spacearm.simulate import Adaptive, Phase, State, simulate
+from spacearm.simulate import Dopri853, Phase, State, simulate
 
 LIMITS = Limits(np.radians(-51.0), 0.0)
 LOCKED = ("joint2", "joint4", "joint6")
@@ -26,7 +26,7 @@ def many(rig: Rig, count: int = 40, seed: int = 0) -> np.ndarray:
 
 
 def test_a_batch_is_what_single_runs_are(rig: Rig, runs: dict[int, Ejection]) -> None:
-    batch = eject_batch(rig, [rig.arm.posture(f"attitude{n}") for n in range(1, 6)])
+    batch = eject_batch(rig, [rig.arm.configuration(f"attitude{n}") for n in range(1, 6)])
     assert batch.ok.all()
     assert not batch.failures
     for k, run in enumerate(runs.values()):
@@ -67,7 +67,7 @@ def test_threads_and_neighbours_do_not_matter(rig: Rig) -> None:
 
 
 def test_overrides_are_the_robot_that_has_these_numbers(rig: Rig) -> None:
-    joints = rig.arm.posture("attitude2")
+    joints = rig.arm.configuration("attitude2")
     factor = np.array([0.7, 1.0, 1.6])
     batch = eject_batch(
         rig,
@@ -92,7 +92,7 @@ def test_overrides_are_the_robot_that_has_these_numbers(rig: Rig) -> None:
 
 def test_failures_are_told_and_touch_no_other(rig: Rig) -> None:
     rough = Rig(rig.arm, Device(812.7, 0.086, 2, friction=Friction(72.0, 69.0)), "y")
-    joints = rig.arm.posture("attitude1")
+    joints = rig.arm.configuration("attitude1")
     stiffness = np.array([1.0, 1.2]) * rough.device.total_stiffness
     batch = eject_batch(rough, joints, overrides={"stiffness": stiffness})
     # Coulomb friction times the stroke is what the springs give in the first case only up to a part of the way.
@@ -130,7 +130,7 @@ def test_locked_joints_and_progress(rig: Rig) -> None:
 )
 def test_wrong_overrides(rig: Rig, overrides: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        eject_batch(rig, rig.arm.posture("attitude1"), overrides=overrides)  # type: ignore[arg-type]
+        eject_batch(rig, rig.arm.configuration("attitude1"), overrides=overrides)  # type: ignore[arg-type]
 
 
 def test_an_empty_batch(rig: Rig) -> None:
@@ -147,7 +147,7 @@ def test_the_satellite_coasts_as_a_run_says(rig: Rig, table: str | None) -> None
     start = State(np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(0), np.array([0.1, 0.0, -0.2, *spin]))
     times = np.array([0.0, 0.5, 2.0, 5.0])
     run = simulate(
-        own.satellite, start, Phase(5.0, locked=own.out_of_plane), method=Adaptive(1e-11, 1e-13), sample=times
+        own.satellite, start, Phase(5.0, locked=own.out_of_plane), method=Dopri853(1e-11, 1e-13), sample=times
     )
     found = coast(own, start.vector[None], times)[0]
     np.testing.assert_allclose(found, run.states[:4], atol=1e-7)
@@ -188,7 +188,7 @@ def test_a_limit_that_is_passed_and_left_again_is_a_hit(rig: Rig) -> None:
         rig.arm.joint("joint4"), friction=None, damping=20.0, spring=Spring(200.0, np.radians(-45.0)), limits=LIMITS
     )
     arm = rig.arm.replace(joints=tuple(elbow if j.name == "joint4" else j for j in rig.arm.joints))
-    own, joints = Rig(arm, rig.device, "y"), rig.arm.posture("attitude2")
+    own, joints = Rig(arm, rig.device, "y"), rig.arm.configuration("attitude2")
     run, batch = eject(own, joints, flight=6.0), eject_batch(own, joints, flight=6.0)
     for position in (run.variation[1] + joints[1], run.final_variation[1] + joints[1]):
         assert LIMITS.lower < position < LIMITS.upper

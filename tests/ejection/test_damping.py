@@ -56,7 +56,7 @@ def test_wrong_requests(rig: Rig) -> None:
     for noise in (-1.0, np.nan):
         with pytest.raises(InputError, match="noise is"):
             synthetic_tests(rig, BOTH, damping=5.4, velocity_noise=noise)
-    with pytest.raises(InputError, match="no attitude"):
+    with pytest.raises(InputError, match="no configuration"):
         synthetic_tests(rig, [], damping=5.4)
     with pytest.raises(InputError, match="start is"):
         fit_damping(rig, tests, start=0.0)

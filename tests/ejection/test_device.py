@@ -40,10 +40,12 @@ def test_static_below_coulomb_friction_is_refused(rig: Rig) -> None:
     with pytest.raises(InputError, match="static friction 1 is below Coulomb friction 2"):
         Friction(1.0, 2.0)
     with pytest.raises(InputError, match="below Coulomb"):
-        eject_batch(rig, rig.arm.posture("attitude1"), overrides={"static": np.ones(3), "coulomb": 2.0 * np.ones(3)})
+        eject_batch(
+            rig, rig.arm.configuration("attitude1"), overrides={"static": np.ones(3), "coulomb": 2.0 * np.ones(3)}
+        )
 
 
-def test_an_attitude_outside_the_limits_is_refused_by_joint(rig: Rig) -> None:
+def test_a_configuration_outside_the_limits_is_refused_by_joint(rig: Rig) -> None:
     with pytest.raises(InputError, match=r"'joint4' at 0\.1 rad is outside its limits") as caught:
         eject(rig, [0.0, 0.1, 0.0])
     assert "-3.14159 to 0" in caught.value.hint
@@ -53,7 +55,7 @@ def test_an_attitude_outside_the_limits_is_refused_by_joint(rig: Rig) -> None:
         eject(rig, [np.nan, 0.0, 0.0])
     with pytest.raises(InputError, match="shape"):
         eject(rig, [0.0, 0.0])
-    with pytest.raises(InputError, match="no posture"):
+    with pytest.raises(InputError, match="no configuration"):
         eject(rig, "attitude9")
 
 

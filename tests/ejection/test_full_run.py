@@ -126,7 +126,7 @@ def test_a_satellite_recoils_and_momentum_is_kept(rig: Rig) -> None:
 
 def test_recoil_of_a_rigid_arm_is_the_two_body_problem(rig: Rig) -> None:
     """Both mass centres on the rail's line, joints locked: reduced mass in the quarter period."""
-    straight = rig.arm.posture("zero")
+    straight = rig.arm.configuration("zero")
     from spacearm.engine import Mechanics
 
     centre = Mechanics(rig.arm).centre_of_mass(straight)

@@ -50,7 +50,7 @@ def test_a_satellite_that_recoils_makes_the_reduced_mass() -> None:
 
 @pytest.mark.parametrize("number", range(1, 6))
 def test_the_surrogate_has_the_masses_of_table_three(rig: Rig, number: int) -> None:
-    joints = rig.arm.posture(f"attitude{number}")
+    joints = rig.arm.configuration(f"attitude{number}")
     plane, joint4 = TABLE[number]
     assert equivalent_mass(rig, joints) == pytest.approx(plane, rel=0.03)
     assert equivalent_mass(rig, joints, ["joint4"]) == pytest.approx(joint4, rel=0.003)
@@ -59,7 +59,7 @@ def test_the_surrogate_has_the_masses_of_table_three(rig: Rig, number: int) -> N
 def test_the_printed_tables_cannot_give_table_three() -> None:
     rig = Rig(planar(catalogue.load("cai2023_printed"), FROZEN), Device(812.7, 0.086, 2), "y")
     assert rig.arm.mass == pytest.approx(116.899, abs=1e-3)
-    assert equivalent_mass(rig, rig.arm.posture("zero")) == pytest.approx(116.2, abs=0.05)
+    assert equivalent_mass(rig, rig.arm.configuration("zero")) == pytest.approx(116.2, abs=0.05)
     bound = joint_free_bound(rig, "joint4")
     assert bound == pytest.approx(69.8, abs=0.05)
     joints = np.random.default_rng(3).uniform(-np.pi, np.pi, (20_000, 3))
@@ -77,7 +77,7 @@ def test_freeing_joints_never_makes_it_heavier(space: Rig) -> None:
 
 
 def test_other_inertias_and_wrong_inputs(rig: Rig) -> None:
-    joints = rig.arm.posture("attitude2")
+    joints = rig.arm.configuration("attitude2")
     twice = equivalent_mass(rig, joints, inertia=2.0 * rig.arm.inertia_parameters)
     assert twice == pytest.approx(2.0 * float(equivalent_mass(rig, joints)), rel=1e-12)
     assert equivalent_mass(rig, joints, "joint4") == equivalent_mass(rig, joints, ["joint4"])

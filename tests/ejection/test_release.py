@@ -44,7 +44,7 @@ def test_a_body_from_a_turning_heavy_satellite_against_scipy() -> None:
 
     gone.terminal = True  # type: ignore[attr-defined]
     exact = solve_ivp(motion, (0.0, 2.0), [0.0, 0.0], events=gone, rtol=1e-12, atol=1e-14)
-    run = eject(Rig(body, device), [], release=Release(spin=[0.0, spin, 0.0]), flight=3.0)
+    run = eject(Rig(body, device), [], release=Release(angular_velocity=[0.0, spin, 0.0]), flight=3.0)
     assert run.time == pytest.approx(exact.t[-1], rel=1e-9)
     assert run.velocity == pytest.approx(exact.y[1, -1], rel=1e-9)
     assert run.sound
@@ -55,7 +55,9 @@ def test_a_body_from_a_turning_heavy_satellite_against_scipy() -> None:
     lever = np.array([0.0, 0.0, stroke]) + com - pivot
     speed = turn @ (np.array([0.0, 0.0, run.velocity]) + np.cross([0.0, spin, 0.0], lever))
     np.testing.assert_allclose(run.drift_velocity, speed, atol=1e-9)
-    batch = eject_batch(Rig(body, device), np.zeros((1, 0)), release=Release(spin=[0.0, spin, 0.0]), flight=3.0)
+    batch = eject_batch(
+        Rig(body, device), np.zeros((1, 0)), release=Release(angular_velocity=[0.0, spin, 0.0]), flight=3.0
+    )
     assert batch.velocity[0] == pytest.approx(run.velocity, rel=1e-7)
 
 
@@ -64,7 +66,7 @@ def test_a_tumbling_release_in_mujoco(space: Rig, satellite: Inertia | None) -> 
     """All seven joints stick and slip, some move already: MuJoCo has the same motion, momenta and energies are kept."""
     device = replace(space.device, satellite=satellite, pivot=None if satellite else np.array([0.3, 0.1, -0.8]))
     own = Rig(space.arm, device)
-    release = Release(rates=[0.0, 0.05, 0.0, -0.1, 0.0, 0.2, 0.0], spin=[0.05, -0.12, 0.2])
+    release = Release(rates=[0.0, 0.05, 0.0, -0.1, 0.0, 0.2, 0.0], angular_velocity=[0.05, -0.12, 0.2])
     run = eject(own, "attitude2", release=release, flight=5.0)
     assert run.sound
     assert friction_laws(run) < 1e-9
@@ -82,7 +84,7 @@ def test_nothing_is_lost_between_arm_and_satellite(space: Rig) -> None:
     """Momenta of arm and satellite after the ejection are those before: body by body, from the release's numbers."""
     own = Rig(space.arm, replace(space.device, satellite=HEAVY))
     spin = np.array([0.05, -0.12, 0.2])
-    run = eject(own, "attitude1", release=Release(spin=spin), flight=5.0)
+    run = eject(own, "attitude1", release=Release(angular_velocity=spin), flight=5.0)
     arm, satellite = run.rig.arm, run.satellite
     assert satellite is not None
     speed, turn = run.recoil
@@ -117,11 +119,11 @@ def carried_inertia(rig: Rig, joint: int) -> float:
 
 
 def test_on_the_table_it_turns_in_the_plane(rig: Rig) -> None:
-    run = eject(rig, "attitude2", release=Release(spin=[0.0, 0.1, 0.0]), flight=4.0)
+    run = eject(rig, "attitude2", release=Release(angular_velocity=[0.0, 0.1, 0.0]), flight=4.0)
     assert run.sound
     assert np.all(run.flight.data["base_position"].sel(axis="y") == 0.0)
     with pytest.raises(InputError, match="leaves the table"):
-        eject(rig, "attitude2", release=Release(spin=[0.1, 0.0, 0.0]))
+        eject(rig, "attitude2", release=Release(angular_velocity=[0.1, 0.0, 0.0]))
 
 
 def test_regions_turn_with_the_satellite() -> None:
@@ -130,7 +132,7 @@ def test_regions_turn_with_the_satellite() -> None:
     pivot, w = np.array([0.0, 0.0, -0.5]), 0.3
     own = Rig(body, Device(1600.0, 0.08, pivot=pivot))
     ceiling = Plane(np.array([0.0, 0.0, 5.0]), np.array([0.0, 0.0, -1.0]))
-    release = Release(spin=[0.0, w, 0.0])
+    release = Release(angular_velocity=[0.0, w, 0.0])
     run = eject(own, [], release=release, keep_out=[ceiling], flight=3.0)
     times, places = run.data["time"].values, run.data["position"].values - pivot
     height = pivot[2] + np.sin(w * times) * places[:, 0] + np.cos(w * times) * places[:, 2]
@@ -143,20 +145,20 @@ def test_regions_turn_with_the_satellite() -> None:
 def test_a_release_for_each_sample(rig: Rig) -> None:
     spins = np.array([[0.0, w, 0.0] for w in (-0.1, 0.0, 0.2)])
     rates = np.array([[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, -0.2, 0.0]])
-    start = rig.arm.posture("attitude2")
+    start = rig.arm.configuration("attitude2")
     batch = eject_batch(rig, start, release=Release(rates, spins), flight=2.0)
     for i in range(3):
         run = eject(rig, start, release=Release(rates[i], spins[i]), flight=2.0)
         assert batch.velocity[i] == pytest.approx(run.velocity, rel=1e-6)
-    with pytest.raises(InputError, match="'attitudes' has 2 samples, others have 3"):
-        eject_batch(rig, np.stack([start, start]), release=Release(spin=spins))
+    with pytest.raises(InputError, match="'configurations' has 2 samples, others have 3"):
+        eject_batch(rig, np.stack([start, start]), release=Release(angular_velocity=spins))
 
 
 def test_bad_releases(rig: Rig) -> None:
     for text, release in {
         "rates has shape (2,)": Release(rates=[0.0, 0.0]),
-        "spin has shape (1,)": Release(spin=[0.1]),
-        "not finite": Release(spin=[0.0, np.nan, 0.0]),
+        "angular_velocity has shape (1,)": Release(angular_velocity=[0.1]),
+        "not finite": Release(angular_velocity=[0.0, np.nan, 0.0]),
         "are no numbers": Release(rates=["fast"]),
     }.items():
         with pytest.raises(InputError) as caught:

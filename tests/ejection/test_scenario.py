@@ -47,7 +47,7 @@ def test_the_example_runs_and_is_sound(result: Result) -> None:
     assert {"best.velocity", "monte_carlo.velocity.percentile5", "best.joint.joint2"} <= set(values)
     names = [figure.name for figure in result.figures]
     assert names[0] == "methods"
-    assert {"velocity", "angular-velocity", "joints", "energy", "attitude-map", "monte-carlo"} <= set(names)
+    assert {"velocity", "angular-velocity", "joints", "energy", "configuration-map", "monte-carlo"} <= set(names)
     assert "mujoco" in " ".join(result.certificate)
     assert result.data is not None
     assert "map_velocity" in result.data
@@ -65,7 +65,7 @@ def test_a_satellite_that_recoils(document: dict[str, Any]) -> None:
     data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device")}
     data["device"]["satellite"] = {"mass": 500.0, "inertia": [80.0, 80.0, 80.0]}
     data["device"]["friction"] = {"coulomb": 3.0}
-    data["attitude"] = {"posture": "attitude2"}
+    data["configuration"] = {"configuration": "attitude2"}
     values = {row.quantity: row.value for row in run(data, folder=EXAMPLE.parent).rows}
     assert values["attitude2.recoil.velocity"] > 0.01
     assert values["attitude2.energy.satellite"] > 0.0
@@ -80,8 +80,8 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         "pivot": [0.0, 0.0, -0.5],
         "spring": [{"curve": curve}, {"stiffness": 500.0, "compression": 0.05, "position": [0.1, 0.0, 0.0]}],
     }
-    data["release"] = {"spin_deg": [0.0, 3.0, 0.0], "rates_deg": [0.0, 2.0, 0.0]}
-    data["attitude"] = {"posture": "attitude2"}
+    data["release"] = {"angular_velocity_deg": [0.0, 3.0, 0.0], "rates_deg": [0.0, 2.0, 0.0]}
+    data["configuration"] = {"configuration": "attitude2"}
     data["map"] = {"joints": ["joint2", "joint4"], "resolution": [3, 3]}
     data["search"] = {"samples": 16, "refine": 1, "keep": 1}
     data["monte_carlo"] = {"samples": 5, "friction": 0.0, "damping": 0.0, "spring": 0.0, "mass": 0.0}
@@ -91,7 +91,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
     springs = [SeparationSpring(curve=curve), SeparationSpring(500.0, 0.05, position=np.array([0.1, 0.0, 0.0]))]
     arm = planar(catalogue.load("cai2023"), document["freeze"])
     rig = Rig(arm, Device(stroke=0.086, springs=springs, pivot=np.array([0.0, 0.0, -0.5])), "y")
-    release = Release(rates=np.radians([0.0, 2.0, 0.0]), spin=np.radians([0.0, 3.0, 0.0]))
+    release = Release(rates=np.radians([0.0, 2.0, 0.0]), angular_velocity=np.radians([0.0, 3.0, 0.0]))
     done = eject(rig, "attitude2", release=release)
     assert values["attitude2.velocity"] == pytest.approx(done.velocity, rel=1e-12)
     assert values["attitude2.angular_velocity"] == pytest.approx(np.linalg.norm(done.angular_velocity), rel=1e-12)
@@ -113,19 +113,23 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         ({"device.compression": 0.0}, "device: separation device", "already spent"),
         ({"device.friction": {"static": 1.0, "coulomb": 2.0}}, "device: friction", "below Coulomb"),
         ({"device.stifness": 1.0}, "device.stifness", "unknown key"),
-        ({"attitude": [{"joints_deg": [0.0, 10.0, 0.0]}]}, "attitude[0]: attitude", "outside its limits"),
-        ({"attitude": [{"joints_deg": [0.0, 10.0]}]}, "attitude[0]: joints_deg", "has 2 numbers"),
-        ({"attitude": [{"name": "a"}]}, "attitude[0]", "no attitude"),
-        ({"attitude": []}, "attitude", "there is no 'attitude'"),
+        (
+            {"configuration": [{"joints_deg": [0.0, 10.0, 0.0]}]},
+            "configuration[0]: configuration",
+            "outside its limits",
+        ),
+        ({"configuration": [{"joints_deg": [0.0, 10.0]}]}, "configuration[0]: joints_deg", "has 2 numbers"),
+        ({"configuration": [{"name": "a"}]}, "configuration[0]", "no configuration"),
+        ({"configuration": []}, "configuration", "there is no 'configuration'"),
         ({"freeze": ["joint9"]}, "freeze", "no joint 'joint9'"),
         ({"keep_out": [{"low": [0.0, 0.0, 0.0]}]}, "keep_out[0]", "neither a plane nor a box"),
         ({"table": "z"}, "table: rig", "leaves the table"),
         ({"robot": "cai2024"}, "robot", "neither a file nor"),
         ({"radii": {"hand9": 0.1}}, "radii", "no body 'hand9'"),
-        ({"map.joints": ["joint2", "joint2"]}, "map: attitude map", "different joints"),
+        ({"map.joints": ["joint2", "joint2"]}, "map: configuration map", "different joints"),
         ({"search.velocity": -1.0}, "search: goal", "weights"),
         ({"search.samples": 0}, "search.samples", "value is 0"),
-        ({"search.limit_margin_deg": 100.0}, "search: best attitude", "no range"),
+        ({"search.limit_margin_deg": 100.0}, "search: best configuration", "no range"),
         ({"search.seed": -1}, "search.seed", "value is -1"),
         ({"monte_carlo.seed": -1}, "monte_carlo.seed", "value is -1"),
         ({"device.spring": [{"stiffness": 1.0, "compression": 1.0}]}, "device", "both given"),
@@ -133,12 +137,16 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         ({"device": {"stroke": 0.086, "spring": [{"stiffness": 1.0}]}}, "device: spring[0]", "no compression"),
         ({"device": {"stroke": 0.086, "spring": [{"curve": [[0.0]]}]}}, "device: spring[0]", "no table of numbers"),
         ({"device": {"stroke": 0.086}}, "device: separation device", "no stiffness"),
-        ({"release": {"spin": [0.1, 0.0, 0.0]}}, "release", "leaves the table"),
+        ({"release": {"angular_velocity": [0.1, 0.0, 0.0]}}, "release", "leaves the table"),
         ({"release": {"rates": [0.1]}}, "release", "rates has shape"),
         ({"release": {"rates_deg": [0.1]}}, "release: rates_deg", "has 1 numbers"),
-        ({"release": {"spin": [0.0, 0.1, 0.0], "spin_deg": [0.0, 1.0, 0.0]}}, "release", "both given"),
-        ({"release": {"spin": [0.0, 0.1, 0.0]}}, "segmented", "starts at rest"),
-        ({"attitude": [{"name": "a/b", "posture": "attitude1"}]}, "attitude[0]: name", "is 'a/b'"),
+        (
+            {"release": {"angular_velocity": [0.0, 0.1, 0.0], "angular_velocity_deg": [0.0, 1.0, 0.0]}},
+            "release",
+            "both given",
+        ),
+        ({"release": {"angular_velocity": [0.0, 0.1, 0.0]}}, "segmented", "starts at rest"),
+        ({"configuration": [{"name": "a/b", "configuration": "attitude1"}]}, "configuration[0]: name", "is 'a/b'"),
     ],
 )
 def test_faults_are_told_with_their_place(
@@ -170,17 +178,17 @@ def test_numbers_are_finite(result: Result) -> None:
             assert not np.isnan(row.value), row.quantity
 
 
-def test_a_run_that_does_not_leave_the_rail_names_its_attitude(document: dict[str, Any]) -> None:
+def test_a_run_that_does_not_leave_the_rail_names_its_configuration(document: dict[str, Any]) -> None:
     data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device")}
-    data |= {"limits": "stop", "attitude": {"name": "folded", "joints_deg": [60.0, -179.9, 0.0]}}
+    data |= {"limits": "stop", "configuration": {"name": "folded", "joints_deg": [60.0, -179.9, 0.0]}}
     with pytest.raises(SimulationError, match="does not leave the rail") as caught:
         run(data, folder=EXAMPLE.parent)
-    assert caught.value.place.startswith("attitude 'folded'")
+    assert caught.value.place.startswith("configuration 'folded'")
 
 
 def test_the_monte_carlo_of_a_file_knows_its_radii(document: dict[str, Any]) -> None:
     data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device", "keep_out")}
-    data |= {"attitude": {"posture": "attitude2"}, "flight": 1.0, "monte_carlo": {"samples": 4}}
+    data |= {"configuration": {"configuration": "attitude2"}, "flight": 1.0, "monte_carlo": {"samples": 4}}
     found = []
     for radius in (0.0, 0.03):
         rows = run(data | {"radii": radius}, folder=EXAMPLE.parent).rows

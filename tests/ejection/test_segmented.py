@@ -69,7 +69,10 @@ def test_it_converges_to_the_full_run_for_a_short_stroke(rig: Rig, number: int) 
     gaps = []
     for stroke in (0.02, 0.002):
         short = Rig(free.arm, Device(812.7, stroke, 2), "y")
-        found, run = segmented(short, f"attitude{number}", step=0.002), eject(short, f"attitude{number}", flight=0.01)
+        found, run = (
+            segmented(short, f"attitude{number}", step=0.002),
+            eject(short, f"attitude{number}", flight=0.01),
+        )
         assert run.time == pytest.approx(found.time, rel=0.05)
         gaps.append(
             max(
@@ -98,11 +101,13 @@ def test_with_friction_it_converges_too_once_the_mass_counts_what_slips(rig: Rig
 def test_what_the_approximation_costs_is_one_table(rig: Rig, runs: dict[int, Ejection]) -> None:
     table = compare(rig, ["attitude1", "attitude2"], flight=4.0)
     text = str(table)
-    assert text.splitlines()[0].split() == ["attitude", "quantity", "full", "segmented", "error", "unit"]
-    velocity = next(line for line in table.lines if (line.attitude, line.quantity) == ("attitude2", "velocity"))
+    assert text.splitlines()[0].split() == ["configuration", "quantity", "full", "segmented", "error", "unit"]
+    velocity = next(line for line in table.lines if (line.configuration, line.quantity) == ("attitude2", "velocity"))
     assert velocity.full == pytest.approx(1e3 * runs[2].velocity)
     assert -0.15 < velocity.error < 0.0
-    spin = next(line for line in table.lines if (line.attitude, line.quantity) == ("attitude1", "angular velocity"))
+    spin = next(
+        line for line in table.lines if (line.configuration, line.quantity) == ("attitude1", "angular velocity")
+    )
     assert abs(spin.error) < 0.05
 
 

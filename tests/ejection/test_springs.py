@@ -124,16 +124,16 @@ def test_samples_scale_the_whole_curve(rig: Rig) -> None:
     device = Device(stroke=STROKE, springs=[SeparationSpring(curve=CURVE)])
     own = Rig(rig.arm, device, "y")
     factors = np.array([0.7, 1.0, 1.3])
-    batch = eject_batch(own, rig.arm.posture("attitude1"), overrides={"spring": factors}, flight=1.0)
+    batch = eject_batch(own, rig.arm.configuration("attitude1"), overrides={"spring": factors}, flight=1.0)
     for factor, velocity in zip(factors, batch.velocity, strict=True):
         scaled = [SeparationSpring(curve=[(z, factor * f) for z, f in CURVE])]
         run = eject(Rig(rig.arm, Device(stroke=STROKE, springs=scaled), "y"), "attitude1", flight=1.0)
         assert velocity == pytest.approx(run.velocity, rel=1e-7)
     for name in ("stiffness", "compression"):
         with pytest.raises(InputError, match=f"no common {name}"):
-            eject_batch(own, rig.arm.posture("attitude1"), overrides={name: 1000.0})
+            eject_batch(own, rig.arm.configuration("attitude1"), overrides={name: 1000.0})
     with pytest.raises(InputError, match="not above zero"):
-        eject_batch(own, rig.arm.posture("attitude1"), overrides={"spring": 0.0})
+        eject_batch(own, rig.arm.configuration("attitude1"), overrides={"spring": 0.0})
     found = monte_carlo(own, "attitude1", samples=20, flight=2.0)
     assert found.runs.velocity.std() > 0.0
 

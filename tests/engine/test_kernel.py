@@ -376,7 +376,7 @@ def test_a_roll_out_that_leaves_all_bounds_is_reported() -> None:
 
 def test_a_body_without_joints_keeps_its_batch_shape() -> None:
     robot = random_robot(63, 1)
-    alone = Mechanics(robot.replace(bodies=robot.bodies[:1], joints=(), frames=(), postures={}))
+    alone = Mechanics(robot.replace(bodies=robot.bodies[:1], joints=(), frames=(), configurations={}))
     assert alone.mass_matrix(np.zeros((3, 0))).shape == (3, 6, 6)
     assert alone.forward_dynamics(np.zeros(0), np.ones((4, 6)), np.ones(6)).shape == (4, 6)
     own = alone.robot.inertia_parameters

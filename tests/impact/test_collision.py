@@ -173,7 +173,7 @@ def test_resisting_joints_take_what_the_formula_says() -> None:
     """One mu for all, joints at rest: mu (1 - mu) / 2 g^T H*^-1 g, even when the contact is elastic."""
     robot = catalogue.load("cai2023")
     mechanics = Mechanics(robot)
-    joints = robot.posture("attitude1")
+    joints = robot.configuration("attitude1")
     for mu in (0.0, 0.25, 0.5, 1.0):
         chain = System(robot, "hand", joints, resistance=mu)
         striker = flying(ball(5.0, 0.4), "contact", velocity=[0.3, 1.0, -0.2]).meeting(chain)

@@ -1,4 +1,4 @@
-"""Postures by gradient and grasp velocities."""
+"""Configurations by gradient and grasp velocities."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 
 from spacearm.errors import InputError, ModelError
 from spacearm.impact import (
+    ConfigurationObjective,
     Hit,
-    PostureObjective,
     System,
     ball,
     collide,
@@ -16,10 +16,10 @@ from spacearm.impact import (
     free_body,
     grasp_velocity,
     impact_point,
-    optimise_posture,
+    optimise_configuration,
     virtual_mass,
 )
-from spacearm.impact.design import posture_bounds
+from spacearm.impact.design import configuration_bounds
 from spacearm.model import catalogue
 
 QUANTITIES = ("projected", "absolute", "base_rotation")
@@ -31,7 +31,7 @@ def test_gradients_are_central_differences(quantity: str, axes: str) -> None:
     robot = catalogue.load("xu2017")
     hit = Hit((0.3, -1.0, 0.4), axes, speed=0.7, mass=8.0, restitution=0.3)  # type: ignore[arg-type]
     for modes in ({}, {"locked": ["joint3"]}, {"resistance": [0.1, 0.5, 0.0, 0.9, 0.3, 0.2]}):
-        objective = PostureObjective(robot, "hand", hit, quantity, **modes)  # type: ignore[arg-type]
+        objective = ConfigurationObjective(robot, "hand", hit, quantity, **modes)  # type: ignore[arg-type]
         joints = np.random.default_rng(1).uniform(-1, 1, (5, 6))
         value, gradient = objective.value_and_gradient(joints)
         step = 1e-5 * np.eye(6)
@@ -46,14 +46,14 @@ def test_values_are_those_of_maps_and_collisions() -> None:
     hit = Hit(direction, speed=0.7, mass=8.0, restitution=0.3)
     a = impact_point(robot, "hand").acceleration(direction, joints)
     found = virtual_mass(a, direction)
-    assert PostureObjective(robot, "hand", hit).value(joints) == pytest.approx(float(found.projected), rel=1e-12)
-    assert PostureObjective(robot, "hand", hit, "absolute").value(joints) == pytest.approx(
+    assert ConfigurationObjective(robot, "hand", hit).value(joints) == pytest.approx(float(found.projected), rel=1e-12)
+    assert ConfigurationObjective(robot, "hand", hit, "absolute").value(joints) == pytest.approx(
         float(found.absolute), rel=1e-12
     )
     chain = System(robot, "hand", joints)
     striker = flying(ball(8.0), "contact", velocity=0.7 * np.array(hit.direction)).meeting(chain)
     jump = collide(chain, striker, normal=direction, restitution=0.3).first.change
-    turn = PostureObjective(robot, "hand", hit, "base_rotation").value(joints)
+    turn = ConfigurationObjective(robot, "hand", hit, "base_rotation").value(joints)
     assert turn == pytest.approx(float(np.linalg.norm(jump[3:6])), rel=1e-10)
 
 
@@ -67,7 +67,7 @@ def test_a_direction_of_the_frame_turns_with_it(quantity: str) -> None:
     there = Hit(tuple(own), "frame", mass=8.0)
     here = Hit(tuple(turn @ own), mass=8.0)
     values = [
-        PostureObjective(robot, "hand", hit, quantity, quaternion=quaternion).value(joints)  # type: ignore[arg-type]
+        ConfigurationObjective(robot, "hand", hit, quantity, quaternion=quaternion).value(joints)  # type: ignore[arg-type]
         for hit in (there, here)
     ]
     assert values[0] == pytest.approx(float(values[1]), rel=1e-12)
@@ -79,8 +79,8 @@ def test_the_optimum_of_two_joints_is_that_of_a_dense_grid(quantity: str, maximi
     robot = catalogue.load("yoshida1992")
     hit = Hit((0.2, 1.0, 0.0), mass=2.0)
     grid = np.stack(np.meshgrid(*[np.linspace(-np.pi, np.pi, 601)] * 2), axis=-1)
-    values = PostureObjective(robot, "hand", hit, quantity).value(grid)  # type: ignore[arg-type]
-    best = optimise_posture(robot, "hand", hit, quantity=quantity, maximise=maximise, samples=512)  # type: ignore[arg-type]
+    values = ConfigurationObjective(robot, "hand", hit, quantity).value(grid)  # type: ignore[arg-type]
+    best = optimise_configuration(robot, "hand", hit, quantity=quantity, maximise=maximise, samples=512)  # type: ignore[arg-type]
     if maximise:
         assert best.value >= values.max() * (1 - 1e-12)
         assert best.value == pytest.approx(values.max(), rel=1e-3)
@@ -92,15 +92,15 @@ def test_the_optimum_of_two_joints_is_that_of_a_dense_grid(quantity: str, maximi
     assert best.found[0] == pytest.approx(best.value, rel=1e-9, abs=1e-12)
 
 
-def test_the_lightest_posture_in_closed_form() -> None:
+def test_the_lightest_configuration_in_closed_form() -> None:
     """A straight chain of three rods, struck across its end: 15/52 kg."""
-    best = optimise_posture(catalogue.load("yoshida1992"), "hand", Hit((0, 1, 0)), samples=256)
+    best = optimise_configuration(catalogue.load("yoshida1992"), "hand", Hit((0, 1, 0)), samples=256)
     assert best.value == pytest.approx(15.0 / 52.0, rel=1e-10)
 
 
 def test_limits_hold_and_other_joints_stay() -> None:
     robot = catalogue.load("cai2023")
-    best = optimise_posture(robot, "hand", Hit((0, 1, 0)), maximise=True, samples=1024, restarts=8)
+    best = optimise_configuration(robot, "hand", Hit((0, 1, 0)), maximise=True, samples=1024, restarts=8)
     assert np.all(best.joints >= robot.lower_limits - 1e-12)
     assert np.all(best.joints <= robot.upper_limits + 1e-12)
     assert best.value >= best.screened[1]
@@ -108,15 +108,15 @@ def test_limits_hold_and_other_joints_stay() -> None:
     # At a limit the gradient may point outwards, elsewhere it vanishes.
     assert np.abs(best.gradient[~best.at_limit]).max() < 1e-3 * best.value
 
-    start = robot.posture("attitude1")
-    some = optimise_posture(
+    start = robot.configuration("attitude1")
+    some = optimise_configuration(
         robot, "hand", Hit((0, 1, 0)), start="attitude1", vary=["joint2", "joint4"], bounds={"joint2": (0.1, 0.5)},
         samples=256, restarts=4,
     )  # fmt: skip
     kept = [0, 2, 4, 5, 6]
     np.testing.assert_array_equal(some.joints[kept], start[kept])
     assert 0.1 <= some.joints[1] <= 0.5
-    again = optimise_posture(
+    again = optimise_configuration(
         robot, "hand", Hit((0, 1, 0)), start="attitude1", vary=["joint2", "joint4"], bounds={"joint2": (0.1, 0.5)},
         samples=256, restarts=4,
     )  # fmt: skip
@@ -126,11 +126,11 @@ def test_limits_hold_and_other_joints_stay() -> None:
 def test_slides_without_limits_may_stay_where_they_are() -> None:
     robot = catalogue.load("zhang2020")
     turning = [joint.name for joint in robot.joints if joint.kind == "revolute"][:2]
-    best = optimise_posture(robot, "hand", Hit((1, 0, 0)), vary=turning, samples=64, restarts=4)
+    best = optimise_configuration(robot, "hand", Hit((1, 0, 0)), vary=turning, samples=64, restarts=4)
     kept = [robot.joint_index(joint.name) for joint in robot.joints if joint.name not in turning]
     np.testing.assert_array_equal(best.joints[kept], 0.0)
     with pytest.raises(InputError, match=r"slide .* has no limits"):
-        optimise_posture(robot, "hand", Hit((1, 0, 0)), samples=64, restarts=4)
+        optimise_configuration(robot, "hand", Hit((1, 0, 0)), samples=64, restarts=4)
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
@@ -140,13 +140,13 @@ def test_a_pole_of_unequal_resistances_is_no_optimum(quantity: str, samples: int
     options = {"quantity": quantity, "resistance": [1.0, 0.0, 1.0, 1.0, 0.0, 0.0], "samples": samples, "restarts": 8}
     hit = Hit((0.837, -0.313, -0.449), mass=1000.0)
     with pytest.raises(InputError, match=r"resistance.*virtual mass.*476 kg.*not passive"):
-        optimise_posture(catalogue.load("xu2017"), "hand", hit, maximise=True, **options)  # type: ignore[arg-type]
+        optimise_configuration(catalogue.load("xu2017"), "hand", hit, maximise=True, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("options", [{}, {"locked": ["joint2"]}, {"resistance": 0.7}])
 def test_a_passive_arm_never_feels_heavier_than_it_is(options: dict[str, object]) -> None:
     robot = catalogue.load("xu2017")
-    objective = PostureObjective(robot, "hand", Hit((0.2, 0.5, -1.0)), **options)  # type: ignore[arg-type]
+    objective = ConfigurationObjective(robot, "hand", Hit((0.2, 0.5, -1.0)), **options)  # type: ignore[arg-type]
     joints = np.random.default_rng(3).uniform(-np.pi, np.pi, (2000, 6))
     assert objective.compliance(joints).min() * robot.mass > 1.0
     np.testing.assert_allclose(objective.compliance(joints), 1.0 / objective.value(joints), rtol=1e-12)
@@ -165,32 +165,32 @@ def test_searches_refuse_nonsense() -> None:
             Hit(**wrong)  # type: ignore[arg-type]
     hit = Hit((0, 1, 0))
     with pytest.raises(InputError, match="quantity"):
-        optimise_posture(robot, "hand", hit, quantity="weight")  # type: ignore[arg-type]
+        optimise_configuration(robot, "hand", hit, quantity="weight")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no frame"):
-        optimise_posture(robot, "hnd", hit)
+        optimise_configuration(robot, "hnd", hit)
     with pytest.raises(InputError, match="restarts"):
-        optimise_posture(robot, "hand", hit, restarts=0)
+        optimise_configuration(robot, "hand", hit, restarts=0)
     with pytest.raises(InputError, match="no joint may move"):
-        optimise_posture(robot, "hand", hit, vary=[])
+        optimise_configuration(robot, "hand", hit, vary=[])
     with pytest.raises(ModelError, match="did you mean"):
-        optimise_posture(robot, "hand", hit, vary=["joint_1"])
+        optimise_configuration(robot, "hand", hit, vary=["joint_1"])
     for start in ([1.0], [np.nan, 0.0]):
         with pytest.raises(InputError, match=r"start.*expected 2 finite numbers"):
-            optimise_posture(robot, "hand", hit, start=start)
+            optimise_configuration(robot, "hand", hit, start=start)
     with pytest.raises(InputError, match="twice"):
-        optimise_posture(robot, "hand", hit, vary=["joint1", "joint1"])
+        optimise_configuration(robot, "hand", hit, vary=["joint1", "joint1"])
     with pytest.raises(InputError, match="seed"):
-        optimise_posture(robot, "hand", hit, seed=-1)
+        optimise_configuration(robot, "hand", hit, seed=-1)
     with pytest.raises(InputError, match="not varied"):
-        optimise_posture(robot, "hand", hit, vary=["joint2"], bounds={"joint1": (0.0, 1.0)})
+        optimise_configuration(robot, "hand", hit, vary=["joint2"], bounds={"joint1": (0.0, 1.0)})
     with pytest.raises(InputError, match="go from"):
-        posture_bounds(robot, {"joint1": (1.0, 0.0)})
+        configuration_bounds(robot, {"joint1": (1.0, 0.0)})
     with pytest.raises(InputError, match="beyond its limits"):
-        posture_bounds(catalogue.load("cai2023"), {"joint4": (0.0, 1.0)})
+        configuration_bounds(catalogue.load("cai2023"), {"joint4": (0.0, 1.0)})
     with pytest.raises(InputError, match=r"slide .* has no limits"):
-        posture_bounds(catalogue.load("zhang2020"))
+        configuration_bounds(catalogue.load("zhang2020"))
     with pytest.raises(InputError, match="no joints"):
-        optimise_posture(free_body(1.0, [1, 1, 1]), "contact", hit)
+        optimise_configuration(free_body(1.0, [1, 1, 1]), "contact", hit)
 
 
 # -- grasp velocity ---------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def most_added() -> tuple[Array, Collision]:
 
 
 def rods(rates: Array, mu: float) -> tuple[float, float, float]:
-    """Kinetic energy before and after an elastic hit and the joints' work, for (x, y, angle, q1, q2); L posture."""
+    """Kinetic energy before and after an elastic hit and the joints' work, for (x, y, angle, q1, q2); L shape."""
     angles = np.array([0.0, 0.0, np.pi / 2])
     along = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     across = np.stack([-np.sin(angles), np.cos(angles)], axis=1)
@@ -53,7 +53,7 @@ def rods(rates: Array, mu: float) -> tuple[float, float, float]:
     hand = jacobians.pop()
     mass = sum(j.T @ j for j in jacobians)
     mass[2:, 2:] += turns.T @ turns / 12.0
-    assert np.allclose(-points[3] @ along, [-1.5, -1.0])  # the struck end lies where the posture puts it
+    assert np.allclose(-points[3] @ along, [-1.5, -1.0])  # the struck end lies where the configuration puts it
     base, coupling = mass[:3, :3], mass[:3, 3:]
     reduced = hand[:, 3:] - hand[:, :3] @ np.linalg.solve(base, coupling)
     n = NORMAL[:2]
@@ -122,7 +122,7 @@ def scenario(rates: Array) -> Result:
         "study": "impact",
         "robot": "yoshida1992",
         "frame": "hand",
-        "start": {"posture": "L", "rates": rates.tolist()},
+        "start": {"configuration": "L", "rates": rates.tolist()},
         "case": [{"name": "free"}, {"name": "half", "resistance": 0.5}],
         "map": {"plane": [0.0, 0.0, 1.0], "directions": 19},
         "target": {"mass": 1.0, "inertia": [0.1, 0.1, 0.1], "velocity": (2.0 * NORMAL).tolist()},
@@ -144,8 +144,8 @@ def test_a_scenario_whose_resistance_adds_energy_is_not_sound_and_says_where() -
 
 
 @pytest.mark.parametrize(("axes", "direction"), [("world", [-1.0, 0.0, 0.0]), ("frame", [0.3, -1.0, 0.4])])
-def test_a_posture_whose_hit_gains_energy_is_not_sound(axes: str, direction: list[float]) -> None:
-    """Unequal resistances, from rest: the posture found has a hit to which its joints add."""
+def test_a_configuration_whose_hit_gains_energy_is_not_sound(axes: str, direction: list[float]) -> None:
+    """Unequal resistances, from rest: the configuration found has a hit to which its joints add."""
     search = {
         "name": "calm",
         "quantity": "base_rotation",
@@ -166,13 +166,13 @@ def test_a_posture_whose_hit_gains_energy_is_not_sound(axes: str, direction: lis
             "study": "impact",
             "robot": "xu2017",
             "frame": "hand",
-            "start": {"posture": "normal"},
+            "start": {"configuration": "normal"},
             "case": [{"name": "servo", "resistance": resistance}],
             "map": {"directions": 20},
             "optimise": [search],
         }
         result = run(document, folder=Path())
-        return result, {row.quantity: row for row in result.rows}["posture.calm.value"].value
+        return result, {row.quantity: row for row in result.rows}["configuration.calm.value"].value
 
     result, value = found(unequal)
     assert value > 0.0

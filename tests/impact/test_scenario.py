@@ -17,7 +17,7 @@ from spacearm.impact.scenario import run
 from spacearm.impact.tensor import impact_point
 from spacearm.model import catalogue
 from spacearm.papers import PAPERS
-from spacearm.papers.yoshida1992.postures import apart, random_postures, survey
+from spacearm.papers.yoshida1992.configurations import apart, random_configurations, survey
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
 from spacearm.typing import Array
@@ -31,7 +31,14 @@ TARGET = {"target": {"mass": 1.0, "inertia": [0.1, 0.1, 0.1], "velocity": [1.0, 
 
 
 def chain(**more: object) -> dict[str, object]:
-    return {"study": "impact", "robot": "yoshida1992", "frame": "hand", "start": {"posture": "L"}, **PLANE, **more}
+    return {
+        "study": "impact",
+        "robot": "yoshida1992",
+        "frame": "hand",
+        "start": {"configuration": "L"},
+        **PLANE,
+        **more,
+    }
 
 
 def slides(**more: object) -> dict[str, object]:
@@ -67,7 +74,7 @@ def test_the_paper_has_every_row_that_it_must_have(paper: Result) -> None:
     for row in paper.rows:  # every agreement says by which measure
         if row.verdict == "agrees" and row.value is not True:
             assert "agrees within" in row.note or "agrees when" in row.note, row.quantity
-    # Only what can fail agrees; the rest of Sec. 6 holds in any posture.
+    # Only what can fail agrees; the rest of Sec. 6 holds in any configuration.
     assert {row.quantity for row in paper.rows if row.verdict == "agrees"} == {
         "virtual_mass.free.peak",
         "virtual_mass.free.peak_direction",
@@ -82,9 +89,9 @@ def test_the_paper_has_every_row_that_it_must_have(paper: Result) -> None:
         *(f"psi.{case}.at_peak" for case in ("fixed", "free", "half")),
         *(f"impulse.{case}.peak_direction" for case in ("fixed", "free", "half")),
     }
-    assert all("every one of 1500 random postures" in rows[name].note for name in nothing)
-    assert rows["posture"].verdict == "not recoverable"
-    assert "(76, 92) deg satisfy every sentence" in rows["posture"].note
+    assert all("every one of 1500 random configurations" in rows[name].note for name in nothing)
+    assert rows["configuration"].verdict == "not recoverable"
+    assert "(76, 92) deg satisfy every sentence" in rows["configuration"].note
     assert value["energy.half.moving.largest_gain"] > 0.1
 
 
@@ -109,9 +116,9 @@ def planar(q1: float, q2: float) -> tuple[Array, Array, Array, Array]:
     return free, fixed, 0.5 * (free + fixed), centre
 
 
-def test_the_survey_of_postures_is_that_of_rods_by_hand() -> None:
+def test_the_survey_of_configurations_is_that_of_rods_by_hand() -> None:
     point = impact_point(catalogue.load("yoshida1992"), "hand")
-    angles = random_postures()[:100]
+    angles = random_configurations()[:100]
     found = survey(point, angles)
     for k, (q1, q2) in enumerate(angles):
         free, fixed, half, centre = planar(q1, q2)
@@ -124,9 +131,9 @@ def test_the_survey_of_postures_is_that_of_rods_by_hand() -> None:
         assert found.holds["virtual_mass.free.peak"][k] == (np.linalg.eigvalsh(free)[0] > 1 / 1.5)
 
 
-def test_a_sentence_that_is_false_in_one_posture_is_evidence() -> None:
+def test_a_sentence_that_is_false_in_one_configuration_is_evidence() -> None:
     point = impact_point(catalogue.load("yoshida1992"), "hand")
-    found = survey(point, random_postures())
+    found = survey(point, random_configurations())
     some = {name for name in found.holds if 0 < found.holds[name].mean() < 1}
     assert some == {
         "virtual_mass.free.peak",
@@ -137,7 +144,7 @@ def test_a_sentence_that_is_false_in_one_posture_is_evidence() -> None:
 
 
 def test_the_papers_figures_and_certificate(paper: Result) -> None:
-    assert {"fig6a", "fig6b", "posture"} <= {figure.name for figure in paper.figures}
+    assert {"fig6a", "fig6b", "configuration"} <= {figure.name for figure in paper.figures}
     assert paper.sound
     assert paper.certificate["momentum"].value < 1e-12
     assert paper.certificate["elastic_energy"].value < 1e-12
@@ -195,7 +202,7 @@ def test_examples_run(name: str) -> None:
 def test_every_robot_of_the_catalogue_runs(name: str) -> None:
     document = {
         "robot": name, "frame": "hand", "map": {"directions": 200},
-        "target": {"robot": "wojtunik2023", "frame": "hand", "posture": "start", "velocity": [-0.1, 0.0, 0.02]},
+        "target": {"robot": "wojtunik2023", "frame": "hand", "configuration": "start", "velocity": [-0.1, 0.0, 0.02]},
         "collision": [
             {"name": "grasp", "kind": "grasp"},
             {"name": "bump", "normal": [-1.0, 0.0, 0.2], "restitution": 0.5},
@@ -219,7 +226,7 @@ def test_a_plane_map_is_the_papers() -> None:
 
 def test_a_plane_map_of_a_robot_that_leaves_the_plane() -> None:
     document = {
-        "robot": "xu2017", "frame": "hand", "start": {"posture": "normal"}, "case": [{"name": "free"}],
+        "robot": "xu2017", "frame": "hand", "start": {"configuration": "normal"}, "case": [{"name": "free"}],
         "map": {"plane": [0.0, 0.0, 1.0], "directions": 3601},
     }  # fmt: skip
     result = run_here(document)
@@ -254,7 +261,7 @@ def turned(document: dict[str, object], turn: Array, rpy: list[float]) -> dict[s
 
 SATELLITE = {
     "robot": "xu2017", "frame": "hand", "map": {"directions": 50},
-    "start": {"posture": "normal", "velocity": [0.01, 0.02, 0.0], "angular_velocity": [0.01, 0.0, -0.02]},
+    "start": {"configuration": "normal", "velocity": [0.01, 0.02, 0.0], "angular_velocity": [0.01, 0.0, -0.02]},
     "case": [{"name": "some", "locked": ["joint2"], "resistance": 0.3}],
     "target": {
         "mass": 40.0, "inertia": [6.0, 7.0, 5.0, 0.3, -0.2, 0.1], "com": [0.1, 0.0, -0.05], "contact": [0.4, 0.0, 0.1],
@@ -280,7 +287,7 @@ def test_a_world_that_is_turned_gives_turned_rows() -> None:
         elif name.endswith(world):
             want = (np.reshape(value, (-1, 3)) @ turn.T).ravel()
             np.testing.assert_allclose(other[name], want, atol=1e-12, err_msg=name)
-        elif not name.startswith(("psi", "posture.light.joints", "posture.light.at_limit")):
+        elif not name.startswith(("psi", "configuration.light.joints", "configuration.light.at_limit")):
             np.testing.assert_allclose(other[name], value, rtol=1e-6, atol=1e-12, err_msg=name)
 
 
@@ -314,7 +321,7 @@ BAD = {
     "unknown frame": (chain(frame="hnd"), r"frame.*no frame 'hnd'.*did you mean 'hand'"),
     "unknown robot": (chain(robot="yoshida"), r"robot.*did you mean 'yoshida1992'"),
     "unknown key": (chain(colision=[]), r"unknown key 'colision'.*did you mean 'collision'"),
-    "unknown posture": (chain(start={"posture": "M"}), "posture 'M'"),
+    "unknown configuration": (chain(start={"configuration": "M"}), "configuration 'M'"),
     "resistance": (chain(case=[{"name": "a", "resistance": 1.5}]), r"case\[0\].*resistance.*1.5"),
     "locked": (chain(case=[{"name": "a", "locked": ["joint9"]}]), r"case\[0\].*no joint 'joint9'"),
     "two cases": (chain(case=[{"name": "a"}, {"name": "a"}]), "two are called 'a'"),

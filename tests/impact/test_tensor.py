@@ -200,7 +200,7 @@ def test_errors_say_what_is_wrong() -> None:
         point.tensor("L", locked=["elbow"])
     with pytest.raises(InputError, match=r"expected .*, 2"):
         point.tensor("L", resistance=[0.1, 0.2, 0.3])
-    with pytest.raises(ModelError, match="posture 'M'"):
+    with pytest.raises(ModelError, match="configuration 'M'"):
         point.tensor("M")
     with pytest.raises(InputError, match=r"joints.*not numbers"):
         point.tensor(["a", "b"])

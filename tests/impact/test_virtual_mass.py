@@ -58,7 +58,7 @@ def test_psi_is_counted_from_force_to_acceleration(case: str) -> None:
 
 
 def test_between_everywhere_is_a_law_for_the_projected_mass_only() -> None:
-    """The paper says that half resistance always lies between. Its own chain in another posture is a counterexample."""
+    """The paper says that half resistance always lies between. Its own chain, bent otherwise, is a counterexample."""
     point = impact_point(catalogue.load("yoshida1992"), "hand")
     rng = np.random.default_rng(0)
     joints, angle = rng.uniform(-np.pi, np.pi, (20000, 2)), rng.uniform(0.0, np.pi, 20000)
@@ -129,7 +129,7 @@ def test_an_ellipse_in_a_tilted_plane_is_the_map_over_that_plane(options: dict[s
         mass_ellipsoid(np.full((6, 6), np.nan))
 
 
-def test_many_postures_at_once_are_the_single_ones() -> None:
+def test_many_configurations_at_once_are_the_single_ones() -> None:
     point = impact_point(catalogue.load("xu2017"), "hand")
     rng = np.random.default_rng(4)
     joints, n = rng.uniform(-2, 2, (500, 6)), even_sphere(500)

@@ -24,7 +24,7 @@ ROBOTS = (
 
 
 def single_body(robot: Robot, joints: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, mass centre and tensor about it of the robot frozen at this posture, base axes."""
+    """Mass, mass centre and tensor about it of the robot frozen at this configuration, base axes."""
     masses, centres, tensors = [], [], []
     for body, (rotation, origin) in zip(robot.bodies, body_poses(robot, joints), strict=True):
         masses.append(body.inertia.mass)
@@ -61,9 +61,9 @@ def test_each_is_sound(name):
     assert np.linalg.eigvalsh(matrix)[0] > 0
     # the file says where its numbers come from
     assert catalogue.text(name).startswith("# ")
-    for posture in robot.postures.values():
-        assert np.all(posture >= robot.lower_limits)
-        assert np.all(posture <= robot.upper_limits)
+    for configuration in robot.configurations.values():
+        assert np.all(configuration >= robot.lower_limits)
+        assert np.all(configuration <= robot.upper_limits)
 
 
 def test_unknown_robot():
@@ -78,7 +78,7 @@ def test_unknown_robot():
 
 def test_yoshida_mass_centre_lies_at_51_degrees_from_the_struck_end():
     robot = catalogue.load("yoshida1992")
-    joints = robot.posture("L")
+    joints = robot.configuration("L")
     mass, centre, _ = single_body(robot, joints)
     poses = body_poses(robot, joints)
     rotation, origin = poses[-1]
@@ -95,7 +95,7 @@ def test_yoshida_mass_centre_lies_at_51_degrees_from_the_struck_end():
 def test_yoshida_virtual_masses_of_section_6():
     """Fixed joints: 3 kg along 51 deg. Free joints: the peak lies at 90 deg and well below 3 kg."""
     robot = catalogue.load("yoshida1992")
-    joints = robot.posture("L")
+    joints = robot.configuration("L")
     matrix = mass_matrix(robot, joints)
     rotation, origin = body_poses(robot, joints)[-1]
     hand = origin + rotation @ robot.frame("hand").placement.translation
@@ -130,7 +130,7 @@ TABLE_III = {1: (48.73, 53.47), 2: (33.05, 83.74), 3: (33.76, 53.45), 4: (44.95,
 def test_cai_printed_tables():
     robot = catalogue.load("cai2023_printed")
     assert robot.mass == pytest.approx(116.9, abs=0.05)
-    poses = body_poses(robot, robot.posture("attitude5"))
+    poses = body_poses(robot, robot.configuration("attitude5"))
     # straight along +Z, but for the 150 mm beside joint 4: d1 + d3 + d5 + d7
     np.testing.assert_allclose(poses[-1][1], [0.15, 0, 0.25 + 1.8 + 2.28 + 0.28], atol=1e-15)
     np.testing.assert_allclose(poses[-1][0] @ [0, 0, 1], [0, 0, 1], atol=1e-15)
@@ -141,7 +141,7 @@ def test_cai_printed_tables():
 
 def test_cai_printed_tables_cannot_give_table_iii():
     robot = catalogue.load("cai2023_printed")
-    straight = ejection_mass(robot, robot.posture("attitude5"), ("joint2", "joint4", "joint6"))
+    straight = ejection_mass(robot, robot.configuration("attitude5"), ("joint2", "joint4", "joint6"))
     assert straight == pytest.approx(116.2, abs=0.05)
     # with joint 4 free, no pose weighs less than what is not beyond joint 4
     floor = robot.mass - sum(robot.body(f"link{i}").inertia.mass for i in range(4, 8))
@@ -155,7 +155,7 @@ def test_cai_printed_tables_cannot_give_table_iii():
 @pytest.mark.parametrize("attitude", TABLE_III)
 def test_cai_surrogate_gives_table_iii(attitude):
     robot = catalogue.load("cai2023")
-    joints = robot.posture(f"attitude{attitude}")
+    joints = robot.configuration(f"attitude{attitude}")
     plane, joint_4 = TABLE_III[attitude]
     assert ejection_mass(robot, joints, ("joint2", "joint4", "joint6")) == pytest.approx(plane, rel=0.025)
     assert ejection_mass(robot, joints, ("joint4",)) == pytest.approx(joint_4, rel=0.005)
@@ -249,7 +249,7 @@ def test_zhang_six_axes_with_two_slides_locked_are_the_eight():
 
 def test_xu_equivalent_single_body_is_table_4():
     robot = catalogue.load("xu2017")
-    mass, centre, tensor = single_body(robot, robot.posture("normal"))
+    mass, centre, tensor = single_body(robot, robot.configuration("normal"))
     assert mass == 476.0
     np.testing.assert_allclose(centre, [0.103, 0.007, 0.078], rtol=0, atol=0.5e-3)
     table = [[65.460, -2.111, -25.195], [-2.111, 93.997, -3.741], [-25.195, -3.741, 66.931]]
@@ -265,7 +265,7 @@ def test_xu_printed_b4_would_not_give_table_4():
             placement = type(joint.placement)(joint.placement.rotation, np.array([0, 0, -1.05]))
             joint = type(joint)(joint.name, joint.kind, joint.parent, joint.child, placement, joint.axis)  # noqa: PLW2901
         joints.append(joint)
-    _, centre, _ = single_body(robot.replace(joints=tuple(joints)), robot.posture("normal"))
+    _, centre, _ = single_body(robot.replace(joints=tuple(joints)), robot.configuration("normal"))
     assert np.abs(centre - [0.103, 0.007, 0.078]).max() > 0.02
 
 
@@ -287,11 +287,11 @@ def test_wojtunik_table_1():
     robot = catalogue.load("wojtunik2023")
     assert robot.joint_names == ("joint1", "joint1.motor", "joint2", "joint3")
     assert robot.mass == pytest.approx(58.69 + 2.81 + 2.82 + 4.64)
-    assert np.rad2deg(robot.posture("start")).tolist() == pytest.approx([7.5, 7.5, -15.0, -22.5])
+    assert np.rad2deg(robot.configuration("start")).tolist() == pytest.approx([7.5, 7.5, -15.0, -22.5])
     # Eq. 21 at the start: mounting point, then three lengths along the summed angles
     angles = np.cumsum(np.radians([7.5, -15.0, -22.5]))
     tip = np.array([0.337, -0.001]) + [0.449, 0.449, 0.310] @ np.array([np.cos(angles), np.sin(angles)]).T
-    rotation, origin = body_poses(robot, robot.posture("start"))[robot.body_index("link3")]
+    rotation, origin = body_poses(robot, robot.configuration("start"))[robot.body_index("link3")]
     hand = origin + rotation @ robot.frame("hand").placement.translation
     np.testing.assert_allclose(hand, [*tip, 0.0], atol=1e-15)
 
@@ -303,7 +303,7 @@ def test_wojtunik_motor_with_and_without_gear():
     assert printed.joint("joint1.motor").rotor == Rotor(3.3, 1.0)
     assert geared.couplings == printed.couplings
     motor = 6 + geared.joint_index("joint1.motor")
-    start = geared.posture("start")
+    start = geared.configuration("start")
     a, b = mass_matrix(geared, start), mass_matrix(printed, start)
     assert a[motor, motor] == pytest.approx(3.3)
     assert b[motor, motor] == pytest.approx(3.3)

@@ -104,16 +104,16 @@ def test_name_clashes_suggest_a_prefix():
     assert twice.n == 2 * robot.n
 
 
-def test_postures_of_attached_robots():
+def test_configurations_of_attached_robots():
     inertia = Inertia(1.0)
     one = Robot(
         "one",
         (Body("a", inertia), Body("b", inertia)),
         (Joint("j", "revolute", "a", "b"),),
-        postures={"home": [0.5], "x": [1]},
+        configurations={"home": [0.5], "x": [1]},
     )
-    new = edit.attach(one, "b", one.replace(postures={"home": [0.7], "y": [2]}), prefix="p.")
-    assert {key: list(value) for key, value in new.postures.items()} == {"home": [0.5, 0.7], "x": [1.0, 0.0]}
+    new = edit.attach(one, "b", one.replace(configurations={"home": [0.7], "y": [2]}), prefix="p.")
+    assert {key: list(value) for key, value in new.configurations.items()} == {"home": [0.5, 0.7], "x": [1.0, 0.0]}
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -191,7 +191,7 @@ def test_freeze_turns_a_coupling_into_a_spring(held):
             Joint("k", "prismatic", "a", "c", spring=Spring(1.0, -0.3), damping=0.1),
         ),
         couplings=(coupling,),
-        postures={"p": [0.1, 0.2]},
+        configurations={"p": [0.1, 0.2]},
     )
 
     def force(q, rates):
@@ -213,7 +213,7 @@ def test_freeze_turns_a_coupling_into_a_spring(held):
         here = -joint.spring.stiffness * (value - joint.spring.rest) - joint.damping * rate
         assert here == pytest.approx(force(q, rates)[free], abs=1e-12)
     assert frozen.couplings == ()
-    assert list(frozen.postures["p"]) == [(0.1, 0.2)[free]]
+    assert list(frozen.configurations["p"]) == [(0.1, 0.2)[free]]
     assert edit.freeze(robot, ["j", "k"]).couplings == ()
 
 
@@ -321,14 +321,14 @@ def test_flexible_joint():
         "r",
         (Body("a", inertia), Body("b", inertia)),
         (Joint("j", "revolute", "a", "b", rotor=Rotor(1e-3, 100)),),
-        postures={"home": [0.4]},
+        configurations={"home": [0.4]},
     )
     new = edit.flexible(robot, "j", 50.0, 0.3)
     assert new.joint_names == ("j", "j.motor")
     assert new.joint("j").rotor is None
     assert new.joint("j.motor").rotor == Rotor(1e-3, 100)
     assert new.couplings == (Coupling("j.transmission", "j", "j.motor", 50.0, 0.3),)
-    assert list(new.postures["home"]) == [0.4, 0.4]
+    assert list(new.configurations["home"]) == [0.4, 0.4]
     rigid = np.array([[1, 0], [0, 1], [0, 1]])  # both joints moving as one is the rigid geared joint
     select = np.block([[np.eye(6), np.zeros((6, 1))], [np.zeros((2, 6)), rigid[1:, 1:]]])
     np.testing.assert_allclose(

@@ -81,10 +81,10 @@ second = "slide"
 stiffness = 3.0
 ratio = 2.0
 
-[postures]
+[configurations]
 out = [0.5, 0.2]
 
-[postures_deg]
+[configurations_deg]
 bent = [0.5, 90.0, 80.0]
 
 [provenance]
@@ -170,7 +170,19 @@ def test_cut_short(where, seed):
 
 
 KEYS = sorted({line.partition(" = ")[0] for line in RICH.splitlines() if " = " in line})
-TABLES = ["robot", "body", "joint", "dh", "dh.row", "frame", "thruster", "coupling", "postures", "postures_deg", "x"]
+TABLES = [
+    "robot",
+    "body",
+    "joint",
+    "dh",
+    "dh.row",
+    "frame",
+    "thruster",
+    "coupling",
+    "configurations",
+    "configurations_deg",
+    "x",
+]
 
 
 @settings(max_examples=800)

@@ -68,7 +68,7 @@ def test_plain_robot_comes_back_equal():
         (stout("base"), stout("a"), stout("b")),
         (Joint("j", "revolute", "base", "a", Pose(translation=[1, 0, 0])), Joint("k", "prismatic", "base", "b")),
         (Frame("f", "a", Pose(translation=[0, 1, 0])),),
-        postures={"home": [0.5, 0.25]},
+        configurations={"home": [0.5, 0.25]},
     )
     assert robot_from_mjcf(mjcf_text(robot, strict=True), reading=Reading(strict=True)) == robot
 
@@ -108,7 +108,7 @@ def test_foreign_model_moves_the_same():
     assert all(word in said for word in ("scenery", "'mark'", "contact"))
     assert robot.joint_names == ("hinge", "slide", "hinge2", "last")
     assert robot.frame("box").body == "arm"
-    np.testing.assert_array_equal(robot.posture("home"), [0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_array_equal(robot.configuration("home"), [0.1, 0.2, 0.3, 0.4])
     assert robot.joint("hinge").limits.upper == pytest.approx(np.pi / 2)
     assert robot.joint("hinge2").spring == Spring(2.0, np.deg2rad(10))
     model = mujoco.MjModel.from_xml_string(FOREIGN)

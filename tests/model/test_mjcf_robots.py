@@ -167,7 +167,7 @@ def test_a_ball_joint_is_three_joints(tmp_path):
     assert any("joint 's': a ball joint becomes three revolute joints" in each and "90 deg" in each for each in lost)
     twin = assert_agrees(path, robot)
     # the keyframe turns x to y to z; placed through the angles, the quaternion comes back
-    twin.place(np.zeros(3), np.array([1.0, 0, 0, 0]), robot.posture("k"), np.zeros(robot.dofs))
+    twin.place(np.zeros(3), np.array([1.0, 0, 0, 0]), robot.configuration("k"), np.zeros(robot.dofs))
     np.testing.assert_allclose(twin.data.qpos[7:], [0.5, 0.5, 0.5, 0.5], atol=1e-15)
     with pytest.raises(NotExpressible, match="ball joint"):
         read_mjcf(path, Reading(strict=True))
@@ -396,7 +396,7 @@ def test_all_problems_are_told_at_once():
     assert all(words in str(caught.value) for words in expected)
 
 
-def test_keyframes_are_postures_whatever_they_are_called():
+def test_keyframes_are_configurations_whatever_they_are_called():
     keys = '<keyframe><key qpos="0 1 2 1 0 0 0 3 4"/><key name="zero" qpos="0 1 2 1 0 0 0 5 6"/></keyframe>'
     robot = robot_from_mjcf(world(free("base", SLIDER.format("")), keys), reading=Reading(strict=True))
-    assert {name: list(values) for name, values in robot.postures.items()} == {"key0": [3, 4], "zero.key": [5, 6]}
+    assert {name: list(values) for name, values in robot.configurations.items()} == {"key0": [3, 4], "zero.key": [5, 6]}

@@ -286,7 +286,7 @@ def test_an_intake_serves_any_format():
 
 
 def wheels(multiplier=-2.0, offset=0.1):
-    """Two balanced wheels (axial inertia 0.5 kg m2) on a hub that is free to turn: the same in every posture."""
+    """Two balanced wheels (axial inertia 0.5 kg m2) on a hub that is free to turn: the same in every configuration."""
     hub, wheel = inertial(mass=10.0, moments=(3.0, 3.0, 3.0)), inertial(mass=1.0, moments=(0.4, 0.4, 0.5))
     text = f'<robot name="r"><link name="hub">{hub}</link>'
     for name, x, mimic in (

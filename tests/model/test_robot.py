@@ -198,7 +198,7 @@ def test_equal_parts_have_equal_hashes():
     assert len({first, second}) == 1
     assert first != one(1.0)
     assert first != "r"
-    assert first.replace(postures={"up": [1]}) != first
+    assert first.replace(configurations={"up": [1]}) != first
 
 
 # -- the tree -------------------------------------------------------------------------------------------------------
@@ -208,16 +208,16 @@ def tree() -> Robot:
     """a carries b and c, b carries d; given in no good order."""
     joints = [hinge("jd", "b", "d"), hinge("jc", "a", "c"), hinge("jb", "a", "b", limits=Limits(-1, 1))]
     bodies = [body("d"), body("c"), body("b"), body("a")]
-    return Robot("tree", bodies, joints, [Frame("tip", "d")], postures={"up": [0.4, 0.3, 0.2]})
+    return Robot("tree", bodies, joints, [Frame("tip", "d")], configurations={"up": [0.4, 0.3, 0.2]})
 
 
-def test_parents_come_first_and_postures_follow():
+def test_parents_come_first_and_configurations_follow():
     robot = tree()
     assert robot.body_names == ("a", "c", "b", "d")
     assert robot.joint_names == ("jc", "jb", "jd")
     assert robot.parents == (0, 0, 2)
-    assert robot.posture("up").tolist() == [0.3, 0.2, 0.4]
-    assert robot.posture("zero").tolist() == [0, 0, 0]
+    assert robot.configuration("up").tolist() == [0.3, 0.2, 0.4]
+    assert robot.configuration("zero").tolist() == [0, 0, 0]
     assert robot.dofs == 9
     assert robot.dof_names[5:7] == ("base_wz", "jc")
     assert robot.subtree("b") == ("b", "d")
@@ -225,7 +225,7 @@ def test_parents_come_first_and_postures_follow():
     assert robot.upper_limits.tolist() == [math.inf, 1, math.inf]
     assert robot.inertia_parameters.shape == (4, 10)
     # what is sorted stays as it is
-    again = Robot("tree", robot.bodies, robot.joints, robot.frames, postures=robot.postures)
+    again = Robot("tree", robot.bodies, robot.joints, robot.frames, configurations=robot.configurations)
     assert again == robot
 
 
@@ -274,7 +274,10 @@ def test_long_chains_are_sorted_fast():
             {"frames": (Frame("tip", "b"), Frame("a", "b"))},
             "body[0] and frame[1]: two are called 'a' (frames and bodies share one set of names)",
         ),
-        ({"postures": {"zero": [0, 0, 0.1]}}, "posture 'zero': this name belongs to the posture in which all joints"),
+        (
+            {"configurations": {"zero": [0, 0, 0.1]}},
+            "configuration 'zero': this name belongs to the configuration in which all joints",
+        ),
         ({"bodies": 5}, "bodies is 5 (expected a sequence of Body)"),
         ({"bodies": "body"}, "bodies is 'body' (expected a sequence of Body)"),
         ({"bodies": (1,)}, "bodies[0] is 1 (expected a Body)"),
@@ -285,10 +288,10 @@ def test_long_chains_are_sorted_fast():
         ({"frames": (Frame("tip", "e"),)}, "frame 'tip': there is no body 'e'"),
         ({"thrusters": (Thruster("t", "e", X, X, 1),)}, "thruster 't': there is no body 'e'"),
         ({"couplings": (Coupling("c", "jb", "jx", 1),)}, "coupling 'c': there is no joint 'jx'"),
-        ({"postures": {"up": [1, 2]}}, "posture 'up': posture has shape (2,) (expected 3 numbers)"),
-        ({"postures": {"up": [1, 2, math.nan]}}, "posture 'up': posture is not finite"),
-        ({"postures": {" up": [1, 2, 3]}}, "posture: ' up' is not a name"),
-        ({"postures": [[1, 2, 3]]}, "postures is list (expected a mapping"),
+        ({"configurations": {"up": [1, 2]}}, "configuration 'up': configuration has shape (2,) (expected 3 numbers)"),
+        ({"configurations": {"up": [1, 2, math.nan]}}, "configuration 'up': configuration is not finite"),
+        ({"configurations": {" up": [1, 2, 3]}}, "configuration: ' up' is not a name"),
+        ({"configurations": [[1, 2, 3]]}, "configurations is list (expected a mapping"),
         ({"name": ""}, "robot: '' is not a name"),
         ({"name": "a\nb"}, "robot: 'a\\nb' is not a name"),
         ({"name": "\ud800"}, "is not a name (expected printable text"),
@@ -305,12 +308,12 @@ def test_names_of_other_quantities_are_reserved(name):
 
 
 def test_zero_may_be_written_down_as_what_it_is():
-    assert tree().replace(postures={"zero": [0, -0.0, 0]}).posture("zero").tolist() == [0, 0, 0]
+    assert tree().replace(configurations={"zero": [0, -0.0, 0]}).configuration("zero").tolist() == [0, 0, 0]
 
 
 def test_long_names_are_clipped_in_messages():
     long = "x" * 500
-    for said in (refused(tree().joint, long), refused(tree().frame, long), refused(tree().posture, long)):
+    for said in (refused(tree().joint, long), refused(tree().frame, long), refused(tree().configuration, long)):
         assert len(said) < 300
     assert len(refused(tree().replace, name="a\n" * 300)) < 300
 
@@ -356,7 +359,7 @@ def arrays_of(robot: Robot) -> list[np.ndarray]:
         robot.joints[0].axis,
         robot.thrusters[0].position,
         robot.thrusters[0].direction,
-        robot.postures["up"],
+        robot.configurations["up"],
         robot.inertia_parameters,
         robot.lower_limits,
         robot.upper_limits,
@@ -374,7 +377,7 @@ def test_robots_and_parts_can_be_copied_and_pickled_and_stay_read_only(way):
     for part in (robot.bodies[1], robot.joints[0], robot.frames[0], robot.thrusters[0], robot.couplings[0]):
         assert way(part) == part
     with pytest.raises(TypeError):
-        again.postures["down"] = np.zeros(2)
+        again.configurations["down"] = np.zeros(2)
 
 
 # -- what nothing resists ---------------------------------------------------------------------------------------------
@@ -452,14 +455,14 @@ def test_looking_up_names():
         (robot.body, "e"),
         (robot.joint, "jbb"),
         (robot.frame, "top"),
-        (robot.posture, "upp"),
+        (robot.configuration, "upp"),
         (robot.thruster, "t"),
         (robot.dof_index, "base_vw"),
         (robot.subtree, "e"),
     ):
         assert repr(name) in refused(call, name)
     assert "did you mean 'jb'?" in refused(robot.joint, "jbb")
-    assert "did you mean 'up'?" in refused(robot.posture, "upp")
+    assert "did you mean 'up'?" in refused(robot.configuration, "upp")
 
 
 def test_other_inertias():

@@ -122,7 +122,7 @@ def test_transmission_becomes_motor_massless_body_and_coupling():
         + "origin = { xyz = [1, 0, 0] }\ndamping = 0.5\nrotor = { inertia = 1e-4, ratio = 100 }\n"
         + "transmission = { stiffness = 5, damping = 0.4, rest = 0.1, motor_damping = 0.2,"
         + " motor_friction = { coulomb = 1 } }\n"
-        + "[postures]\nbent = [0.3]\ntwisted = [0.3, 0.2]\n"
+        + "[configurations]\nbent = [0.3]\ntwisted = [0.3, 0.2]\n"
     )
     motor = Joint(
         "elbow.motor",
@@ -140,19 +140,19 @@ def test_transmission_becomes_motor_massless_body_and_coupling():
     assert robot.joint("elbow").damping == 0.5
     assert robot.body("elbow.motor").inertia == Inertia.massless()
     assert robot.couplings == (Coupling("elbow.transmission", "elbow", "elbow.motor", 5, 0.4, 1, 0.1),)
-    assert robot.posture("bent").tolist() == [0.3, 0.3]
-    assert robot.posture("twisted").tolist() == [0.3, 0.2]
+    assert robot.configuration("bent").tolist() == [0.3, 0.3]
+    assert robot.configuration("twisted").tolist() == [0.3, 0.2]
 
 
-def test_order_in_the_file_does_not_matter_and_postures_follow_the_file():
+def test_order_in_the_file_does_not_matter_and_configurations_follow_the_file():
     wrist = ELBOW.replace('"elbow"', '"wrist"').replace('"base"', '"arm"').replace('child = "arm"', 'child = "hand"')
     hand = ARM.replace('"arm"', '"hand"')
-    robot = robot_from_toml(wrist + hand + ELBOW + ARM + BASE + "[postures_deg]\nbent = [90, 180]\n")
+    robot = robot_from_toml(wrist + hand + ELBOW + ARM + BASE + "[configurations_deg]\nbent = [90, 180]\n")
     assert robot.joint_names == ("elbow", "wrist")
-    assert robot.posture("bent").tolist() == [math.pi, math.pi / 2]
+    assert robot.configuration("bent").tolist() == [math.pi, math.pi / 2]
 
 
-def test_frame_thruster_coupling_posture():
+def test_frame_thruster_coupling_configuration():
     robot = robot_from_toml(
         BASE
         + ARM
@@ -162,12 +162,12 @@ def test_frame_thruster_coupling_posture():
         + '[[body]]\nname = "end"\nmass = 1\ninertia = [1, 1, 1]\n'
         + '[[joint]]\nname = "turn"\nkind = "revolute"\nparent = "arm"\nchild = "end"\n'
         + '[[coupling]]\nname = "c"\nfirst = "turn"\nsecond = "elbow"\nstiffness = 3\nratio = 2\nrest_deg = 180\n'
-        + "[postures_deg]\nout = [0.5, 90]\n[provenance]\nmass = { source = 'scale', day = 2024-05-01 }\n"
+        + "[configurations_deg]\nout = [0.5, 90]\n[provenance]\nmass = { source = 'scale', day = 2024-05-01 }\n"
     )
     assert robot.frame("eye") == Frame("eye", "arm", Pose(np.eye(3), np.array([0, 0, 1])))
     assert robot.thruster("t") == Thruster("t", "base", np.array([1, 0, 0]), np.array([0, 0, 1]), 2)
     assert robot.couplings == (Coupling("c", "turn", "elbow", 3, 0, 2, math.pi),)
-    assert robot.posture("out").tolist() == [0.5, math.pi / 2]  # a slide's position stays in m
+    assert robot.configuration("out").tolist() == [0.5, math.pi / 2]  # a slide's position stays in m
 
 
 number = st.floats(-1e6, 1e6)
@@ -253,8 +253,8 @@ def robots(draw):
                 next(take), chain[0].name, chain[1].name, draw(positive), 0.5, draw(number), draw(st.floats(-9, 9))
             )
         ]
-    postures = {next(take): [draw(st.floats(-10, 10)) for _ in range(n)]}
-    return Robot(title, bodies, chain, frames, thrusters, couplings, postures)
+    configurations = {next(take): [draw(st.floats(-10, 10)) for _ in range(n)]}
+    return Robot(title, bodies, chain, frames, thrusters, couplings, configurations)
 
 
 @settings(max_examples=150)

@@ -84,7 +84,10 @@ FAULTS = {
     "nan": (BASE.replace("mass = 10", "mass = nan"), "body[0].mass ('base'): value is nan (expected a number)"),
     "inf": (BASE.replace("mass = 10", "mass = inf"), "body[0].mass ('base'): value is inf (expected a finite number)"),
     "nan in a list": (BASE.replace("[1, 1, 1]", "[1, nan, 1]"), "body[0].inertia[1] ('base'): value is nan"),
-    "nan in a posture": (BASE + ARM + ELBOW + "[postures]\nx = [nan]\n", "postures.x[0]: value is nan"),
+    "nan in a configuration": (
+        BASE + ARM + ELBOW + "[configurations]\nx = [nan]\n",
+        "configurations.x[0]: value is nan",
+    ),
     "nan limit": (BASE + ARM + ELBOW + "limits = { upper = nan }\n", "joint[0].limits.upper ('elbow'): value is nan"),
     "limit at the wrong end": (
         BASE + ARM + ELBOW + "limits = { upper = -inf }\n",
@@ -227,7 +230,7 @@ FAULTS = {
         BASE + ARM + ELBOW.replace("elbow", "elbow.rate"),
         "joint[0] ('elbow.rate'): a name that ends in '.rate'",
     ),
-    "another zero": (BASE + ARM + ELBOW + "[postures]\nzero = [1]\n", "posture 'zero': this name belongs"),
+    "another zero": (BASE + ARM + ELBOW + "[configurations]\nzero = [1]\n", "configuration 'zero': this name belongs"),
     "frame named as a body": (
         BASE + '[[frame]]\nname = "base"\nbody = "base"\n',
         "body[0] and frame[0]: two are called 'base'",
@@ -240,13 +243,13 @@ FAULTS = {
         BASE + ARM + ELBOW + '[[coupling]]\nname = "c"\nfirst = "elbow"\nsecond = "elbow"\nstiffness = 1\n',
         "coupling[0] ('c'): couples joint 'elbow' with itself",
     ),
-    "posture's length": (
-        BASE + ARM + ELBOW + "[postures]\nbent = [1, 2]\n",
-        "postures.bent: list has length 2 (expected 1 numbers, one for each joint)",
+    "configuration's length": (
+        BASE + ARM + ELBOW + "[configurations]\nbent = [1, 2]\n",
+        "configurations.bent: list has length 2 (expected 1 numbers, one for each joint)",
     ),
-    "posture twice": (
-        BASE + ARM + ELBOW + "[postures]\nbent = [1]\n[postures_deg]\nbent = [90]\n",
-        "postures_deg.bent: this posture is given twice",
+    "configuration twice": (
+        BASE + ARM + ELBOW + "[configurations]\nbent = [1]\n[configurations_deg]\nbent = [90]\n",
+        "configurations_deg.bent: this configuration is given twice",
     ),
     "name with blanks": (BASE.replace('"base"', '" base"'), "body: ' base' is not a name"),
     "name that cannot be printed": (BASE.replace('"base"', '"a\\u0007"'), "holds control characters"),
@@ -284,7 +287,10 @@ def test_several_faults_are_told_together():
     [
         ("limits = { lower = -180, upper = 1 }", "joint[0].limits.lower ('elbow'): angle is -180 rad"),
         ("spring = { stiffness = 1, rest = 90 }", "(for degrees use 'rest_deg')"),
-        ("[postures]\nbent = [90]", "postures.bent: angle is 90 rad (for degrees use 'postures_deg')"),
+        (
+            "[configurations]\nbent = [90]",
+            "configurations.bent: angle is 90 rad (for degrees use 'configurations_deg')",
+        ),
     ],
 )
 def test_angles_that_look_like_degrees(lines, said):
@@ -296,7 +302,7 @@ def test_angles_that_look_like_degrees(lines, said):
 def test_long_slides_and_fast_joints_are_not_doubted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        robot_from_toml(BASE + ARM + SLIDE + "limits = { lower = -180, upper = 90 }\n[postures]\nout = [50]\n")
+        robot_from_toml(BASE + ARM + SLIDE + "limits = { lower = -180, upper = 90 }\n[configurations]\nout = [50]\n")
         robot_from_toml(BASE + ARM + ELBOW + "limits = { velocity = 100 }")
 
 

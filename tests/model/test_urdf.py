@@ -144,7 +144,7 @@ def rich_robot():
         frames=(Frame("tip", "arm"), Frame("shaft", "rotor")),
         thrusters=(Thruster("t", "base", np.zeros(3), [1, 0, 0], 3),),
         couplings=(Coupling("c", "j", "motor", 10),),
-        postures={"home": np.array([0.1, 0.2])},
+        configurations={"home": np.array([0.1, 0.2])},
     )
 
 

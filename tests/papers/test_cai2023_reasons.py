@@ -86,7 +86,7 @@ def test_another_attitude_meets_all_of_table_three(rig: Rig, number: int) -> Non
 
 @pytest.mark.parametrize("number", sorted(ELSEWHERE))
 def test_turning_joint_six_alone_does_not_do_it(rig: Rig, number: int) -> None:
-    joints = np.tile(rig.arm.posture(f"attitude{number}"), (37, 1))
+    joints = np.tile(rig.arm.configuration(f"attitude{number}"), (37, 1))
     joints[:, 2] = np.radians(np.linspace(-90.0, 90.0, 37))
     spin = -np.degrees(eject_batch(rig, joints).angular_velocity[:, 1])
     near = np.abs(spin / TABLE[number].angular_velocity - 1.0) <= cai2023_rows.TOLERANCES["angular_velocity"][1]

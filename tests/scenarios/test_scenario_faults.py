@@ -79,7 +79,12 @@ CASES = [
     ("inertia-total", "sensors.interval", 1e-8, "experiment[0].duration: 10 s every 1e-08 s are too many samples"),
     ("inertia-total", "title", "a\x00b", "title: 'a\\x00b' holds control characters"),
     ("impact-robots", "case.0.name", "\x1b[2J", "case[0].name ('\\x1b[2J'): '\\x1b[2J' holds control characters"),
-    ("inertia-total", "experiment.0.posture", "none", "experiment[0]: robot 'yoshida1992' has no posture 'none'"),
+    (
+        "inertia-total",
+        "experiment.0.configuration",
+        "none",
+        "experiment[0]: robot 'yoshida1992' has no configuration 'none'",
+    ),
     ("joint-twin", "test.0.twin.seed", -1, "test[0].twin.seed ('large'): value is -1"),
     ("joint-twin", "test.0.twin.rate", 0.0, "test[0].twin.rate ('large'): value is 0"),
     ("joint-twin", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
@@ -133,7 +138,7 @@ def test_an_angle_that_no_double_can_tell_is_an_error() -> None:
         lambda: State.at_rest(robot, far),
         lambda: State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).check(robot),
         lambda: System(robot, "hand", far),
-        lambda: Rig(robot, Device(100.0, 0.1)).attitude(far),
+        lambda: Rig(robot, Device(100.0, 0.1)).configuration(far),
         lambda: simulate_batch(robot, State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).vector, 1.0),
     ):
         with pytest.raises(InputError, match=r"joint 'joint1' is at 1e\+16 rad"):

@@ -10,13 +10,14 @@ import pytest
 
 from spacearm.cli import main
 from spacearm.errors import InputError, SimulationError
+from spacearm.model.toml_errors import suggestion
 from spacearm.result import Result
 from spacearm.scenarios import run_scenario
 from spacearm.simulate import RunWarning
 from support import ROOT
 
 EXAMPLES = ROOT / "examples"
-HEAD = 'robot = "xu2017"\n[start]\nposture = "normal"\n[[phase]]\nduration = 1.0\n'
+HEAD = 'robot = "xu2017"\n[start]\nconfiguration = "normal"\n[[phase]]\nduration = 1.0\n'
 
 
 def run(text: str, tmp_path: Path, **options: bool) -> Result:
@@ -115,9 +116,12 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         (HEAD + 'thruster = [{ name = "thruster7", on = [[2.0, 1.0]] }]', r"fires from 2 s to 1 s"),
         (HEAD + '[phase.driven.joint2]\nkind = "spline"\nvalues = [0.0, 1.0]', "needs 'times' and 'values'"),
         (HEAD + '[phase.forces.joint2]\nkind = "pulse"\nvalue = 1.0', "needs 'start' and 'width'"),
-        (HEAD.replace('posture = "normal"', "joints = [1.0, 2.0]"), "start.*joint positions"),
-        (HEAD.replace('posture = "normal"', 'posture = "straight"'), "start: .*no posture 'straight'"),
-        (HEAD.replace('posture = "normal"', "joints = [0]\njoints_deg = [0]"), "both 'joints' and 'joints_deg'"),
+        (HEAD.replace('configuration = "normal"', "joints = [1.0, 2.0]"), "start.*joint positions"),
+        (
+            HEAD.replace('configuration = "normal"', 'configuration = "straight"'),
+            "start: .*no configuration 'straight'",
+        ),
+        (HEAD.replace('configuration = "normal"', "joints = [0]\njoints_deg = [0]"), "both 'joints' and 'joints_deg'"),
         (HEAD.replace("[[phase]]", '[method]\nkind = "rk4"\n[[phase]]'), "method: 'step' is missing"),
         # thrust that would add up, or that no thruster gives
         (
@@ -174,7 +178,7 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
             HEAD.replace("[[phase]]", '[method]\nkind = "rk4"\nstep = 0.1\nmax_step = 1.0\n[[phase]]'),
             "method: 'max_step' does not apply",
         ),
-        (HEAD.replace("[[phase]]", "[method]\nstep = 0.1\n[[phase]]"), "method: 'step' does not apply.*'adaptive'"),
+        (HEAD.replace("[[phase]]", "[method]\nstep = 0.1\n[[phase]]"), "method: 'step' does not apply.*'dopri853'"),
         (
             HEAD + '[phase.forces.joint2]\nkind = "constant"\nvalue = 1.0\nwidth = 0.1',
             "forces.joint2: 'width' does not apply to kind = 'constant' \\(it uses 'value'\\)",
@@ -312,3 +316,8 @@ def test_the_steps_of_a_run_can_be_limited_in_the_file(tmp_path: Path) -> None:
         run(HEAD + "[method]\nmax_steps = 4", tmp_path)
     with pytest.raises(InputError, match=r"RK4: steps of 1e-09 s make .* steps in .* s \(expected at most"):
         run(HEAD + '[method]\nkind = "rk4"\nstep = 1e-9', tmp_path)
+
+
+@pytest.mark.parametrize(("old", "new"), [("posture", "configuration"), ("spin", "angular_velocity")])
+def test_an_old_key_is_told_its_new_name(old: str, new: str) -> None:
+    assert suggestion(old, ["joints", new]) == f"it is called {new!r} now"

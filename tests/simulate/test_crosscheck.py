@@ -12,7 +12,7 @@ import pytest
 from spacearm.model import Body, Friction, Inertia, Joint, Limits, Pose, Robot, Spring
 from spacearm.simulate.crosscheck import CrossCheck, compare, cross_check, with_parameters
 from spacearm.simulate.loads import Load
-from spacearm.simulate.methods import RK4, Adaptive
+from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.motion import motion
 from spacearm.simulate.phase import Crossing, Phase
 from spacearm.simulate.run import Run, RunWarning, simulate
@@ -20,7 +20,7 @@ from spacearm.simulate.signals import half_sine, pulse, spline, triangle
 from spacearm.simulate.state import State
 from support.random_robots import random_robot, random_state
 
-TIGHT = Adaptive(rtol=1e-12, atol=1e-13)
+TIGHT = Dopri853(rtol=1e-12, atol=1e-13)
 
 
 def moving(robot: Robot, seed: int, still: Sequence[str] = ()) -> State:

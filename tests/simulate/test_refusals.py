@@ -11,8 +11,8 @@ import pytest
 from spacearm.errors import InputError, SimulationError
 from spacearm.simulate import (
     RK4,
-    Adaptive,
     Crossing,
+    Dopri853,
     Load,
     Phase,
     State,
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "method": (lambda: simulate(ARM, START, 1.0, method=text), r"method: the method is 'x' .expected RK4\(step\)"),
     "class of a method": (lambda: simulate_batch(ARM, VECTOR, 1.0, method=RK4), "method: the method is <class"),  # type: ignore[arg-type]
     "step": (lambda: RK4(text), "step of RK4: is 'x'"),
-    "rtol": (lambda: Adaptive(rtol=text), "rtol of Adaptive: is 'x'"),
+    "rtol": (lambda: Dopri853(rtol=text), "rtol of Dopri853: is 'x'"),
     "sample": (lambda: simulate(ARM, START, 1.0, sample=text), "sample: is not an array of numbers"),
     "tolerance": (lambda: simulate(ARM, START, 1.0, tolerance=text), "tolerance: is 'x'"),
     "overrides": (lambda: simulate(ARM, START, 1.0, overrides=text), "overrides: is 'x' .expected a mapping"),

@@ -18,9 +18,9 @@ from spacearm.errors import InputError
 from spacearm.model import Body, Coupling, Friction, Inertia, Joint, Pose, Robot, Rotor, Spring, Thruster, edit
 from spacearm.simulate import (
     RK4,
-    Adaptive,
     CertificateWarning,
     Crossing,
+    Dopri853,
     Load,
     Phase,
     Reason,
@@ -67,7 +67,7 @@ def test_body_sums_agree_with_the_compiled_mechanics() -> None:
     np.testing.assert_allclose(sums.kinetic, mechanics.kinetic_energy(states[:, 7:12], states[:, 12:]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", [Adaptive(), RK4(2e-3)])
+@pytest.mark.parametrize("method", [Dopri853(), RK4(2e-3)])
 def test_loads_thrusters_dampers_springs_and_forces_balance(method: object) -> None:
     robot = arm(4, spring=Spring(3.0, 0.2), damping=0.4)
     phases = [
@@ -260,7 +260,7 @@ def test_states_and_settings_that_are_refused() -> None:
     with pytest.raises(InputError, match="RK4"):
         RK4(0.0)
     with pytest.raises(InputError, match="rtol"):
-        Adaptive(rtol=0.0)
+        Dopri853(rtol=0.0)
     with pytest.raises(InputError, match="no parameter"):
         simulate(robot, State.at_rest(robot), 1.0, overrides={"mass": 1.0})
     with pytest.raises(InputError, match="sample"):
@@ -287,7 +287,7 @@ def test_a_run_that_breaks_down_gives_its_reason() -> None:
     assert not run.ok
     assert 0 < run.end_time < 10
     model = motion(robot, (), False)
-    course = Course(model, (prepare(model, Phase(1.0), 0),), Adaptive())
+    course = Course(model, (prepare(model, Phase(1.0), 0),), Dopri853())
     record = make_record(np.zeros(0), model.code, model.kernel.n_out)
     stopped = course.run(tumbling(robot).vector, model.parameters(), record, np.ones(1, dtype=np.uint8))
     assert stopped.reason == Reason.INTERRUPTED

@@ -201,7 +201,7 @@ def _massless_bodies(rng: np.random.Generator, parents: list[int], fraction: flo
 
 
 def random_state(robot: Robot, rng: np.random.Generator, *, speed: float = 1.0) -> RandomState:
-    """Any attitude and posture (angles of a full turn, slides within 0.5 m), rates of about ``speed``."""
+    """Any attitude and configuration (angles of a full turn, slides within 0.5 m), rates of about ``speed``."""
     quaternion = rng.normal(size=4)
     quaternion /= np.linalg.norm(quaternion)
     revolute = np.array([joint.kind == "revolute" for joint in robot.joints], dtype=bool)

@@ -31,8 +31,8 @@ from spacearm.model import Robot
 from spacearm.model.fuse import located
 from spacearm.model.parts import finite
 from spacearm.simulate import (
-    Adaptive,
     CertificateWarning,
+    Dopri853,
     Gauge,
     Load,
     Phase,
@@ -49,7 +49,7 @@ from spacearm.typing import Array
 
 ZERO = constant(0.0)
 #: The absolute tolerance (m, rad, m/s, rad/s) lets impulses down to 1e-5 N s keep their energy to 1e-8.
-METHOD = Adaptive(rtol=1e-11, atol=1e-15)
+METHOD = Dopri853(rtol=1e-11, atol=1e-15)
 #: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
 SHORTEST = 1e-12
 #: An axis at rest is looked at again after this time, s.

@@ -35,9 +35,9 @@ def dataset(outcome: Outcome, caught: Caught | None = None) -> xr.Dataset:
             "m/s or rad/s",
             "soft axes",
         ),
-        "carried": (
+        "joint_wrenches": (
             ("time", "joint", "entry"),
-            outcome.carried,
+            outcome.joint_wrenches,
             "N or N m",
             "wrench that a joint passes on to its parent, parent axes",
         ),

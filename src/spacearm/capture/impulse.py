@@ -113,11 +113,16 @@ def relative(change: Array | float, size: float) -> float:
     return float(np.linalg.norm(change)) / (size or 1.0)
 
 
-def body_momentum(inertia: Inertia, rotation: Array, velocity: Array, spin: Array) -> Array:
+def body_momentum(inertia: Inertia, rotation: Array, velocity: Array, angular_velocity: Array) -> Array:
     """Momentum (6) of a body at its frame's origin, world axes; ``rotation`` body to world, velocities world axes."""
     first = inertia.mass * rotation @ inertia.com
     tensor = rotation @ inertia.about_origin @ rotation.T
-    return np.concatenate([inertia.mass * velocity + np.cross(spin, first), tensor @ spin + np.cross(first, velocity)])
+    return np.concatenate(
+        [
+            inertia.mass * velocity + np.cross(angular_velocity, first),
+            tensor @ angular_velocity + np.cross(first, velocity),
+        ]
+    )
 
 
 def check_joints(robot: Robot, names: Sequence[str], what: str) -> None:

@@ -1,4 +1,4 @@
-"""Small free vibrations of a free-floating robot about a posture: frequencies, damping, shapes."""
+"""Small free vibrations of a free-floating robot about a configuration: frequencies, damping, shapes."""
 
 from __future__ import annotations
 

@@ -195,10 +195,10 @@ class Outcome:
         return kernel({name: value for name, value in given.items() if name in kernel.inputs})
 
     @property
-    def carried(self) -> Array:
+    def joint_wrenches(self) -> Array:
         """Force and moment that each joint passes on to its parent body (T, n, 6): N and N m, parent's axes, at the
         joint's origin."""
-        return self._computed["carried"]
+        return self._computed["joint_wrenches"]
 
     @property
     def shake(self) -> Array:
@@ -208,7 +208,7 @@ class Outcome:
     def through(self, joint: str) -> Array:
         """Wrench (T, 6) that a soft joint, or a single joint, passes on towards the base."""
         first = soft_joints(self.robot).get(joint, (joint,))[0]
-        return self.carried[:, self.robot.joint_index(first)]
+        return self.joint_wrenches[:, self.robot.joint_index(first)]
 
     @property
     def to_base(self) -> Array:

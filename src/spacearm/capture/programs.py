@@ -9,11 +9,11 @@ import casadi as ca
 import numpy as np
 
 from spacearm.mechanics import LoadFrame, Program
-from spacearm.mechanics.dynamics import carried, hybrid_dynamics, mass_matrix
+from spacearm.mechanics.dynamics import hybrid_dynamics, joint_wrenches, mass_matrix
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.motion import load_wrenches_on_bodies, state_size, sum_on_bodies
 from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scaled
-from spacearm.mechanics.sweep import demand, velocities
+from spacearm.mechanics.sweep import inertial_wrenches, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -27,7 +27,7 @@ class _Moving:
 
     tree: Tree
     inputs: dict[str, SX]
-    carried: list[SX]  # wrench on each joint's parent, at the child's origin, parent axes
+    joint_wrenches: list[SX]  # wrench on each joint's parent, at the child's origin, parent axes
     on_base: SX  # sum of the wrenches on the base, base axes, where its first joint is fixed
     shake: SX  # base velocity beside that of the united body
 
@@ -50,8 +50,8 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -
     quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
     placements = tree.placements(q)
     pushes = sum_on_bodies(tree, loads, load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"]))
-    needed = demand(tree, placements, velocity, acceleration, inputs["inertia"], rotor)
-    through = carried(tree, placements, needed, pushes).joint
+    needed = inertial_wrenches(tree, placements, velocity, acceleration, inputs["inertia"], rotor)
+    through = joint_wrenches(tree, placements, needed, pushes).joint
     on_base = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
     for joint, place, own in zip(tree.joints, placements, through, strict=True):
         if joint.parent == 0:
@@ -71,13 +71,13 @@ def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
     """What a run shows beside its states.
 
     Inputs: ``state``, ``acceleration`` (6 + n, of the generalised velocity), ``wrench``, ``inertia``, ``rotor``.
-    Outputs: ``carried`` (n, 6): the wrench that each joint passes on to its parent body, at the joint's moving origin,
-    parent body's axes; ``on_base`` (6): the wrench on the base where its first joint is fixed, base axes; ``shake``
-    (6): base velocity less that of the united body with the same momentum, base axes.
+    Outputs: ``joint_wrenches`` (n, 6): the wrench that each joint passes on to its parent body, at the joint's moving
+    origin, parent body's axes; ``on_base`` (6): the wrench on the base where its first joint is fixed, base axes;
+    ``shake`` (6): base velocity less that of the united body with the same momentum, base axes.
     """
     moving = _moving(robot, loads, _symbols(robot, loads))
-    carried = ca.vertcat(*(part.T for part in moving.carried)) if moving.carried else ca.SX(0, 6)
-    outputs = {"carried": carried, "on_base": moving.on_base, "shake": moving.shake}
+    joint_wrenches = ca.vertcat(*(part.T for part in moving.joint_wrenches)) if moving.joint_wrenches else ca.SX(0, 6)
+    outputs = {"joint_wrenches": joint_wrenches, "on_base": moving.on_base, "shake": moving.shake}
     return Program("capture_output", moving.inputs, {name: ca.densify(value) for name, value in outputs.items()})
 
 
@@ -128,13 +128,13 @@ def calm_program(
     axes: Sequence[str],
     held: Sequence[str],
     limits: tuple[float, float],
-    posture: Array,
+    configuration: Array,
     overrides: Mapping[str, Array],
 ) -> Program:
     """A gauge for "velocity settled": below zero when the vibration of these axes is small.
 
     Its output is the sum over axes of (rate^2 + h / stiffness * acceleration^2) / limit^2, less 1, without loads, with
-    h the axis's diagonal entry of the free-floating inertia at ``posture``: the root of each term is about the
+    h the axis's diagonal entry of the free-floating inertia at ``configuration``: the root of each term is about the
     amplitude of the rate. Accelerations, not deformations: a body that keeps turning keeps its springs stretched.
     ``limits`` are those of axes that slide (m/s) and turn (rad/s).
     """
@@ -144,7 +144,7 @@ def calm_program(
     q, velocity = state[Layout(n).joints], state[Layout(n).velocity]
     inertia = ca.SX(ca.DM(robot.inertia_parameters.ravel()))
     rotor = ca.SX(ca.DM([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None]))
-    matrix = mass_matrix(tree, ca.SX(ca.DM(np.asarray(posture))), inertia, rotor)
+    matrix = mass_matrix(tree, ca.SX(ca.DM(np.asarray(configuration))), inertia, rotor)
     effective = ca.diag(matrix[6:, 6:] - matrix[6:, :6] @ solve_symmetric(matrix[:6, :6], matrix[:6, 6:]))
     springs = [joint.spring for joint in robot.joints]
     stiffness = overrides.get("stiffness", np.array([s.stiffness if s else 0.0 for s in springs]))

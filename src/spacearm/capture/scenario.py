@@ -149,7 +149,7 @@ def _soften(robot: Robot, entry: SoftTable) -> Robot:
 
 def _start(robot: Robot, file: CaptureFile) -> State:
     entry = file.start
-    joints = relaxed(robot, entry.posture or "zero")
+    joints = relaxed(robot, entry.configuration or "zero")
     for name, value in entry.joints.items():
         joints[robot.joint_index(name)] = value
     return State.moving(
@@ -210,15 +210,19 @@ def _mode(entry: ClutchTable, place: str) -> Mode:
 
 
 def _target(entry: TargetTable) -> Target:
-    if entry.spin is not None and entry.spin_deg is not None:
-        raise InputError("both 'spin' and 'spin_deg' are given", hint="expected one")
-    spin = np.radians(entry.spin_deg) if entry.spin_deg is not None else np.array(entry.spin or np.zeros(3))
+    if entry.angular_velocity is not None and entry.angular_velocity_deg is not None:
+        raise InputError("both 'angular_velocity' and 'angular_velocity_deg' are given", hint="expected one")
+    angular_velocity = (
+        np.radians(entry.angular_velocity_deg)
+        if entry.angular_velocity_deg is not None
+        else np.array(entry.angular_velocity or np.zeros(3))
+    )
     place = Place("target", entry.name)
     vx, vy, vz = entry.velocity
     return Target(
         inertia_of(entry, place),
         (vx, vy, vz),
-        (float(spin[0]), float(spin[1]), float(spin[2])),
+        (float(angular_velocity[0]), float(angular_velocity[1]), float(angular_velocity[2])),
         pose_of(entry.origin, place.key("origin")),
         entry.name,
     )

@@ -46,7 +46,7 @@ class SoftTable(Table):
 class StartTable(Table):
     """State at time zero; the base's velocities in world axes; springs relaxed where joints are not given."""
 
-    posture: Name | None = None
+    configuration: Name | None = None
     joints: dict[str, Number] = Field(default_factory=dict)
     position: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
     quaternion: Vector4 = Field(default_factory=lambda: [1.0, 0.0, 0.0, 0.0])
@@ -70,8 +70,8 @@ class TargetTable(InertialKeys):
     name: Name = "target"
     origin: Origin = Origin()
     velocity: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
-    spin: Vector3 | None = None
-    spin_deg: Vector3 | None = None
+    angular_velocity: Vector3 | None = None
+    angular_velocity_deg: Vector3 | None = None
     contact: AxisTable | None = None
 
 

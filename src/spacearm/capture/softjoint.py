@@ -156,9 +156,9 @@ def driven_joints(robot: Robot, free: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(name for name in robot.joint_names if name not in others)
 
 
-def relaxed(robot: Robot, posture: str = "zero") -> Array:
-    """Joint positions of a posture with every soft axis where its spring is at rest."""
-    joints = np.array(robot.posture(posture))
+def relaxed(robot: Robot, configuration: str = "zero") -> Array:
+    """Joint positions of a configuration with every soft axis where its spring is at rest."""
+    joints = np.array(robot.configuration(configuration))
     for axis in soft_axes(robot):
         spring = robot.joint(axis).spring
         joints[robot.joint_index(axis)] = spring.rest if spring else 0.0

@@ -31,19 +31,19 @@ class Target:
     Args:
         inertia: in the target's own frame.
         velocity: of the grasped point at contact, world axes, m/s.
-        spin: angular velocity at contact, world axes, rad/s.
+        angular_velocity: angular velocity at contact, world axes, rad/s.
         placement: the target's frame in the hand's frame while it is held.
         name: of the body.
     """
 
     inertia: Inertia
     velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    spin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    angular_velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
     placement: Pose = field(default_factory=Pose)
     name: str = "target"
 
     def __post_init__(self) -> None:
-        for name in ("velocity", "spin"):
+        for name in ("velocity", "angular_velocity"):
             vector = np.array(getattr(self, name), dtype=np.float64)
             if vector.shape != (3,) or not np.all(np.isfinite(vector)):
                 raise InputError(f"{name} is {getattr(self, name)!r}", place="target", hint="expected three numbers")
@@ -97,11 +97,11 @@ def catch(
     momentum = before.mass_matrix(state.joints) @ state.velocity
     after = mechanics_of(joined)
     jacobian = after.jacobian(target.name, state.joints, base=pose)
-    brought = body_momentum(target.inertia, turned, moving, np.asarray(target.spin))
+    brought = body_momentum(target.inertia, turned, moving, np.asarray(target.angular_velocity))
     velocity, impulse = locked_velocity(joined, state, momentum + jacobian.T @ brought, held)
     new = State(state.position, state.quaternion, state.joints, velocity)
     kinetic = float(before.kinetic_energy(state.joints, state.velocity))
-    kinetic += _kinetic(target.inertia, turned, moving, np.asarray(target.spin))
+    kinetic += _kinetic(target.inertia, turned, moving, np.asarray(target.angular_velocity))
     lost = kinetic - float(after.kinetic_energy(state.joints, velocity))
     kept = jacobian @ velocity
     change = brought - body_momentum(target.inertia, turned, kept[:3], kept[3:])  # at the target's own origin
@@ -186,16 +186,16 @@ def _check(robot: Robot, state: State, hand: str, held: Sequence[str]) -> None:
 def _target_motion(target: Target, origin: Array, rotation: Array) -> tuple[Array, Array]:
     """Velocity of the target's frame origin (world) and the target's rotation to the world, while at the hand."""
     arm = rotation @ target.placement.translation
-    velocity = np.asarray(target.velocity) + np.cross(np.asarray(target.spin), arm)
+    velocity = np.asarray(target.velocity) + np.cross(np.asarray(target.angular_velocity), arm)
     return velocity, rotation @ target.placement.rotation
 
 
 def _relative(mechanics: Mechanics, state: State, target: Target, hand: str, pose: Array, rotation: Array) -> Array:
     twist = mechanics.frame_velocity(hand, state.joints, state.velocity, base=pose)
-    gap = np.concatenate([target.velocity, target.spin]) - twist
+    gap = np.concatenate([target.velocity, target.angular_velocity]) - twist
     return np.concatenate([rotation.T @ gap[:3], rotation.T @ gap[3:]])
 
 
-def _kinetic(inertia: Inertia, rotation: Array, velocity: Array, spin: Array) -> float:
-    momentum = body_momentum(inertia, rotation, velocity, spin)
-    return float(0.5 * (momentum[:3] @ velocity + momentum[3:] @ spin))
+def _kinetic(inertia: Inertia, rotation: Array, velocity: Array, angular_velocity: Array) -> float:
+    momentum = body_momentum(inertia, rotation, velocity, angular_velocity)
+    return float(0.5 * (momentum[:3] @ velocity + momentum[3:] @ angular_velocity))

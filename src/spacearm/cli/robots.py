@@ -163,7 +163,7 @@ def description(robot: Robot) -> dict[str, Any]:
         "couplings": [
             {"name": coupling.name, "first": coupling.first, "second": coupling.second} for coupling in robot.couplings
         ],
-        "postures": dict(robot.postures),
+        "configurations": dict(robot.configurations),
     }
 
 
@@ -204,7 +204,7 @@ def tree_of(robot: Robot) -> Tree:
 
 
 def tables_of(robot: Robot) -> list[Table]:
-    """Frames, thrusters, couplings and postures, those that there are."""
+    """Frames, thrusters, couplings and configurations, those that there are."""
     from rich.table import Table
 
     tables = []
@@ -247,10 +247,10 @@ def tables_of(robot: Robot) -> list[Table]:
         ],
     )
     table(
-        "Postures",
+        "Configurations",
         "name",
         "joints [rad, m]",
-        rows=[(name, _vector(values)) for name, values in robot.postures.items()],
+        rows=[(name, _vector(values)) for name, values in robot.configurations.items()],
     )
     return tables
 
@@ -313,12 +313,16 @@ def list_catalogue(*, json: bool) -> int:
             ]
         )
         return 0
-    table = Table("name", "bodies", "joints", "mass [kg]", "postures", box=None, header_style="bold")
+    table = Table("name", "bodies", "joints", "mass [kg]", "configurations", box=None, header_style="bold")
     for column in table.columns[1:4]:
         column.justify = "right"
     for name, robot in robots.items():
         table.add_row(
-            _escaped(name), str(len(robot.bodies)), str(robot.n), f"{robot.mass:g}", _escaped(", ".join(robot.postures))
+            _escaped(name),
+            str(len(robot.bodies)),
+            str(robot.n),
+            f"{robot.mass:g}",
+            _escaped(", ".join(robot.configurations)),
         )
     show(table)
     return 0

@@ -1,9 +1,9 @@
 """Emergency ejection: throwing an arm off its satellite by springs on a rail, after Cai et al. (2023)."""
 
-from spacearm.ejection.attitude import BestAttitude, Constraints, Goal, attitude_map, best_attitude
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import Box, Plane, clearance, skeleton
 from spacearm.ejection.compare import Comparison, compare
+from spacearm.ejection.configuration import BestConfiguration, Constraints, Goal, best_configuration, configuration_map
 from spacearm.ejection.damping import Fit, GridFit, Tests, fit_damping, grid_search, synthetic_tests
 from spacearm.ejection.device import Device, SeparationSpring
 from spacearm.ejection.mass import equivalent_mass, joint_free_bound
@@ -15,7 +15,7 @@ from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.verify import check_in_mujoco, friction_check, friction_laws
 
 __all__ = [
-    "BestAttitude",
+    "BestConfiguration",
     "Box",
     "Clearance",
     "Comparison",
@@ -35,11 +35,11 @@ __all__ = [
     "SeparationSpring",
     "Tests",
     "Uncertainty",
-    "attitude_map",
-    "best_attitude",
+    "best_configuration",
     "check_in_mujoco",
     "clearance",
     "compare",
+    "configuration_map",
     "eject",
     "eject_batch",
     "equivalent_mass",

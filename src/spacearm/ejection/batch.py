@@ -1,4 +1,4 @@
-"""Many complete ejections: attitudes, and friction, damping, springs and inertias for each sample, over threads.
+"""Many complete ejections: configurations, and friction, damping, springs and inertias for each sample, over threads.
 
 Each sample is the same event-driven run with exact stick-slip as :func:`spacearm.ejection.eject`, without ledger and
 curves, at a tolerance that suits searches and statistics. Results do not depend on the number of threads.
@@ -32,13 +32,13 @@ from spacearm.engine.warm import ensure_loops, say
 from spacearm.errors import InputError
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import Adaptive, Crossing, Phase
+from spacearm.simulate import Crossing, Dopri853, Phase
 from spacearm.simulate.motion import Motion, Prepared, enter, motion, prepare
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
 
 #: Local errors far below what friction and springs are known to.
-METHOD = Adaptive(rtol=1e-8, atol=1e-10)
+METHOD = Dopri853(rtol=1e-8, atol=1e-10)
 CHUNK = 256
 MAX_EVENTS, MAX_STEPS = 500, 100_000
 
@@ -47,7 +47,7 @@ MAX_EVENTS, MAX_STEPS = 500, 100_000
 class Ejections:
     """Results of :func:`eject_batch`, samples along the first axis; NaN where a run failed."""
 
-    joints: Array  # (B, n) attitudes before, rad or m
+    joints: Array  # (B, n) configurations before, rad or m
     time: Array  # (B,) ejection time, s
     velocity: Array  # (B,) against the satellite along the rail, m/s
     variation: Array  # (B, n) at separation, rad or m
@@ -97,7 +97,7 @@ def eject_batch(
     release: Release | None = None,
     overrides: Mapping[str, npt.ArrayLike] | None = None,
     flight: float = 10.0,
-    method: Adaptive | None = None,
+    method: Dopri853 | None = None,
     locked: Sequence[str] = (),
     keep_out: Sequence[KeepOut] = (),
     radii: Mapping[str, float] | float = 0.0,
@@ -105,10 +105,10 @@ def eject_batch(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Ejections:
-    """Throw the arm off from every attitude.
+    """Throw the arm off from every configuration.
 
     Args:
-        joints: attitudes (B, n) or, with overrides or a release for each sample, one attitude (n,).
+        joints: configurations (B, n) or, with overrides or a release for each sample, one configuration (n,).
         release: how the arm moves at the release, for all samples or for each; at rest where left out.
         overrides: numbers in place of the rig's own, for all samples or with a first axis of length B: ``static``,
             ``coulomb`` (friction, n joints), ``damping`` (n joints), ``inertia`` (n + 1 bodies, 10), ``spring``
@@ -119,14 +119,14 @@ def eject_batch(
         samples: instants of the flight at which the clearance is looked at, besides start and separation.
         progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
     """
-    attitudes = np.atleast_2d(np.ascontiguousarray(joints, dtype=np.float64))
+    configurations = np.atleast_2d(np.ascontiguousarray(joints, dtype=np.float64))
     given = {name: np.asarray(value, dtype=np.float64) for name, value in (overrides or {}).items()}
     moving = release or Release()
     rates, spin = moving.checked(rig)
     started = {name: len(part) for name, part in (("rates", rates), ("spin", spin)) if part.ndim == 2}
-    count = count_samples(rig, attitudes, given, started)
-    rig.check_attitudes(attitudes)
-    attitudes = np.ascontiguousarray(np.broadcast_to(attitudes, (count, rig.arm.n)))
+    count = count_samples(rig, configurations, given, started)
+    rig.check_configurations(configurations)
+    configurations = np.ascontiguousarray(np.broadcast_to(configurations, (count, rig.arm.n)))
     if not (np.isfinite(flight) and flight > 0.0):
         raise InputError(f"flight lasts {flight} s", place="batch", hint="expected seconds above zero")
     if isinstance(samples, bool) or not isinstance(samples, Integral) or samples < 0:
@@ -139,7 +139,7 @@ def eject_batch(
     if np.any(rates[..., held] != 0.0):
         raise InputError(f"a joint of {list(locked)} is locked but moves", place="release", hint="expected rates of 0")
     plan = _Plan(rig, solver, flight, tuple(locked), parameters, moving.turning)
-    start = moving.velocity(rig, attitudes, parameters.mounted)
+    start = moving.velocity(rig, configurations, parameters.mounted)
     start = np.ascontiguousarray(np.broadcast_to(start, (count, 7 + rig.arm.n)))
     found = _room(rig, count, plan, 0)
     near, spin = np.full(count, np.inf), np.full((count, 3), np.nan)
@@ -153,7 +153,7 @@ def eject_batch(
         rail, carry = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
         part = _room(rig, last - first, plan, instants.size)
         rows = parameters.rows(first, last, plan.contacts)
-        own, begin = attitudes[first:last], start[first:last]
+        own, begin = configurations[first:last], start[first:last]
         done = int(
             eject_many(rail, carry, plan.rubbing, direction, own, begin, rows, plan.spring, 0, last - first, part, stop)
         )
@@ -169,13 +169,13 @@ def eject_batch(
         empty = _room(rig, 0, plan, instants.size)
         rows = parameters.rows(0, 0, plan.contacts)
         legs = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
-        eject_many(*legs, plan.rubbing, direction, attitudes[:0], start[:0], rows, plan.spring, 0, 0, empty, stop)
+        eject_many(*legs, plan.rubbing, direction, configurations[:0], start[:0], rows, plan.spring, 0, 0, empty, stop)
 
     def compute() -> dict[str, Any]:
         spread(work, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
-        return vars(_result(rig, attitudes, found, spin, near, plan))
+        return vars(_result(rig, configurations, found, spin, near, plan))
 
-    inputs = (rig, attitudes, start, moving.turning, given, flight, solver, locked, keep_out, radii, samples)
+    inputs = (rig, configurations, start, moving.turning, given, flight, solver, locked, keep_out, radii, samples)
     return Ejections(**piece("ejections", inputs, compute))
 
 
@@ -209,7 +209,7 @@ class _Leg:
 
     model: Motion
     prepared: Prepared
-    solver: Adaptive
+    solver: Dopri853
     parameters: Mapping[str, Array]
 
     def stage(self, instants: Array) -> Stage:
@@ -225,7 +225,7 @@ class _Plan:
     """Both phases of a rig in the loop's terms."""
 
     def __init__(
-        self, rig: Rig, solver: Adaptive, flight: float, locked: tuple[str, ...], given: Parameters, turning: bool
+        self, rig: Rig, solver: Dopri853, flight: float, locked: tuple[str, ...], given: Parameters, turning: bool
     ) -> None:
         mounted, arm = motion(rig.mounted, (), False), motion(rig.arm, (), False)
         # Contacts of all samples: where any has friction. The numbers are the sample's own.

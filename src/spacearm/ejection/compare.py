@@ -15,9 +15,9 @@ from spacearm.ejection.segmented import Segmented, segmented
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity of one attitude by both methods; joint variations in deg or mm, velocity in mm/s."""
+    """One quantity of one configuration by both methods; joint variations in deg or mm, velocity in mm/s."""
 
-    attitude: str
+    configuration: str
     quantity: str
     unit: str
     full: float
@@ -38,9 +38,9 @@ class Comparison:
     segmented: dict[str, Segmented]
 
     def __str__(self) -> str:
-        head = f"{'attitude':<12} {'quantity':<20} {'full':>10} {'segmented':>10} {'error':>8}  unit"
+        head = f"{'configuration':<12} {'quantity':<20} {'full':>10} {'segmented':>10} {'error':>8}  unit"
         rows = [
-            f"{line.attitude:<12} {line.quantity:<20} {line.full:>10.4g} {line.segmented:>10.4g} "
+            f"{line.configuration:<12} {line.quantity:<20} {line.full:>10.4g} {line.segmented:>10.4g} "
             f"{'' if np.isnan(line.error) else f'{100.0 * line.error:.1f} %':>8}  {line.unit}"
             for line in self.lines
         ]
@@ -64,10 +64,10 @@ def lines_of(name: str, run: Ejection, parts: Segmented) -> list[Line]:
 
 
 def compare(
-    rig: Rig, attitudes: Sequence[str] | dict[str, npt.ArrayLike], *, step: float = 0.02, flight: float = 10.0
+    rig: Rig, configurations: Sequence[str] | dict[str, npt.ArrayLike], *, step: float = 0.02, flight: float = 10.0
 ) -> Comparison:
-    """Both methods for postures by name, or for named joint positions."""
-    chosen = attitudes if isinstance(attitudes, dict) else {name: name for name in attitudes}
+    """Both methods for configurations by name, or for named joint positions."""
+    chosen = configurations if isinstance(configurations, dict) else {name: name for name in configurations}
     full = {name: eject(rig, joints, flight=flight) for name, joints in chosen.items()}
     parts = {name: segmented(rig, joints, step=step) for name, joints in chosen.items()}
     found = [line for name in chosen for line in lines_of(name, full[name], parts[name])]

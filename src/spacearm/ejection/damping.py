@@ -27,11 +27,11 @@ _FLIGHT = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Tests:
-    """Ejection tests from several attitudes, each repeated."""
+    """Ejection tests from several configurations, each repeated."""
 
     __test__ = False  # not a class of tests to pytest
 
-    joints: Array  # (A, n) attitudes, rad
+    joints: Array  # (A, n) configurations, rad
     velocity: Array  # (A, q) m/s at separation
     variation: Array  # (A, q, n) rad at separation
     velocity_noise: float  # m/s, standard deviation of one measurement
@@ -50,21 +50,23 @@ def predict(
     Static friction keeps its ratio to Coulomb friction.
     """
     values = np.atleast_1d(np.asarray(damping, dtype=np.float64))
-    attitudes = np.atleast_2d(joints)
-    n, count = rig.arm.n, len(attitudes)
+    configurations = np.atleast_2d(joints)
+    n, count = rig.arm.n, len(configurations)
     overrides: dict[str, Array] = {"damping": np.repeat(np.repeat(values[:, None], n, axis=1), count, axis=0)}
     if coulomb is not None:
         level = np.repeat(np.repeat(np.atleast_1d(np.asarray(coulomb, dtype=np.float64))[:, None], n, 1), count, axis=0)
         frictions = [joint.friction for joint in rig.arm.joints]
         ratio = np.array([1.0 if f is None or f.coulomb == 0.0 else f.static / f.coulomb for f in frictions])
         overrides |= {"coulomb": level, "static": level * ratio}
-    run = eject_batch(rig, np.tile(attitudes, (values.size, 1)), overrides=overrides, flight=_FLIGHT, threads=threads)
+    run = eject_batch(
+        rig, np.tile(configurations, (values.size, 1)), overrides=overrides, flight=_FLIGHT, threads=threads
+    )
     return run.velocity.reshape(values.size, count), run.variation.reshape(values.size, count, n)
 
 
 def synthetic_tests(
     rig: Rig,
-    attitudes: Sequence[npt.ArrayLike | str],
+    configurations: Sequence[npt.ArrayLike | str],
     *,
     damping: float,
     repeats: int = 5,
@@ -75,13 +77,13 @@ def synthetic_tests(
     """Tests whose truth is known: the full run with this damping in every joint, plus Gaussian noise."""
     if repeats < 1:
         raise InputError(f"repeats is {repeats}", place="synthetic tests", hint="expected 1 or more")
-    if not attitudes:
-        raise InputError("there is no attitude", place="synthetic tests", hint="expected one or more")
+    if not configurations:
+        raise InputError("there is no configuration", place="synthetic tests", hint="expected one or more")
     if not (velocity_noise >= 0.0 and angle_noise >= 0.0):
         raise InputError(
             f"noise is {velocity_noise} m/s, {angle_noise} rad", place="synthetic tests", hint="expected 0 or more"
         )
-    joints = np.array([rig.attitude(attitude) for attitude in attitudes])
+    joints = np.array([rig.configuration(configuration) for configuration in configurations])
     velocity, variation = predict(rig, joints, damping)
     draw = np.random.default_rng(seed)
     shape = (len(joints), repeats)
@@ -209,7 +211,7 @@ def fit_damping(
 
 def coverage(
     rig: Rig,
-    attitudes: Sequence[npt.ArrayLike | str],
+    configurations: Sequence[npt.ArrayLike | str],
     fit: Callable[[Tests], Fit],
     *,
     damping: float,
@@ -220,7 +222,7 @@ def coverage(
     """Share of repeated synthetic experiments whose 95 % interval holds the true damping."""
     inside = 0
     for trial in range(trials):
-        tests = synthetic_tests(rig, attitudes, damping=damping, seed=seed + trial, **options)  # type: ignore[arg-type]
+        tests = synthetic_tests(rig, configurations, damping=damping, seed=seed + trial, **options)  # type: ignore[arg-type]
         low, high = fit(tests).interval[0]
         inside += int(low <= damping <= high)
     return inside / trials

@@ -65,7 +65,7 @@ def spin_curves(runs: Mapping[str, Ejection]) -> go.Figure:
 
 
 def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
-    """Variations of all joints that move, one colour an attitude, one dash a joint."""
+    """Variations of all joints that move, one colour a configuration, one dash a joint."""
     import plotly.graph_objects as go
 
     figure = new_figure(x="time", x_unit="s", y="joint variation", y_unit="deg or mm")
@@ -123,14 +123,14 @@ def table(header: Sequence[str], columns: Sequence[Sequence[Any]], height: int =
 def comparison(lines: Sequence[Line]) -> go.Figure:
     """Full run and segmented algorithm as columns."""
     columns = [
-        [line.attitude for line in lines],
+        [line.configuration for line in lines],
         [line.quantity for line in lines],
         [line.unit for line in lines],
         [f"{line.full:.4g}" for line in lines],
         [f"{line.segmented:.4g}" for line in lines],
         ["" if np.isnan(line.error) else f"{100.0 * line.error:+.1f} %" for line in lines],
     ]
-    header = ("attitude", "quantity", "unit", "full run", "segmented", "segmented / full - 1")
+    header = ("configuration", "quantity", "unit", "full run", "segmented", "segmented / full - 1")
     return table(header, columns, height=80 + 26 * len(lines))
 
 

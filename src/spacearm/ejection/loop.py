@@ -116,7 +116,7 @@ def eject_many(
     found: Found,
     stop: Any,
 ) -> int:
-    """Samples ``first`` to ``last`` of attitudes ``joints`` (B, n) with velocities ``start`` (B, 7 + n); how many.
+    """Samples ``first`` to ``last`` of configurations ``joints`` (B, n) with velocities ``start`` (B, 7 + n); how many.
 
     ``spring``: places of the rail's stiffness and rest in the kernel's input. ``rail_contacts``: 1 where the rail has
     dry friction, so that the joints' contacts come after it.

@@ -79,20 +79,22 @@ def equivalent_mass(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Array:
-    """Equivalent ejection mass (...), kg, at attitudes (..., n); the arm at the start of the rail, at rest.
+    """Equivalent ejection mass (...), kg, at configurations (..., n); the arm at the start of the rail, at rest.
 
     Args:
         free: the joints that give way without friction, by name or as a mask (..., n); all where left out.
         inertia: (..., n + 1, 10) in place of the arm's own, bodies in the arm's order.
     """
-    attitudes = np.asarray(joints, dtype=np.float64)
-    if attitudes.ndim == 0 or attitudes.shape[-1] != rig.arm.n:
-        raise InputError(f"has shape {attitudes.shape}", place="attitude", hint=f"expected (..., {rig.arm.n})")
+    configurations = np.asarray(joints, dtype=np.float64)
+    if configurations.ndim == 0 or configurations.shape[-1] != rig.arm.n:
+        raise InputError(
+            f"has shape {configurations.shape}", place="configuration", hint=f"expected (..., {rig.arm.n})"
+        )
     kernel = _kernel(rig)
     if rig.arm.n == 0:  # nothing to give way: one number for all
         own = kernel({"inertia": rig.mounted.inertia_parameters.ravel()})["mass"]
-        return np.asarray(np.broadcast_to(own[0], attitudes.shape[:-1]).copy())
-    arrays: dict[str, npt.ArrayLike] = {"joints": attitudes, "free": free_mask(rig, free)}
+        return np.asarray(np.broadcast_to(own[0], configurations.shape[:-1]).copy())
+    arrays: dict[str, npt.ArrayLike] = {"joints": configurations, "free": free_mask(rig, free)}
     arrays["inertia"] = rig.mounted.inertia_parameters.ravel() if inertia is None else mounted_inertia(rig, inertia)
     if "rotor" in kernel.inputs:
         arrays["rotor"] = rotor_inertias(rig.mounted)
@@ -112,7 +114,7 @@ def mounted_inertia(rig: Rig, inertia: npt.ArrayLike) -> Array:
 
 
 def joint_free_bound(rig: Rig, joint: str) -> float:
-    """Least equivalent mass (kg) that freeing this joint alone can leave, at any attitude and for any inertias.
+    """Least equivalent mass (kg) that freeing this joint alone can leave, at any configuration and for any inertias.
 
     With the joint's subtree of mass m, ``h = sum m_i (z x r_i) . e`` over it, and ``H = I_zz + sum m_i |z x r_i|^2``;
     Cauchy-Schwarz gives ``h^2 <= m sum m_i |z x r_i|^2 <= m H``, so ``M - h^2 / H >= M - m``. For a heavy satellite.

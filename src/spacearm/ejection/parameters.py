@@ -23,13 +23,15 @@ def shapes(rig: Rig) -> dict[str, tuple[int, ...]]:
 
 
 def count_samples(
-    rig: Rig, attitudes: Array, given: Mapping[str, Array], others: Mapping[str, int] | None = None
+    rig: Rig, configurations: Array, given: Mapping[str, Array], others: Mapping[str, int] | None = None
 ) -> int:
-    """How many samples attitudes (B, n), overrides and ``others`` (numbers of samples) make; one serves all."""
-    if attitudes.ndim != 2:
-        raise InputError(f"attitudes have shape {attitudes.shape}", place="batch", hint=f"expected (B, {rig.arm.n})")
+    """How many samples configurations (B, n), overrides and ``others`` (numbers of samples) make; one serves all."""
+    if configurations.ndim != 2:
+        raise InputError(
+            f"configurations have shape {configurations.shape}", place="batch", hint=f"expected (B, {rig.arm.n})"
+        )
     known = shapes(rig)
-    sizes = {"attitudes": len(attitudes), **(others or {})}
+    sizes = {"configurations": len(configurations), **(others or {})}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, known))

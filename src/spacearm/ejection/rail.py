@@ -16,7 +16,7 @@ from spacearm.errors import SimulationError
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.result import Check
-from spacearm.simulate import Adaptive, Crossing, Phase, Run, State, simulate
+from spacearm.simulate import Crossing, Dopri853, Phase, Run, State, simulate
 from spacearm.simulate.bodies import elastic_energy
 from spacearm.simulate.certificate import Certificate, Ledger
 from spacearm.simulate.motion import robot_parameters
@@ -56,7 +56,7 @@ def base_on_rail(rig: Rig, turning: bool) -> tuple[tuple[str, ...], dict[str, fl
 
 
 def slide(
-    rig: Rig, joints: Array, release: Release, solver: Adaptive, friction: bool, limits: Any, locked: Sequence[str]
+    rig: Rig, joints: Array, release: Release, solver: Dopri853, friction: bool, limits: Any, locked: Sequence[str]
 ) -> tuple[Stretch, ...]:
     """The arm from its release to the end of the rail."""
     quarter = rig.device.quarter_period(rig.arm.mass)

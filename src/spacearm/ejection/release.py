@@ -24,17 +24,18 @@ class Release:
 
     Args:
         rates: of the arm's joints (n,), or (B, n) for a batch; rad/s or m/s.
-        spin: angular velocity of the satellite (3,) or (B, 3), rad/s, in its axes at the release, which are the
+        angular_velocity: of the satellite (3,) or (B, 3), rad/s, in its axes at the release, which
+        are the
             world's.
     """
 
     rates: npt.ArrayLike | None = None
-    spin: npt.ArrayLike | None = None
+    angular_velocity: npt.ArrayLike | None = None
 
     def checked(self, rig: Rig) -> tuple[Array, Array]:
         """Rates (..., n) and spin (..., 3), as they fit the rig."""
         found = []
-        for name, value, size in (("rates", self.rates, rig.arm.n), ("spin", self.spin, 3)):
+        for name, value, size in (("rates", self.rates, rig.arm.n), ("angular_velocity", self.angular_velocity, 3)):
             try:
                 array = np.zeros(size) if value is None else np.array(value, dtype=np.float64)
             except (TypeError, ValueError):
@@ -44,30 +45,30 @@ class Release:
             if not np.all(np.isfinite(array)):
                 raise InputError(f"{name} holds numbers that are not finite", place="release")
             found.append(array)
-        rates, spin = found
+        rates, angular_velocity = found
         out = [i - 3 for i in range(3, 6) if i not in rig.free_base]
-        if np.any(spin[..., out] != 0.0):
+        if np.any(angular_velocity[..., out] != 0.0):
             raise InputError(
-                f"the spin {spin.tolist()} leaves the table",
+                f"the angular velocity {angular_velocity.tolist()} leaves the table",
                 place="release",
-                hint=f"expected a spin about {rig.table}, the table's normal",
+                hint=f"expected one about {rig.table}, the table's normal",
             )
-        return rates, spin
+        return rates, angular_velocity
 
     @property
     def turning(self) -> bool:
         """Whether the satellite turns."""
-        return self.spin is not None and bool(np.any(np.asarray(self.spin) != 0.0))
+        return self.angular_velocity is not None and bool(np.any(np.asarray(self.angular_velocity) != 0.0))
 
     def velocity(self, rig: Rig, joints: Array, inertia: Array | None = None) -> Array:
-        """Generalised velocity (..., 7 + n) of the mounted arm at attitudes (..., n), the rail at rest.
+        """Generalised velocity (..., 7 + n) of the mounted arm at configurations (..., n), the rail at rest.
 
         ``inertia``: of the mounted robot's bodies, flat, where they are not its own.
         """
-        rates, spin = self.checked(rig)
-        lead = np.broadcast_shapes(joints.shape[:-1], rates.shape[:-1], spin.shape[:-1])
+        rates, angular_velocity = self.checked(rig)
+        lead = np.broadcast_shapes(joints.shape[:-1], rates.shape[:-1], angular_velocity.shape[:-1])
         found = np.zeros((*lead, 7 + rig.arm.n))
-        found[..., 3:6], found[..., 7:] = spin, rates
+        found[..., 3:6], found[..., 7:] = angular_velocity, rates
         if rig.device.heavy:
             if rig.device.pivot is not None:
                 found[..., :3] = np.cross(rig.device.pivot, found[..., 3:6])
@@ -84,5 +85,5 @@ class Release:
 
     def start(self, rig: Rig, joints: Array) -> State:
         """The mounted arm at the release, springs compressed."""
-        attitude = np.concatenate([[0.0], joints])
-        return State(np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), attitude, self.velocity(rig, joints))
+        configuration = np.concatenate([[0.0], joints])
+        return State(np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), configuration, self.velocity(rig, joints))

@@ -90,7 +90,9 @@ class Rig:
         )
         taken = (*self.arm.body_names, *(frame.name for frame in self.arm.frames))
         name = _free_name("satellite", taken)
-        carrier = Robot(name, (Body(name, inertia),), postures=dict.fromkeys(self.arm.postures, np.zeros(0)))
+        carrier = Robot(
+            name, (Body(name, inertia),), configurations=dict.fromkeys(self.arm.configurations, np.zeros(0))
+        )
         return edit.attach_by_joint(carrier, name, self.arm, rail)
 
     @cached_property
@@ -116,25 +118,25 @@ class Rig:
         """Indices of the arm's base freedoms that are free after separation."""
         return [i for i, name in enumerate(BASE_DOFS) if name not in self.out_of_plane]
 
-    def attitude(self, joints: npt.ArrayLike | str | None) -> Array:
-        """Joint positions of the arm (rad, m) from numbers or a posture's name; outside limits is an error."""
+    def configuration(self, joints: npt.ArrayLike | str | None) -> Array:
+        """Joint positions of the arm (rad, m) from numbers or a configuration's name; outside limits is an error."""
         if joints is None or isinstance(joints, str):
-            values = self.arm.posture(joints or "zero")
+            values = self.arm.configuration(joints or "zero")
         else:
             values = np.asarray(joints, dtype=np.float64)
-        self.check_attitudes(values)
+        self.check_configurations(values)
         if values.ndim != 1:
-            raise InputError(f"has shape {values.shape}", place="attitude", hint=f"expected {self.arm.n} numbers")
+            raise InputError(f"has shape {values.shape}", place="configuration", hint=f"expected {self.arm.n} numbers")
         return values
 
-    def check_attitudes(self, joints: Array) -> None:
-        """Attitudes (..., n) must be finite and within the joints' limits."""
+    def check_configurations(self, joints: Array) -> None:
+        """Configurations (..., n) must be finite and within the joints' limits."""
         n = self.arm.n
         if joints.ndim == 0 or joints.shape[-1] != n:
-            raise InputError(f"has shape {joints.shape}", place="attitude", hint=f"expected (..., {n})")
+            raise InputError(f"has shape {joints.shape}", place="configuration", hint=f"expected (..., {n})")
         if not np.all(np.isfinite(joints)):
-            raise InputError("holds numbers that are not finite", place="attitude")
-        check_angles(self.arm, joints, "attitude")
+            raise InputError("holds numbers that are not finite", place="configuration")
+        check_angles(self.arm, joints, "configuration")
         low, high = self.arm.lower_limits - LIMIT_SLACK, self.arm.upper_limits + LIMIT_SLACK
         outside = (joints < low) | (joints > high)
         if outside.any():
@@ -143,7 +145,7 @@ class Rig:
             limits = joint.limits
             raise InputError(
                 f"joint {joint.name!r} at {joints[where]:.6g} {joint.unit} is outside its limits",
-                place="attitude" + (f" {where[:-1]}" if len(where) > 1 else ""),
+                place="configuration" + (f" {where[:-1]}" if len(where) > 1 else ""),
                 hint=f"expected {limits.lower:.6g} to {limits.upper:.6g} {joint.unit}",
             )
 

@@ -28,7 +28,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Check
-from spacearm.simulate import Adaptive, Event, Phase, Run, RunWarning, State, simulate
+from spacearm.simulate import Dopri853, Event, Phase, Run, RunWarning, State, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.typing import Array
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 #: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 want more than the default.
-METHOD = Adaptive(rtol=1e-13, atol=1e-15)
+METHOD = Dopri853(rtol=1e-13, atol=1e-15)
 LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
 
 
@@ -263,7 +263,7 @@ def eject(
     *,
     release: Release | None = None,
     flight: float = 10.0,
-    method: Adaptive | None = None,
+    method: Dopri853 | None = None,
     limits: Literal["report", "stop", "ignore"] = "report",
     friction: bool = True,
     locked: Sequence[str] = (),
@@ -274,7 +274,7 @@ def eject(
     """Throw the arm off.
 
     Args:
-        joints: attitude before the ejection (n,), or a posture's name.
+        joints: configuration before the ejection (n,), or a configuration's name.
         release: how it moves at the release; at rest where left out.
         flight: length of the run after separation, s; long enough for the joints to stop.
         limits: joint limits that are reached are reported, or end the run as well, or are ignored.
@@ -286,7 +286,7 @@ def eject(
     """
     if not (np.isfinite(flight) and flight > 0.0):
         raise InputError(f"flight lasts {flight} s", place="ejection", hint="expected seconds above zero")
-    start = rig.attitude(joints)
+    start = rig.configuration(joints)
     for name in locked:
         rig.arm.joint_index(name)
     solver = METHOD if method is None else method

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.ejection import figures
-from spacearm.ejection.attitude import BestAttitude, Constraints, Goal, attitude_map, best_attitude
 from spacearm.ejection.clearance import Box, KeepOut, Plane
 from spacearm.ejection.compare import Line, lines_of
+from spacearm.ejection.configuration import BestConfiguration, Constraints, Goal, best_configuration, configuration_map
 from spacearm.ejection.device import Device, SeparationSpring
 from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig, planar
 from spacearm.ejection.run import Ejection, eject
-from spacearm.ejection.scenario_schema import AttitudeTable, DeviceTable, EjectionFile, KeepOutTable, ReleaseTable
+from spacearm.ejection.scenario_schema import ConfigurationTable, DeviceTable, EjectionFile, KeepOutTable, ReleaseTable
 from spacearm.ejection.segmented import Segmented, segmented
 from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.verify import check_in_mujoco, friction_check
@@ -89,7 +89,7 @@ def release_of(rig: Rig, entry: ReleaseTable | None) -> Release | None:
     turning = np.array([np.pi / 180.0 if joint.kind == "revolute" else 1.0 for joint in rig.arm.joints])
     for name, plain, degrees, scale in (
         ("rates", entry.rates, entry.rates_deg, turning),
-        ("spin", entry.spin, entry.spin_deg, np.pi / 180.0),
+        ("angular_velocity", entry.angular_velocity, entry.angular_velocity_deg, np.pi / 180.0),
     ):
         if plain is not None and degrees is not None:
             raise InputError(f"{name} and {name}_deg are both given", hint="expected one of them")
@@ -120,17 +120,17 @@ def region_of(entry: KeepOutTable) -> KeepOut:
     raise InputError("is neither a plane nor a box", hint="expected point and normal, or low and high")
 
 
-def attitude_of(arm: Robot, entry: AttitudeTable) -> tuple[str | None, Array]:
-    """Name and joint positions of an entry of ``[[attitude]]``; joints that are frozen have no number."""
-    given = {"posture": entry.posture, "joints": entry.joints, "joints_deg": entry.joints_deg}
+def configuration_of(arm: Robot, entry: ConfigurationTable) -> tuple[str | None, Array]:
+    """Name and joint positions of an entry of ``[[configuration]]``; joints that are frozen have no number."""
+    given = {"configuration": entry.configuration, "joints": entry.joints, "joints_deg": entry.joints_deg}
     chosen = [name for name, value in given.items() if value is not None]
     if len(chosen) != 1:
         raise InputError(
-            f"{' and '.join(chosen)} are given" if chosen else "no attitude is given",
-            hint="expected one of posture, joints, joints_deg",
+            f"{' and '.join(chosen)} are given" if chosen else "no configuration is given",
+            hint="expected one of configuration, joints, joints_deg",
         )
-    if entry.posture is not None:
-        return entry.name or entry.posture, arm.posture(entry.posture)
+    if entry.configuration is not None:
+        return entry.name or entry.configuration, arm.configuration(entry.configuration)
     values = np.asarray(entry.joints if entry.joints is not None else entry.joints_deg, dtype=np.float64)
     if values.size != arm.n:
         raise InputError(
@@ -167,16 +167,16 @@ class _Scenario:
         for k, entry in enumerate(file.keep_out):
             with at(f"keep_out[{k}]"):
                 self.regions.append(region_of(entry))
-        self.attitudes: dict[str, Array] = {}
-        for k, item in enumerate(file.attitude):
-            with at(f"attitude[{k}]"):
-                name, joints = attitude_of(arm, item)
+        self.configurations: dict[str, Array] = {}
+        for k, item in enumerate(file.configuration):
+            with at(f"configuration[{k}]"):
+                name, joints = configuration_of(arm, item)
                 label = name or str(k + 1)
                 if "/" in label:
                     raise InputError(f"is {label!r}", place="name", hint="expected no '/': it names results")
-                if label in self.attitudes:
+                if label in self.configurations:
                     raise InputError(f"two are called {label!r}", place="name")
-                self.attitudes[label] = self.rig.attitude(joints)
+                self.configurations[label] = self.rig.configuration(joints)
         with at("radii"):
             from spacearm.ejection.clearance import skeleton
 
@@ -187,8 +187,8 @@ class _Scenario:
         runs: dict[str, Ejection] = {}
         parts: dict[str, Segmented] = {}
         tell(0.0, "compiling")
-        for name, joints in self.attitudes.items():
-            tell(0.05, f"attitude {name}")
+        for name, joints in self.configurations.items():
+            tell(0.05, f"configuration {name}")
             try:
                 runs[name] = eject(
                     rig,
@@ -200,7 +200,7 @@ class _Scenario:
                     radii=file.radii,
                 )
             except SimulationError as error:
-                error.place = f"attitude {name!r}: {error.place}"
+                error.place = f"configuration {name!r}: {error.place}"
                 raise
             if file.segmented:
                 with at("segmented"):
@@ -211,7 +211,7 @@ class _Scenario:
             certificate |= {f"{name}.{key}": check for key, check in done.certificate.items()}
             certificate[f"{name}.friction"] = friction_check(done)
             if cross_check:
-                tell(0.2, f"MuJoCo, attitude {name}")
+                tell(0.2, f"MuJoCo, configuration {name}")
                 for part, found in check_in_mujoco(done).items():
                     certificate[f"{name}.mujoco.{part}"] = (
                         Check(found.largest, CROSS_TOLERANCE, "", str(found))
@@ -221,7 +221,7 @@ class _Scenario:
         drawn = self._figures(runs, parts)
         chart, best, spread = self._beyond(tell)
         if chart is not None:
-            drawn.append(Figure("attitude-map", self._map(chart, best), "Grey: a constraint is not kept."))
+            drawn.append(Figure("configuration-map", self._map(chart, best), "Grey: a constraint is not kept."))
         if best is not None:
             rows += self._best_rows(best)
         if spread is not None:
@@ -243,7 +243,9 @@ class _Scenario:
                 "stroke": rig.device.stroke,
                 "release": "at rest" if file.release is None else file.release.model_dump(exclude_none=True),
                 "satellite": "infinitely heavy" if rig.device.heavy else f"{file.device.satellite}",
-                "attitudes_deg": {name: (joints * DEGREE).tolist() for name, joints in self.attitudes.items()},
+                "configurations_deg": {
+                    name: (joints * DEGREE).tolist() for name, joints in self.configurations.items()
+                },
             },
             self._data(runs, chart),
             drawn,
@@ -291,9 +293,9 @@ class _Scenario:
                 when = done.clearance.time[body]
                 rows.append(Row(f"{name}.clearance.{body}", distance, "m", note=f"least, at {when:.3f} s"))
         if not rig.device.heavy:
-            speed, spin = done.recoil
+            speed, angular_velocity = done.recoil
             rows.append(Row(f"{name}.recoil.velocity", float(np.linalg.norm(speed)), "m/s", note="satellite's frame"))
-            rows.append(Row(f"{name}.recoil.angular_velocity", float(np.linalg.norm(spin)), "rad/s"))
+            rows.append(Row(f"{name}.recoil.angular_velocity", float(np.linalg.norm(angular_velocity)), "rad/s"))
         if other is not None:
             rows += [
                 Row(f"{name}.segmented.time", other.time, "s"),
@@ -317,7 +319,7 @@ class _Scenario:
             lines: list[Line] = [line for name in runs for line in lines_of(name, runs[name], parts[name])]
             drawn.insert(0, Figure("methods", figures.comparison(lines), "What the approximation costs."))
         first = next(iter(runs))
-        drawn.append(Figure("energy", figures.energy_areas(runs[first]), f"Attitude {first}."))
+        drawn.append(Figure("energy", figures.energy_areas(runs[first]), f"Configuration {first}."))
         return drawn
 
     def _constraints(self) -> Constraints:
@@ -332,7 +334,7 @@ class _Scenario:
 
     def _beyond(
         self, tell: Callable[[float, str], None]
-    ) -> tuple[xr.Dataset | None, BestAttitude | None, Sensitivity | None]:
+    ) -> tuple[xr.Dataset | None, BestConfiguration | None, Sensitivity | None]:
         """Map, search and Monte Carlo, where the file asks for them."""
         file, rig = self.file, self.rig
 
@@ -342,10 +344,10 @@ class _Scenario:
         chart, best, spread = None, None, None
         if file.map is not None:
             with at("map"):
-                chart = attitude_map(
+                chart = configuration_map(
                     rig,
                     *file.map.joints,
-                    at=file.map.posture,
+                    at=file.map.configuration,
                     resolution=(file.map.resolution[0], file.map.resolution[1]),
                     constraints=self._constraints(),
                     release=self.release,
@@ -354,7 +356,7 @@ class _Scenario:
                 )
         if file.search is not None:
             with at("search"):
-                best = best_attitude(
+                best = best_configuration(
                     rig,
                     Goal(file.search.velocity, file.search.tumbling),
                     constraints=self._constraints(),
@@ -372,7 +374,7 @@ class _Scenario:
             with at("monte_carlo"):
                 spread = monte_carlo(
                     rig,
-                    next(iter(self.attitudes.values())) if best is None else best.joints,
+                    next(iter(self.configurations.values())) if best is None else best.joints,
                     uncertainty=Uncertainty(entry.friction, entry.damping, entry.spring, entry.mass),
                     samples=entry.samples,
                     seed=entry.seed,
@@ -384,14 +386,14 @@ class _Scenario:
                 )
         return chart, best, spread
 
-    def _map(self, chart: xr.Dataset, best: BestAttitude | None) -> Any:
+    def _map(self, chart: xr.Dataset, best: BestConfiguration | None) -> Any:
         axes = [self.rig.arm.joint_index(str(name)) for name in chart["velocity"].dims]
-        points = dict(self.attitudes) | ({} if best is None else {"best": best.joints})
+        points = dict(self.configurations) | ({} if best is None else {"best": best.joints})
         scale = [DEGREE if self.rig.arm.joints[i].kind == "revolute" else 1e3 for i in axes]
         marks = {name: (float(q[axes[0]]) * scale[0], float(q[axes[1]]) * scale[1]) for name, q in points.items()}
         return figures.map_panels(chart, marks)
 
-    def _best_rows(self, best: BestAttitude) -> list[Row]:
+    def _best_rows(self, best: BestConfiguration) -> list[Row]:
         rows = [
             Row("best.velocity", float(best.runs.velocity[0]), "m/s", note=f"{best.evaluated} ejections tried"),
             Row("best.angular_velocity", float(best.runs.tumbling[0]), "rad/s"),
@@ -427,5 +429,5 @@ class _Scenario:
             dims = {str(name): f"map_{name}" for name in chart["velocity"].dims}
             pieces.append(chart.rename(dims).rename({key: f"map_{key}" for key in chart.data_vars}))
         data = xr.merge(pieces, combine_attrs="drop")
-        data.attrs = {"first_attitude": first}
+        data.attrs = {"first_configuration": first}
         return data

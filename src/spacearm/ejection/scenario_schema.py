@@ -53,13 +53,13 @@ class ReleaseTable(Table):
 
     rates: Numbers | None = None
     rates_deg: Numbers | None = None
-    spin: Vector3 | None = None
-    spin_deg: Vector3 | None = None
+    angular_velocity: Vector3 | None = None
+    angular_velocity_deg: Vector3 | None = None
 
 
-class AttitudeTable(Table):
+class ConfigurationTable(Table):
     name: Name | None = None
-    posture: Name | None = None
+    configuration: Name | None = None
     joints: Numbers | None = None
     joints_deg: Numbers | None = None
 
@@ -76,7 +76,7 @@ class KeepOutTable(Table):
 
 class MapTable(Table):
     joints: list[Name] = Field(min_length=2, max_length=2)
-    posture: Name | None = None
+    configuration: Name | None = None
     resolution: list[Annotated[int, whole(2, 1000)]] = Field(
         default_factory=lambda: [41, 41], min_length=2, max_length=2
     )
@@ -96,7 +96,7 @@ class SearchTable(Table):
 
 
 class MonteCarloTable(Table):
-    """Relative standard deviations; of the search's winner, else of the first attitude."""
+    """Relative standard deviations; of the search's winner, else of the first configuration."""
 
     samples: Count = 2000
     friction: Number = 0.3
@@ -119,7 +119,7 @@ class EjectionFile(Table):
     freeze: list[Name] = Field(default_factory=list)
     table: Literal["x", "y", "z"] | None = None
     device: DeviceTable
-    attitude: Annotated[list[AttitudeTable], BeforeValidator(_one_or_more)] = Field(min_length=1)
+    configuration: Annotated[list[ConfigurationTable], BeforeValidator(_one_or_more)] = Field(min_length=1)
     release: ReleaseTable | None = None
     keep_out: Annotated[list[KeepOutTable], BeforeValidator(_one_or_more)] = Field(default_factory=list)
     radii: Number | dict[str, Number] = 0.0

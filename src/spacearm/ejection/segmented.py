@@ -83,7 +83,7 @@ def segmented(
     mass: Literal["all joints", "slipping joints"] = "all joints",
     damping: npt.ArrayLike | None = None,
 ) -> Segmented:
-    """Run the algorithm from an attitude at rest.
+    """Run the algorithm from a configuration at rest.
 
     Args:
         step: length of a segment, s; the paper takes 0.02.
@@ -99,7 +99,7 @@ def segmented(
         raise InputError(f"step is {step}", place=place, hint=f"expected {shortest:.2g} s or more")
     if mass not in ("all joints", "slipping joints"):
         raise InputError(f"mass is {mass!r}", place=place, hint="expected 'all joints' or 'slipping joints'")
-    start = rig.attitude(joints)
+    start = rig.configuration(joints)
     arm = Arm.of(rig, damping)
     stiffness, stroke = rig.device.total_stiffness, rig.device.stroke
     n = rig.arm.n

@@ -81,11 +81,11 @@ def monte_carlo(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sensitivity:
-    """Complete ejections from one attitude with random friction, damping, springs and masses."""
+    """Complete ejections from one configuration with random friction, damping, springs and masses."""
     spread = uncertainty or Uncertainty()
     if samples < 2:
         raise InputError(f"samples is {samples}", place="Monte Carlo", hint="expected 2 or more")
-    attitude = rig.attitude(joints)
+    configuration = rig.configuration(joints)
     arm, n = rig.arm, rig.arm.n
     draw = np.random.default_rng(seed)
     friction = _log_normal(draw, spread.friction, (samples, n))
@@ -97,7 +97,7 @@ def monte_carlo(
     coulomb = np.array([0.0 if f is None else f.coulomb for f in frictions])
     runs = eject_batch(
         rig,
-        attitude,
+        configuration,
         release=release,
         overrides={
             "static": friction * static,

@@ -74,8 +74,8 @@ def watched(system: System, i: int) -> int:
 def open_signs(system: System) -> None:
     """Sides at the start of a phase: those that the phase before left, else still to be seen."""
     events, count = system.events, system.friction.dof.size
-    for i in range(events.carried.size):
-        events.sign[count + i] = events.carried[i]
+    for i in range(events.sides.size):
+        events.sign[count + i] = events.sides[i]
 
 
 @lean

@@ -41,11 +41,11 @@ def make_events(
     levels: Sequence[Level] = (),
     functions: Functions | None = None,
     offset: float = 0.0,
-    carried: Sequence[int] = (),
+    sides: Sequence[int] = (),
 ) -> Events:
     """What a phase that starts at the absolute time ``offset`` watches.
 
-    ``carried``: for each level, then each function, the side (-1, +1) on which the phase before left it, 0 if unknown.
+    ``sides``: for each level, then each function, the side (-1, +1) on which the phase before left it, 0 if unknown.
     """
     directions = [level.direction for level in levels]
     terminal = [level.terminal for level in levels]
@@ -67,7 +67,7 @@ def make_events(
         np.zeros((NODES.size, size)),
         np.zeros(size, dtype=np.int64),
         np.array([level.inside for level in levels] + [0] * outputs, dtype=np.int64),
-        np.array(carried if len(carried) else [0] * len(directions), dtype=np.int64),
+        np.array(sides if len(sides) else [0] * len(directions), dtype=np.int64),
         np.zeros(len(directions)),
     )
 

@@ -54,7 +54,7 @@ class Events(NamedTuple):
     nodes: Array  # (9, f + c + g): values at the points of the step
     sign: Any  # (f + c + g,) int64: side on which each function was last seen; 0: on none yet
     home: Any  # (c + g,) int64: side on which a function counts that is zero at the phase's start; 0: on none
-    carried: Any  # (c + g,) int64: side on which the phase before left it, whatever it is now; 0: not watched there
+    sides: Any  # (c + g,) int64: side on which the phase before left it, whatever it is now; 0: not watched there
     opening: Array  # (c + g,) values at the phase's start
 
 

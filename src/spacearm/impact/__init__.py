@@ -7,7 +7,7 @@ generalized inertia tensor" (1992), for any robot of the model, in three dimensi
 
 from spacearm.impact.collision import Collision, Jump, collide, effective_mass
 from spacearm.impact.contact import ContactRun, Convergence, contact_convergence, simulate_contact
-from spacearm.impact.design import Hit, Optimum, PostureObjective, optimise_posture
+from spacearm.impact.design import ConfigurationObjective, Hit, Optimum, optimise_configuration
 from spacearm.impact.grasp import GraspVelocity, grasp_velocity
 from spacearm.impact.joints import JointModes
 from spacearm.impact.systems import System, ball, flying, free_body
@@ -24,6 +24,7 @@ from spacearm.impact.virtual_mass import (
 
 __all__ = [
     "Collision",
+    "ConfigurationObjective",
     "ContactRun",
     "Convergence",
     "GraspVelocity",
@@ -34,7 +35,6 @@ __all__ = [
     "Jump",
     "MassEllipsoid",
     "Optimum",
-    "PostureObjective",
     "System",
     "VirtualMass",
     "ball",
@@ -49,7 +49,7 @@ __all__ = [
     "grasp_velocity",
     "impact_point",
     "mass_ellipsoid",
-    "optimise_posture",
+    "optimise_configuration",
     "simulate_contact",
     "sphere",
     "virtual_mass",

@@ -197,7 +197,9 @@ def contact_compliance(first: System, second: System, rows: Array) -> Array:
     inner = np.asarray(rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2))
     if not np.all(np.isfinite(inner)):
         raise InputError(
-            "gives way without end", place="contact", hint="a system has no inertia about some axis in this posture"
+            "gives way without end",
+            place="contact",
+            hint="a system has no inertia about some axis in this configuration",
         )
     if not _gives_way(inner):
         raise InputError(

@@ -1,7 +1,8 @@
-"""Postures that take a hit best: least or greatest virtual mass, or least motion of the base.
+"""Configurations that take a hit best: least or greatest virtual mass, or least motion of the base.
 
-The quantity and its exact gradient are one compiled kernel. Postures spread over the joint ranges are screened in one
-batch; from the best, and some others, bounded quasi-Newton searches run side by side to local optima; the best wins.
+The quantity and its exact gradient are one compiled kernel. Configurations spread over the joint ranges are screened
+in one batch; from the best, and some others, bounded quasi-Newton searches run side by side to local optima; the best
+wins.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best posture found.
+    """The best configuration found.
 
     Attributes:
         joints: positions (n), rad or m.
@@ -77,7 +78,7 @@ class Optimum:
         at_limit: for each joint, whether it stands at a limit of its range.
         starts: values that each search started from, in the order of ``found``.
         found: values where each search ended, best first.
-        screened: least and greatest value of all screened postures.
+        screened: least and greatest value of all screened configurations.
         rounds: of evaluations of value and gradient, each of all searches at once.
     """
 
@@ -92,8 +93,8 @@ class Optimum:
     rounds: int
 
 
-class PostureObjective:
-    """A quantity of a hit over the joint positions, with its gradient, compiled. Batched over postures (..., n)."""
+class ConfigurationObjective:
+    """A quantity of a hit over the joint positions, with its gradient, compiled; for configurations (..., n)."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class PostureObjective:
         if quantity not in QUANTITIES:
             raise InputError(f"is {quantity!r}", place="quantity", hint=f"expected one of {', '.join(QUANTITIES)}")
         if robot.n == 0:
-            raise InputError(f"robot {robot.name!r} has no joints", place="posture")
+            raise InputError(f"robot {robot.name!r} has no joints", place="configuration")
         robot.frame(frame)
         self.robot, self.frame, self.hit, self.quantity = robot, frame, hit, quantity
         self._modes = JointModes.of(robot, locked, resistance)
@@ -129,7 +130,7 @@ class PostureObjective:
         return self.quantity == "base_rotation"
 
     def value(self, joints: npt.ArrayLike) -> Array:
-        """The quantity (...) at postures (..., n)."""
+        """The quantity (...) at configurations (..., n)."""
         merit = self._evaluate(self._value, joints)["merit"][..., 0]
         return np.sqrt(merit) if self.squared else merit
 
@@ -188,7 +189,7 @@ def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel
 
 
 @dataclass(frozen=True, eq=False)
-class PostureBounds:
+class ConfigurationBounds:
     """Ranges of the joints (n): ``lower`` and ``upper`` of what is searched, infinite where a joint turns freely;
     ``first`` and ``last`` of what is screened, a full turn there."""
 
@@ -198,9 +199,9 @@ class PostureBounds:
     last: Array
 
 
-def posture_bounds(
+def configuration_bounds(
     robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None, vary: Sequence[str] | None = None
-) -> PostureBounds:
+) -> ConfigurationBounds:
     """The joint limits, narrowed by ``bounds``. A slide that varies needs both ends; others may go without end."""
     lower, upper = robot.lower_limits.copy(), robot.upper_limits.copy()
     for name, (low, high) in (bounds or {}).items():
@@ -221,10 +222,10 @@ def posture_bounds(
             raise InputError(f"slide {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
         first[i] = lower[i] if below else (upper[i] - 2.0 * np.pi if above else -np.pi)
         last[i] = first[i] + 2.0 * np.pi
-    return PostureBounds(lower, upper, first, last)
+    return ConfigurationBounds(lower, upper, first, last)
 
 
-def optimise_posture(
+def optimise_configuration(
     robot: Robot,
     frame: str,
     hit: Hit,
@@ -241,7 +242,7 @@ def optimise_posture(
     samples: int = 4096,
     seed: int = 0,
 ) -> Optimum:
-    """The posture within the joint limits that minimises (or maximises) a quantity of a hit.
+    """The configuration within the joint limits that minimises (or maximises) a quantity of a hit.
 
     Args:
         quantity: ``projected`` or ``absolute`` virtual mass along the hit, or ``base_rotation``: the size of the jump
@@ -252,8 +253,8 @@ def optimise_posture(
         quaternion: attitude of the base.
         locked, resistance: what the joints do during the hit.
         restarts: number of searches.
-        samples: postures screened beforehand.
-        seed: of the screened postures; the same seed gives the same result.
+        samples: configurations screened beforehand.
+        seed: of the screened configurations; the same seed gives the same result.
     """
     from scipy.stats import qmc
 
@@ -263,12 +264,14 @@ def optimise_posture(
         )
     if seed < 0:
         raise InputError(f"is {seed}", place="seed", hint="expected zero or more")
-    objective = PostureObjective(
+    objective = ConfigurationObjective(
         robot, frame, hit, quantity, quaternion=quaternion, locked=locked, resistance=resistance
     )
-    ranges = posture_bounds(robot, bounds, vary)
+    ranges = configuration_bounds(robot, bounds, vary)
     given = (
-        robot.posture(start or "zero") if start is None or isinstance(start, str) else np.asarray(start, dtype=float)
+        robot.configuration(start or "zero")
+        if start is None or isinstance(start, str)
+        else np.asarray(start, dtype=float)
     )
     if given.shape != (robot.n,) or not np.all(np.isfinite(given)):
         raise InputError(
@@ -309,7 +312,7 @@ def optimise_posture(
     ends = objective.value(full(done.points))
     ranking = np.argsort(sign * ends, kind="stable")
     winner = full(done.points[ranking[0]])
-    # A joint without limits may have gone round: the same posture within half a turn.
+    # A joint without limits may have gone round: the same configuration within half a turn.
     endless = np.isinf(ranges.lower) & np.isinf(ranges.upper)
     endless[np.setdiff1d(np.arange(robot.n), free)] = False
     winner[endless] = np.remainder(winner[endless] + np.pi, 2.0 * np.pi) - np.pi
@@ -329,13 +332,13 @@ def optimise_posture(
     )
 
 
-def _check_passive(objective: PostureObjective, joints: Array, least: float) -> None:
+def _check_passive(objective: ConfigurationObjective, joints: Array, least: float) -> None:
     """Unequal resistances may put a pole into a search, where the hand gives way to no push, or comes towards it."""
     compliance = objective.compliance(joints)
     if not np.all(compliance > least):
         heavy = 1.0 / float(np.min(compliance)) if np.all(np.isfinite(compliance)) else np.nan
         raise InputError(
-            f"in some posture the virtual mass is {heavy:.4g} kg, of a robot of {objective.robot.mass:.4g} kg",
+            f"in some configuration the virtual mass is {heavy:.4g} kg, of a robot of {objective.robot.mass:.4g} kg",
             place="resistance",
             hint="Eq. 10 with unequal resistances is not passive here; lock joints, or take one resistance for all",
         )

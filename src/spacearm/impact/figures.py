@@ -1,4 +1,4 @@
-"""Figures of the study: maps over directions, mass ellipses on the posture, contacts that stiffen."""
+"""Figures of the study: maps over directions, mass ellipses on the configuration, contacts that stiffen."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def skeleton(robot: Robot, frame: str, joints: Array) -> list[Array]:
     return [segment for segment in segments if np.linalg.norm(segment[1] - segment[0]) > 1e-9]
 
 
-def ellipses_on_posture(
+def ellipses_on_configuration(
     segments: Sequence[Array],
     hand: Array,
     ellipses: Mapping[str, MassEllipsoid],
@@ -134,7 +134,7 @@ def ellipses_on_posture(
     return figure
 
 
-def ellipsoid_on_posture(
+def ellipsoid_on_configuration(
     segments: Sequence[Array], hand: Array, ellipsoid: MassEllipsoid, *, title: str = ""
 ) -> go.Figure:
     """The mass ellipsoid at the struck frame of a robot in space, coloured by virtual mass."""

@@ -1,4 +1,4 @@
-"""The impact study from a scenario file: maps, collisions, postures and grasp velocities of any robot."""
+"""The impact study from a scenario file: maps, collisions, configurations and grasp velocities of any robot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.impact.collision import CONSERVED, Collision, Jump, collide
 from spacearm.impact.contact import contact_convergence
 from spacearm.impact.crosscheck import tensor_by_mujoco
-from spacearm.impact.design import Hit, optimise_posture
+from spacearm.impact.design import Hit, optimise_configuration
 from spacearm.impact.figures import convergence_curves
 from spacearm.impact.grasp import grasp_velocity
 from spacearm.impact.scenario_map import CaseMap, map_cases, map_data, map_figures, map_rows
@@ -117,7 +117,7 @@ class _Scenario:
         self.figures += map_figures(self.point, maps)
         self._collisions(say)
         for i, search in enumerate(file.optimise):
-            say(0.6 + 0.3 * i / len(file.optimise), f"posture {search.name}")
+            say(0.6 + 0.3 * i / len(file.optimise), f"configuration {search.name}")
             with at(f"optimise[{i}]"):
                 self._optimise(search)
         for i, entry in enumerate(file.grasp_velocity):
@@ -197,7 +197,7 @@ class _Scenario:
         with at("direction"):
             x, y, z = search.direction
             hit = Hit((x, y, z), search.axes, search.speed, search.mass, search.restitution)
-        best = optimise_posture(
+        best = optimise_configuration(
             self.robot, self.file.frame, hit, quantity=search.quantity, maximise=search.goal == "maximise",
             start=np.asarray(system.joints), vary=search.vary, bounds=ranges, quaternion=np.asarray(system.base)[3:],
             locked=system.modes.locked, resistance=system.modes.resistance, restarts=search.restarts,
@@ -205,9 +205,9 @@ class _Scenario:
         )  # fmt: skip
         if search.quantity == "base_rotation":
             self._certify(_hit_at(system, best.joints, hit), f"optimise {search.name!r}")
-        name = f"posture.{search.name}"
+        name = f"configuration.{search.name}"
         low, high = best.screened
-        spread = f"{search.goal} {search.quantity}; screened postures lie in {low:.4g} to {high:.4g}"
+        spread = f"{search.goal} {search.quantity}; screened configurations lie in {low:.4g} to {high:.4g}"
         same = int(np.sum(np.abs(best.found - best.value) <= 1e-6 * max(abs(best.value), 1e-9)))
         self.rows += [
             Row(f"{name}.value", best.value, best.unit, note=spread),
@@ -245,7 +245,7 @@ class _Scenario:
 
 
 def _hit_at(system: System, joints: Array, hit: Hit) -> Collision:
-    """The hit of a search, on the robot at rest in the posture that was found."""
+    """The hit of a search, on the robot at rest in the configuration that was found."""
     base = np.concatenate([np.zeros(3), np.asarray(system.base)[3:]])
     struck = System(system.robot, system.frame, joints, base, None, system.modes.locked, system.modes.resistance)
     along = np.array(hit.direction)
@@ -301,7 +301,7 @@ def _angles(table: StateKeys, key: str) -> Array | None:
 
 def _state(robot: Robot, table: StateKeys) -> dict[str, Any]:
     """Arguments of :func:`flying` but for the position."""
-    attitude, posture = _one(table, "quaternion", "rpy_deg"), _one(table, "posture", "joints", "joints_deg")
+    attitude, configuration = _one(table, "quaternion", "rpy_deg"), _one(table, "configuration", "joints", "joints_deg")
     quaternion: Any = (1.0, 0.0, 0.0, 0.0)
     if attitude is not None:
         quaternion = np.asarray(attitude[1], dtype=np.float64)
@@ -309,10 +309,14 @@ def _state(robot: Robot, table: StateKeys) -> dict[str, Any]:
             quaternion = quaternion_from_rotation(rotation_from_rpy(np.radians(attitude[1])))
         elif abs(np.linalg.norm(quaternion) - 1.0) > 1e-6:
             raise InputError("is not of unit length", place="quaternion", hint="expected w, x, y, z with norm 1")
-    joints: Any = posture[1] if posture is not None else None
-    if posture is not None and posture[0] != "posture":
-        joints = np.radians(posture[1]) if posture[0] == "joints_deg" else np.asarray(posture[1], dtype=np.float64)
-        if posture[0] == "joints_deg":
+    joints: Any = configuration[1] if configuration is not None else None
+    if configuration is not None and configuration[0] != "configuration":
+        joints = (
+            np.radians(configuration[1])
+            if configuration[0] == "joints_deg"
+            else np.asarray(configuration[1], dtype=np.float64)
+        )
+        if configuration[0] == "joints_deg":
             _no_slides(robot, "joints_deg")
     if table.rates_deg is not None:
         _no_slides(robot, "rates_deg")

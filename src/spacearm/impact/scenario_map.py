@@ -9,8 +9,8 @@ import numpy as np
 
 from spacearm.impact.figures import (
     direction_curves,
-    ellipses_on_posture,
-    ellipsoid_on_posture,
+    ellipses_on_configuration,
+    ellipsoid_on_configuration,
     skeleton,
     sphere_map,
 )
@@ -133,7 +133,7 @@ def map_data(maps: dict[str, CaseMap]) -> Any:
 
 
 def map_figures(point: ImpactPoint, maps: dict[str, CaseMap]) -> list[Figure]:
-    """Curves over a circle, or contours over all directions, and the ellipsoids on the posture."""
+    """Curves over a circle, or contours over all directions, and the ellipsoids on the configuration."""
     first = next(iter(maps.values()))
     if first.polar is None:
         return _plane_figures(point, maps, first)
@@ -154,7 +154,7 @@ def map_figures(point: ImpactPoint, maps: dict[str, CaseMap]) -> list[Figure]:
         figures.append(
             Figure(
                 f"ellipsoid-{i + 1}",
-                ellipsoid_on_posture(skeleton(point.robot, point.frame, joints), hand, mass_ellipsoid(tensor)),
+                ellipsoid_on_configuration(skeleton(point.robot, point.frame, joints), hand, mass_ellipsoid(tensor)),
                 f"Mass ellipsoid at {point.frame!r}, case {name!r}, in the base's frame.",
             )
         )
@@ -189,6 +189,6 @@ def _plane_figures(point: ImpactPoint, maps: dict[str, CaseMap], first: CaseMap)
         hand = point.mechanics.frame_pose(point.frame, joints)[0]
         marks = {"mass centre": point.mechanics.centre_of_mass(joints)}
         ellipses = {name: case.ellipsoid for name, case in maps.items()}
-        plot = ellipses_on_posture(skeleton(point.robot, point.frame, joints), hand, ellipses, marks=marks)
-        figures.append(Figure("posture", plot, "Mass ellipses on the posture, seen along z."))
+        plot = ellipses_on_configuration(skeleton(point.robot, point.frame, joints), hand, ellipses, marks=marks)
+        figures.append(Figure("configuration", plot, "Mass ellipses on the configuration, seen along z."))
     return figures

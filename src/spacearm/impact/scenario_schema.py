@@ -19,9 +19,9 @@ def _zero() -> list[float]:
 
 
 class StateKeys(Table):
-    """Posture and motion; angles in rad, or in degrees where the key says so; velocities of the base in world axes."""
+    """Configuration and motion; angles in rad, or degrees where the key says so; base velocities in world axes."""
 
-    posture: Name | None = None
+    configuration: Name | None = None
     joints: Numbers | None = None
     joints_deg: Numbers | None = None
     rates: Numbers | None = None

@@ -30,7 +30,7 @@ class System:
     Attributes:
         robot: any robot; a single body is a robot without joints, see :func:`free_body`.
         frame: its contact frame; the contact point is this frame's origin.
-        joints: positions (..., n) or the name of a posture.
+        joints: positions (..., n) or the name of a configuration.
         base: pose of the base (..., 7): position in the world (m), quaternion (w, x, y, z).
         velocity: generalised velocity (..., 6 + n), base part in BASE axes; nothing moves when left out.
         locked: joints whose rate the impact does not change.
@@ -48,7 +48,7 @@ class System:
 
     def __post_init__(self) -> None:
         point = impact_point(self.robot, self.frame)
-        object.__setattr__(self, "joints", _array(point.posture(self.joints), self.robot.n, "joints"))
+        object.__setattr__(self, "joints", _array(point.configuration(self.joints), self.robot.n, "joints"))
         check_angles(self.robot, np.asarray(self.joints), "joints")
         base = _array(self.base, 7, "base")
         object.__setattr__(self, "base", np.concatenate([base[..., :3], _unit_quaternion(base[..., 3:])], axis=-1))

@@ -84,16 +84,16 @@ class ImpactPoint:
     ) -> dict[str, npt.ArrayLike | None]:
         modes = JointModes.of(self.robot, locked, resistance)
         return {
-            "joints": self.posture(joints),
+            "joints": self.configuration(joints),
             "locked": modes.locked,
             "resistance": modes.resistance,
             "inertia": inertia,
         }
 
-    def posture(self, joints: npt.ArrayLike | str | None) -> Array:
-        """Joint positions (..., n) from numbers, the name of a posture, or None (all zero)."""
+    def configuration(self, joints: npt.ArrayLike | str | None) -> Array:
+        """Joint positions (..., n) from numbers, the name of a configuration, or None (all zero)."""
         if joints is None or isinstance(joints, str):
-            return self.robot.posture(joints or "zero")
+            return self.robot.configuration(joints or "zero")
         try:
             return np.asarray(joints, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -111,7 +111,7 @@ class ImpactPoint:
         """G* (..., 6, 6), world axes.
 
         Args:
-            joints: positions (..., n) or the name of a posture.
+            joints: positions (..., n) or the name of a configuration.
             base: pose of the base (..., 7): position, quaternion (w, x, y, z); None: base axes are world axes.
             locked: joints held by a constraint.
             resistance: mu, 0 to 1, of the joints that are not locked.
@@ -147,8 +147,8 @@ class ImpactPoint:
     ) -> Array:
         """Acceleration (..., 3) of the frame's origin under a unit force along ``direction`` (..., 3), world axes.
 
-        At one posture that is G11* n for all directions at once; for many postures each is solved for its direction
-        alone. Leading shapes broadcast.
+        At one configuration that is G11* n for all directions at once; for many configurations each is solved for its
+        direction alone. Leading shapes broadcast.
         """
         n = unit(direction)
         inputs = self._inputs(joints, locked, resistance, inertia)

@@ -14,11 +14,11 @@ import casadi as ca
 
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scaled, spatial
-from spacearm.mechanics.sweep import Demand, demand
+from spacearm.mechanics.sweep import InertialWrenches, inertial_wrenches
 from spacearm.mechanics.tree import Placement, Tree
 
 
-class Carried(NamedTuple):
+class JointWrenches(NamedTuple):
     """What a motion needs, passed on down to the base.
 
     ``joint``: the wrench through every joint on its child and its rotor, at the child's origin, child axes;
@@ -29,9 +29,11 @@ class Carried(NamedTuple):
     effort: SX
 
 
-def carried(tree: Tree, placements: list[Placement], needed: Demand, wrenches: list[Spatial | None]) -> Carried:
-    """Backward sweep over demands less the ``wrenches`` that act on the bodies, body axes."""
-    total = less(needed.body, wrenches)
+def joint_wrenches(
+    tree: Tree, placements: list[Placement], needed: InertialWrenches, wrenches: list[Spatial | None]
+) -> JointWrenches:
+    """Backward sweep over inertial wrenches less the ``wrenches`` that act on the bodies, body axes."""
+    total = net(needed.body, wrenches)
     joint: list[Spatial] = [None] * tree.n  # type: ignore[list-item]
     effort: list[SX] = [None] * tree.n
     for i in reversed(range(tree.n)):
@@ -39,11 +41,11 @@ def carried(tree: Tree, placements: list[Placement], needed: Demand, wrenches: l
         effort[i] = dot(subspace, total[i + 1])
         joint[i] = _plus(total[i + 1], needed.carrier[i])
         total[parent] = total[parent].plus(place.rotation.force_up(joint[i], place.arm))
-    return Carried(joint, ca.vertcat(total[0].stacked(), *effort) + needed.effort)
+    return JointWrenches(joint, ca.vertcat(total[0].stacked(), *effort) + needed.effort)
 
 
-def less(body: list[Spatial], wrenches: list[Spatial | None]) -> list[Spatial]:
-    """Demands of bodies that wrenches already act on."""
+def net(body: list[Spatial], wrenches: list[Spatial | None]) -> list[Spatial]:
+    """Inertial wrenches of the bodies, less the wrenches that act on them."""
     return [own if push is None else own.plus(scaled(push, -1)) for own, push in zip(body, wrenches, strict=True)]
 
 
@@ -56,8 +58,8 @@ def inverse_dynamics(
 ) -> SX:
     """Generalised force (6 + n) that gives this acceleration; ``wrenches`` act on the bodies, in body axes."""
     placements = tree.placements(q)
-    needed = demand(tree, placements, velocity, acceleration, inertia, rotor)
-    return carried(tree, placements, needed, wrenches).effort
+    needed = inertial_wrenches(tree, placements, velocity, acceleration, inertia, rotor)
+    return joint_wrenches(tree, placements, needed, wrenches).effort
 
 
 def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
@@ -126,7 +128,7 @@ class Articulated:
         """How the free degrees of freedom give way when ``force`` acts and these wrenches are demanded.
 
         ``force`` (6 + n) acts on the degrees of freedom; ``body`` and ``carrier`` as in
-        :class:`~spacearm.mechanics.sweep.Demand`. Driven ones have no acceleration here.
+        :class:`~spacearm.mechanics.sweep.InertialWrenches`. Driven ones have no acceleration here.
         """
         tree, n = self.tree, self.tree.n
         load, short = [*body], [force[6 + i] for i in range(n)]
@@ -208,7 +210,7 @@ def hybrid_dynamics(
     """
     placements = tree.placements(q)
     given = driven_part(mode, drive)
-    needed = demand(tree, placements, velocity, given, inertia, rotor)
+    needed = inertial_wrenches(tree, placements, velocity, given, inertia, rotor)
     inertias = articulated(tree, placements, mode, inertia, rotor)
-    response = inertias.respond(force - needed.effort, less(needed.body, wrenches), needed.carrier)
+    response = inertias.respond(force - needed.effort, net(needed.body, wrenches), needed.carrier)
     return Hybrid(given + response.acceleration, response.reaction)

@@ -16,10 +16,10 @@ def momentum(tree: Tree, q: SX, velocity: SX, inertia: SX, rotor: SX) -> Spatial
     motion = velocities(tree, placements, velocity, rotor)
     own = [rigid_inertia(inertia[10 * b : 10 * b + 10]).times(motion.twist[b]) for b in range(tree.bodies)]
     for i in reversed(range(tree.n)):
-        joint, place, carried = tree.joints[i], placements[i], own[i + 1]
+        joint, place, subtree = tree.joints[i], placements[i], own[i + 1]
         if joint.rotor is not None:
-            carried = carried.plus(Spatial(ca.SX.zeros(3), joint.subspace.angular * motion.spin[i]))
-        own[joint.parent] = own[joint.parent].plus(place.rotation.force_up(carried, place.arm))
+            subtree = subtree.plus(Spatial(ca.SX.zeros(3), joint.subspace.angular * motion.rotor_momentum[i]))
+        own[joint.parent] = own[joint.parent].plus(place.rotation.force_up(subtree, place.arm))
     return own[0]
 
 
@@ -51,7 +51,7 @@ def kinetic_energy(tree: Tree, q: SX, velocity: SX, inertia: SX, rotor: SX) -> S
         ),
         ca.SX(0),
     )
-    for joint, spin in zip(tree.joints, motion.spin, strict=True):
-        if spin is not None:
-            energy += 0.5 * spin * spin / rotor[joint.rotor]
+    for joint, rotor_momentum in zip(tree.joints, motion.rotor_momentum, strict=True):
+        if rotor_momentum is not None:
+            energy += 0.5 * rotor_momentum * rotor_momentum / rotor[joint.rotor]
     return energy

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spacearm.errors import InputError, did_you_mean
-from spacearm.mechanics.dynamics import Hybrid, articulated, carried, driven_part, hybrid_dynamics, less
+from spacearm.mechanics.dynamics import Hybrid, articulated, driven_part, hybrid_dynamics, joint_wrenches, net
 from spacearm.mechanics.kinematics import wrench_on_body
 from spacearm.mechanics.program import Program, chosen_entries
 from spacearm.mechanics.spatial import (
@@ -25,7 +25,7 @@ from spacearm.mechanics.spatial import (
     scaled,
     spatial,
 )
-from spacearm.mechanics.sweep import demand, velocities
+from spacearm.mechanics.sweep import inertial_wrenches, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -216,9 +216,9 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
         return value(ca.jtimes(flat, ca.vertcat(at, held), ca.vertcat(along, d_given)))
 
     placements = tree.placements(motion.joints)
-    needed = demand(tree, placements, motion.velocity, held, x["inertia"], x["rotor"])
-    through = _wrenches(value(_flat(carried(tree, placements, needed, motion.wrenches).joint)))
-    d_body = _wrenches(change(_flat(less(needed.body, motion.wrenches))))
+    needed = inertial_wrenches(tree, placements, motion.velocity, held, x["inertia"], x["rotor"])
+    through = _wrenches(value(_flat(joint_wrenches(tree, placements, needed, motion.wrenches).joint)))
+    d_body = _wrenches(change(_flat(net(needed.body, motion.wrenches))))
     d_carrier = _wrenches(change(_flat([own or _NOTHING for own in needed.carrier])))
     d_joints = ca.jtimes(motion.joints, at, along)
     for i, joint in enumerate(tree.joints):

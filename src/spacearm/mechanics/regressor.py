@@ -56,7 +56,7 @@ def dynamics_regressor(tree: Tree, q: SX, velocity: SX, acceleration: SX, rotor:
     motion = motions(tree, placements, velocity, acceleration)
     matrix = ca.SX(6 + tree.n, 10 * tree.bodies)
     for b in range(tree.bodies):
-        columns = _columns(motion[b].demand)
+        columns = _columns(motion[b].wrench)
         block = slice(10 * b, 10 * b + 10)
         for i in reversed(tree.path(b)):
             axis = tree.joints[i].subspace

@@ -1,4 +1,4 @@
-"""Forward sweeps: how every body moves, and what its motion demands.
+"""Forward sweeps: how every body moves, and the wrenches its motion needs.
 
 Everything in body axes. Accelerations inside are those of points in space: with a turning body's matrix
 
@@ -21,51 +21,51 @@ from spacearm.mechanics.tree import Placement, Tree
 
 @dataclass(frozen=True)
 class Velocities:
-    """Twist of every body (body axes), the spin momentum of every joint's rotor."""
+    """Twist of every body (body axes), and the angular momentum along its axis of every joint's rotor."""
 
     twist: list[Spatial]
-    spin: list[SX | None]
+    rotor_momentum: list[SX | None]
 
 
 def velocities(tree: Tree, placements: list[Placement], velocity: SX, rotor: SX) -> Velocities:
     """What the state (placements, generalised velocity) says of every body."""
     twist = [spatial(velocity[:6])]
-    spin: list[SX | None] = []
+    rotor_momentum: list[SX | None] = []
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
-        carried = place.rotation.twist_down(twist[joint.parent], place.arm)
-        twist.append(carried.plus(scaled(joint.subspace, velocity[6 + i])))
-        spin.append(tree.spin(i, carried.angular, velocity[6 + i], rotor))
-    return Velocities(twist, spin)
+        inherited = place.rotation.twist_down(twist[joint.parent], place.arm)
+        twist.append(inherited.plus(scaled(joint.subspace, velocity[6 + i])))
+        rotor_momentum.append(tree.rotor_momentum(i, inherited.angular, velocity[6 + i], rotor))
+    return Velocities(twist, rotor_momentum)
 
 
 class BodyMotion(NamedTuple):
     """How a body moves: angular velocity and acceleration, acceleration of its origin, the matrix K."""
 
-    turn: SX
-    turn_rate: SX
-    rise: SX
+    angular_velocity: SX
+    angular_acceleration: SX
+    linear_acceleration: SX
     matrix: SX
 
-    def demand(self, parameters: SX) -> Spatial:
+    def wrench(self, parameters: SX) -> Spatial:
         """Wrench at the origin of a rigid body with these ten parameters; linear in them.
 
         The integral of r x K r dm is written in the moments of inertia; its terms in w alone are w x I w.
         """
         mass, first = parameters[0], parameters[1:4]
         xx, yy, zz, xy, xz, yz = ca.vertsplit(parameters[4:10])
-        (x, y, z), rate, k = ca.vertsplit(self.turn), self.turn_rate, self.matrix
+        (x, y, z), rate, k = ca.vertsplit(self.angular_velocity), self.angular_acceleration, self.matrix
         moment = ca.vertcat(
             xx * rate[0] + (zz - yy) * (y * z) + xz * k[1, 0] - xy * k[2, 0] + yz * (y * y - z * z),
             yy * rate[1] + (xx - zz) * (z * x) + xy * k[2, 1] - yz * k[0, 1] + xz * (z * z - x * x),
             zz * rate[2] + (yy - xx) * (x * y) + yz * k[0, 2] - xz * k[1, 2] + xy * (x * x - y * y),
         )
-        return Spatial(mass * self.rise + k @ first, ca.cross(first, self.rise) + moment)
+        return Spatial(mass * self.linear_acceleration + k @ first, ca.cross(first, self.linear_acceleration) + moment)
 
 
-def acceleration_matrix(turn: SX, turn_rate: SX) -> SX:
+def acceleration_matrix(angular_velocity: SX, angular_acceleration: SX) -> SX:
     """K = [dw] + [w][w]."""
-    x, y, z = ca.vertsplit(turn)
-    return ca.skew(turn_rate) + ca.blockcat(
+    x, y, z = ca.vertsplit(angular_velocity)
+    return ca.skew(angular_acceleration) + ca.blockcat(
         [
             [-(y * y + z * z), x * y, x * z],
             [x * y, -(z * z + x * x), y * z],
@@ -76,24 +76,23 @@ def acceleration_matrix(turn: SX, turn_rate: SX) -> SX:
 
 def motions(tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX) -> list[BodyMotion]:
     """The motion of every body at this state with this generalised acceleration."""
-    turn, turn_rate = velocity[3:6], acceleration[3:6]
-    rise = acceleration[:3] + ca.cross(turn, velocity[:3])
-    result = [BodyMotion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate))]
+    w, dw = velocity[3:6], acceleration[3:6]
+    result = [BodyMotion(w, dw, acceleration[:3] + ca.cross(w, velocity[:3]), acceleration_matrix(w, dw))]
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
         parent, axis = result[joint.parent], joint.subspace
         rate, rate_rate = velocity[6 + i], acceleration[6 + i]
-        carried, own = place.rotation.down(parent.turn), axis.angular * rate
-        turn = carried + own
-        turn_rate = place.rotation.down(parent.turn_rate) + ca.cross(carried, own) + axis.angular * rate_rate
+        inherited, own = place.rotation.down(parent.angular_velocity), axis.angular * rate
+        w = inherited + own
+        dw = place.rotation.down(parent.angular_acceleration) + ca.cross(inherited, own) + axis.angular * rate_rate
         # A slide that turns: once because its arm grows, once because its direction turns.
-        sliding = axis.linear * rate_rate + 2 * ca.cross(turn, axis.linear * rate)
-        rise = place.rotation.down(parent.rise + parent.matrix @ place.arm) + sliding
-        result.append(BodyMotion(turn, turn_rate, rise, acceleration_matrix(turn, turn_rate)))
+        sliding = axis.linear * rate_rate + 2 * ca.cross(w, axis.linear * rate)
+        linear = place.rotation.down(parent.linear_acceleration + parent.matrix @ place.arm) + sliding
+        result.append(BodyMotion(w, dw, linear, acceleration_matrix(w, dw)))
     return result
 
 
 @dataclass(frozen=True)
-class Demand:
+class InertialWrenches:
     """Wrenches and torques that a motion needs, before any is passed on to a parent.
 
     ``body``: on every body, at its origin; ``carrier``: on the parent of every joint that carries a rotor, at the
@@ -105,20 +104,24 @@ class Demand:
     effort: SX
 
 
-def demand(tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX, inertia: SX, rotor: SX) -> Demand:
-    """What this generalised acceleration demands at this state."""
+def inertial_wrenches(
+    tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX, inertia: SX, rotor: SX
+) -> InertialWrenches:
+    """Wrenches for this generalised acceleration at this state."""
     motion = motions(tree, placements, velocity, acceleration)
     carrier: list[Spatial | None] = [None] * tree.n
     effort = ca.SX.zeros(6 + tree.n)
     for i, joint in enumerate(tree.joints):
         parent, down = motion[joint.parent], placements[i].rotation.down
-        spin = tree.spin(i, down(parent.turn), velocity[6 + i], rotor)
-        torque = tree.spin(i, down(parent.turn_rate), acceleration[6 + i], rotor)
-        if spin is None or torque is None:
+        rotor_momentum = tree.rotor_momentum(i, down(parent.angular_velocity), velocity[6 + i], rotor)
+        torque = tree.rotor_momentum(i, down(parent.angular_acceleration), acceleration[6 + i], rotor)
+        if rotor_momentum is None or torque is None:
             continue
         effort[6 + i] = joint.ratio * torque
         # The rotor's own turning up, and what it takes to turn its spinning axis.
         axis = joint.subspace.angular
-        carrier[i] = Spatial(ca.SX.zeros(3), axis * torque + ca.cross(motion[i + 1].turn, axis) * spin)
-    body = [motion[b].demand(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
-    return Demand(body, carrier, effort)
+        carrier[i] = Spatial(
+            ca.SX.zeros(3), axis * torque + ca.cross(motion[i + 1].angular_velocity, axis) * rotor_momentum
+        )
+    body = [motion[b].wrench(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
+    return InertialWrenches(body, carrier, effort)

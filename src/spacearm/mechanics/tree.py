@@ -86,7 +86,7 @@ class Tree:
         """Placement of every child body in its parent."""
         return [joint.placement(q[i]) for i, joint in enumerate(self.joints)]
 
-    def spin(self, i: int, carrier: SX, rate: SX, rotor: SX) -> SX | None:
+    def rotor_momentum(self, i: int, carrier: SX, rate: SX, rotor: SX) -> SX | None:
         """Spin momentum of joint i's rotor, N m s, None without one: from its carrier's turning and the joint's rate.
 
         From their time derivatives it is the torque that the rotor needs.

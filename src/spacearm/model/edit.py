@@ -1,7 +1,7 @@
 """Operations that make a new robot out of others; none changes what it is given.
 
 Body and joint frames stay where they were, so positions, frames and loads of the old robot keep their meaning in the
-new one. Postures keep the joints that remain; a new joint stands at zero in them unless said otherwise.
+new one. Configurations keep the joints that remain; a new joint stands at zero in them unless said otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, did_you_mean
-from spacearm.model.fuse import Weld, about_axis, fuse, located, motion, named_postures
+from spacearm.model.fuse import Weld, about_axis, fuse, located, motion, named_configurations
 from spacearm.model.parts import (
     Body,
     Coupling,
@@ -61,7 +61,7 @@ class _Parts:
     frames: tuple[Frame, ...] = ()
     thrusters: tuple[Thruster, ...] = ()
     couplings: tuple[Coupling, ...] = ()
-    postures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    configurations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 #: Parts of different kinds may share a name; bodies and frames may not.
@@ -83,8 +83,8 @@ def attach(robot: Robot, frame: str, other: Body | Robot, placement: Pose | None
 
     ``placement`` is the frame of the body (of the other robot's base) in ``frame``. The body is fused into the body
     that carries the frame, and its name stays usable as a frame. Another robot's joints, frames, thrusters and
-    couplings come along, their names with ``prefix`` in front. In a posture that both robots have, each has its own
-    joint positions; the attached robot's other postures are not taken over.
+    couplings come along, their names with ``prefix`` in front. In a configuration that both robots have, each has its
+    own joint positions; the attached robot's other configurations are not taken over.
     """
     expect(placement, Pose, "placement", optional=True)
     carrier, guest = robot.frame(frame), _guest(other, prefix)
@@ -127,7 +127,7 @@ def detach(robot: Robot, joint: str) -> tuple[Robot, Robot]:
             frames=[frame for frame in robot.frames if (frame.body in away) == inside],
             thrusters=[thruster for thruster in robot.thrusters if (thruster.body in away) == inside],
             couplings=[coupling for coupling in robot.couplings if {coupling.first, coupling.second} <= kept],
-            postures=named_postures(robot),
+            configurations=named_configurations(robot),
         )
         halves.append(half)
     return halves[0], halves[1]
@@ -138,7 +138,9 @@ def _guest(other: Body | Robot, prefix: str) -> _Parts:
         return _Parts((replace(other, name=prefix + other.name),))
     expect(other, Robot, "what is attached")
     other = prefixed(other, prefix)
-    return _Parts(other.bodies, other.joints, other.frames, other.thrusters, other.couplings, named_postures(other))
+    return _Parts(
+        other.bodies, other.joints, other.frames, other.thrusters, other.couplings, named_configurations(other)
+    )
 
 
 def _joined(robot: Robot, guest: _Parts, *, joints: Sequence[Joint] = (), welds: Sequence[Weld] = ()) -> Robot:
@@ -150,7 +152,9 @@ def _joined(robot: Robot, guest: _Parts, *, joints: Sequence[Joint] = (), welds:
                 place="what is attached",
                 hint="give a prefix, or another joint name",
             )
-    postures = {key: {**values, **guest.postures.get(key, {})} for key, values in named_postures(robot).items()}
+    configurations = {
+        key: {**values, **guest.configurations.get(key, {})} for key, values in named_configurations(robot).items()
+    }
     return fuse(
         robot.name,
         (*robot.bodies, *guest.bodies),
@@ -159,7 +163,7 @@ def _joined(robot: Robot, guest: _Parts, *, joints: Sequence[Joint] = (), welds:
         frames=(*robot.frames, *guest.frames),
         thrusters=(*robot.thrusters, *guest.thrusters),
         couplings=(*robot.couplings, *guest.couplings),
-        postures=postures,
+        configurations=configurations,
     )
 
 
@@ -213,7 +217,7 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
         frames=robot.frames,
         thrusters=robot.thrusters,
         couplings=couplings,
-        postures=named_postures(robot),
+        configurations=named_configurations(robot),
         moments=moments,
     )
 
@@ -321,7 +325,7 @@ def split_joint(
         frames=robot.frames,
         thrusters=robot.thrusters,
         couplings=robot.couplings,
-        postures=named_postures(robot),
+        configurations=named_configurations(robot),
     )
 
 
@@ -340,8 +344,8 @@ def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, r
 
     Adds a motor joint ``<joint>.motor`` beside the joint, on the same parent body, with a massless child body
     ``<joint>.rotor``, and the coupling ``<joint>.transmission``. The motor's coordinate is the angle on the load side.
-    ``rotor`` is the drive's rotor; left out, it is the one the joint has had, which moves to the motor. Postures give
-    the motor the joint's own angle, so the spring is relaxed there.
+    ``rotor`` is the drive's rotor; left out, it is the one the joint has had, which moves to the motor. Configurations
+    give the motor the joint's own angle, so the spring is relaxed there.
     """
     link = robot.joint(joint)
     rotor = rotor or link.rotor
@@ -362,7 +366,9 @@ def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, r
         frames=robot.frames,
         thrusters=robot.thrusters,
         couplings=(*robot.couplings, coupling),
-        postures={key: {**values, motor.name: values[joint]} for key, values in named_postures(robot).items()},
+        configurations={
+            key: {**values, motor.name: values[joint]} for key, values in named_configurations(robot).items()
+        },
     )
 
 
@@ -397,5 +403,5 @@ def rename(robot: Robot, names: Mapping[str, str]) -> Robot:
 
 
 def prefixed(robot: Robot, prefix: str) -> Robot:
-    """The same robot with ``prefix`` in front of the name of every part; its own name and its postures' stay."""
+    """The same robot with ``prefix`` in front of the name of every part; its own name and its configurations' stay."""
     return rename(robot, {name: prefix + name for kind in _names(robot) for name in kind}) if prefix else robot

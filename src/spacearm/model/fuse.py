@@ -18,7 +18,7 @@ from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
 
-__all__ = ["Weld", "about_axis", "fuse", "located", "motion", "named_postures", "with_moment"]
+__all__ = ["Weld", "about_axis", "fuse", "located", "motion", "named_configurations", "with_moment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +59,16 @@ def fuse(
     frames: Iterable[Frame] = (),
     thrusters: Iterable[Thruster] = (),
     couplings: Iterable[Coupling] = (),
-    postures: Mapping[str, Mapping[str, float]] | None = None,
+    configurations: Mapping[str, Mapping[str, float]] | None = None,
     moments: Mapping[str, Array] | None = None,
     mend: Callable[[tuple[Body, ...], tuple[Joint, ...]], tuple[Body, ...]] | None = None,
 ) -> Robot:
     """The robot in which every weld's child has become part of the body that carries it.
 
     The child's inertia is added to the carrier, what was fixed to the child moves along, and the child's name stays
-    usable as a frame. ``postures`` are joint positions by joint name (missing ones are zero); ``moments`` are tensors
-    (kg m2, axes of the body named) that are added to a body after the welding; ``mend`` may change the welded bodies,
-    which it gets with the joints between them, before the robot is made and checked.
+    usable as a frame. ``configurations`` are joint positions by joint name (missing ones are zero); ``moments`` are
+    tensors (kg m2, axes of the body named) that are added to a body after the welding; ``mend`` may change the welded
+    bodies, which it gets with the joints between them, before the robot is made and checked.
     """
     bodies, joints, welds = list(bodies), list(joints), list(welds)
     _check(bodies, joints, welds)
@@ -114,17 +114,18 @@ def fuse(
         frames=tuple(new_frames),
         thrusters=tuple(new_thrusters),
         couplings=tuple(couplings),
-        postures={
+        configurations={
             key: np.array([values.get(joint.name, 0.0) for joint in new_joints])
-            for key, values in (postures or {}).items()
+            for key, values in (configurations or {}).items()
         },
     )
 
 
-def named_postures(robot: Robot) -> dict[str, dict[str, float]]:
-    """The robot's postures with joint positions by name, as :func:`fuse` takes them."""
+def named_configurations(robot: Robot) -> dict[str, dict[str, float]]:
+    """The robot's configurations with joint positions by name, as :func:`fuse` takes them."""
     return {
-        key: dict(zip(robot.joint_names, map(float, values), strict=True)) for key, values in robot.postures.items()
+        key: dict(zip(robot.joint_names, map(float, values), strict=True))
+        for key, values in robot.configurations.items()
     }
 
 

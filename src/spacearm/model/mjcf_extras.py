@@ -1,6 +1,6 @@
 """What acts on the bodies of a compiled MuJoCo model: actuators, tendons, equality constraints, keyframes.
 
-What spacearm has a word for is kept (thrusters, effort limits, couplings, postures); all else is told as lost.
+What spacearm has a word for is kept (thrusters, effort limits, couplings, configurations); all else is told as lost.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Extras:
 
     # -- keyframes and the rest --------------------------------------------------------------------------------------
 
-    def postures(self, positions: Callable[[Array], dict[str, float]]) -> dict[str, dict[str, float]]:
+    def configurations(self, positions: Callable[[Array], dict[str, float]]) -> dict[str, dict[str, float]]:
         """Keyframes, by name; ``positions`` makes joint positions of MuJoCo's."""
         model, found = self.model, {}
         taken = {model.name("key", k) for k in range(model.nkey)} | {"zero"}

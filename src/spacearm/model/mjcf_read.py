@@ -218,7 +218,7 @@ class _Reader:
             thrusters=thrusters,
             couplings=couplings,
             mimics=self.extras.mimics(named, repair=self.intake.reading.repair),
-            postures=self.extras.postures(self._positions),
+            configurations=self.extras.configurations(self._positions),
             stacklevel=6,
         )
 

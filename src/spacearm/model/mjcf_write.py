@@ -30,7 +30,7 @@ FAR = 1e10
 def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     """MJCF that MuJoCo loads: floating base, no gravity, the same motion as this robot.
 
-    Frames become sites, couplings fixed tendons, thrusters motors on sites (control in N), postures keyframes.
+    Frames become sites, couplings fixed tendons, thrusters motors on sites (control in N), configurations keyframes.
     Rotors with a ratio of one or more are exact (see :mod:`spacearm.model.mjcf_rotors`). What MuJoCo only approximates
     or does not know is told by a :class:`LossyConversion` warning each, or is an error where ``strict``.
 
@@ -217,10 +217,10 @@ def _write_tendons(root: ET.Element, robot: Robot) -> None:
 
 
 def _write_keys(root: ET.Element, robot: Robot) -> None:
-    """Postures, with the base at the world's origin; MuJoCo orders joints as they stand in the file."""
-    if not robot.postures:
+    """Configurations, with the base at the world's origin; MuJoCo orders joints as they stand in the file."""
+    if not robot.configurations:
         return
     order = [robot.joint_index(str(element.get("name"))) for element in root.iter("joint") if element.get("name")]
     keys = ET.SubElement(root, "keyframe")
-    for name, values in robot.postures.items():
+    for name, values in robot.configurations.items():
         ET.SubElement(keys, "key", name=name, qpos=shown_all((0, 0, 0, 1, 0, 0, 0, *values[order])))

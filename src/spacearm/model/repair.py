@@ -132,7 +132,7 @@ def unresisted(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
 
 
 def mimic_coupling(robot: Robot, mimic: Mimic) -> Coupling:
-    """The spring and damper that let a joint follow another: 100 Hz and critically damped at a generic posture.
+    """The spring and damper that let a joint follow another: 100 Hz and critically damped at a generic configuration.
 
     With ``d`` the deflection, ``1 / m = w^T H^-1 w`` for its gradient ``w`` is the inertia ``m`` that resists it.
     """

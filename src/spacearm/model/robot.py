@@ -40,7 +40,7 @@ class Robot:
     """A tree of bodies and one-degree-of-freedom joints on a base with six degrees of freedom.
 
     The order in which bodies and joints are given does not matter; they are sorted so that parents come first.
-    ``postures`` are named joint positions (n numbers each). Body names are frames too.
+    ``configurations`` are named joint positions (n numbers each). Body names are frames too.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Robot:
     frames: tuple[Frame, ...] = ()
     thrusters: tuple[Thruster, ...] = ()
     couplings: tuple[Coupling, ...] = ()
-    postures: Mapping[str, Array] = field(default_factory=dict)
+    configurations: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key, kind in _KINDS.items():
@@ -62,7 +62,7 @@ class Robot:
             object.__setattr__(self, key, parts)
         _check_names(self)
         bodies, joints = _sorted_tree(self.bodies, self.joints)
-        object.__setattr__(self, "postures", _sorted_postures(self.postures, self.joints, joints))
+        object.__setattr__(self, "configurations", _sorted_configurations(self.configurations, self.joints, joints))
         object.__setattr__(self, "bodies", bodies)
         object.__setattr__(self, "joints", joints)
         _check_mass(self)
@@ -73,8 +73,8 @@ class Robot:
         plain = ("name", "bodies", "joints", "frames", "thrusters", "couplings")
         return (
             all(getattr(self, key) == getattr(other, key) for key in plain)
-            and self.postures.keys() == other.postures.keys()
-            and all(np.array_equal(self.postures[key], other.postures[key]) for key in self.postures)
+            and self.configurations.keys() == other.configurations.keys()
+            and all(np.array_equal(self.configurations[key], other.configurations[key]) for key in self.configurations)
         )
 
     def __hash__(self) -> int:
@@ -83,7 +83,7 @@ class Robot:
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """Copies and pickles go through the constructor: checked, read-only, without what was computed meanwhile."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return type(self), tuple({**values, "postures": dict(self.postures)}.values())
+        return type(self), tuple({**values, "configurations": dict(self.configurations)}.values())
 
     def __repr__(self) -> str:
         return f"Robot({self.name!r}, {len(self.bodies)} bodies, {self.n} joints, {self.mass:g} kg)"
@@ -147,15 +147,15 @@ class Robot:
     def thruster(self, name: str) -> Thruster:
         return self.thrusters[_index(tuple(thruster.name for thruster in self.thrusters), name, "thruster")]
 
-    def posture(self, name: str) -> Array:
+    def configuration(self, name: str) -> Array:
         """Joint positions of this name; ``zero`` always exists and is all zeros."""
-        if name in self.postures:
-            return self.postures[name]
+        if name in self.configurations:
+            return self.configurations[name]
         if name == "zero":
             return np.zeros(self.n)
         raise ModelError(
-            f"robot {quoted(self.name)} has no posture {quoted(name)}",
-            hint=did_you_mean(name, (*self.postures, "zero")),
+            f"robot {quoted(self.name)} has no configuration {quoted(name)}",
+            hint=did_you_mean(name, (*self.configurations, "zero")),
         )
 
     # -- the tree -----------------------------------------------------------------------------------------------
@@ -215,31 +215,31 @@ def _read_only(rows: Sequence[Any]) -> Array:
     return array
 
 
-def _sorted_postures(
-    postures: Mapping[str, Array], given: tuple[Joint, ...], joints: tuple[Joint, ...]
+def _sorted_configurations(
+    configurations: Mapping[str, Array], given: tuple[Joint, ...], joints: tuple[Joint, ...]
 ) -> Mapping[str, Array]:
-    """Postures whose numbers follow the order ``given``, checked and put into the order of ``joints``."""
-    if not isinstance(postures, Mapping):
+    """Configurations whose numbers follow the order ``given``, checked and put into the order of ``joints``."""
+    if not isinstance(configurations, Mapping):
         raise ModelError(
-            f"postures is {type(postures).__name__}", hint="expected a mapping from name to joint positions"
+            f"configurations is {type(configurations).__name__}", hint="expected a mapping from name to joint positions"
         )
     place = {joint.name: index for index, joint in enumerate(given)}
     order = [place[joint.name] for joint in joints]
     result = {}
-    for name, values in postures.items():
-        _check_name(name, "posture")
+    for name, values in configurations.items():
+        _check_name(name, "configuration")
         try:
-            array = frozen_array(values, (len(joints),), "posture")
+            array = frozen_array(values, (len(joints),), "configuration")
         except ModelError as error:
-            error.place = f"posture {quoted(name)}"
+            error.place = f"configuration {quoted(name)}"
             raise
         if name == "zero" and np.any(array):
             raise ModelError(
-                "this name belongs to the posture in which all joints are at zero",
-                place="posture 'zero'",
+                "this name belongs to the configuration in which all joints are at zero",
+                place="configuration 'zero'",
                 hint="choose another name",
             )
-        result[name] = frozen_array(array[order], (len(joints),), "posture")
+        result[name] = frozen_array(array[order], (len(joints),), "configuration")
     return MappingProxyType(result)
 
 

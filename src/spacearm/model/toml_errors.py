@@ -16,6 +16,16 @@ from spacearm.model.toml_schema import RobotFile
 #: Endings by which other formats and data sheets mark a unit.
 UNIT_ENDINGS = ("degree", "degrees", "deg", "rad", "mm", "cm", "m", "g", "kg", "kgmm2", "kgm2", "gmm2", "n", "nm")
 
+#: Keys of older files, and their names today.
+RENAMED = {
+    "posture": "configuration",
+    "postures": "configurations",
+    "postures_deg": "configurations_deg",
+    "attitude": "configuration",
+    "spin": "angular_velocity",
+    "spin_deg": "angular_velocity_deg",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -100,6 +110,8 @@ def _table_hint(key: str, depth: int) -> str:
 def suggestion(key: str, known: Iterable[str]) -> str:
     """What an unknown key may have meant, and the unit to use if it carried one."""
     words = sorted(known)
+    if RENAMED.get(key) in words:
+        return f"it is called {RENAMED[key]!r} now"
     stem, _, ending = key.lower().rpartition("_")
     if stem and ending in UNIT_ENDINGS:
         if ending.startswith("deg") and f"{stem}_deg" in words:

@@ -161,7 +161,7 @@ class _Builder:
         self.joints: list[Joint] = []
         self.couplings: list[Coupling] = []
         self.frames: dict[str, Pose] = {}
-        #: for each joint, the position in a posture of the file from which it takes its value
+        #: for each joint, the position in a configuration of the file from which it takes its value
         self.sources: list[int] = []
         self.entries = 0
         #: where in the file each body, joint and coupling stands, in the order of the lists above
@@ -201,7 +201,7 @@ class _Builder:
             tuple(frames),
             tuple(self.thrusters()),
             tuple(self.couplings),
-            self.postures(),
+            self.configurations(),
         )
         if file.robot.base is not None and robot.bodies[0].name != file.robot.base:
             raise ModelError(
@@ -320,17 +320,20 @@ class _Builder:
                 result.append(Thruster(table.name, table.body, position, direction, table.force))
         return result
 
-    def postures(self) -> dict[str, Array]:
+    def configurations(self) -> dict[str, Array]:
         result: dict[str, Array] = {}
-        for section, table in (("postures", self.file.postures), ("postures_deg", self.file.postures_deg)):
+        for section, table in (
+            ("configurations", self.file.configurations),
+            ("configurations_deg", self.file.configurations_deg),
+        ):
             for name, values in table.items():
                 place = Place(f"{section}.{name}")
                 if name in result:
-                    raise ModelError("this posture is given twice", place=str(place))
-                result[name] = self.posture(values, section == "postures_deg", place)
+                    raise ModelError("this configuration is given twice", place=str(place))
+                result[name] = self.configuration(values, section == "configurations_deg", place)
         return result
 
-    def posture(self, values: list[float], degrees: bool, place: Place) -> Array:
+    def configuration(self, values: list[float], degrees: bool, place: Place) -> Array:
         n = len(self.joints)
         if len(values) == n:
             array = np.array(values)
@@ -345,5 +348,5 @@ class _Builder:
         if degrees:
             return np.where(turns, np.deg2rad(array), array)
         if np.any(np.abs(array[turns]) > LARGEST_ANGLE):
-            doubt_angle(float(np.abs(array[turns]).max()), place, "postures_deg")
+            doubt_angle(float(np.abs(array[turns]).max()), place, "configurations_deg")
         return array

@@ -251,6 +251,6 @@ class RobotFile(Table):
     frame: list[FrameTable] = Field(default_factory=list)
     thruster: list[ThrusterTable] = Field(default_factory=list)
     coupling: list[CouplingTable] = Field(default_factory=list)
-    postures: dict[str, list[Number]] = Field(default_factory=dict)
-    postures_deg: dict[str, list[Number]] = Field(default_factory=dict)
+    configurations: dict[str, list[Number]] = Field(default_factory=dict)
+    configurations_deg: dict[str, list[Number]] = Field(default_factory=dict)
     provenance: dict[str, Any] = Field(default_factory=dict)

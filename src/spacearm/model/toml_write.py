@@ -29,8 +29,10 @@ def toml_text(robot: Robot, comments: Iterable[str] = ()) -> str:
         blocks.append(_table("[[frame]]", keys))
     blocks += [_table("[[thruster]]", _thruster(thruster)) for thruster in robot.thrusters]
     blocks += [_table("[[coupling]]", _coupling(coupling)) for coupling in robot.couplings]
-    if robot.postures:
-        blocks.append(_table("[postures]", {_text(name): _array(values) for name, values in robot.postures.items()}))
+    if robot.configurations:
+        blocks.append(
+            _table("[configurations]", {_text(name): _array(values) for name, values in robot.configurations.items()})
+        )
     return "\n".join(block for block in blocks if block)
 
 

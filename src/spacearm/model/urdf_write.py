@@ -20,7 +20,7 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     """URDF that reads back to this robot.
 
     Frames become massless links on fixed joints. What URDF cannot say (springs, rotors, couplings, thrusters, static
-    friction above Coulomb friction, postures) is left out with a :class:`LossyConversion` warning each, or is a
+    friction above Coulomb friction, configurations) is left out with a :class:`LossyConversion` warning each, or is a
     :class:`NotExpressible` error where ``strict``. A drive whose rotor is all that its joint moves is left out whole.
     """
     losses = Losses("URDF", strict=strict)
@@ -45,7 +45,7 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     for what, names in (
         ("thruster", [thruster.name for thruster in robot.thrusters]),
         ("coupling", [coupling.name for coupling in robot.couplings]),
-        ("posture", list(robot.postures)),
+        ("configuration", list(robot.configurations)),
     ):
         for name in names:
             losses.add(f"{what} {name!r}", "is left out")

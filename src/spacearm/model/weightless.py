@@ -31,7 +31,7 @@ _STEP = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 def weightless_dofs(robot: Robot, driven: Iterable[str] = ()) -> tuple[str, ...]:
-    """Names of the degrees of freedom that take part in a motion without kinetic energy, at a generic posture.
+    """Names of the degrees of freedom that take part in a motion without kinetic energy, at a generic configuration.
 
     ``driven`` are degrees of freedom that do not move of their own: they are left out. Bodies and rotors count; springs
     and friction do not, since they are forces.
@@ -73,13 +73,14 @@ def check_weightless(robot: Robot, driven: Iterable[str] = ()) -> None:
 
 
 def joint_space_inertia(robot: Robot, joints: Array | None = None) -> Array:
-    """The mass matrix at these joint positions, (6 + n, 6 + n); at a generic posture where none are given."""
+    """The mass matrix at these joint positions, (6 + n, 6 + n); at a generic configuration where none are given."""
     root, _ = _root_of_energy(robot, joints)
     return np.asarray(root.T @ root)
 
 
 def _root_of_energy(robot: Robot, joints: Array | None = None) -> tuple[Array, Array]:
-    """A matrix W with kinetic energy ``|W nu|^2 / 2`` at ``joints`` or a generic posture; nu as in :class:`Robot`.
+    """A matrix W with kinetic energy ``|W nu|^2 / 2`` at ``joints`` or a generic configuration; nu as in
+    :class:`Robot`.
 
     Also, for each degree of freedom, the size that its column would have if all distances and moments counted in full.
     """

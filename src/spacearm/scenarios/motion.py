@@ -110,10 +110,10 @@ def run(
 
 def start_state(robot: Robot, entry: StartTable) -> State:
     """State at time zero."""
-    joints = choice("", posture=entry.posture, joints=entry.joints, joints_deg=entry.joints_deg)
+    joints = choice("", configuration=entry.configuration, joints=entry.joints, joints_deg=entry.joints_deg)
     positions: Any = None
     if joints is not None:
-        positions = joints[1] if joints[0] == "posture" else np.asarray(joints[1], dtype=np.float64)
+        positions = joints[1] if joints[0] == "configuration" else np.asarray(joints[1], dtype=np.float64)
         if joints[0] == "joints_deg":
             _need_revolute(robot, "joints_deg", "joints")
             positions = np.radians(positions)

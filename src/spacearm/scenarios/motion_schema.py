@@ -15,7 +15,7 @@ Numbers = list[Number]
 class StartTable(Table):
     """State at time zero; angles in rad, or in degrees where the key says so; velocities of the base in world axes."""
 
-    posture: Name | None = None
+    configuration: Name | None = None
     joints: Numbers | None = None
     joints_deg: Numbers | None = None
     rates: Numbers | None = None
@@ -29,7 +29,7 @@ class StartTable(Table):
 
 
 class MethodTable(Table):
-    kind: Literal["adaptive", "rk4"] = "adaptive"
+    kind: Literal["dopri853", "rk4"] = "dopri853"
     rtol: Number = 1e-10
     atol: Number = 1e-12
     max_step: Number | None = None

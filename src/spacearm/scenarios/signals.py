@@ -16,7 +16,7 @@ from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.scenarios.motion_schema import MethodTable, SignalTable, SignalValue
-from spacearm.simulate import RK4, Adaptive, Signal, constant, half_sine, pulse, spline, table, triangle
+from spacearm.simulate import RK4, Dopri853, Signal, constant, half_sine, pulse, spline, table, triangle
 from spacearm.simulate.methods import Method
 
 #: Keys that each kind of signal uses, besides ``kind``; those of angles in degrees go with their namesakes.
@@ -28,7 +28,7 @@ SIGNAL_KEYS = {
     "table": ("times", "values"),
     "spline": ("times", "values", "ends"),
 }
-METHOD_KEYS = {"adaptive": ("rtol", "atol", "max_step", "max_steps"), "rk4": ("step", "max_steps")}
+METHOD_KEYS = {"dopri853": ("rtol", "atol", "max_step", "max_steps"), "rk4": ("step", "max_steps")}
 #: How far a throttle may leave 0 ... 1 by rounding of a spline.
 ROUNDING = 1e-9
 
@@ -82,7 +82,7 @@ def method_of(entry: MethodTable) -> Method:
         if entry.step is None:
             raise InputError("'step' is missing", hint="expected seconds")
         return RK4(entry.step)
-    return Adaptive(entry.rtol, entry.atol, math.inf if entry.max_step is None else entry.max_step)
+    return Dopri853(entry.rtol, entry.atol, math.inf if entry.max_step is None else entry.max_step)
 
 
 def signal_of(entry: SignalValue, place: str, no_degrees: str) -> Signal:

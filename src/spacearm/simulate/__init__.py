@@ -6,7 +6,7 @@ from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.certificate import Certificate, CertificateWarning
 from spacearm.simulate.course import Event
 from spacearm.simulate.loads import Load, firing
-from spacearm.simulate.methods import RK4, Adaptive
+from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Crossing, Gauge, Phase
 from spacearm.simulate.rollout import rollout
 from spacearm.simulate.run import Run, RunWarning, simulate
@@ -25,11 +25,11 @@ from spacearm.simulate.state import State
 
 __all__ = [
     "RK4",
-    "Adaptive",
     "BatchRun",
     "Certificate",
     "CertificateWarning",
     "Crossing",
+    "Dopri853",
     "Event",
     "Gauge",
     "Load",

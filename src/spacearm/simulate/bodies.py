@@ -26,7 +26,7 @@ class Bodies:
     rotation: Array  # (T, bodies, 3, 3)
     origin: Array  # (T, bodies, 3) m
     velocity: Array  # (T, bodies, 3) m/s, of the body frame's origin
-    spin: Array  # (T, bodies, 3) rad/s
+    angular_velocity: Array  # (T, bodies, 3) rad/s
     axis: Array  # (T, joints, 3) joint axes
 
     def at(self, rows: npt.NDArray[np.int64]) -> Bodies:
@@ -50,7 +50,7 @@ def move(robot: Robot, states: Array) -> Bodies:
     rotation = [rotation_matrices(states[:, QUATERNION])]
     origin = [states[:, :3]]
     velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).linear_velocity])]
-    spin = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).angular_velocity])]
+    angular_velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).angular_velocity])]
     axes = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         frame = rotation[parent] @ joint.placement.rotation
@@ -65,14 +65,14 @@ def move(robot: Robot, states: Array) -> Bodies:
             arm = arm + axis * q[:, i, None]
             turning, sliding = np.zeros_like(axis), axis * rate
         origin.append(origin[parent] + arm)
-        velocity.append(velocity[parent] + np.cross(spin[parent], arm) + sliding)
-        spin.append(spin[parent] + turning)
+        velocity.append(velocity[parent] + np.cross(angular_velocity[parent], arm) + sliding)
+        angular_velocity.append(angular_velocity[parent] + turning)
         axes.append(axis)
     return Bodies(
         np.stack(rotation, 1),
         np.stack(origin, 1),
         np.stack(velocity, 1),
-        np.stack(spin, 1),
+        np.stack(angular_velocity, 1),
         np.stack(axes, 1) if axes else np.zeros((len(states), 0, 3)),
     )
 
@@ -106,11 +106,11 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
         xx, yy, zz, xy, xz, yz = row[4:]
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         rotation, origin = bodies.rotation[:, b], bodies.origin[:, b]
-        velocity, spin = bodies.velocity[:, b], bodies.spin[:, b]
+        velocity, angular_velocity = bodies.velocity[:, b], bodies.angular_velocity[:, b]
         moment = rotation @ first
-        in_body = np.einsum("tij,ti->tj", rotation, spin)
+        in_body = np.einsum("tij,ti->tj", rotation, angular_velocity)
         turning = np.einsum("tij,tj->ti", rotation, in_body @ tensor)
-        swing = np.cross(spin, moment)
+        swing = np.cross(angular_velocity, moment)
         push = mass * velocity + swing
         about = np.cross(moment, velocity) + turning + np.cross(origin, push)
         linear += push
@@ -118,12 +118,12 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
         linear_scale += np.linalg.norm(push, axis=1)
         angular_scale += np.linalg.norm(about, axis=1)
         kinetic += 0.5 * np.einsum("ti,ti->t", push + swing, velocity)
-        kinetic += 0.5 * np.einsum("ti,ti->t", spin, turning)
+        kinetic += 0.5 * np.einsum("ti,ti->t", angular_velocity, turning)
     geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
     for i, axial in zip(geared, rotors, strict=True):
         rotor = robot.joints[i].rotor
         assert rotor is not None
-        axis, carrier = bodies.axis[:, i], bodies.spin[:, robot.parents[i]]
+        axis, carrier = bodies.axis[:, i], bodies.angular_velocity[:, robot.parents[i]]
         rate = rotor.ratio * states[:, Layout(robot.n).rates][:, i] + np.einsum("ti,ti->t", axis, carrier)
         angular += (axial * rate)[:, None] * axis
         angular_scale += np.abs(axial * rate)
@@ -176,7 +176,7 @@ def centred(
     mass = float(rows[:, 0].sum())
     arms = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
     centre = (np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + arms.sum(axis=1)) / mass
-    swing = np.cross(bodies.spin, arms).sum(axis=1)
+    swing = np.cross(bodies.angular_velocity, arms).sum(axis=1)
     drift = (np.einsum("b,tbi->ti", rows[:, 0], bodies.velocity) + swing) / mass
     common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, Layout(n).linear_velocity])
     seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
@@ -206,9 +206,9 @@ def external(
 
     def add(body: int, point: Array, push: Array, twist: Array) -> None:
         arm = point - bodies.origin[:, body]
-        spin = bodies.spin[:, body]
-        speed = bodies.velocity[:, body] + np.cross(spin, arm)
-        power = np.einsum("ti,ti->t", push, speed) + np.einsum("ti,ti->t", twist, spin)
+        angular_velocity = bodies.angular_velocity[:, body]
+        speed = bodies.velocity[:, body] + np.cross(angular_velocity, arm)
+        power = np.einsum("ti,ti->t", push, speed) + np.einsum("ti,ti->t", twist, angular_velocity)
         parts.append((push, twist + np.cross(point, push), power))
 
     for force in base:

@@ -16,7 +16,7 @@ from spacearm.engine.system import System, Work, make_work
 from spacearm.errors import InputError
 from spacearm.simulate.books import Books
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import Motion, Prepared, Sides, enter, sides, starting_sides
+from spacearm.simulate.motion import Motion, Prepared, Sides, enter, last_sides, starting_sides
 from spacearm.simulate.phase import Phase
 from spacearm.typing import Array
 
@@ -93,8 +93,8 @@ class Course:
         time = 0.0
         before: Sides | None = None
         for number, prepared in enumerate(self.prepared):
-            carried = starting_sides(prepared, work.y[: code.nx], before)
-            system = enter(model, prepared, work, parameters, time, carried)
+            sides = starting_sides(prepared, work.y[: code.nx], before)
+            system = enter(model, prepared, work, parameters, time, sides)
             progress = make_progress(system, options)
             first, logged = int(record.counts[0]), int(record.counts[1])
             outcome.starts.append(time)
@@ -105,7 +105,7 @@ class Course:
             if options.method == 1:
                 options = options._replace(step=step)
             outcome.reason = Reason(reason)
-            before = sides(prepared, system)
+            before = last_sides(prepared, system)
             outcome.firsts.append(first)
             outcome.logs.append((logged, int(record.counts[1])))
             local, time = reached, time + reached

@@ -31,7 +31,7 @@ class RK4:
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class Dopri853:
     """DOP853: order 8, error kept below ``atol + rtol * |state|`` in each step."""
 
     rtol: float = 1e-10
@@ -40,15 +40,15 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         for name in ("rtol", "atol", "max_step"):
-            number(getattr(self, name), f"{name} of Adaptive")
+            number(getattr(self, name), f"{name} of Dopri853")
         if not (1e-15 <= self.rtol < 1 and 0 < self.atol < math.inf):
             raise InputError(
                 f"rtol {self.rtol}, atol {self.atol}",
-                place="Adaptive",
+                place="Dopri853",
                 hint="expected rtol in [1e-15, 1) and atol above zero",
             )
         if not self.max_step > 0:
-            raise InputError(f"max_step is {self.max_step}", place="Adaptive", hint="expected seconds above zero")
+            raise InputError(f"max_step is {self.max_step}", place="Dopri853", hint="expected seconds above zero")
 
     def options(self, atol: Array, max_steps: int, max_events: int) -> Options:
         return Options(1, 0.0, float(self.rtol), atol, float(self.max_step), max_steps, max_events)
@@ -58,13 +58,13 @@ class Adaptive:
         return self.rtol, self.atol
 
 
-Method = RK4 | Adaptive
+Method = RK4 | Dopri853
 
 
 def as_method(method: Method | None) -> Method:
-    """The method given; :class:`Adaptive` where none is."""
+    """The method given; :class:`Dopri853` where none is."""
     if method is None:
-        return Adaptive()
+        return Dopri853()
     if not isinstance(method, Method):
-        raise InputError(f"the method is {quoted(method)}", place="method", hint="expected RK4(step) or Adaptive()")
+        raise InputError(f"the method is {quoted(method)}", place="method", hint="expected RK4(step) or Dopri853()")
     return method

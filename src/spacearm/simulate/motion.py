@@ -307,7 +307,7 @@ def check_resisted(prepared: Iterable[Prepared], robot: Robot, overrides: Mappin
             raise
 
 
-#: The side on which each watched function was when a phase ended; see :func:`sides`.
+#: The side on which each watched function was when a phase ended; see :func:`last_sides`.
 Sides: TypeAlias = Mapping[tuple[Any, ...], int]
 
 
@@ -319,7 +319,7 @@ def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
     return keys
 
 
-def sides(prepared: Prepared, system: System) -> Sides:
+def last_sides(prepared: Prepared, system: System) -> Sides:
     """Where the watched functions of a phase are at its end."""
     signs = system.events.sign[system.friction.dof.size :]
     return dict(zip(_watched_keys(prepared), (int(sign) for sign in signs), strict=True))
@@ -328,7 +328,7 @@ def sides(prepared: Prepared, system: System) -> Sides:
 def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[int]:
     """The side from which each watched function of a phase starts, 0 where its value decides.
 
-    ``y`` is the flat state (13 + 2 n), ``before`` what :func:`sides` gave for the phase before; None for the first.
+    ``y`` is the state (13 + 2 n), ``before`` what :func:`last_sides` gave for the phase before; None for the first.
 
     What the phase before watched goes on from there, else a gauge may tell the side it comes from. A limit that is
     exceeded, though no phase has reported it, or though it now ends the run, counts as not yet crossed: it is found at
@@ -383,11 +383,11 @@ def enter(
     work: Work,
     parameters: Mapping[str, Array],
     time: float,
-    carried: Sequence[int] = (),
+    sides: Sequence[int] = (),
 ) -> System:
     """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
 
-    ``carried``: see :func:`starting_sides`.
+    ``sides``: see :func:`starting_sides`.
     """
     robot, code, at = model.robot, model.code, Layout(model.robot.n)
     y, inp = work.y, work.inp
@@ -428,7 +428,7 @@ def enter(
             [DIRECTIONS[d] for d in gauge.directions],
             [ends != "nothing" for ends in gauge.ends],
         )
-    events = make_events(code, friction, prepared.levels, functions, time, carried)
+    events = make_events(code, friction, prepared.levels, functions, time, sides)
     system = System(code, prepared.signals, friction, events, work)
     begin(system)
     return system

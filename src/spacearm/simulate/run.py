@@ -152,7 +152,7 @@ def simulate(
     Args:
         start: state at time zero.
         phases: one or several phases, or a duration (s) in which everything is free.
-        method: :class:`Adaptive` (default) or :class:`RK4`.
+        method: :class:`Dopri853` (default) or :class:`RK4`.
         sample: interval (s) or times of the samples; the end of the run is always the last sample.
         overrides: numbers to use in place of the robot's own: ``inertia``, ``rotor``, ``stiffness``, ``rest``,
             ``damping``, ``coupling``, ``static_friction``, ``coulomb_friction``.

@@ -69,7 +69,7 @@ class State:
         position: npt.ArrayLike = (0.0, 0.0, 0.0),
         quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
     ) -> State:
-        """Nothing moves; ``joints`` are positions or the name of a posture."""
+        """Nothing moves; ``joints`` are positions or the name of a configuration."""
         return cls.moving(robot, joints, position=position, quaternion=quaternion)
 
     @classmethod
@@ -86,9 +86,9 @@ class State:
     ) -> State:
         """From velocities of the base in WORLD axes (m/s, rad/s) and joint rates."""
         if joints is None:
-            angles = robot.posture("zero")
+            angles = robot.configuration("zero")
         elif isinstance(joints, str):
-            angles = robot.posture(joints)
+            angles = robot.configuration(joints)
         else:
             angles = _vector(joints, robot.n, "joint positions")
         speeds = np.zeros(robot.n) if rates is None else _vector(rates, robot.n, "joint rates")

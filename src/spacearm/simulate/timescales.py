@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.simulate.methods import RK4, Adaptive, Method
+from spacearm.simulate.methods import RK4, Dopri853, Method
 from spacearm.simulate.motion import Motion, Prepared
 from spacearm.typing import Array
 
@@ -140,7 +140,7 @@ def stiffness_warnings(method: Method, prepared: Sequence[Prepared], scales: Seq
     return list(told.values())
 
 
-def steps_per_radian(method: Adaptive, scale: TimeScale) -> float:
+def steps_per_radian(method: Dopri853, scale: TimeScale) -> float:
     """Steps of DOP853 for each unit of rate times duration: for stability with a damper, for accuracy else."""
     return 1.0 / STABLE_DOP853 if scale.kind == "damper" else 2.8 * (1e-10 / method.rtol) ** 0.125
 

@@ -41,7 +41,7 @@ DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
 THEORY = base_parameters(ROBOT)
 TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
 SENSORS = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
-#: Paths start and end in the posture.
+#: Paths start and end in the configuration.
 FADE = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
 
 

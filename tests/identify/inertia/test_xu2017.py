@@ -45,7 +45,7 @@ ROBOT = catalogue.load("xu2017")
 WRONG = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters * 1.15)
 THEORY = base_parameters(ROBOT)
 TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
-POSTURE = ROBOT.posture("normal")
+POSTURE = ROBOT.configuration("normal")
 
 
 @pytest.fixture(scope="module")

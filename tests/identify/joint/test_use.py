@@ -133,9 +133,9 @@ def test_the_frequency_response_is_what_a_shaken_motor_gives() -> None:
         [np.sin(frequency * times[late]), np.cos(frequency * times[late]), np.ones(late.sum()), times[late]], 1
     )
     sine, cosine = np.linalg.lstsq(basis, found.joints[late, 0], rcond=None)[0][:2]
-    posture = found.joints[0].copy()
-    posture[0] = posture[1] = start
-    line = linearise(robot, posture, {"joint1": {**TEST2, "damping": 1.0}})
+    configuration = found.joints[0].copy()
+    configuration[0] = configuration[1] = start
+    line = linearise(robot, configuration, {"joint1": {**TEST2, "damping": 1.0}})
     expected = line.motor_to_link(frequency)[0, 0, 0]
     assert complex(sine, cosine) / amplitude == pytest.approx(complex(expected), rel=2e-3)
 
@@ -144,13 +144,13 @@ def test_the_band_of_the_response_holds_it(fit: JointFit) -> None:
     (one,) = frequency_response(fit, np.geomspace(0.3, 10.0, 40), draws=60)
     assert np.all(one.low <= one.magnitude * (1 + 1e-6))
     assert np.all(one.high >= one.magnitude * (1 - 1e-6))
-    right = linearise(fit.model.robot, fit.model.posture(0), {"joint1": TEST2}).frequencies(True)[0]
+    right = linearise(fit.model.robot, fit.model.configuration(0), {"joint1": TEST2}).frequencies(True)[0]
     assert abs(one.resonance - right) < 4.0 * one.resonance_sd
 
 
 def test_torque_response_at_high_frequency_is_the_motor_alone() -> None:
     robot = catalogue.load("wojtunik2023")
-    line = linearise(robot, robot.posture("start"))
+    line = linearise(robot, robot.configuration("start"))
     w = 1e4
     assert abs(line.torque_to(w)[0, 1, 0]) == pytest.approx(1.0 / (line.mass[1, 1] * w**2), rel=0.05)
     assert line.frequencies(motors_held=False).size == 1

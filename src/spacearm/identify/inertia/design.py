@@ -24,12 +24,12 @@ from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import Adaptive, spline
+from spacearm.simulate import Dopri853, spline
 from spacearm.typing import Array
 
 Criterion = Literal["D", "A"]
 #: Design needs no exact motion.
-QUICK = Adaptive(rtol=1e-8, atol=1e-10)
+QUICK = Dopri853(rtol=1e-8, atol=1e-10)
 #: Places along a path at which its limits are looked at.
 FINE = 2001
 
@@ -39,7 +39,7 @@ class Limits:
     """What an experiment may use.
 
     Args:
-        angle: largest excursion of a joint from its posture, rad or m.
+        angle: largest excursion of a joint from its configuration, rad or m.
         rate: largest joint rate, rad/s or m/s.
         attitude: largest turn of the base from its start, rad.
         impulse: most thruster impulse (thrust times time summed, N s): fuel.
@@ -124,7 +124,7 @@ class _Genes:
 
 def design(
     robot: Robot,
-    posture: npt.ArrayLike | str,
+    configuration: npt.ArrayLike | str,
     sensors: Sensors,
     limits: Limits,
     *,
@@ -143,7 +143,7 @@ def design(
     Args:
         motions: number of experiments; in each all joints move at once.
         duration: of each, s; motions * duration must not exceed the limit of time.
-        inner_nodes: free spline nodes of each joint; a path starts and ends at rest in the posture.
+        inner_nodes: free spline nodes of each joint; a path starts and ends at rest in the configuration.
         pulses: thruster pulses in the first experiment, which gives the scale; the others float freely.
         candidates: random starts.
         refinements: changes tried on the best.
@@ -180,7 +180,7 @@ def design(
         return _Genes(nodes, raw)
 
     def judge(genes: _Genes) -> tuple[float, Plan]:
-        experiments = _experiments(robot, genes, posture, times, grid, limits)
+        experiments = _experiments(robot, genes, configuration, times, grid, limits)
         records = [measure(robot, experiment, sensors, method=QUICK, ledger=False) for experiment in experiments]
         used = usage(robot, experiments, records)
         information = information_of(robot, records)
@@ -220,7 +220,7 @@ def _fitted(nodes: Array, times: Array, limits: Limits) -> Array:
 
 
 def _experiments(
-    robot: Robot, genes: _Genes, posture: npt.ArrayLike | str, times: Array, grid: float, limits: Limits
+    robot: Robot, genes: _Genes, configuration: npt.ArrayLike | str, times: Array, grid: float, limits: Limits
 ) -> list[Experiment]:
     """The candidate's experiments; pulses snap to the sampling grid and are shortened to the fuel that is left."""
     duration, left = float(times[-1]), limits.impulse
@@ -238,5 +238,5 @@ def _experiments(
             if long >= 4 * grid:
                 firings.append(Firing(thruster.name, begin, begin + long))
                 left -= long * thruster.force
-        experiments.append(Experiment(f"motion{k + 1}", duration, posture, paths, firings))
+        experiments.append(Experiment(f"motion{k + 1}", duration, configuration, paths, firings))
     return experiments

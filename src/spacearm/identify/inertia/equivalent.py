@@ -1,10 +1,10 @@
 """The paper's way: one rigid body (all joints locked), then two bodies (one joint moves), then every body.
 
-With joints locked at a posture the robot is a smaller robot: :func:`spacearm.model.edit.freeze` makes it. Its base
-parameters are linear in those of the whole robot, so what single- and two-body experiments give can be put together.
-Eqs. 27 to 52 with corrections: the thruster's arm is r_i (Eqs. 29, 30, 35), v_s-dot stands in Eq. 34, omega-dot in the
-first cross product of Eqs. 35 and 36, the two-body mass centre relations use M r_g and bodies 0 and 1 (Eqs. 41, 42,
-50).
+With joints locked at a configuration the robot is a smaller robot: :func:`spacearm.model.edit.freeze` makes it. Its
+base parameters are linear in those of the whole robot, so what single- and two-body experiments give can be put
+together. Eqs. 27 to 52 with corrections: the thruster's arm is r_i (Eqs. 29, 30, 35), v_s-dot stands in Eq. 34,
+omega-dot in the first cross product of Eqs. 35 and 36, the two-body mass centre relations use M r_g and bodies 0 and 1
+(Eqs. 41, 42, 50).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from spacearm.optimise.problem import Estimate, Reason
 from spacearm.typing import Array
 
 
-def lump_single(robot: Robot, posture: npt.ArrayLike) -> Array:
-    """Matrix (10, 10(n + 1)): inertias of all bodies to those of the whole, rigid at a posture, in the base frame."""
-    return np.concatenate([transport(pose) for pose in placements(robot, posture)], axis=1)
+def lump_single(robot: Robot, configuration: npt.ArrayLike) -> Array:
+    """Matrix (10, 10(n + 1)): inertias of all bodies to that of the whole, locked at a configuration, base frame."""
+    return np.concatenate([transport(pose) for pose in placements(robot, configuration)], axis=1)
 
 
 def beyond(robot: Robot, joint: str) -> list[int]:
@@ -40,12 +40,12 @@ def beyond(robot: Robot, joint: str) -> list[int]:
     return [robot.body_index(name) for name in names]
 
 
-def lump_two(robot: Robot, posture: npt.ArrayLike, joint: str) -> Array:
+def lump_two(robot: Robot, configuration: npt.ArrayLike, joint: str) -> Array:
     """Matrix (20, 10(n + 1)): to the two bodies that are left when only this joint moves.
 
     The first is given in the base frame, the second in the frame of the joint's child.
     """
-    poses = placements(robot, posture)
+    poses = placements(robot, configuration)
     child = robot.joint_index(joint) + 1
     moved = beyond(robot, joint)
     full = np.zeros((20, 10 * len(poses)))
@@ -58,36 +58,36 @@ def lump_two(robot: Robot, posture: npt.ArrayLike, joint: str) -> Array:
     return full
 
 
-def single_robot(robot: Robot, posture: npt.ArrayLike) -> Robot:
+def single_robot(robot: Robot, configuration: npt.ArrayLike) -> Robot:
     """The robot with all joints locked: one body."""
-    q = np.asarray(posture, dtype=np.float64)
+    q = np.asarray(configuration, dtype=np.float64)
     if not robot.n:
         return robot
     return freeze(robot, {name: float(q[i]) for i, name in enumerate(robot.joint_names)})
 
 
-def two_robot(robot: Robot, posture: npt.ArrayLike, joint: str) -> Robot:
+def two_robot(robot: Robot, configuration: npt.ArrayLike, joint: str) -> Robot:
     """The robot with all joints but one locked: two bodies."""
-    q = np.asarray(posture, dtype=np.float64)
+    q = np.asarray(configuration, dtype=np.float64)
     held = {name: float(q[i]) for i, name in enumerate(robot.joint_names) if name != joint}
     return freeze(robot, held) if held else robot
 
 
-def single_task(robot: Robot, record: Record, posture: npt.ArrayLike, kinds: Sequence[Kind]) -> Task:
+def single_task(robot: Robot, record: Record, configuration: npt.ArrayLike, kinds: Sequence[Kind]) -> Task:
     """Identification of the equivalent single body from a record with all joints locked."""
     if any(record.moving):
         raise InputError("a joint moves", place=record.place, hint="the single body needs all joints locked")
     if not np.any(record.wrench):
         raise InputError("no thruster fires", place=record.place, hint="the single body needs a known force")
-    return Task(single_robot(robot, posture), (record.for_joints([]),), kinds)
+    return Task(single_robot(robot, configuration), (record.for_joints([]),), kinds)
 
 
-def two_task(robot: Robot, record: Record, posture: npt.ArrayLike, joint: str) -> Task:
+def two_task(robot: Robot, record: Record, configuration: npt.ArrayLike, joint: str) -> Task:
     """Identification of the equivalent two bodies from a record in which only this joint moves."""
     index = robot.joint_index(joint)
     if list(np.flatnonzero(record.moving)) != [index]:
         raise InputError(f"not only {joint!r} moves", place=record.place, hint="the others must be locked")
-    return Task(two_robot(robot, posture, joint), (record.for_joints([index]),), ("momentum",))
+    return Task(two_robot(robot, configuration, joint), (record.for_joints([index]),), ("momentum",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ def recursion(
     robot: Robot,
     single: Record,
     joints: dict[str, Record],
-    posture: npt.ArrayLike,
+    configuration: npt.ArrayLike,
     *,
     single_kinds: Sequence[Kind] = ("momentum",),
     order: Sequence[str] | None = None,
@@ -165,8 +165,8 @@ def recursion(
     chosen = tuple(order) if order is not None else robot.joint_names
     if sorted(chosen) != sorted(robot.joint_names):
         raise InputError(f"order is {list(chosen)}", place="recursion", hint="expected every joint once")
-    task = single_task(robot, single, posture, single_kinds)
-    lump = lump_single(robot, posture)
+    task = single_task(robot, single, configuration, single_kinds)
+    lump = lump_single(robot, configuration)
     matrix, known = _weighted(task)
     sizes = task.sizes
     body, half = _solve(matrix * sizes, known)
@@ -175,9 +175,9 @@ def recursion(
     stages = [Stage("single body", task.base_parameters.names, body, cov_body, rows_single)]
     blocks, carried = [np.eye(10)], [np.zeros((10, 10))]
     for name in chosen:
-        pair = two_task(robot, joints[name], posture, name)
+        pair = two_task(robot, joints[name], configuration, name)
         small = pair.base_parameters
-        at = float(np.asarray(posture, dtype=np.float64)[robot.joint_index(name)])
+        at = float(np.asarray(configuration, dtype=np.float64)[robot.joint_index(name)])
         to_single = lump_single(pair.robot, [at]) @ small.lift  # (10, r2)
         matrix, known = _weighted(pair)
         scale = pair.sizes
@@ -192,7 +192,7 @@ def recursion(
         keep = slice(10, small.rank)
         own = (free @ y_half) @ (free @ y_half).T
         covariance = gain @ cov_body @ gain.T + own
-        rows = (small.combine @ lump_two(robot, posture, name)) @ whole.lift
+        rows = (small.combine @ lump_two(robot, configuration, name)) @ whole.lift
         stages.append(Stage(name, small.names[keep], values[keep], covariance[keep, keep], rows[keep]))
         blocks.append(gain[keep])
         carried.append(own[keep, keep])

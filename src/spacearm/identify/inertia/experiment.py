@@ -17,11 +17,11 @@ from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import Adaptive, Phase, Run, State, firing, simulate, spline
+from spacearm.simulate import Dopri853, Phase, Run, State, firing, simulate, spline
 from spacearm.typing import Array
 
 #: Tight enough that base parameters come back to 1e-9 from noise-free data.
-EXACT = Adaptive(rtol=2e-14, atol=1e-17)
+EXACT = Dopri853(rtol=2e-14, atol=1e-17)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Experiment:
     Args:
         name: shown in reports (``thrusters``, ``joint1``, ...).
         duration: s.
-        posture: joint positions at the start (n numbers or the name of a posture).
-        paths: joint to spline nodes; positions are added to the posture's.
+        configuration: joint positions at the start (n numbers or the name of a configuration).
+        paths: joint to spline nodes; positions are added to the configuration's.
         firings: thrusters that fire.
         base_velocity, base_angular_velocity: at the start, world axes (m/s, rad/s): the unknown initial momentum.
         known_momentum: the initial momentum is known (zero at rest) and not estimated.
@@ -76,7 +76,7 @@ class Experiment:
 
     name: str
     duration: float
-    posture: npt.ArrayLike | str = "zero"
+    configuration: npt.ArrayLike | str = "zero"
     paths: Mapping[str, Nodes] = field(default_factory=dict)
     firings: Sequence[Firing] = ()
     base_velocity: npt.ArrayLike = (0.0, 0.0, 0.0)
@@ -96,11 +96,13 @@ class Experiment:
         return f"experiment {self.name!r}"
 
     def start_joints(self, robot: Robot) -> Array:
-        if isinstance(self.posture, str):
-            return np.asarray(robot.posture(self.posture))
-        joints = np.asarray(self.posture, dtype=np.float64)
+        if isinstance(self.configuration, str):
+            return np.asarray(robot.configuration(self.configuration))
+        joints = np.asarray(self.configuration, dtype=np.float64)
         if joints.shape != (robot.n,):
-            raise InputError(f"posture has shape {joints.shape}", place=self.place, hint=f"expected {robot.n} numbers")
+            raise InputError(
+                f"configuration has shape {joints.shape}", place=self.place, hint=f"expected {robot.n} numbers"
+            )
         return joints
 
     def edges(self) -> list[float]:
@@ -146,7 +148,7 @@ class Experiment:
             base_angular_velocity=self.base_angular_velocity,
         )
 
-    def run(self, robot: Robot, times: npt.ArrayLike, *, method: Adaptive = EXACT, ledger: bool = True) -> Run:
+    def run(self, robot: Robot, times: npt.ArrayLike, *, method: Dopri853 = EXACT, ledger: bool = True) -> Run:
         """The motion of the robot as it is, sampled at these times."""
         return simulate(robot, self.start(robot), self.phases(robot), sample=times, method=method, ledger=ledger)
 
@@ -181,15 +183,15 @@ class Experiment:
 
 
 def one_joint(
-    robot: Robot, joint: str, posture: npt.ArrayLike | str, nodes: Nodes, *, known_momentum: bool = False
+    robot: Robot, joint: str, configuration: npt.ArrayLike | str, nodes: Nodes, *, known_momentum: bool = False
 ) -> Experiment:
     """Equivalent two bodies: this joint moves, all others are locked."""
     robot.joint(joint)
-    return Experiment(joint, float(nodes.times[-1]), posture, {joint: nodes}, known_momentum=known_momentum)
+    return Experiment(joint, float(nodes.times[-1]), configuration, {joint: nodes}, known_momentum=known_momentum)
 
 
 def measure(
-    robot: Robot, experiment: Experiment, sensors: Sensors, *, method: Adaptive = EXACT, ledger: bool = True
+    robot: Robot, experiment: Experiment, sensors: Sensors, *, method: Dopri853 = EXACT, ledger: bool = True
 ) -> Record:
     """Simulate the experiment on this robot and read the sensors, without noise or bias (see :meth:`Record.noisy`)."""
     times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)

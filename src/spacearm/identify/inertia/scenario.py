@@ -176,7 +176,7 @@ def _experiment(table: ExperimentTable) -> Experiment:
     return Experiment(
         table.name,
         table.duration,
-        table.posture,
+        table.configuration,
         {path.joint: _nodes(path, place) for path in table.path},
         [Firing(f.thruster, f.start, f.end, f.level) for f in table.firing],
         tuple(table.base_velocity),
@@ -222,7 +222,7 @@ def _validate(plan: Scenario, real: Robot, found: Identification) -> Comparison 
     if table is None:
         return None
     torques = [Torque(t.joint, t.amplitude, t.frequency, t.phase) for t in table.torque]
-    return compare_models(real, found.inertia, torques, table.duration, table.posture)
+    return compare_models(real, found.inertia, torques, table.duration, table.configuration)
 
 
 def _rows(

@@ -76,7 +76,7 @@ class TimeTable(Table):
 class ExperimentTable(Table):
     name: Name
     duration: Duration
-    posture: Name | list[Number] = "zero"
+    configuration: Name | list[Number] = "zero"
     path: list[PathTable] = Field(default_factory=list)
     firing: list[FiringTable] = Field(default_factory=list)
     base_velocity: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
@@ -112,7 +112,7 @@ class TorqueTable(Table):
 
 class ValidationTable(Table):
     duration: Duration = 2.0
-    posture: Name | list[Number] = "zero"
+    configuration: Name | list[Number] = "zero"
     torque: list[TorqueTable] = Field(default_factory=list)
 
 

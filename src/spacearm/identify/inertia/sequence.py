@@ -1,7 +1,7 @@
 """The paper's sequence as estimators behind the common interface: by least squares, or by its particle swarm.
 
 Both take a task whose records are one with all joints locked (thruster firings) and, for each joint, one in which it
-alone moves, all at one posture.
+alone moves, all at one configuration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spacearm.typing import Array
 
 
 def sorted_records(task: Task) -> tuple[Record, dict[str, Record], Array]:
-    """The record with all joints locked, those of single joints by name, and the posture that they share."""
+    """The record with all joints locked, those of single joints by name, and the configuration that they share."""
     locked: list[Record] = []
     joints: dict[str, Record] = {}
     for record in task.records:
@@ -44,8 +44,8 @@ def sorted_records(task: Task) -> tuple[Record, dict[str, Record], Array]:
             place="sequence of equivalent bodies",
             hint="expected one with all joints locked and one for each joint",
         )
-    posture = np.asarray(locked[0].channel("joint_position"))[0] if task.robot.n else np.zeros(0)
-    return locked[0], joints, posture
+    configuration = np.asarray(locked[0].channel("joint_position"))[0] if task.robot.n else np.zeros(0)
+    return locked[0], joints, configuration
 
 
 def _deviations(task: Task, values: Array) -> Array:
@@ -61,8 +61,8 @@ class Recursive:
     single_kinds: tuple[Kind, ...] = ("momentum",)
 
     def solve(self, task: Task) -> Estimate:
-        locked, joints, posture = sorted_records(task)
-        found = recursion(task.robot, locked, joints, posture, single_kinds=self.single_kinds, order=self.order)
+        locked, joints, configuration = sorted_records(task)
+        found = recursion(task.robot, locked, joints, configuration, single_kinds=self.single_kinds, order=self.order)
         return found.estimate()
 
 
@@ -80,23 +80,23 @@ class SwarmSequence:
 
     def solve(self, task: Task) -> Estimate:
         begin = time.perf_counter()
-        locked, joints, posture = sorted_records(task)
+        locked, joints, configuration = sorted_records(task)
         robot, whole = task.robot, task.base_parameters
         swarm = replace(self.swarm, uncertainty=False)
         bounds = {"span": self.span, "reach": self.reach}
-        single = swarm.solve(single_body_problem(robot, locked, posture, **bounds))
+        single = swarm.solve(single_body_problem(robot, locked, configuration, **bounds))
         body = linear_of(to_plain(single.values))
-        rows, values, parts = [lump_single(robot, posture) @ whole.lift], [body], {"single": single}
+        rows, values, parts = [lump_single(robot, configuration) @ whole.lift], [body], {"single": single}
         for name, record in joints.items():
-            found = swarm.solve(two_body_problem(robot, record, posture, name, body, **bounds))
+            found = swarm.solve(two_body_problem(robot, record, configuration, name, body, **bounds))
             parts[name] = found
-            pair = two_robot(robot, posture, name)
+            pair = two_robot(robot, configuration, name)
             small = base_parameters(pair)
             first = linear_of(to_plain(found.values))
-            child = placements(pair, [float(posture[robot.joint_index(name)])])[1]
+            child = placements(pair, [float(configuration[robot.joint_index(name)])])[1]
             both = np.concatenate([first, transport(child.inverse()) @ (body - first)])
             values.append((small.combine @ both)[10:])
-            rows.append((small.combine @ lump_two(robot, posture, name) @ whole.lift)[10:])
+            rows.append((small.combine @ lump_two(robot, configuration, name) @ whole.lift)[10:])
         solution = np.linalg.solve(np.concatenate(rows), np.concatenate(values))
         seconds = time.perf_counter() - begin
         return Estimate(

@@ -57,10 +57,10 @@ def _norms(residual: Array, count: int) -> Array:
 
 
 def single_body_problem(
-    robot: Robot, record: Record, posture: npt.ArrayLike, *, span: float = 0.5, reach: float = 0.3
+    robot: Robot, record: Record, configuration: npt.ArrayLike, *, span: float = 0.5, reach: float = 0.3
 ) -> Problem:
     """Eq. 37: force equation at the sensor and moment equation about the mass centre, all joints locked."""
-    rigid = single_robot(robot, posture)
+    rigid = single_robot(robot, configuration)
     locked = record.for_joints([])
     equations = Equations(rigid, ("dynamics",))
     linear = equations.linear(locked)
@@ -82,7 +82,7 @@ def single_body_problem(
         phi = np.concatenate([mass, mass * centre, tensor, centre, np.ones_like(mass)], axis=1)
         return phi @ flat
 
-    guess = from_plain(plain_of(lump_single(robot, posture) @ robot.inertia_parameters.ravel()))
+    guess = from_plain(plain_of(lump_single(robot, configuration) @ robot.inertia_parameters.ravel()))
     return Problem(
         _parameters(guess, span, reach),
         lambda x: residual(x[None])[0],
@@ -95,7 +95,7 @@ def single_body_problem(
 def two_body_problem(
     robot: Robot,
     record: Record,
-    posture: npt.ArrayLike,
+    configuration: npt.ArrayLike,
     joint: str,
     single: Array,
     *,
@@ -108,11 +108,11 @@ def two_body_problem(
         single: linear parameters (10,) of the equivalent single body, in the base frame.
     """
     index = robot.joint_index(joint)
-    pair = two_robot(robot, posture, joint)
+    pair = two_robot(robot, configuration, joint)
     part = record.for_joints([index])
     linear = Equations(pair, ("momentum",)).linear(part)
     count = record.times.size
-    q = np.asarray(posture, dtype=np.float64)
+    q = np.asarray(configuration, dtype=np.float64)
     child = placements(pair, [q[index]])[1]
     to_child = transport(child.inverse())
     first, second = linear.matrix[..., :10], linear.matrix[..., 10:] @ to_child
@@ -124,7 +124,7 @@ def two_body_problem(
         body = linear_of(to_plain(xs))
         return np.asarray(np.concatenate([body, np.ones((len(xs), 1))], axis=1) @ flat)
 
-    both = lump_two(robot, posture, joint) @ robot.inertia_parameters.ravel()
+    both = lump_two(robot, configuration, joint) @ robot.inertia_parameters.ravel()
     guess = from_plain(plain_of(both[:10]))
     return Problem(
         _parameters(guess, span, reach),

@@ -19,7 +19,7 @@ from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.simulate import Adaptive, Phase, Signal, State, approximate, simulate, simulate_batch
+from spacearm.simulate import Dopri853, Phase, Signal, State, approximate, simulate, simulate_batch
 from spacearm.typing import Array
 
 
@@ -78,15 +78,15 @@ def motion_under(
     robot: Robot,
     torques: Sequence[Torque],
     duration: float,
-    posture: npt.ArrayLike | str,
+    configuration: npt.ArrayLike | str,
     times: Array,
     *,
     position: npt.ArrayLike,
     inertia: Array | None = None,
-    method: Adaptive = EXACT,
+    method: Dopri853 = EXACT,
 ) -> Array:
     """States (T, 13 + 2 n) under the torques, from rest."""
-    start = State.at_rest(robot, posture, position=position)
+    start = State.at_rest(robot, configuration, position=position)
     phase = Phase(duration, forces=_forces(robot, torques, duration), limits="ignore")
     overrides = None if inertia is None else {"inertia": np.asarray(inertia).ravel()}
     run = simulate(robot, start, phase, sample=times, method=method, overrides=overrides)
@@ -98,17 +98,19 @@ def compare_models(
     identified: Array,
     torques: Sequence[Torque],
     duration: float,
-    posture: npt.ArrayLike | str,
+    configuration: npt.ArrayLike | str,
     *,
     samples: int = 201,
-    method: Adaptive = EXACT,
+    method: Dopri853 = EXACT,
 ) -> Comparison:
     """Real and identified inertias (10(n + 1)) under the same torques from rest."""
     times = np.linspace(0.0, duration, samples)
-    joints = robot.posture(posture) if isinstance(posture, str) else np.asarray(posture)
+    joints = robot.configuration(configuration) if isinstance(configuration, str) else np.asarray(configuration)
     place = -mechanics_of(robot).centre_of_mass(joints)
-    real = motion_under(robot, torques, duration, posture, times, position=place, method=method)
-    other = motion_under(robot, torques, duration, posture, times, position=place, inertia=identified, method=method)
+    real = motion_under(robot, torques, duration, configuration, times, position=place, method=method)
+    other = motion_under(
+        robot, torques, duration, configuration, times, position=place, inertia=identified, method=method
+    )
     n = robot.n
     return Comparison(
         times,
@@ -130,7 +132,7 @@ def largest_differences(
     states = []
     for robot in (real, other):
         vectors = [State.at_rest(robot, joints).vector for joints in np.atleast_2d(starts)]
-        states.append(simulate_batch(robot, vectors, phase, sample=times, method=Adaptive(1e-11, 1e-13)).states)
+        states.append(simulate_batch(robot, vectors, phase, sample=times, method=Dopri853(1e-11, 1e-13)).states)
     first, second = states
     gaps = {
         "base_position": second[..., :3] - first[..., :3],

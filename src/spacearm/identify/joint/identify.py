@@ -252,7 +252,7 @@ def _remarks(model: Model, estimate: Estimate, chi2: float) -> list[str]:
     joints = {f.name: {k: values[f"{f.name}.{k}"] for k in ("motor_inertia", "stiffness", "damping")}
               for f in model.setup.flexible}  # fmt: skip
     for k, test in enumerate(model.tests):
-        lowest = linearise(model.robot, model.posture(k), joints).frequencies(model.setup.drive == "motor_angle")
+        lowest = linearise(model.robot, model.configuration(k), joints).frequencies(model.setup.drive == "motor_angle")
         if lowest.size and lowest[0] > 0 and test.duration < 2.0 * np.pi / lowest[0]:
             found.append(
                 f"data of test {test.name!r} last {test.duration:.3g} s, less than a period of the oscillation "

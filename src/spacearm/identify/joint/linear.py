@@ -1,4 +1,4 @@
-"""Small motions about a posture at rest: mass matrix of the free degrees of freedom, natural frequencies, responses."""
+"""Small motions about a configuration at rest: mass matrix of what is free, natural frequencies, responses."""
 
 from __future__ import annotations
 
@@ -66,17 +66,19 @@ def _mechanics(robot: Robot) -> Mechanics:
 
 
 def linearise(robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[str, float]] | None = None) -> Linear:
-    """The robot about a posture (n, rad) at rest, with its own joint values or with ``values[joint][parameter]``."""
-    posture = np.asarray(joints, dtype=np.float64)
-    if posture.shape != (robot.n,):
-        raise InputError(f"joints have shape {posture.shape}", place="linearise", hint=f"expected {robot.n} angles")
+    """The robot about a configuration (n, rad) at rest, with its own joint values or ``values[joint][parameter]``."""
+    configuration = np.asarray(joints, dtype=np.float64)
+    if configuration.shape != (robot.n,):
+        raise InputError(
+            f"joints have shape {configuration.shape}", place="linearise", hint=f"expected {robot.n} angles"
+        )
     flexible = flexible_joints(robot)
     own = [{**f.values, **(values or {}).get(f.name, {})} for f in flexible]
     rotors = {i: joint.rotor.inertia for i, joint in enumerate(robot.joints) if joint.rotor is not None}
     rotors |= {f.motor: one["motor_inertia"] / f.gear**2 for f, one in zip(flexible, own, strict=True)}
     mechanics = _mechanics(robot)
     inertias = np.array([rotors[i] for i in sorted(rotors)])
-    full = mechanics.evaluate(mechanics.kernel("mass_matrix"), joints=posture, rotor=inertias)["mass_matrix"]
+    full = mechanics.evaluate(mechanics.kernel("mass_matrix"), joints=configuration, rotor=inertias)["mass_matrix"]
     chosen = [6 + f.link for f in flexible] + [6 + f.motor for f in flexible]
     across = full[:6, chosen]
     mass = full[np.ix_(chosen, chosen)] - across.T @ np.linalg.solve(full[:6, :6], across)

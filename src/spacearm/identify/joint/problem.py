@@ -204,11 +204,11 @@ class Model:
                 best = float(grid[k]), float(power[k])
         if best is None or best[1] <= 0.0:
             return None
-        line = linearise(self.robot, self.posture(0), {f.name: {"stiffness": 1.0, "damping": 0.0}})
+        line = linearise(self.robot, self.configuration(0), {f.name: {"stiffness": 1.0, "damping": 0.0}})
         unit = line.frequencies(self.setup.drive == "motor_angle")[-1]  # of a spring of 1 N m/rad
         return float((best[0] / unit) ** 2)
 
-    def posture(self, test: int) -> Array:
+    def configuration(self, test: int) -> Array:
         """Joint angles at a test's start, springs relaxed."""
         paths = self.forwards[test].paths
         q = np.array([float(paths[name](0.0)) if name in paths else 0.0 for name in self.robot.joint_names])

@@ -17,7 +17,8 @@ from spacearm.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class FrequencyResponse:
-    """Link angle for a sinus of the motor's angle about a posture, with the spread that the fit's uncertainty gives.
+    """Link angle for a sinus of the motor's angle about a configuration, with the spread that the fit's uncertainty
+    gives.
 
     ``magnitude`` and ``phase`` (rad) at ``frequency`` (rad/s); ``low`` and ``high`` bound 95 % of the magnitudes.
     """
@@ -42,12 +43,13 @@ def frequency_response(
 ) -> list[FrequencyResponse]:
     """The linear response of every flexible joint to its own motor, base floating, other joints held.
 
-    ``joints`` is the posture; the first test's start where it is not given. Laws beyond spring and damper do not count.
+    ``joints`` is the configuration; the first test's start where it is not given. Laws beyond spring and damper do not
+    count.
     """
     model = fit.model
-    posture = model.posture(0) if joints is None else np.asarray(joints, dtype=np.float64)
+    configuration = model.configuration(0) if joints is None else np.asarray(joints, dtype=np.float64)
     w = np.asarray(frequency, dtype=np.float64)
-    line = linearise(model.robot, posture, fit.values)
+    line = linearise(model.robot, configuration, fit.values)
     rng = np.random.default_rng(seed)
     covariance, free = fit.estimate.covariance, fit.estimate.values
     lower = np.array([p.lower for p in model.parameters])
@@ -60,7 +62,7 @@ def frequency_response(
             for name, value in zip(model.setup.parameters, full, strict=False):
                 joint, parameter = name.rsplit(".", 1)
                 values[joint][parameter] = float(value)
-            one = linearise(model.robot, posture, values)
+            one = linearise(model.robot, configuration, values)
             curves.append(np.abs(np.diagonal(one.motor_to_link(w), axis1=1, axis2=2)))
             tones.append(one.frequencies(True))
     response = np.diagonal(line.motor_to_link(w), axis1=1, axis2=2)

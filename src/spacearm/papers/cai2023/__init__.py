@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spacearm.ejection import (
-    BestAttitude,
+    BestConfiguration,
     Constraints,
     Device,
     Ejection,
@@ -26,9 +26,9 @@ from spacearm.ejection import (
     Segmented,
     Sensitivity,
     Tests,
-    attitude_map,
-    best_attitude,
+    best_configuration,
     check_in_mujoco,
+    configuration_map,
     eject,
     equivalent_mass,
     fit_damping,
@@ -73,7 +73,7 @@ class Study:
     more_damping: Array  # (5,) velocity lost when the damping doubles, m/s
     space: Rig  # all seven joints, no table
     map: Any
-    best: dict[str, BestAttitude]
+    best: dict[str, BestConfiguration]
     spread: Sensitivity
     recoil: Ejection
     elsewhere: dict[int, Ejection]  # other attitudes that meet Table III as well
@@ -103,7 +103,9 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
             "static_friction_Nm": 4.0,
             "coulomb_friction_Nm": 2.0,
             "damping_Nms_per_rad": DAMPING,
-            "attitudes_deg": {str(n): (study.rig.arm.posture(f"attitude{n}") * DEGREE).tolist() for n in ATTITUDES},
+            "configurations_deg": {
+                str(n): (study.rig.arm.configuration(f"attitude{n}") * DEGREE).tolist() for n in ATTITUDES
+            },
             "segment_s": 0.02,
             "integrator": f"DOP853 with events, rtol {SINGLE.rtol:g} (single runs), {BATCH.rtol:g} (batches)",
         },
@@ -155,18 +157,18 @@ def compute(tell: Progress) -> Study:
         for model in ("segmented", "full")
     }
     fit = fit_damping(rig, tests)
-    postures = np.array([rig.arm.posture(f"attitude{number}") for number in ATTITUDES])
+    configurations = np.array([rig.arm.configuration(f"attitude{number}") for number in ATTITUDES])
     measured = Tests(
-        postures[1:3], np.array([[TABLE[n].test_velocity / 1e3] for n in (2, 3)]), np.zeros((2, 1, 3)), 1, 1
+        configurations[1:3], np.array([[TABLE[n].test_velocity / 1e3] for n in (2, 3)]), np.zeros((2, 1, 3)), 1, 1
     )
     printed_grid = {
         "segmented": grid_search(rig, measured, first=4.8, increment=0.2, steps=20, model="segmented"),
         "full": grid_search(rig, measured, first=4.8, increment=0.2, steps=100, model="full"),
     }
-    velocities, _ = predict(rig, postures, [DAMPING, 2.0 * DAMPING])
+    velocities, _ = predict(rig, configurations, [DAMPING, 2.0 * DAMPING])
     allowed = Constraints((DECK,), margin=MARGIN, limit_margin=float(np.radians(5.0)))
     tell(0.3, "map of two joints")
-    chart = attitude_map(
+    chart = configuration_map(
         rig, "joint2", "joint4", resolution=(61, 61), constraints=allowed, progress=_part(tell, 0.3, 0.45)
     )
     tell(0.45, "best attitude")
@@ -174,10 +176,12 @@ def compute(tell: Progress) -> Study:
     best = {}
     for k, (name, goal) in enumerate(goals.items()):
         at = 0.45 + 0.09 * k
-        best[name] = best_attitude(rig, goal, constraints=allowed, samples=2048, progress=_part(tell, at, at + 0.09))
+        best[name] = best_configuration(
+            rig, goal, constraints=allowed, samples=2048, progress=_part(tell, at, at + 0.09)
+        )
     tell(0.72, "best attitude of all seven joints in space")
     space = Rig(catalogue.load("cai2023"), rig.device)
-    best["space"] = best_attitude(
+    best["space"] = best_configuration(
         space, Goal(1.0, 1.0), constraints=allowed, samples=2048, keep=8, progress=_part(tell, 0.72, 0.78)
     )
     tell(0.78, "sensitivity of the fastest")

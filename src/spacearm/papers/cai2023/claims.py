@@ -190,12 +190,12 @@ def _misprints() -> list[Row]:
 
 def _of_masses(study: Study) -> list[Row]:
     """Which attitude is lightest, which is most eccentric."""
-    postures = {n: study.rig.arm.posture(f"attitude{n}") for n in ATTITUDES}
-    plane = {n: float(equivalent_mass(study.rig, q)) for n, q in postures.items()}
+    configurations = {n: study.rig.arm.configuration(f"attitude{n}") for n in ATTITUDES}
+    plane = {n: float(equivalent_mass(study.rig, q)) for n, q in configurations.items()}
     arm = study.space.arm
-    space = {n: float(equivalent_mass(study.space, arm.posture(f"attitude{n}"))) for n in ATTITUDES}
+    space = {n: float(equivalent_mass(study.space, arm.configuration(f"attitude{n}"))) for n in ATTITUDES}
     mechanics = Mechanics(study.rig.arm)
-    centres = {n: float(mechanics.centre_of_mass(q)[0]) for n, q in postures.items()}
+    centres = {n: float(mechanics.centre_of_mass(q)[0]) for n, q in configurations.items()}
     far = max(centres, key=lambda n: abs(centres[n]))
     lightest = min(plane, key=lambda n: plane[n])
     return [

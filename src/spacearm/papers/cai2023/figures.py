@@ -36,9 +36,9 @@ CAPTIONS = {
     "damping-identification": "Damping from synthetic tests with 5.4 N m s/rad: the cost of Eq. 43 with the segmented "
     "algorithm and with the full run, and the least-squares estimate with its 95 % interval. The segmented algorithm's "
     "own error moves its minimum.",
-    "attitude-map": "Ejection velocity and size of the angular velocity over joints 2 and 4 (paper's signs), joint 6 "
-    "straight; grey: touches the deck or a joint limit. Numbers: the paper's attitudes; star: fastest, diamond: "
-    "balanced, cross: calmest (each at a q6 of its own).",
+    "configuration-map": "Ejection velocity and size of the angular velocity over joints 2 and 4 (paper's signs), "
+    "joint 6 straight; grey: touches the deck or a joint limit. Numbers: the paper's attitudes; star: fastest, "
+    "diamond: balanced, cross: calmest (each at a q6 of its own).",
     "monte-carlo": "The fastest attitude under uncertain friction, damping, springs and masses: 2000 runs with 5, 50 "
     "and 95 % marks.",
 }
@@ -56,7 +56,7 @@ def figures(study: Study) -> list[Figure]:
         "fig12-damping-joints": damping_joints(study),
         "energy": energy_areas(study.full[2], 2.5),
         "damping-identification": identification(study),
-        "attitude-map": maps(study),
+        "configuration-map": maps(study),
         "monte-carlo": histograms(study.spread),
     }
     return [Figure(name, plot, CAPTIONS[name]) for name, plot in plots.items()]
@@ -107,7 +107,7 @@ def masses(study: Study) -> go.Figure:
     figure = new_figure(x="attitude", y="equivalent mass", y_unit="kg")
     numbers = list(ATTITUDES)
     for k, (name, key, free) in enumerate((("plane", "plane", None), ("joint 4 free", "joint4_free", ["joint4"]))):
-        ours = [float(equivalent_mass(study.rig, study.rig.arm.posture(f"attitude{n}"), free)) for n in numbers]
+        ours = [float(equivalent_mass(study.rig, study.rig.arm.configuration(f"attitude{n}"), free)) for n in numbers]
         paper = [getattr(TABLE[n], key) for n in numbers]
         colour = COLOURS[k]
         figure.add_trace(
@@ -332,7 +332,7 @@ def maps(study: Study) -> go.Figure:
             row=1,
             col=column,
         )
-        points = [study.rig.arm.posture(f"attitude{n}") * DEGREE for n in ATTITUDES]
+        points = [study.rig.arm.configuration(f"attitude{n}") * DEGREE for n in ATTITUDES]
         figure.add_trace(
             go.Scatter(
                 x=[-p[0] for p in points],

@@ -78,7 +78,7 @@ def fitted(
 
 def _printed_rows(study: Study) -> list[Row]:
     rig = study.printed
-    straight = float(equivalent_mass(rig, rig.arm.posture("zero")))
+    straight = float(equivalent_mass(rig, rig.arm.configuration("zero")))
     bound = joint_free_bound(rig, "joint4")
     smallest = min(row.joint4_free for row in TABLE.values())
     return [

@@ -39,7 +39,7 @@ def measured(number: int) -> dict[str, float]:
 
 def _on_a_rough_rail(rig: Rig, friction: float) -> dict[int, dict[str, float]]:
     rough = Rig(rig.arm, replace(rig.device, friction=Friction(friction, friction)), rig.table)
-    runs = eject_batch(rough, [rig.arm.posture(f"attitude{n}") for n in ATTITUDES], flight=0.01)
+    runs = eject_batch(rough, [rig.arm.configuration(f"attitude{n}") for n in ATTITUDES], flight=0.01)
     joints = [rig.arm.joint_index(name) for name in ("joint2", "joint4")]
     turned: Array = runs.variation[:, joints] * DEGREE
     return {

@@ -73,7 +73,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         *_search_rows(searches),
         *_setup_rows(setups),
         Row.compare("hessian.J", runs.hessian(robot), 0.0, unit="kg m2", source="Eqs. 17 to 20", absolute=1e-10,
-                    note="largest difference to the Hessian of T_m, three flexible joints, 20 postures"),
+                    note="largest difference to the Hessian of T_m, three flexible joints, 20 configurations"),
         *_gear_rows(runs.gear()),
         *(
             Row(f"identifiability.{name}.motor_inertia", share, note="standard deviation / value, test 2")

@@ -391,7 +391,7 @@ def _cross_check(case: Exact) -> dict[str, Any]:
 def _settings() -> dict[str, Any]:
     return {
         "robot": "xu2017",
-        "posture": "normal: (0, 34, -53, 0, 18, 0) deg",
+        "configuration": "normal: (0, 34, -53, 0, 18, 0) deg",
         "sensor_mount": [float(x) for x in paper.MOUNT],
         "sampling": "0.1 s exact, 1 s noisy",
         "noise": dict(paper.sensors().noise),

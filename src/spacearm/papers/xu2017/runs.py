@@ -97,10 +97,10 @@ def exact(robot: Robot) -> Exact:
     middle = time.perf_counter()
     linear = identify(wrong, records, method="linear", kinds=("momentum", "dynamics"))
     end = time.perf_counter()
-    posture = robot.posture(paper.POSTURE)
+    configuration = robot.configuration(paper.POSTURE)
     joints = {record.name: record for record in records[1:]}
     chains = [
-        recursion(wrong, records[0], joints, posture, single_kinds=("dynamics",), order=order)
+        recursion(wrong, records[0], joints, configuration, single_kinds=("dynamics",), order=order)
         for order in (robot.joint_names, robot.joint_names[::-1])
     ]
     return Exact(
@@ -135,21 +135,21 @@ class Swarms:
 
 
 def swarms(case: Exact) -> Swarms:
-    robot, posture = case.robot, case.robot.posture(paper.POSTURE)
+    robot, configuration = case.robot, case.robot.configuration(paper.POSTURE)
     quick = [record.thinned(5) for record in case.records]
-    true_single = plain_of(lump_single(robot, posture) @ robot.inertia_parameters.ravel())
+    true_single = plain_of(lump_single(robot, configuration) @ robot.inertia_parameters.ravel())
     single = ParticleSwarm(40, 1500, seed=1, uncertainty=False).solve(
-        single_body_problem(case.wrong, quick[0], posture)
+        single_body_problem(case.wrong, quick[0], configuration)
     )
     found = to_plain(single.values)
     body = linear_of(found)
     two, combination, number = {}, {}, {}
     for name, record in zip(robot.joint_names, quick[1:], strict=True):
-        problem = two_body_problem(case.wrong, record, posture, name, body)
+        problem = two_body_problem(case.wrong, record, configuration, name, body)
         two[name] = ParticleSwarm(40, 2000, seed=1, uncertainty=False).solve(problem)
         combination[name], number[name] = _two_body_error(case, name, two[name].values, body)
     first = robot.joint_names[0]
-    problem = two_body_problem(case.wrong, quick[1], posture, first, body)
+    problem = two_body_problem(case.wrong, quick[1], configuration, first, body)
     seeds = [ParticleSwarm(40, 1200, seed=k + 1, uncertainty=False).solve(problem) for k in range(SWARM_SEEDS)]
     errors = [_two_body_error(case, first, one.values, body)[0] for one in seeds]
     return Swarms(single, found - true_single, two, combination, number, seeds, errors)
@@ -157,11 +157,11 @@ def swarms(case: Exact) -> Swarms:
 
 def _two_body_error(case: Exact, joint: str, values: Array, body: Array) -> tuple[float, float]:
     """Relative error of the two-body robot's base parameters, and of its first body's mass."""
-    robot, posture = case.robot, case.robot.posture(paper.POSTURE)
-    pair = two_robot(robot, posture, joint)
+    robot, configuration = case.robot, case.robot.configuration(paper.POSTURE)
+    pair = two_robot(robot, configuration, joint)
     small = base_parameters(pair)
     first = linear_of(to_plain(values))
-    at = float(posture[robot.joint_index(joint)])
+    at = float(configuration[robot.joint_index(joint)])
     to_child = transport(placements(pair, [at])[1].inverse())
     both = np.concatenate([first, to_child @ (body - first)])
     true = pair.inertia_parameters.ravel()
@@ -354,7 +354,7 @@ def conclusion_cases(case: Exact) -> dict[str, Case]:
         information = fit_total(Task(robot, tuple(r.thinned(5) for r in records)), iterations=1).information
         for name, prior in priors.items():
             found[name] = _case(rank, standard_parameters(information, robot, prior))
-    single = single_robot(robot, robot.posture(paper.POSTURE))
+    single = single_robot(robot, robot.configuration(paper.POSTURE))
     task = Task(single, (turned.for_joints([]).thinned(5),))
     only = standard_parameters(fit_total(task, iterations=1).information, single)
     tensor = sum(number.source is Source.DATA and number.symbol.startswith("I") for number in only.numbers)

@@ -35,6 +35,7 @@ from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.mechanics import LoadFrame
 from spacearm.model import catalogue
 from spacearm.papers import Progress
+from spacearm.papers.yoshida1992.configurations import COUNT, SEED, random_configurations, survey
 from spacearm.papers.yoshida1992.data import (
     CASES,
     DIRECTIONS,
@@ -46,8 +47,7 @@ from spacearm.papers.yoshida1992.data import (
     STRIKER_SPEED,
 )
 from spacearm.papers.yoshida1992.figures import dataset, drawn
-from spacearm.papers.yoshida1992.postures import COUNT, SEED, random_postures, survey
-from spacearm.papers.yoshida1992.rows import claim_rows, contact_rows, mass_rows, posture_row
+from spacearm.papers.yoshida1992.rows import claim_rows, configuration_row, contact_rows, mass_rows
 from spacearm.result import Check, Result
 from spacearm.typing import Array
 
@@ -105,7 +105,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     say(0.5, "contacts of finite stiffness")
     contacts = run_contacts(point)
     say(0.75, "which sentences can fail")
-    postures = survey(point, random_postures())
+    configurations = survey(point, random_configurations())
     say(0.8, "checks")
     certificate = certify(point, cases, grasps, contacts)
     if cross_check:
@@ -114,22 +114,22 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     return Result(
         "yoshida1992",
         rows=[
-            posture_row(point),
-            *mass_rows(cases, postures),
-            *claim_rows(point, cases, angles, postures),
+            configuration_row(point),
+            *mass_rows(cases, configurations),
+            *claim_rows(point, cases, angles, configurations),
             *contact_rows(contacts),
         ],
         certificate=certificate,
         settings={
             "robot": robot.name,
-            "posture": {
-                name: float(value) for name, value in zip(robot.joint_names, robot.posture(POSTURE), strict=True)
+            "configuration": {
+                name: float(value) for name, value in zip(robot.joint_names, robot.configuration(POSTURE), strict=True)
             },
             "frame": HAND,
             "directions": DIRECTIONS,
             "striker": {"mass_kg": STRIKER_MASS, "speed_m_s": STRIKER_SPEED, "note": "not given in the paper"},
             "contact_frequencies_rad_s": list(FREQUENCIES),
-            "random_postures": {"number": COUNT, "seed": SEED},
+            "random_configurations": {"number": COUNT, "seed": SEED},
         },
         data=dataset(angles, cases, contacts),
         figures=drawn(point, angles, cases, contacts),
@@ -143,9 +143,9 @@ A chain of three rods floats freely and is struck at one end. How heavy it feels
 and on what its joints do: fixed, it is one rigid body and feels its whole mass along the line through its mass
 centre; free, it is heaviest along the struck rod and never feels even half its mass.
 
-The posture is read from the text: the struck rod along 90 deg, the other two in line along 0 deg. It is not the only
-one that satisfies every sentence of Sec. 6, and most of these sentences hold in any posture: true, but no evidence.
-Those that can fail, and do not, are marked as agreement.
+The configuration is read from the text: the struck rod along 90 deg, the other two in line along 0 deg. It is not the
+only one that satisfies every sentence of Sec. 6, and most of these sentences hold in any configuration: true, but no
+evidence. Those that can fail, and do not, are marked as agreement.
 
 The absolute virtual mass is taken as |f| / |a| = 1 / |G11 n|; Eq. 18 as printed is another number. The sign of psi is
 positive counter-clockwise, from force to acceleration."""
@@ -224,7 +224,7 @@ def certify(
 
 
 def _against_hybrid(point: ImpactPoint) -> float:
-    robot, joints = point.robot, point.posture(POSTURE)
+    robot, joints = point.robot, point.configuration(POSTURE)
     patterns = np.array(list(product((0.0, 1.0), repeat=robot.n)))
     mechanics, rest = Mechanics(robot), np.zeros(robot.dofs)
     mode = np.concatenate([np.zeros((len(patterns), 6)), patterns], axis=-1)[:, None]
@@ -239,6 +239,6 @@ def _against_hybrid(point: ImpactPoint) -> float:
 def _mujoco(point: ImpactPoint, cases: dict[str, Case]) -> Check:
     worst = 0.0
     for name, case in cases.items():
-        other = tensor_by_mujoco(point.robot, HAND, point.posture(POSTURE), **CASES[name])
+        other = tensor_by_mujoco(point.robot, HAND, point.configuration(POSTURE), **CASES[name])
         worst = max(worst, float(np.abs(case.tensor - other).max() / np.abs(other).max()))
     return Check(worst, 1e-10, "", "G* from MuJoCo's mass matrix and Jacobian, relative")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.impact import Collision, Convergence, ImpactPoint
-from spacearm.impact.figures import convergence_curves, direction_curves, ellipses_on_posture
+from spacearm.impact.figures import convergence_curves, direction_curves, ellipses_on_configuration
 from spacearm.result import Figure
 from spacearm.typing import Array
 
@@ -53,7 +53,7 @@ def dataset(angles: Array, cases: dict[str, Case], contacts: dict[str, Convergen
 
 
 def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]) -> list[Figure]:
-    """Fig. 6 (a) and (b), the mass ellipses on the posture, the impulses, the contacts."""
+    """Fig. 6 (a) and (b), the mass ellipses on the configuration, the impulses, the contacts."""
     named = {NAMES[name]: case for name, case in cases.items()}
     peaks = {name: (case.peak_direction, float(case.ellipse.masses[0])) for name, case in named.items()}
     masses = {name: case.map.absolute for name, case in named.items()}
@@ -71,7 +71,7 @@ def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: d
             "As Fig. 6 (b): angle from impulse to acceleration, counter-clockwise positive. It is zero at each peak of "
             "(a), and again across it, where the chain is lightest.",
         ),
-        _posture(point, named),
+        _configuration(point, named),
         Figure(
             "impulse",
             direction_curves(angles, impulses, y="impulse", y_unit="N s", x=THETA),
@@ -86,8 +86,8 @@ def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: d
     ]
 
 
-def _posture(point: ImpactPoint, named: dict[str, Case]) -> Figure:
-    joints = point.posture("L")
+def _configuration(point: ImpactPoint, named: dict[str, Case]) -> Figure:
+    joints = point.configuration("L")
     origins, turns = point.mechanics.body_poses(joints)
     # A rod's frame: the base's at its middle, the others' at their joint; each rod lies along -x.
     starts = [origins[0] + turns[0] @ [0.5, 0.0, 0.0], *origins[1:]]
@@ -95,8 +95,8 @@ def _posture(point: ImpactPoint, named: dict[str, Case]) -> Figure:
     hand = point.mechanics.frame_pose(point.frame, joints)[0]
     marks = {"mass centre": point.mechanics.centre_of_mass(joints)}
     return Figure(
-        "posture",
-        ellipses_on_posture(rods, hand, {name: case.ellipse for name, case in named.items()}, marks=marks),
-        "The posture of Fig. 5 with the mass ellipses at the struck end. The radius of an ellipse along an impulse is "
-        "the absolute virtual mass.",
+        "configuration",
+        ellipses_on_configuration(rods, hand, {name: case.ellipse for name, case in named.items()}, marks=marks),
+        "The configuration of Fig. 5 with the mass ellipses at the struck end. The radius of an ellipse "
+        "along an impulse is the absolute virtual mass.",
     )

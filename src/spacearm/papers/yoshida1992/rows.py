@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.impact import Convergence, ImpactPoint, ball, collide, flying
+from spacearm.papers.yoshida1992.configurations import Configurations, other_configuration
 from spacearm.papers.yoshida1992.data import (
     DEGREE,
     DIRECTIONS,
@@ -21,7 +22,6 @@ from spacearm.papers.yoshida1992.data import (
     WITHIN_KILOGRAM,
     ZERO_ANGLE,
 )
-from spacearm.papers.yoshida1992.postures import Postures, other_posture
 from spacearm.result import Row, Verdict
 from spacearm.typing import Array
 
@@ -36,60 +36,61 @@ def _judged(
     paper: Any,
     holds: bool,
     measure: str,
-    postures: Postures,
+    configurations: Configurations,
     note: str = "",
     claim: str = "it",
 ) -> Row:
-    """A row for a sentence that can or cannot fail; which of the two, the random postures tell.
+    """A row for a sentence that can or cannot fail; which of the two, the random configurations tell.
 
-    ``measure`` says when it holds, ``claim`` what was tried in other postures.
+    ``measure`` says when it holds, ``claim`` what was tried in other configurations.
     """
     verdict = Verdict.DIFFERS
     if holds:
-        verdict = Verdict.NO_EVIDENCE if postures.always(quantity) else Verdict.AGREES
+        verdict = Verdict.NO_EVIDENCE if configurations.always(quantity) else Verdict.AGREES
     head = "holds" if verdict is Verdict.NO_EVIDENCE else "agrees"
-    text = "; ".join(part for part in (note, f"{head} {measure}", f"{claim} {postures.share(quantity)}") if part)
+    text = "; ".join(part for part in (note, f"{head} {measure}", f"{claim} {configurations.share(quantity)}") if part)
     return Row(quantity, value, unit, paper, SECTION, verdict, text)
 
 
-def posture_row(point: ImpactPoint) -> Row:
+def configuration_row(point: ImpactPoint) -> Row:
     """Fig. 5 is missing, and the text does not pin it down."""
-    angles = np.degrees(point.posture(POSTURE))
+    angles = np.degrees(point.configuration(POSTURE))
     note = (
-        f"the figure is missing: taken is an L, struck rod along 90 deg, the others along 0 deg; {other_posture(point)}"
+        f"the figure is missing: an L is taken, struck rod along 90 deg, others along 0; {other_configuration(point)}"
     )
-    return Row("posture", angles, "deg", None, "Fig. 5", Verdict.NOT_RECOVERABLE, note)
+    return Row("configuration", angles, "deg", None, "Fig. 5", Verdict.NOT_RECOVERABLE, note)
 
 
-def mass_rows(cases: dict[str, Case], postures: Postures) -> list[Row]:
+def mass_rows(cases: dict[str, Case], configurations: Configurations) -> list[Row]:
     """The rows of Fig. 6 (a)."""
     free, fixed, half = (cases[name].ellipse.masses for name in ("free", "fixed", "half"))
     along, through, turned = (cases[name].peak_direction for name in ("free", "fixed", "half"))
     rows = [
         _judged(
             "virtual_mass.fixed.peak", fixed[0], "kg", TOTAL_MASS, abs(fixed[0] - TOTAL_MASS) <= KILOGRAM,
-            WITHIN_KILOGRAM, postures, "the whole mass: the force passes through the mass centre",
+            WITHIN_KILOGRAM, configurations, "the whole mass: the force passes through the mass centre",
         ),
         _judged(
             "virtual_mass.fixed.peak_direction", through, "deg", 51.0, abs(through - 51.0) <= DEGREE,
-            WITHIN_DEGREE, postures, "exactly atan(5 / 4), where the posture was made to put the mass centre",
+            WITHIN_DEGREE, configurations, "exactly atan(5 / 4), where the configuration puts the mass centre",
             "that the peak points at the mass centre",
         ),
         _judged(
             "virtual_mass.free.peak", free[0], "kg", "much less than 3.0", bool(free[0] < 0.5 * TOTAL_MASS),
-            "when below half of the total mass", postures, "exactly 9/7",
+            "when below half of the total mass", configurations, "exactly 9/7",
         ),
         _judged(
             "virtual_mass.free.peak_direction", along, "deg", 90.0, abs(along - 90.0) <= DEGREE,
-            WITHIN_DEGREE, postures, "along the struck rod",
+            WITHIN_DEGREE, configurations, "along the struck rod",
         ),
         _judged(
             "virtual_mass.half.peak", half[0], "kg", "between free and fixed", bool(free[0] < half[0] < fixed[0]),
-            "when between the peaks of free and fixed joints", postures,
+            "when between the peaks of free and fixed joints", configurations,
         ),
         _judged(
             "virtual_mass.half.peak_direction", turned, "deg", "between 51 and 90", 51.0 < turned < 90.0,
-            "when between 51 and 90 deg", postures, claim="that it lies between the peaks of free and fixed joints",
+            "when between 51 and 90 deg", configurations,
+            claim="that it lies between the peaks of free and fixed joints",
         ),
     ]  # fmt: skip
     for name in ("fixed", "free", "half"):
@@ -99,27 +100,27 @@ def mass_rows(cases: dict[str, Case], postures: Postures) -> list[Row]:
     return rows
 
 
-def claim_rows(point: ImpactPoint, cases: dict[str, Case], angles: Array, postures: Postures) -> list[Row]:
+def claim_rows(point: ImpactPoint, cases: dict[str, Case], angles: Array, configurations: Configurations) -> list[Row]:
     """What Sec. 6 says beside the peaks."""
     free, fixed, half = (cases[name].map.absolute for name in ("free", "fixed", "half"))
     between = bool(np.all((free < half) & (half < fixed)))
-    centre = point.mechanics.centre_of_mass(point.posture(POSTURE))
-    arm = centre - point.mechanics.frame_pose(HAND, point.posture(POSTURE))[0]
+    centre = point.mechanics.centre_of_mass(point.configuration(POSTURE))
+    arm = centre - point.mechanics.frame_pose(HAND, point.configuration(POSTURE))[0]
     rows = [
         Row(
             "mass_centre.direction", float(np.degrees(np.arctan2(arm[1], arm[0]))), "deg", 51.0, SECTION,
-            Verdict.FITTED, "seen from the struck end: Fig. 5 is missing, and its posture is chosen by this number",
+            Verdict.FITTED, "seen from the struck end: Fig. 5 is missing, and this number chose the configuration",
         ),
         _judged(
             "virtual_mass.half.between_everywhere", between, "", True, between,
-            f"when free < half < fixed at all {DIRECTIONS} directions", postures,
+            f"when free < half < fixed at all {DIRECTIONS} directions", configurations,
             "a law for the projected mass, not for this one",
         ),
     ]  # fmt: skip
     for name in ("fixed", "free", "half"):
         psi = float(np.degrees(cases[name].peak.angle))
         measure, note = f"when below {ZERO_ANGLE:g} deg", "G* of equal resistances is symmetric"
-        rows.append(_judged(f"psi.{name}.at_peak", psi, "deg", 0.0, psi <= ZERO_ANGLE, measure, postures, note))
+        rows.append(_judged(f"psi.{name}.at_peak", psi, "deg", 0.0, psi <= ZERO_ANGLE, measure, configurations, note))
         rows.append(
             Row(f"psi.{name}.largest", float(np.degrees(np.abs(cases[name].psi).max())), "deg", source="Fig. 6 (b)",
                 note="the text gives no number"),
@@ -131,7 +132,7 @@ def claim_rows(point: ImpactPoint, cases: dict[str, Case], angles: Array, postur
         measure = WITHIN_DEGREE if isinstance(said, float) else f"when {said} deg"
         claim = "that the largest impulse comes where the virtual mass peaks"
         rows.append(
-            _judged(f"impulse.{name}.peak_direction", where, "deg", said, agrees, measure, postures, claim=claim)
+            _judged(f"impulse.{name}.peak_direction", where, "deg", said, agrees, measure, configurations, claim=claim)
         )
     return [*rows, *_energy_rows(point, cases)]
 

@@ -1,4 +1,4 @@
-"""The best attitude for an ejection: maps, and a search over the whole joint space on the true run.
+"""The best configuration for an ejection: maps, and a search over the whole joint space on the true run.
 
 Every candidate is a complete stick-slip run. A candidate is allowed when it leaves the rail, comes to stable flight,
 keeps its clearance and reaches no joint limit.
@@ -56,13 +56,13 @@ class Goal:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What an attitude must keep.
+    """What a configuration must keep.
 
     Args:
         keep_out: regions fixed to the satellite, from which every body keeps at least ``margin`` (m).
         radii: of the bodies around their skeletons, m.
         respect_limits: no joint reaches a limit, from start to end.
-        limit_margin: the attitude itself stays so far (rad or m) within the limits.
+        limit_margin: the configuration itself stays so far (rad or m) within the limits.
         stable: the joints stop within the run.
     """
 
@@ -93,8 +93,8 @@ class Constraints:
 
 
 @dataclass(frozen=True, eq=False)
-class BestAttitude:
-    """Result of :func:`best_attitude`."""
+class BestConfiguration:
+    """Result of :func:`best_configuration`."""
 
     joints: Array  # (n,) rad or m
     score: float
@@ -122,7 +122,7 @@ def joint_ranges(rig: Rig, joints: Sequence[str] | None = None) -> tuple[Array, 
     return low, high
 
 
-def sample_attitudes(low: Array, high: Array, count: int, seed: int = 0) -> Array:
+def sample_configurations(low: Array, high: Array, count: int, seed: int = 0) -> Array:
     """Scrambled Sobol points (count, n) in a box."""
     from scipy.stats import qmc
 
@@ -135,7 +135,7 @@ def sample_attitudes(low: Array, high: Array, count: int, seed: int = 0) -> Arra
     return points
 
 
-def best_attitude(
+def best_configuration(
     rig: Rig,
     goal: Goal | None = None,
     *,
@@ -150,12 +150,12 @@ def best_attitude(
     refine: int = 80,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> BestAttitude:
+) -> BestConfiguration:
     """Search the joint space by Sobol samples, then by populations that evolve from the best of them.
 
     Args:
         joints: those to search over; the others stay as in ``at`` (zero where left out).
-        release: how the arm moves at the release, the same for all attitudes.
+        release: how the arm moves at the release, the same for all configurations.
         keep: from how many of the best samples, apart from each other, a population starts.
         refine: most generations (:mod:`spacearm.ejection.evolution`); 0: the best sample.
     """
@@ -163,27 +163,27 @@ def best_attitude(
     if samples < 1 or keep < 1 or refine < 0:
         raise InputError(
             f"samples is {samples}, keep {keep}, refine {refine}",
-            place="best attitude",
+            place="best configuration",
             hint="expected 1 or more, 1 or more, 0 or more",
         )
     low, high = joint_ranges(rig, joints)
-    base = rig.attitude(at)
+    base = rig.configuration(at)
     fixed = high <= low
     tight = ~fixed & (high - low < 2.0 * constraints.limit_margin)
     if tight.any():
         raise InputError(
             f"limit_margin {constraints.limit_margin:.6g} leaves {rig.arm.joint_names[int(tight.argmax())]!r} no range",
-            place="best attitude",
+            place="best configuration",
             hint=f"expected at most {0.5 * (high - low)[~fixed].min():.6g}",
         )
     low, high = low + constraints.limit_margin, high - constraints.limit_margin
     low[fixed] = high[fixed] = base[fixed]
-    points = sample_attitudes(low, high, samples, seed)
+    points = sample_configurations(low, high, samples, seed)
 
-    def run(attitudes: Array, told: Progress | None = None) -> tuple[Array, Ejections]:
+    def run(configurations: Array, told: Progress | None = None) -> tuple[Array, Ejections]:
         runs = eject_batch(
             rig,
-            attitudes,
+            configurations,
             release=release,
             flight=flight,
             keep_out=constraints.keep_out,
@@ -197,8 +197,8 @@ def best_attitude(
     allowed = float(np.isfinite(score).mean())
     if allowed == 0.0:
         raise InputError(
-            f"none of {samples} attitudes keeps the constraints",
-            place="best attitude",
+            f"none of {samples} configurations keeps the constraints",
+            place="best configuration",
             hint="more samples, a smaller margin, or limits that may be reached",
         )
     first = int(score.argmax())
@@ -209,9 +209,9 @@ def best_attitude(
     def judge(unit: Array) -> Array:
         nonlocal evaluated
         evaluated += len(unit)
-        attitudes = np.tile(low, (len(unit), 1))
-        attitudes[:, moving] += unit * span
-        return run(np.clip(attitudes, low, high))[0]
+        configurations = np.tile(low, (len(unit), 1))
+        configurations[:, moving] += unit * span
+        return run(np.clip(configurations, low, high))[0]
 
     if moving.size and refine:
         starts = _apart((points[:, moving] - low[moving]) / span, score, keep)
@@ -224,7 +224,7 @@ def best_attitude(
     if peaks and peaks[0][1] > worth:
         joints_found[moving] = low[moving] + peaks[0][0] * span
         joints_found, worth = np.clip(joints_found, low, high), peaks[0][1]
-    return BestAttitude(
+    return BestConfiguration(
         joints_found,
         worth,
         run(joints_found[None])[1],
@@ -249,7 +249,7 @@ def _apart(unit: Array, score: Array, keep: int) -> tuple[Array, Array]:
     return unit[chosen], score[chosen]
 
 
-def attitude_map(
+def configuration_map(
     rig: Rig,
     first: str,
     second: str,
@@ -269,12 +269,12 @@ def attitude_map(
     low, high = joint_ranges(rig, [first, second])
     axes = [rig.arm.joint_index(name) for name in (first, second)]
     if axes[0] == axes[1]:
-        raise InputError(f"both are {first!r}", place="attitude map", hint="expected two different joints")
+        raise InputError(f"both are {first!r}", place="configuration map", hint="expected two different joints")
     if min(resolution) < 2:
-        raise InputError(f"resolution is {resolution}", place="attitude map", hint="expected 2 or more each way")
+        raise InputError(f"resolution is {resolution}", place="configuration map", hint="expected 2 or more each way")
     grids = [np.linspace(low[axis], high[axis], size) for axis, size in zip(axes, resolution, strict=True)]
     mesh = np.meshgrid(*grids, indexing="ij")
-    points = np.tile(rig.attitude(at), (mesh[0].size, 1))
+    points = np.tile(rig.configuration(at), (mesh[0].size, 1))
     for axis, values in zip(axes, mesh, strict=True):
         points[:, axis] = values.ravel()
     runs = eject_batch(

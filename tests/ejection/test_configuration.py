@@ -1,4 +1,4 @@
-"""Maps, the best attitude and its Monte Carlo."""
+"""Maps, the best configuration and its Monte Carlo."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spacearm.ejection import (
     Plane,
     Rig,
     Uncertainty,
-    attitude_map,
-    best_attitude,
+    best_configuration,
+    configuration_map,
     eject,
     eject_batch,
     equivalent_mass,
@@ -28,7 +28,7 @@ DECK = Plane(np.array([0.0, 0.0, -0.1]))
 
 
 def test_a_map_holds_single_runs(rig: Rig) -> None:
-    chart = attitude_map(rig, "joint2", "joint4", resolution=(5, 7), constraints=Constraints((DECK,)))
+    chart = configuration_map(rig, "joint2", "joint4", resolution=(5, 7), constraints=Constraints((DECK,)))
     assert chart["velocity"].shape == (5, 7)
     q2, q4 = float(chart["joint2"][3]), float(chart["joint4"][2])
     run = eject(rig, [q2, q4, 0.0])
@@ -37,12 +37,14 @@ def test_a_map_holds_single_runs(rig: Rig) -> None:
     assert float(chart["mass"][3, 2]) == pytest.approx(float(equivalent_mass(rig, [q2, q4, 0.0])))
     assert 0 < int(chart["allowed"].sum()) < 35
     with pytest.raises(InputError, match="different joints"):
-        attitude_map(rig, "joint2", "joint2")
+        configuration_map(rig, "joint2", "joint2")
 
 
 def test_the_best_is_better_than_every_sample_and_keeps_the_constraints(rig: Rig) -> None:
     rules = Constraints((DECK,), margin=0.05, limit_margin=0.1)
-    best = best_attitude(rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=40, flight=8.0, seed=3)
+    best = best_configuration(
+        rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=40, flight=8.0, seed=3
+    )
     assert best.score >= best.coarse_score
     assert np.all(np.diff(best.history) >= 0.0)
     assert rules.allowed(best.runs).all()
@@ -57,13 +59,15 @@ def test_the_best_is_better_than_every_sample_and_keeps_the_constraints(rig: Rig
     runs = eject_batch(rig, near, keep_out=rules.keep_out, flight=8.0)
     score = np.where(rules.allowed(runs), Goal(1.0, 1.0).score(rig, runs), -np.inf)
     assert score.max() <= best.score + 0.002
-    again = best_attitude(rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=40, flight=8.0, seed=3)
+    again = best_configuration(
+        rig, Goal(1.0, 1.0), constraints=rules, samples=256, keep=3, refine=40, flight=8.0, seed=3
+    )
     assert np.array_equal(best.joints, again.joints)
 
 
 def test_goals_pull_apart(rig: Rig) -> None:
-    fast = best_attitude(rig, Goal(1.0, 0.0), samples=256, refine=10, keep=2)
-    calm = best_attitude(rig, Goal(0.0, 1.0), samples=256, refine=10, keep=2)
+    fast = best_configuration(rig, Goal(1.0, 0.0), samples=256, refine=10, keep=2)
+    calm = best_configuration(rig, Goal(0.0, 1.0), samples=256, refine=10, keep=2)
     assert fast.runs.velocity[0] > calm.runs.velocity[0]
     assert calm.runs.tumbling[0] < 0.001 < fast.runs.tumbling[0]
 
@@ -74,7 +78,7 @@ def test_every_seed_finds_the_same_and_the_calmest_is_not_dominated(rig: Rig) ->
     found = {}
     for name, goal in {"calmest": Goal(0.02, 1.0), "balanced": Goal(1.0, 1.0)}.items():
         every = [
-            best_attitude(rig, goal, constraints=rules, samples=256, keep=4, refine=70, flight=5.0, seed=seed)
+            best_configuration(rig, goal, constraints=rules, samples=256, keep=4, refine=70, flight=5.0, seed=seed)
             for seed in range(10)
         ]
         velocity = np.array([best.runs.velocity[0] for best in every])
@@ -107,21 +111,23 @@ def test_tumbling_does_not_depend_on_the_length_of_the_flight(space: Rig, satell
 
 
 def test_a_search_over_some_joints_only(space: Rig) -> None:
-    best = best_attitude(space, samples=64, joints=["joint2", "joint4"], at="attitude1", refine=4, keep=1, flight=5.0)
+    best = best_configuration(
+        space, samples=64, joints=["joint2", "joint4"], at="attitude1", refine=4, keep=1, flight=5.0
+    )
     other = [0, 2, 4, 5, 6]
-    assert np.all(best.joints[other] == space.arm.posture("attitude1")[other])
+    assert np.all(best.joints[other] == space.arm.configuration("attitude1")[other])
 
 
 def test_impossible_searches(rig: Rig) -> None:
     high = Plane(np.array([0.0, 0.0, 5.0]))
-    with pytest.raises(InputError, match="none of 32 attitudes"):
-        best_attitude(rig, constraints=Constraints((high,)), samples=32)
+    with pytest.raises(InputError, match="none of 32 configurations"):
+        best_configuration(rig, constraints=Constraints((high,)), samples=32)
     for weights in ((-1.0, 0.0), (np.nan, 0.0), (np.inf, 0.0), (0.0, 0.0)):
         with pytest.raises(InputError, match="weights"):
             Goal(*weights)
     for numbers in ({"samples": 0}, {"samples": -3}, {"keep": 0}, {"refine": -1}):
         with pytest.raises(InputError, match="samples is"):
-            best_attitude(rig, **{"samples": 4, **numbers})
+            best_configuration(rig, **{"samples": 4, **numbers})
     with pytest.raises(InputError, match="margin is nan"):
         Constraints((DECK,), margin=np.nan)
     with pytest.raises(InputError, match="limit_margin is -1"):
@@ -130,20 +136,21 @@ def test_impossible_searches(rig: Rig) -> None:
 
 def test_a_margin_that_leaves_no_range_is_refused(rig: Rig) -> None:
     with pytest.raises(InputError, match=r"leaves 'joint2' no range") as caught:
-        best_attitude(rig, constraints=Constraints(limit_margin=2.0), samples=4)
+        best_configuration(rig, constraints=Constraints(limit_margin=2.0), samples=4)
     assert "1.5708" in caught.value.hint
 
 
 def test_a_slide_without_limits_may_stay_where_it_is(rig: Rig) -> None:
     joints = tuple(j if j.name != "joint6" else replace(j, kind="prismatic", limits=Limits()) for j in rig.arm.joints)
     own = Rig(rig.arm.replace(joints=joints), rig.device, None)
-    chart = attitude_map(own, "joint2", "joint4", resolution=(2, 2), flight=0.1)
+    chart = configuration_map(own, "joint2", "joint4", resolution=(2, 2), flight=0.1)
     assert np.all(np.isfinite(chart["velocity"].values))
     assert (
-        best_attitude(own, joints=["joint2"], samples=4, refine=0, constraints=Constraints(stable=False)).samples == 4
+        best_configuration(own, joints=["joint2"], samples=4, refine=0, constraints=Constraints(stable=False)).samples
+        == 4
     )
     with pytest.raises(InputError, match="no limits to search within"):
-        best_attitude(own, samples=4)
+        best_configuration(own, samples=4)
 
 
 def test_monte_carlo(rig: Rig) -> None:
@@ -180,13 +187,15 @@ def test_the_clearance_of_a_monte_carlo_knows_the_radii(rig: Rig) -> None:
 
 def test_what_is_allowed(rig: Rig) -> None:
     """Attitude 3 reaches the elbow's limit, and its joints move for 3.3 s."""
-    runs = eject_batch(rig, [rig.arm.posture("attitude2"), rig.arm.posture("attitude3")], keep_out=[DECK], flight=5.0)
+    runs = eject_batch(
+        rig, [rig.arm.configuration("attitude2"), rig.arm.configuration("attitude3")], keep_out=[DECK], flight=5.0
+    )
     assert Constraints().allowed(runs).tolist() == [True, False]
     assert Constraints(respect_limits=False).allowed(runs).tolist() == [True, True]
     near = float(runs.clearance.min())
     assert not Constraints((DECK,), margin=near + 0.01).allowed(runs).all()
     assert Constraints((DECK,), margin=near - 0.01, respect_limits=False).allowed(runs).all()
-    short = eject_batch(rig, rig.arm.posture("attitude2"), flight=0.5)
+    short = eject_batch(rig, rig.arm.configuration("attitude2"), flight=0.5)
     assert Constraints().allowed(short).tolist() == [False]
     assert Constraints(stable=False).allowed(short).tolist() == [True]
 

@@ -1,8 +1,8 @@
-"""Which sentences of Sec. 6 can fail: each is tried in random postures of the chain.
+"""Which sentences of Sec. 6 can fail: each is tried in random configurations of the chain.
 
-A sentence that holds in all of them is true, but says nothing for the posture of Fig. 5, which is missing. Sentences
-are put without the numbers of one posture: "at 51 deg" is "where the mass centre lies", "at 90 deg" is "along the
-struck rod". All postures have the struck rod along 90 deg, as Sec. 6 has it.
+A sentence that holds in all of them is true, but says nothing for the configuration of Fig. 5, which is missing.
+Sentences are put without the numbers of one configuration: "at 51 deg" is "where the mass centre lies", "at 90 deg" is
+"along the struck rod". All configurations have the struck rod along 90 deg, as Sec. 6 has it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from spacearm.typing import Array
 COUNT, SEED = 1500, 0
 #: Directions of a survey's maps: half a degree apart.
 DIRECTIONS = 361
-#: Joint angles (deg) that satisfy every sentence of Sec. 6 as well as the posture "L".
+#: Joint angles (deg) that satisfy every sentence of Sec. 6 as well as the configuration "L".
 OTHER = (76.0, 92.0)
 ROD = 90.0  # deg
 
 
 @dataclass(frozen=True, eq=False)
-class Postures:
-    """The chain in postures (N, 2) with the struck rod along 90 deg; angles in deg, 0 to 180, but for ``centre``.
+class Configurations:
+    """The chain in configurations (N, 2) with the struck rod along 90 deg; angles in deg, 0 to 180, but for ``centre``.
 
     Attributes:
         peak, direction: of the absolute virtual mass by case (N,), kg and deg.
@@ -54,17 +54,17 @@ class Postures:
         """How often a sentence holds, in words."""
         holds = self.holds[sentence]
         if holds.all():
-            return f"holds in every one of {holds.size} random postures, so it is no evidence for this one"
-        return f"holds in {100 * holds.mean():.0f} % of {holds.size} random postures"
+            return f"holds in every one of {holds.size} random configurations, so it is no evidence for this one"
+        return f"holds in {100 * holds.mean():.0f} % of {holds.size} random configurations"
 
 
-def random_postures() -> Array:
+def random_configurations() -> Array:
     """Joint angles (COUNT, 2), rad."""
     return np.random.default_rng(SEED).uniform(-np.pi, np.pi, (COUNT, 2))
 
 
-def survey(point: ImpactPoint, joints: Array) -> Postures:
-    """Every sentence in every posture (N, 2), rad."""
+def survey(point: ImpactPoint, joints: Array) -> Configurations:
+    """Every sentence in every configuration (N, 2), rad."""
     tilt = 0.5 * (np.radians(ROD) - joints.sum(axis=-1))
     base = np.zeros((len(joints), 7))
     base[:, 3], base[:, 6] = np.cos(tilt), np.sin(tilt)
@@ -102,7 +102,7 @@ def survey(point: ImpactPoint, joints: Array) -> Postures:
     for name in CASES:
         holds[f"psi.{name}.at_peak"] = psi[name] <= ZERO_ANGLE
         holds[f"impulse.{name}.peak_direction"] = apart(struck[name], direction[name]) <= DEGREE
-    return Postures(peak, direction, centre, holds)
+    return Configurations(peak, direction, centre, holds)
 
 
 def apart(one: Array | float, two: Array | float) -> Array:
@@ -115,8 +115,8 @@ def _between(line: Array, one: Array, two: Array) -> Array:
     return np.asarray(np.abs(apart(line, one) + apart(line, two) - apart(one, two)) <= 1e-9)
 
 
-def other_posture(point: ImpactPoint) -> str:
-    """What the other posture gives, in words; it must satisfy every sentence, 51 deg among them."""
+def other_configuration(point: ImpactPoint) -> str:
+    """What the other configuration gives, in words; it must satisfy every sentence, 51 deg among them."""
     found = survey(point, np.radians([OTHER]))
     centre, free, half = (float(x[0]) for x in (found.centre, found.direction["free"], found.direction["half"]))
     fails = [name for name, holds in found.holds.items() if not holds.all()]

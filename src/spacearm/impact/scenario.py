@@ -89,7 +89,8 @@ class _Scenario:
                 for key in ("inertia", "com", "contact"):
                     if getattr(table, key) is not None:
                         raise InputError("belongs to a body, but the target is a robot", place=key)
-                robot = find_robot(table.robot, folder)
+                with at("robot"):
+                    robot = find_robot(table.robot, folder)
                 if table.frame is None:
                     raise InputError("is missing", place="frame", hint="where on the robot the contact is")
                 frame = table.frame

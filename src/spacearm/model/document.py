@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from spacearm.errors import InputError, SpacearmError, did_you_mean, quoted
+from spacearm.errors import InputError, SpacearmError, did_you_mean, quoted, shown_path
 from spacearm.model import catalogue
 from spacearm.model.files import read
 from spacearm.model.intake import Reading
@@ -56,14 +56,23 @@ def at(place: str) -> Iterator[None]:
 
 
 def find_robot(name: str, folder: Path | None = None, reading: Reading | None = None) -> Robot:
-    """The robot of a file (relative to ``folder``) or, when there is no such file, of the catalogue."""
+    """The robot of a file (relative to ``folder``) or, when there is no such file, of the catalogue.
+
+    With a ``folder`` the name stands in a scenario: an error leaves the scenario's file and key for the caller to add.
+    """
     path = Path(name) if folder is None else folder / name
     try:
-        there = path.exists()
+        there = bool(name) and path.exists()
     except (OSError, ValueError):  # longer than any name can be, or with a zero byte
         there = False
     if there:
-        return read(path, reading or Reading())
+        try:
+            return read(path, reading or Reading())
+        except SpacearmError as error:
+            if folder is not None and error.file is not None:
+                error.place = ": ".join(part for part in (shown_path(error.file), error.place) if part)
+                error.file = None
+            raise
     if Path(name).suffix or len(Path(name).parts) > 1:
         if folder is None:
             raise InputError("there is no such file", file=path)

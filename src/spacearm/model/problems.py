@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spacearm.errors import ModelError, shown_path
+from spacearm.errors import ModelError
 
 #: An error shows no more problems than this: a file that is no robot at all shall not fill the screen.
 MOST_SHOWN = 100
@@ -26,7 +26,7 @@ class ModelErrors(ModelError):
         return found[0] if len(found) == 1 else cls(found)
 
     def __str__(self) -> str:
-        head = f"{shown_path(self.file)}: {self.message}" if self.file else self.message
+        head = super().__str__()
         if len(self.problems) > MOST_SHOWN:
             head += f", of which these are the first {MOST_SHOWN}"
         groups: dict[str, list[str]] = {}

@@ -136,7 +136,8 @@ def run(
 
 def _real(plan: Scenario, drawing: Robot, folder: Path) -> Robot:
     """The robot that is simulated: another file, or the drawing with scaled inertias."""
-    robot = drawing if plan.real is None else find_robot(plan.real, folder)
+    with at("real"):
+        robot = drawing if plan.real is None else find_robot(plan.real, folder)
     if robot.joint_names != drawing.joint_names or robot.body_names != drawing.body_names:
         raise InputError("has other bodies or joints than the drawing", place="real", hint="expected the same names")
     if plan.real_scale != 1.0:

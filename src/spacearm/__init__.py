@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from spacearm.result import Row as Row
     from spacearm.result import Verdict as Verdict
     from spacearm.simulate import RK4 as RK4
-    from spacearm.simulate import Crossing as Crossing
     from spacearm.simulate import Dopri853 as Dopri853
+    from spacearm.simulate import Event as Event
     from spacearm.simulate import Load as Load
     from spacearm.simulate import Phase as Phase
     from spacearm.simulate import State as State
@@ -75,9 +75,9 @@ __all__ = [
     "Body",
     "Check",
     "Coupling",
-    "Crossing",
     "Dopri853",
     "EngineError",
+    "Event",
     "Figure",
     "Frame",
     "Friction",
@@ -147,7 +147,7 @@ _HOME = {
     "Verdict": "spacearm.result",
     "RK4": "spacearm.simulate",
     "Dopri853": "spacearm.simulate",
-    "Crossing": "spacearm.simulate",
+    "Event": "spacearm.simulate",
     "Load": "spacearm.simulate",
     "Phase": "spacearm.simulate",
     "State": "spacearm.simulate",

@@ -14,7 +14,7 @@ from spacearm.simulate.crosscheck import CrossCheck, compare, cross_check, with_
 from spacearm.simulate.loads import Load
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.motion import motion
-from spacearm.simulate.phase import Crossing, Phase
+from spacearm.simulate.phase import Event, Phase
 from spacearm.simulate.run import Run, RunWarning, simulate
 from spacearm.simulate.signals import half_sine, pulse, spline, triangle
 from spacearm.simulate.state import State
@@ -109,7 +109,7 @@ def test_several_phases_one_ended_by_an_event() -> None:
     start = moving(robot, 7, still=[second])
     ahead = float(start.joints[0] + np.sign(start.rates[0]) * 0.1)
     phases = [
-        Phase(20.0, until=Crossing(first, ahead), locked=[second]),
+        Phase(20.0, until=Event(first, ahead), locked=[second]),
         Phase(0.8, forces={first: 0.5}),
     ]
     run, checked = both(robot, start, phases, sample=0.05)

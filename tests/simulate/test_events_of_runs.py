@@ -1,4 +1,4 @@
-"""Events of whole runs: friction, crossings, limits, phases that end by an event, gauges."""
+"""Events of whole runs: friction, levels, limits, phases that end by an event, event functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.model import Friction, Limits, Spring
 from spacearm.simulate import (
-    Crossing,
     Dopri853,
-    Gauge,
+    Event,
+    EventFunction,
     Load,
     Phase,
     Reason,
@@ -86,14 +86,14 @@ def test_no_event_is_missed_by_long_steps(seed: int) -> None:
 def test_phases_that_end_by_an_event() -> None:
     robot = slider()
     phases = [
-        Phase(10.0, until=Crossing("x", 0.5, "rising"), forces={"x": 1.0}, locked=BASE_LOCKED, name="push"),
-        Phase(10.0, until=Crossing("x.rate", 0.0, "falling"), forces={"x": -1.0}, locked=BASE_LOCKED, name="brake"),
-        Phase(0.25, until=Crossing("x", 7.0), locked=BASE_LOCKED, name="rest"),
+        Phase(10.0, until=Event("x", 0.5, "rising"), forces={"x": 1.0}, locked=BASE_LOCKED, name="push"),
+        Phase(10.0, until=Event("x.rate", 0.0, "falling"), forces={"x": -1.0}, locked=BASE_LOCKED, name="brake"),
+        Phase(0.25, until=Event("x", 7.0), locked=BASE_LOCKED, name="rest"),
     ]
     run = simulate(robot, State.at_rest(robot), phases, sample=0.1)
     np.testing.assert_allclose(run.phase_starts, [0.0, np.sqrt(2.0), 2 * np.sqrt(2.0)], atol=1e-10)
     assert run.reason == Reason.FINISHED
-    assert [event.kind for event in run.events] == ["crossing", "crossing", "timeout"]
+    assert [event.kind for event in run.events] == ["event", "event", "timeout"]
     assert run.end_time == pytest.approx(2 * np.sqrt(2) + 0.25, abs=1e-10)
     assert run.end is not None
     assert run.end.joints[0] == pytest.approx(1.0, abs=1e-9)
@@ -104,9 +104,9 @@ def test_phases_that_end_by_an_event() -> None:
 def test_a_phase_that_lasts_until_friction_has_stopped_a_joint() -> None:
     robot = slider(friction=Friction(3.0, 2.0))
     start = State.moving(robot, [0.0], [1.5])
-    phases = [Phase(9.0, until=Crossing("x.rate", 0.0, "falling"), locked=BASE_LOCKED), Phase(1.0, locked=BASE_LOCKED)]
+    phases = [Phase(9.0, until=Event("x.rate", 0.0, "falling"), locked=BASE_LOCKED), Phase(1.0, locked=BASE_LOCKED)]
     run = simulate(robot, start, phases)
-    assert sorted(event.kind for event in run.events) == ["crossing", "stick"]
+    assert sorted(event.kind for event in run.events) == ["event", "stick"]
     assert run.phase_starts[1] == pytest.approx(1.5, abs=1e-10)
     assert run.end is not None
     assert run.end.rates[0] == 0.0
@@ -155,12 +155,12 @@ def test_events_on_a_break_of_a_signal_are_found() -> None:
         3.0,
         driven={"x": line()},
         forces={"base_vx": pulse(1.0, 1.0, 0.5)},
-        events=[Crossing("x", 1.0), Crossing("x", 1.5)],
+        events=[Event("x", 1.0), Event("x", 1.5)],
     )
     run = simulate(robot, State.moving(robot, [0.0], [1.0]), phase)
     assert sorted((event.kind, round(event.time, 10)) for event in run.events) == [
-        ("crossing", 1.0),
-        ("crossing", 1.5),
+        ("event", 1.0),
+        ("event", 1.5),
         ("limit", 1.0),
     ]
 
@@ -168,23 +168,23 @@ def test_events_on_a_break_of_a_signal_are_found() -> None:
 @pytest.mark.parametrize("slope", [1.0, 0.1, 0.3, -0.7])
 def test_until_met_at_the_very_end_of_its_phase_is_no_timeout(slope: float) -> None:
     robot = slider()
-    goal = Crossing("x", slope * 3.0)
+    goal = Event("x", slope * 3.0)
     phases = [
         Phase(3.0, driven={"x": line(slope)}, until=goal, name="go"),
         Phase(1.0, driven={"x": line(slope, slope * 3.0)}, events=[goal]),
     ]
     run = simulate(robot, State.moving(robot, [0.0], [slope]), phases)
-    assert [(event.kind, event.phase) for event in run.events] == [("crossing", 0)]
+    assert [(event.kind, event.phase) for event in run.events] == [("event", 0)]
     # clamped: it arrives with rate zero
     arrive = Phase(3.0, driven={"x": spline([0.0, 3.0], [0.0, slope * 3.0])}, until=goal)
     run = simulate(robot, State.at_rest(robot), [arrive, Phase(1.0, locked=["x"], events=[goal])])
-    assert [(event.kind, event.phase) for event in run.events] == [("crossing", 0)]
+    assert [(event.kind, event.phase) for event in run.events] == [("event", 0)]
 
 
 @pytest.mark.parametrize("slope", [1.0, 0.1, 0.3, -0.7])
 def test_a_level_on_a_phase_boundary_is_crossed_once(slope: float) -> None:
     robot = slider()
-    goal = Crossing("x", slope * 3.0)
+    goal = Event("x", slope * 3.0)
     for phases in (
         [
             Phase(3.0, driven={"x": line(slope)}, events=[goal]),
@@ -197,7 +197,7 @@ def test_a_level_on_a_phase_boundary_is_crossed_once(slope: float) -> None:
         ],
     ):
         run = simulate(robot, State.moving(robot, [0.0], [slope]), phases)
-        assert [event.kind for event in run.events] == ["crossing"]
+        assert [event.kind for event in run.events] == ["event"]
         assert run.events[0].time == pytest.approx(3.0, abs=1e-9)
 
 
@@ -237,30 +237,32 @@ def test_limits_are_looked_at_when_a_phase_begins() -> None:
     assert run("ignore", "report").events[0].time == pytest.approx(1.0, abs=1e-10)
 
 
-def test_a_compiled_gauge_is_watched() -> None:
+def test_a_compiled_event_function_is_watched() -> None:
     robot = slider()
     state, time = ca.SX.sym("state", 15), ca.SX.sym("time", 1)
     program = Program("gauge", {"state": state, "time": time}, {"g": state[7] + 0.1 * time - 0.6})
-    gauge = Gauge(Kernel(program), ("together",), ("rising",), ("run",))
-    phases = [Phase(0.1, locked=BASE_LOCKED), Phase(5.0, gauge=gauge, locked=BASE_LOCKED), Phase(1.0)]
+    gauge = EventFunction(Kernel(program), ("together",), ("rising",), ("run",))
+    phases = [Phase(0.1, locked=BASE_LOCKED), Phase(5.0, event_function=gauge, locked=BASE_LOCKED), Phase(1.0)]
     run = simulate(robot, State.moving(robot, [0.0], [1.0]), phases)
     assert run.reason == Reason.TERMINAL_EVENT
     assert run.end_time == pytest.approx(0.6 / 1.1, abs=1e-10)
     assert run.events[-1].name == "together"
 
 
-def test_a_gauge_reads_the_reaction_of_a_locked_joint() -> None:
+def test_an_event_function_reads_the_reaction_of_a_locked_joint() -> None:
     """A push on the base that grows with time: the locked slider carries its own mass times the acceleration."""
     robot = slider()
     known = motion(robot).kernel.program.event_inputs(15)
     kernel = Kernel(Program("load", known, {"g": ca.fabs(known["reaction"][6]) - 0.5}))
 
     def run(start: float, before: tuple[int, ...] = ()) -> Run:
-        gauge = Gauge(kernel, ("load",), ("rising",), ("phase",), before)
+        gauge = EventFunction(kernel, ("load",), ("rising",), ("phase",), before)
         force = table([0.0, 5.0], [start, start + 10.0])
         held = ("x", *BASE_LOCKED[1:])
         return simulate(
-            robot, State.at_rest(robot, [0.2]), Phase(5.0, locked=held, forces={BASE_LOCKED[0]: force}, gauge=gauge)
+            robot,
+            State.at_rest(robot, [0.2]),
+            Phase(5.0, locked=held, forces={BASE_LOCKED[0]: force}, event_function=gauge),
         )
 
     # The slider is a sixth of the mass.
@@ -270,4 +272,4 @@ def test_a_gauge_reads_the_reaction_of_a_locked_joint() -> None:
         assert run(6.0, before).end_time == 5.0
     assert run(6.0, (-1,)).end_time < 1e-12
     with pytest.raises(InputError, match="differ in number"):
-        Gauge(kernel, ("load",), before=(1, 1))
+        EventFunction(kernel, ("load",), before=(1, 1))

@@ -11,8 +11,8 @@ import pytest
 from spacearm.errors import InputError, SimulationError
 from spacearm.simulate import (
     RK4,
-    Crossing,
     Dopri853,
+    Event,
     Load,
     Phase,
     State,
@@ -40,14 +40,14 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "paths": (lambda: Phase(1.0, driven=["j0"]), "phase, driven: is .'j0'. .expected a mapping from degree"),  # type: ignore[arg-type]
     "forces": (lambda: Phase(1.0, forces=np.zeros(8)), "phase, forces: is array"),  # type: ignore[arg-type]
     "locked": (lambda: Phase(1.0, locked=[0]), "phase, locked: holds 0 .expected names"),  # type: ignore[list-item]
-    "events": (lambda: Phase(1.0, events=["j0"]), "phase, events: holds 'j0' .expected Crossing"),  # type: ignore[list-item]
-    "until": (lambda: Phase(1.0, until=text, name="p"), "phase 'p', until: holds 'x' .expected Crossing"),
+    "events": (lambda: Phase(1.0, events=["j0"]), "phase, events: holds 'j0' .expected Event"),  # type: ignore[list-item]
+    "until": (lambda: Phase(1.0, until=text, name="p"), "phase 'p', until: holds 'x' .expected Event"),
     "loads": (lambda: Phase(1.0, loads=[1.0]), "phase, loads: holds 1.0 .expected Load"),  # type: ignore[list-item]
-    "gauge": (lambda: Phase(1.0, gauge=text), "phase: the gauge is 'x'"),
-    "level": (lambda: Crossing("j0", text), "crossing of 'j0': is 'x'"),
+    "event_function": (lambda: Phase(1.0, event_function=text), "phase: the event function is 'x'"),
+    "level": (lambda: Event("j0", text), "event of 'j0': is 'x'"),
     "quantity": (
-        lambda: simulate(ARM, START, [Phase(0.1), Phase(0.1, until=Crossing("j0.rat"))]),
-        r"phase\[1\]: crossing of 'j0.rat': there is no such quantity .did you mean 'j0.rate'",
+        lambda: simulate(ARM, START, [Phase(0.1), Phase(0.1, until=Event("j0.rat"))]),
+        r"phase\[1\]: event of 'j0.rat': there is no such quantity .did you mean 'j0.rate'",
     ),
     "method": (lambda: simulate(ARM, START, 1.0, method=text), r"method: the method is 'x' .expected RK4\(step\)"),
     "class of a method": (lambda: simulate_batch(ARM, VECTOR, 1.0, method=RK4), "method: the method is <class"),  # type: ignore[arg-type]
@@ -101,11 +101,11 @@ def test_refusal(case: str) -> None:
 
 
 def test_one_of_a_list_needs_no_list() -> None:
-    crossing = Crossing("j1")
+    crossing = Event("j1")
     phase = Phase(0.1, locked="j0", events=crossing, until=crossing, loads=Load.along("hand", [1, 0, 0], 1.0))  # type: ignore[arg-type]
     assert phase.locked == ("j0",)
     assert phase.events == (crossing,)
-    assert [c.ends for c in phase.crossings] == ["phase", "nothing"]
+    assert [c.ends for c in phase.watched] == ["phase", "nothing"]
     assert len(phase.loads) == 1
 
 

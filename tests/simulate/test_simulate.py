@@ -19,8 +19,8 @@ from spacearm.model import Body, Coupling, Friction, Inertia, Joint, Pose, Robot
 from spacearm.simulate import (
     RK4,
     CertificateWarning,
-    Crossing,
     Dopri853,
+    Event,
     Load,
     Phase,
     Reason,
@@ -234,7 +234,7 @@ def test_prescribed_acceleration() -> None:
         (Phase(1.0, forces={"j0": np.nan}), "not finite"),
         (Phase(1.0, locked=["j1"], accelerations={"j1": 1.0}), "two ways"),
         (Phase(1.0, loads=[Load("palm", (0,) * 6)]), "no frame"),
-        (Phase(1.0, until=Crossing("j0.speed")), "no such quantity"),
+        (Phase(1.0, until=Event("j0.speed")), "no such quantity"),
     ],
 )
 def test_phases_that_cannot_be_run(phase: Phase, message: str) -> None:

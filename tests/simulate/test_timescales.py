@@ -11,7 +11,7 @@ import scipy.linalg
 
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
-from spacearm.simulate import RK4, Crossing, Dopri853, Phase, Reason, RunWarning, State, simulate
+from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, RunWarning, State, simulate
 from spacearm.simulate.motion import motion
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.timescales import TimeScales, time_scales
@@ -145,7 +145,7 @@ def test_a_step_far_too_short_is_refused_at_once() -> None:
     with pytest.raises(InputError, match=r"RK4: steps of 1e-12 s make 1e\+13 steps in 10 s \(expected at most"):
         simulate(robot, start, 10.0, method=RK4(1e-12))
     assert time.perf_counter() - began < 5.0
-    until = Phase(1e9, until=Crossing("spin", 0.5))  # an event may end it: only then is the number of steps not known
+    until = Phase(1e9, until=Event("spin", 0.5))  # an event may end it: only then is the number of steps not known
     assert simulate(robot, start, until, method=RK4(1e-3)).reason == Reason.FINISHED
 
 

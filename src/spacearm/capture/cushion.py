@@ -33,7 +33,7 @@ from spacearm.model.parts import finite
 from spacearm.simulate import (
     CertificateWarning,
     Dopri853,
-    Gauge,
+    EventFunction,
     Load,
     Phase,
     Reason,
@@ -165,7 +165,7 @@ def _overrides(
 
 def _gauged(run: Run) -> bool:
     """Whether its gauge has ended a run."""
-    return any(event.kind == "gauge" for event in run.events)
+    return any(event.kind == "function" for event in run.events)
 
 
 @dataclass(eq=False)
@@ -250,12 +250,12 @@ class _Chain:
         self.state = run.end
         return run
 
-    def _stretch(self, length: float, locked: Sequence[str], gauge: Gauge | None = None) -> bool:
+    def _stretch(self, length: float, locked: Sequence[str], gauge: EventFunction | None = None) -> bool:
         """Simulate for this long, or until the gauge ends it (true); a hit that begins or ends is a stretch's end."""
         end = self.time + length
         while end - self.time > SHORTEST:
             cut = min(end, self._next_edge())
-            run = self._go(self._phase(cut - self.time, locked, gauge=gauge))
+            run = self._go(self._phase(cut - self.time, locked, event_function=gauge))
             if _gauged(run):
                 return True
             self.time = cut  # sums of stretches are no better than the times that were asked for
@@ -279,17 +279,17 @@ class _Chain:
     def _length(self, until: At | Felt | Settled | None) -> float:
         return min(self.left, until.time - self.time) if isinstance(until, At) else self.left
 
-    def _gauge(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> Gauge | None:
+    def _gauge(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> EventFunction | None:
         """What ends a mode other than its time."""
         if isinstance(until, Settled):
             limits = until.slide, until.turn
             program = calm_program(self.robot, axes, self.held, limits, self.state.joints, self.overrides)
-            return Gauge(Kernel(program), ("settled",), ("falling",), ("phase",))
+            return EventFunction(Kernel(program), ("settled",), ("falling",), ("phase",))
         if isinstance(until, Felt):
             model = motion(self.robot, tuple(dict.fromkeys(load.place for load in self.loads)))
             program = load_program(model, axes, (until.force, until.moment), self.overrides)
             # It comes from below: a load that is there at the start is felt at once.
-            return Gauge(Kernel(program), ("felt",), ("rising",), ("phase",), (-1,))
+            return EventFunction(Kernel(program), ("felt",), ("rising",), ("phase",), (-1,))
         return None
 
     def rigid(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
@@ -310,7 +310,7 @@ class _Chain:
             if len(moving) < len(axes):
                 length = min(length, LOOK_AGAIN)  # an axis at rest is not watched, but looked at again soon
             overrides = {**self.overrides, "damping": law.damping(self.robot, axes, self.state)}
-            phase = self._phase(length, (), until=law.crossings(self.robot, moving), gauge=gauge)
+            phase = self._phase(length, (), until=law.crossings(self.robot, moving), event_function=gauge)
             run = self._go(phase, overrides)
             if _gauged(run):
                 break

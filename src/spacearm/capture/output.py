@@ -22,7 +22,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Check
-from spacearm.simulate import Event, Phase, Run, State
+from spacearm.simulate import Occurrence, Phase, Run, State
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Outcome:
     wrench: Array  # (T, 6 L) loads as given
     energies: dict[str, Array]  # (T,) J: kinetic, elastic; damping, drive, load, ... since the start
     damper_energy: Array  # (T, n) J dissipated by each joint's damper since the start
-    events: tuple[Event, ...]
+    events: tuple[Occurrence, ...]
     impacts: tuple[Impact, ...]
     switches: tuple[tuple[float, str], ...]
     certificate: dict[str, Check]
@@ -277,7 +277,7 @@ def assemble(
     """One outcome from the stretches of a chain that began with ``start``; the impacts ``before`` led there."""
     n = robot.n
     parts: dict[str, list[Array]] = {}
-    events: list[Event] = []
+    events: list[Occurrence] = []
     energies = dict.fromkeys(_ENERGIES, 0.0)
     dampers = np.zeros(n)
     lost = 0.0
@@ -308,7 +308,7 @@ def assemble(
         }
         for name, array in chunk.items():
             parts.setdefault(name, []).append(array)
-        events += [Event(e.time + begin, e.kind, e.name, e.value, len(parts["times"]) - 1) for e in run.events]
+        events += [Occurrence(e.time + begin, e.kind, e.name, e.value, len(parts["times"]) - 1) for e in run.events]
     joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     joined["times"] = np.maximum.accumulate(joined["times"])
     balance = sum(joined[name] for name in _ENERGIES[:5]) + joined["lost"] - joined["drive"] - joined["load"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.simulate import Crossing, State
+from spacearm.simulate import Event, State
 from spacearm.typing import Array
 
 #: Deformation (m, rad) and rate (m/s, rad/s) that together count as none.
@@ -63,10 +63,10 @@ class OnOff:
         spring = robot.joints[i].spring
         return bool(abs(state.rates[i]) + abs(state.joints[i] - (spring.rest if spring else 0.0)) > AT_REST)
 
-    def crossings(self, robot: Robot, axes: Sequence[str]) -> list[Crossing]:
+    def crossings(self, robot: Robot, axes: Sequence[str]) -> list[Event]:
         """Events at which a damper switches."""
         found = []
         for name in axes:
             spring = robot.joint(name).spring
-            found += [Crossing(name, spring.rest if spring else 0.0), Crossing(f"{name}.rate", 0.0)]
+            found += [Event(name, spring.rest if spring else 0.0), Event(f"{name}.rate", 0.0)]
         return found

@@ -32,7 +32,7 @@ from spacearm.engine.warm import ensure_loops, say
 from spacearm.errors import InputError
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import Crossing, Dopri853, Phase
+from spacearm.simulate import Dopri853, Event, Phase
 from spacearm.simulate.motion import Motion, Prepared, enter, motion, prepare
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
@@ -240,7 +240,7 @@ class _Plan:
         ):
             own[name] = np.concatenate([np.zeros(6), [slide], values])
             alone[name] = np.concatenate([np.zeros(6), values])
-        until = Crossing(rig.rail, rig.device.stroke, "rising")
+        until = Event(rig.rail, rig.device.stroke, "rising")
         held_base, kept = base_on_rail(rig, turning)
         on_rail = Phase(
             PATIENCE * given.quarter,

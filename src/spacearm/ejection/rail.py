@@ -16,7 +16,7 @@ from spacearm.errors import SimulationError
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.result import Check
-from spacearm.simulate import Crossing, Dopri853, Phase, Run, State, simulate
+from spacearm.simulate import Dopri853, Event, Phase, Run, State, simulate
 from spacearm.simulate.bodies import elastic_energy
 from spacearm.simulate.certificate import Certificate, Ledger
 from spacearm.simulate.motion import robot_parameters
@@ -66,7 +66,7 @@ def slide(
         overrides, forces = spring_of(rig, piece)
         phase = Phase(
             PATIENCE * quarter,
-            until=Crossing(rig.rail, piece.end, "rising"),
+            until=Event(rig.rail, piece.end, "rising"),
             locked=(*held, *locked),
             accelerations=kept,
             forces=forces,
@@ -77,7 +77,7 @@ def slide(
         run = simulate(rig.mounted, state, phase, method=solver, sample=quarter / 400.0, overrides=overrides)
         found.append(Stretch(run, state, overrides, forces, kept, (*held, *locked)))
         time += run.end_time
-        left = run.end is not None and any(e.kind == "crossing" and e.name == rig.rail for e in run.events)
+        left = run.end is not None and any(e.kind == "event" and e.name == rig.rail for e in run.events)
         if not left or run.end is None:
             raise SimulationError(
                 f"the arm does not leave the rail: {run.reason.text} at t = {time:.6g} s",
@@ -105,7 +105,7 @@ def joined(rig: Rig, stretches: Sequence[Stretch]) -> Run:
         integrated.append(part)
     whole = np.concatenate(integrated)
     at = [replace(event, time=event.time + t) for run, t in zip(runs, offsets, strict=False) for event in run.events]
-    inner = [event for event in at if event.kind != "crossing" or event.name != rig.rail or event.time == offsets[-1]]
+    inner = [event for event in at if event.kind != "event" or event.name != rig.rail or event.time == offsets[-1]]
     return replace(
         runs[-1],
         end_time=float(offsets[-1]),

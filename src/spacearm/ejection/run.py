@@ -28,7 +28,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Check
-from spacearm.simulate import Dopri853, Event, Phase, Run, RunWarning, State, simulate
+from spacearm.simulate import Dopri853, Occurrence, Phase, Run, RunWarning, State, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.typing import Array
 
@@ -112,10 +112,10 @@ class Ejection:
         return rotation_matrices(state.quaternion) @ mean_spin(self.rig, angular, inertia)
 
     @property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[Occurrence, ...]:
         """What happened, times counted from the release."""
         later = (
-            Event(event.time + self.time, event.kind, event.name, event.value, 1)
+            Occurrence(event.time + self.time, event.kind, event.name, event.value, 1)
             for event in self.flight.events
             if event.kind != "timeout"
         )

@@ -14,7 +14,7 @@ from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.result import Check, Figure, Result, Row
-from spacearm.scenarios.motion_schema import CrossingTable, LoadTable, MotionFile, PhaseTable, SignalValue, StartTable
+from spacearm.scenarios.motion_schema import EventTable, LoadTable, MotionFile, PhaseTable, SignalValue, StartTable
 from spacearm.scenarios.signals import (
     angles,
     bounds,
@@ -26,7 +26,7 @@ from spacearm.scenarios.signals import (
     signal_of,
     throttle,
 )
-from spacearm.simulate import Crossing, Load, Phase, Reason, Run, Signal, State, firing, simulate
+from spacearm.simulate import Event, Load, Phase, Reason, Run, Signal, State, firing, simulate
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check as check_in_mujoco
 from spacearm.simulate.mujoco_twin import load_mujoco
@@ -157,8 +157,8 @@ def phase_of(robot: Robot, entry: PhaseTable) -> Phase:
     loads += _thrust(robot, entry)
     return Phase(
         entry.duration,
-        until=[_crossing(robot, item, f"until[{k}]") for k, item in enumerate(entry.until)],
-        events=[_crossing(robot, item, f"record[{k}]") for k, item in enumerate(entry.record)],
+        until=[_event(robot, item, f"until[{k}]") for k, item in enumerate(entry.until)],
+        events=[_event(robot, item, f"record[{k}]") for k, item in enumerate(entry.record)],
         locked=entry.locked,
         driven=driven,
         accelerations=signals("accelerations", entry.accelerations),
@@ -209,11 +209,11 @@ def _thrust(robot: Robot, entry: PhaseTable) -> list[Load]:
     return loads
 
 
-def _crossing(robot: Robot, entry: CrossingTable, place: str) -> Crossing:
+def _event(robot: Robot, entry: EventTable, place: str) -> Event:
     refuse_degrees(entry, place, not_an_angle(robot, entry.quantity))
     value = angles(place, value=entry.value, value_deg=entry.value_deg)
     with at(place):
-        return Crossing(entry.quantity, 0.0 if value is None else float(value), entry.direction)
+        return Event(entry.quantity, 0.0 if value is None else float(value), entry.direction)
 
 
 def _rows(robot: Robot, done: Run) -> list[Row]:

@@ -68,7 +68,7 @@ class ThrusterTable(Table):
     level: SignalValue | None = None
 
 
-class CrossingTable(Table):
+class EventTable(Table):
     quantity: Name
     value: Number | None = None
     value_deg: Number | None = None
@@ -78,8 +78,8 @@ class CrossingTable(Table):
 class PhaseTable(Table):
     name: Name = ""
     duration: Duration
-    until: list[CrossingTable] = Field(default_factory=list)
-    record: list[CrossingTable] = Field(default_factory=list)
+    until: list[EventTable] = Field(default_factory=list)
+    record: list[EventTable] = Field(default_factory=list)
     locked: list[Name] = Field(default_factory=list)
     driven: dict[str, SignalTable] = Field(default_factory=dict)
     accelerations: dict[str, SignalValue] = Field(default_factory=dict)

@@ -4,10 +4,10 @@ from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
 from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.certificate import Certificate, CertificateWarning
-from spacearm.simulate.course import Event
+from spacearm.simulate.course import Occurrence
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Dopri853
-from spacearm.simulate.phase import Crossing, Gauge, Phase
+from spacearm.simulate.phase import Event, EventFunction, Phase
 from spacearm.simulate.rollout import rollout
 from spacearm.simulate.run import Run, RunWarning, simulate
 from spacearm.simulate.signals import (
@@ -28,11 +28,11 @@ __all__ = [
     "BatchRun",
     "Certificate",
     "CertificateWarning",
-    "Crossing",
     "Dopri853",
     "Event",
-    "Gauge",
+    "EventFunction",
     "Load",
+    "Occurrence",
     "Phase",
     "Reason",
     "Run",

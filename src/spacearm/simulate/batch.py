@@ -19,7 +19,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.certificate import energy_residual, inner_scale
 from spacearm.simulate.checks import flat_states, is_robot, numbers
-from spacearm.simulate.course import MAX_STEPS, Course, Event, as_phases
+from spacearm.simulate.course import MAX_STEPS, Course, Occurrence, as_phases
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
@@ -41,7 +41,7 @@ class BatchRun:
     end: Array  # (B, nx)
     end_time: Array  # (B,) s
     reason: npt.NDArray[np.int64]  # (B,) see Reason
-    events: tuple[tuple[Event, ...], ...]
+    events: tuple[tuple[Occurrence, ...], ...]
     steps: npt.NDArray[np.int64]  # (B,)
     evaluations: npt.NDArray[np.int64]  # (B,)
     energy_residual: Array  # (B,) relative, NaN without ledger
@@ -104,7 +104,7 @@ def simulate_batch(
     end, end_time = np.full((count, model.nx), np.nan), np.zeros(count)
     reason, steps, evaluations = (np.zeros(count, dtype=np.int64) for _ in range(3))
     residual = np.full(count, np.nan)
-    events: list[tuple[Event, ...]] = [()] * count
+    events: list[tuple[Occurrence, ...]] = [()] * count
     stop = np.zeros(1, dtype=np.uint8)
 
     def one(i: int) -> None:

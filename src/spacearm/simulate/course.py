@@ -28,8 +28,8 @@ _FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE
 
 
 @dataclass(frozen=True)
-class Event:
-    """Something that happened: ``kind`` is stick, slip, reverse, limit, crossing, gauge or timeout."""
+class Occurrence:
+    """Something that happened: ``kind`` is stick, slip, reverse, limit, event, function or timeout."""
 
     time: float
     kind: str
@@ -152,7 +152,7 @@ class Outcome:
     timeouts: list[tuple[int, float]] = field(default_factory=list)
     at: tuple[System, int, float] | None = None  # where it ended: piece, s since the phase's start
 
-    def events(self, course: Course) -> tuple[Event, ...]:
+    def events(self, course: Course) -> tuple[Occurrence, ...]:
         """The log in words."""
         names, found = course.model.robot.dof_names, []
         for phase, (first, last) in enumerate(self.logs):
@@ -160,11 +160,11 @@ class Outcome:
             for time, code, number, value in self.record.log[first : min(last, len(self.record.log))]:
                 kind = EventKind(int(code))
                 if kind in _FRICTION:
-                    found.append(Event(float(time), _FRICTION[kind], names[int(number)], float(value), phase))
+                    found.append(Occurrence(float(time), _FRICTION[kind], names[int(number)], float(value), phase))
                 else:
                     label = labels[int(number)]
-                    found.append(Event(float(time), label[0], label[1], float(value), phase))
-        found += [Event(time, "timeout", course.prepared[k].phase.name, 0.0, k) for k, time in self.timeouts]
+                    found.append(Occurrence(float(time), label[0], label[1], float(value), phase))
+        found += [Occurrence(time, "timeout", course.prepared[k].phase.name, 0.0, k) for k, time in self.timeouts]
         return tuple(sorted(found, key=lambda event: event.time))
 
     @property

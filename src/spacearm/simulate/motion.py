@@ -252,15 +252,15 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
         channel(target, signal, "a load")
 
     try:
-        components = [crossing.component(robot) for crossing in phase.crossings]
+        components = [crossing.component(robot) for crossing in phase.watched]
     except InputError as error:
         error.place = f"{place}: {error.place}"
         raise
     levels = [
         Level(component, c.value, DIRECTIONS[c.direction], c.ends != "nothing")
-        for component, c in zip(components, phase.crossings, strict=True)
+        for component, c in zip(components, phase.watched, strict=True)
     ]
-    labels = [("crossing", c.quantity, c.ends) for c in phase.crossings]
+    labels = [("event", c.quantity, c.ends) for c in phase.watched]
     if phase.limits != "ignore":
         stops = phase.limits == "stop"
         for i, joint in enumerate(robot.joints):
@@ -268,15 +268,18 @@ def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
                 if np.isfinite(bound):
                     levels.append(Level(at.joint(i), bound, direction, stops, -direction))
                     labels.append(("limit", joint.name, "run" if stops else "nothing"))
-    if phase.gauge is not None:
+    if phase.event_function is not None:
         fits = (model.nx + 1, model.nx + 1 + model.kernel.n_out)
-        if phase.gauge.kernel.n_in not in fits:
+        if phase.event_function.kernel.n_in not in fits:
             raise InputError(
-                f"the gauge takes {phase.gauge.kernel.n_in} numbers",
+                f"the event function takes {phase.event_function.kernel.n_in} numbers",
                 place=place,
                 hint=f"expected the state and the time: {fits[0]}; or these and the motion's output: {fits[1]}",
             )
-        labels += [("gauge", name, ends) for name, ends in zip(phase.gauge.names, phase.gauge.ends, strict=True)]
+        labels += [
+            ("function", name, ends)
+            for name, ends in zip(phase.event_function.names, phase.event_function.ends, strict=True)
+        ]
     return Prepared(
         phase,
         place,
@@ -314,8 +317,11 @@ Sides: TypeAlias = Mapping[tuple[Any, ...], int]
 def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
     """What tells each level and gauge output of a phase from others, in other phases too."""
     keys: list[tuple[Any, ...]] = [(level.component, level.value) for level in prepared.levels]
-    if prepared.phase.gauge is not None:
-        keys += [("gauge", id(prepared.phase.gauge.kernel), i) for i in range(len(prepared.phase.gauge.names))]
+    if prepared.phase.event_function is not None:
+        keys += [
+            ("function", id(prepared.phase.event_function.kernel), i)
+            for i in range(len(prepared.phase.event_function.names))
+        ]
     return keys
 
 
@@ -336,7 +342,7 @@ def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[i
     """
     keys = _watched_keys(prepared)
     known = before if before is not None else {}
-    gauge = prepared.phase.gauge
+    gauge = prepared.phase.event_function
     own = [0] * len(prepared.levels) + list(gauge.before if gauge is not None else ())
     result = [known.get(key, side) for key, side in zip(keys, own, strict=True)]
     paths = dict(prepared.paths)
@@ -419,7 +425,7 @@ def enter(
             )
     rubbing = [j for j in range(robot.dofs) if j not in prepared.driven] if prepared.phase.friction else []
     friction = make_friction(rubbing, parameters["static_friction"][rubbing], parameters["coulomb_friction"][rubbing])
-    gauge = prepared.phase.gauge
+    gauge = prepared.phase.event_function
     functions = None
     if gauge is not None:
         functions = Functions(

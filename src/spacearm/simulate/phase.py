@@ -20,8 +20,8 @@ _BASE = {"base_x": 0, "base_y": 1, "base_z": 2}
 
 
 @dataclass(frozen=True)
-class Crossing:
-    """An event: a quantity goes through a value.
+class Event:
+    """A quantity goes through a value.
 
     Args:
         quantity: a joint's name (position, rad or m); ``<joint>.rate``; ``base_x``, ``base_y``, ``base_z`` (world, m);
@@ -46,7 +46,7 @@ class Crossing:
 
     @property
     def place(self) -> str:
-        return f"crossing of {self.quantity!r}"
+        return f"event of {self.quantity!r}"
 
     def component(self, robot: Robot) -> int:
         """Index of the quantity in the flat state."""
@@ -63,13 +63,13 @@ class Crossing:
 
 
 @dataclass(frozen=True, eq=False)
-class Gauge:
+class EventFunction:
     """Events from a compiled function: numbers whose sign changes are the events.
 
     Args:
         kernel: in (state, time), or these and the outputs of the motion kernel (``Program.event_inputs``).
         names: of its outputs.
-        directions, ends: of each, as for :class:`Crossing`.
+        directions, ends: of each, as for :class:`Event`.
         before: the side (-1, +1) from which each comes to the phase: one that starts on the other has crossed at
             once. 0, and where left out: none, it is where it starts.
     """
@@ -83,18 +83,18 @@ class Gauge:
     def __post_init__(self) -> None:
         count = len(self.names)
         if self.kernel.n_out != count:
-            raise InputError(f"kernel gives {self.kernel.n_out} numbers for {count} names", place="gauge")
+            raise InputError(f"kernel gives {self.kernel.n_out} numbers for {count} names", place="event function")
         object.__setattr__(self, "directions", tuple(self.directions) or ("either",) * count)
         object.__setattr__(self, "ends", tuple(self.ends) or ("nothing",) * count)
         object.__setattr__(self, "before", tuple(self.before) or (0,) * count)
         if not len(self.directions) == len(self.ends) == len(self.before) == count:
-            raise InputError("names, directions, ends and before differ in number", place="gauge")
+            raise InputError("names, directions, ends and before differ in number", place="event function")
 
 
 #: What the lists of a phase hold; one alone needs no list.
 _LISTS: Mapping[str, tuple[type, str]] = {
-    "until": (Crossing, "expected Crossing(quantity, value)"),
-    "events": (Crossing, "expected Crossing(quantity, value)"),
+    "until": (Event, "expected Event(quantity, value)"),
+    "events": (Event, "expected Event(quantity, value)"),
     "loads": (Load, "expected Load(frame, wrench), Load.along(frame, direction, force) or firing(robot, thruster)"),
     "locked": (str, "expected names of degrees of freedom"),
 }
@@ -121,21 +121,21 @@ class Phase:
         accelerations: degree of freedom to prescribed acceleration (base: of the velocity in base axes).
         forces: degree of freedom to applied force (N or N m; base: base axes).
         loads: wrenches on frames.
-        events: crossings to record, or that end the phase or the run.
-        gauge: further events from a compiled function.
+        events: events to record, or that end the phase or the run.
+        event_function: further events from a compiled function.
         friction: whether joints that have dry friction stick and slip; without, they move free of it.
         limits: joint limits are a recorded event (``report``), the end of the run (``stop``) or nothing (``ignore``).
     """
 
     duration: float
-    until: Sequence[Crossing] | Crossing = ()
+    until: Sequence[Event] | Event = ()
     locked: Sequence[str] = ()
     driven: Mapping[str, Any] = field(default_factory=dict)
     accelerations: Mapping[str, Any] = field(default_factory=dict)
     forces: Mapping[str, Any] = field(default_factory=dict)
     loads: Sequence[Load] = ()
-    events: Sequence[Crossing] = ()
-    gauge: Gauge | None = None
+    events: Sequence[Event] = ()
+    event_function: EventFunction | None = None
     friction: bool = True
     limits: Literal["report", "stop", "ignore"] = "report"
     name: str = ""
@@ -150,9 +150,13 @@ class Phase:
             mapping(getattr(self, key), f"{self.place}, {key}", "degree of freedom to signal")
         for key, (kind, hint) in _LISTS.items():
             object.__setattr__(self, key, _several(getattr(self, key), kind, f"{self.place}, {key}", hint))
-        if self.gauge is not None and not isinstance(self.gauge, Gauge):
-            raise InputError(f"the gauge is {quoted(self.gauge)}", place=self.place, hint="expected a Gauge")
-        until = tuple(replace(crossing, ends="phase") for crossing in cast(tuple[Crossing, ...], self.until))
+        if self.event_function is not None and not isinstance(self.event_function, EventFunction):
+            raise InputError(
+                f"the event function is {quoted(self.event_function)}",
+                place=self.place,
+                hint="expected an EventFunction",
+            )
+        until = tuple(replace(event, ends="phase") for event in cast(tuple[Event, ...], self.until))
         object.__setattr__(self, "until", until)
 
     @property
@@ -164,5 +168,5 @@ class Phase:
         return f"phase[{number}]" + (f" {self.name!r}" if self.name else "")
 
     @property
-    def crossings(self) -> tuple[Crossing, ...]:
-        return (*cast(tuple[Crossing, ...], self.until), *self.events)
+    def watched(self) -> tuple[Event, ...]:
+        return (*cast(tuple[Event, ...], self.until), *self.events)

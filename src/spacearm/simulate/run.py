@@ -31,7 +31,7 @@ from spacearm.simulate.certificate import (
     inner_scale,
 )
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles, is_robot, number, numbers
-from spacearm.simulate.course import MAX_EVENTS, Course, Event, Outcome, Stats, as_phases
+from spacearm.simulate.course import MAX_EVENTS, Course, Occurrence, Outcome, Stats, as_phases
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion, Prepared, check_limits, check_resisted, load_frames, motion, prepare
@@ -69,7 +69,7 @@ class Run:
     why: str  # the reason in words, with its cause where that is known
     end: State | None  # None where the state is not finite
     end_time: float
-    events: tuple[Event, ...]
+    events: tuple[Occurrence, ...]
     stats: Stats
     certificate: Certificate | None
     phase_starts: tuple[float, ...]
@@ -102,7 +102,7 @@ class Run:
             self.model, self.times, self.integrated, self.inputs, self.outputs, self.stuck, self.ledger, attrs
         )
 
-    def events_of(self, kind: str) -> tuple[Event, ...]:
+    def events_of(self, kind: str) -> tuple[Occurrence, ...]:
         return tuple(event for event in self.events if event.kind == kind)
 
 

@@ -177,7 +177,7 @@ def check_step(method: Method, prepared: Sequence[Prepared], most: int) -> None:
 
 
 def _may_end(phase: Prepared) -> bool:
-    gauge = phase.phase.gauge
+    gauge = phase.phase.event_function
     return any(level.terminal for level in phase.levels) or (gauge is not None and {*gauge.ends} != {"nothing"})
 
 

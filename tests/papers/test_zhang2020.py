@@ -6,7 +6,7 @@ import pytest
 from spacearm.capture import cushion, modes
 from spacearm.model import catalogue
 from spacearm.papers import PAPERS, zhang2020
-from spacearm.papers.zhang2020 import design as zhang2020_design
+from spacearm.papers.zhang2020 import runs as zhang2020_runs
 from spacearm.result import Verdict
 from spacearm.simulate import State
 
@@ -16,11 +16,11 @@ REST = State.at_rest(ARM)
 
 @pytest.fixture(scope="module")
 def result():
-    runs, zhang2020_design.RUNS = zhang2020_design.RUNS, 1024  # the front itself is tested elsewhere
+    runs, zhang2020_runs.DESIGN_RUNS = zhang2020_runs.DESIGN_RUNS, 1024  # the front itself is tested elsewhere
     try:
         return PAPERS["zhang2020"].reproduce()
     finally:
-        zhang2020_design.RUNS = runs
+        zhang2020_runs.DESIGN_RUNS = runs
 
 
 def test_all_rows_are_there(result):
@@ -188,7 +188,7 @@ def test_bending_stretches_the_slide_to_second_order_only(hit):
     half = replace(whole, force=tuple(0.5 * f for f in whole.force), moment=tuple(0.5 * m for m in whole.moment))
     slides = []
     for blow in (whole, half):
-        cross = zhang2020.forbidden(cushion(ARM, REST, [blow], duration=10.0), zhang2020.SINGLE[hit][0])
+        cross = zhang2020.forbidden(cushion(ARM, REST, [blow], duration=10.0), zhang2020.SINGLE[hit])
         slides.append(cross.pop("slide_z"))
         assert max(cross.values()) == 0.0
     assert slides[0] > 1e-5

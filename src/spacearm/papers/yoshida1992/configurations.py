@@ -12,16 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.impact import ImpactPoint, circle
-from spacearm.papers.yoshida1992.data import (
-    CASES,
-    DEGREE,
-    HAND,
-    KILOGRAM,
-    PLANE,
-    STRIKER_MASS,
-    TOTAL_MASS,
-    ZERO_ANGLE,
-)
+from spacearm.papers.agreement import claims
+from spacearm.papers.yoshida1992.data import CASES, HAND, NAME, PLANE, STRIKER_MASS
 from spacearm.typing import Array
 
 COUNT, SEED = 1500, 0
@@ -30,6 +22,7 @@ DIRECTIONS = 361
 #: Joint angles (deg) that satisfy every sentence of Sec. 6 as well as the configuration "L".
 OTHER = (76.0, 92.0)
 ROD = 90.0  # deg
+DEGREE = claims(NAME)["virtual_mass.free.peak_direction"].allowed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +81,11 @@ def survey(point: ImpactPoint, joints: Array) -> Configurations:
     arm = point.mechanics.centre_of_mass(joints, base=base) - hand
     centre = np.degrees(np.arctan2(arm[:, 1], arm[:, 0]))
     free, fixed, half = (peak[name] for name in ("free", "fixed", "half"))
+    whole, zero = claims(NAME)["virtual_mass.fixed.peak"], claims(NAME)["psi.{case}.at_peak"]
     holds = {
-        "virtual_mass.fixed.peak": np.abs(fixed - TOTAL_MASS) <= KILOGRAM,
+        "virtual_mass.fixed.peak": np.abs(fixed - whole.printed) <= whole.allowed(),
         "virtual_mass.fixed.peak_direction": apart(direction["fixed"], centre) <= DEGREE,
-        "virtual_mass.free.peak": free < 0.5 * TOTAL_MASS,
+        "virtual_mass.free.peak": free < 0.5 * whole.printed,
         "virtual_mass.free.peak_direction": apart(direction["free"], ROD) <= DEGREE,
         "virtual_mass.half.peak": (free < half) & (half < fixed),
         "virtual_mass.half.peak_direction": _between(direction["half"], direction["fixed"], direction["free"]),
@@ -100,7 +94,7 @@ def survey(point: ImpactPoint, joints: Array) -> Configurations:
         ),
     }
     for name in CASES:
-        holds[f"psi.{name}.at_peak"] = psi[name] <= ZERO_ANGLE
+        holds[f"psi.{name}.at_peak"] = psi[name] <= zero.tolerance
         holds[f"impulse.{name}.peak_direction"] = apart(struck[name], direction[name]) <= DEGREE
     return Configurations(peak, direction, centre, holds)
 

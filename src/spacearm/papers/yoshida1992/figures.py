@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from spacearm.impact import Collision, Convergence, ImpactPoint
+from spacearm.impact import Convergence, ImpactPoint
 from spacearm.impact.figures import convergence_curves, direction_curves, ellipses_on_configuration
+from spacearm.papers.agreement import figure
+from spacearm.papers.yoshida1992.data import NAME
+from spacearm.papers.yoshida1992.runs import Case, impulse_size
 from spacearm.result import Figure
 from spacearm.typing import Array
 
-if TYPE_CHECKING:
-    from spacearm.papers.yoshida1992 import Case
-
 NAMES = {"free": "free joints (μ = 0)", "fixed": "fixed joints (μ = 1)", "half": "half resistance (μ = 0.5)"}
 THETA = "impulse direction θ"
-
-
-def _size(hit: Collision) -> Array:
-    size: Array = np.linalg.norm(hit.impulse[:, :3], axis=-1)
-    return size
 
 
 def dataset(angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]) -> Any:
@@ -38,8 +33,8 @@ def dataset(angles: Array, cases: dict[str, Case], contacts: dict[str, Convergen
             "absolute_mass": stacked(lambda case: case.map.absolute, "kg", "absolute virtual mass"),
             "projected_mass": stacked(lambda case: case.map.projected, "kg", "projected virtual mass"),
             "psi": stacked(lambda case: np.degrees(case.psi), "deg", "angle from force to acceleration"),
-            "impulse_plastic": stacked(lambda case: _size(case.plastic), "N s", "impulse of a plastic hit"),
-            "impulse_elastic": stacked(lambda case: _size(case.elastic), "N s", "impulse of an elastic hit"),
+            "impulse_plastic": stacked(lambda case: impulse_size(case.plastic), "N s", "impulse of a plastic hit"),
+            "impulse_elastic": stacked(lambda case: impulse_size(case.elastic), "N s", "impulse of an elastic hit"),
             "energy_lost_plastic": stacked(lambda case: case.plastic.energy_lost, "J", "energy lost in a plastic hit"),
             "contact_error": (["contact", "frequency"], errors, {"units": "1", "long_name": "error of the velocities"}),
         },
@@ -58,35 +53,18 @@ def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: d
     peaks = {name: (case.peak_direction, float(case.ellipse.masses[0])) for name, case in named.items()}
     masses = {name: case.map.absolute for name, case in named.items()}
     angle = {name: np.degrees(case.psi) for name, case in named.items()}
-    impulses = {name: _size(case.elastic) for name, case in named.items()}
-    return [
-        Figure(
-            "fig6a",
-            direction_curves(angles, masses, y="absolute virtual mass", y_unit="kg", peaks=peaks, x=THETA),
-            "As Fig. 6 (a): absolute virtual mass over the direction of the impulse. Beyond 180° it repeats.",
-        ),
-        Figure(
-            "fig6b",
-            direction_curves(angles, angle, y="angle ψ", y_unit="deg", x=THETA, zero_line=True),
-            "As Fig. 6 (b): angle from impulse to acceleration, counter-clockwise positive. It is zero at each peak of "
-            "(a), and again across it, where the chain is lightest.",
-        ),
-        _configuration(point, named),
-        Figure(
-            "impulse",
-            direction_curves(angles, impulses, y="impulse", y_unit="N s", x=THETA),
-            "Impulse of an elastic, central hit by 1 kg at 1 m/s: largest where the chain is most massive.",
-        ),
-        Figure(
-            "contact",
-            convergence_curves(contacts),
-            "Contacts of finite stiffness, simulated in time with the full equations, tend to the jumps of Sec. 5 as "
-            "they stiffen: the error falls as the contact's duration.",
-        ),
-    ]
+    impulses = {name: impulse_size(case.elastic) for name, case in named.items()}
+    plots = {
+        "fig6a": direction_curves(angles, masses, y="absolute virtual mass", y_unit="kg", peaks=peaks, x=THETA),
+        "fig6b": direction_curves(angles, angle, y="angle ψ", y_unit="deg", x=THETA, zero_line=True),
+        "configuration": _configuration(point, named),
+        "impulse": direction_curves(angles, impulses, y="impulse", y_unit="N s", x=THETA),
+        "contact": convergence_curves(contacts),
+    }
+    return [figure(NAME, name, plot) for name, plot in plots.items()]
 
 
-def _configuration(point: ImpactPoint, named: dict[str, Case]) -> Figure:
+def _configuration(point: ImpactPoint, named: dict[str, Case]) -> Any:
     joints = point.configuration("L")
     origins, turns = point.mechanics.body_poses(joints)
     # A rod's frame: the base's at its middle, the others' at their joint; each rod lies along -x.
@@ -94,9 +72,4 @@ def _configuration(point: ImpactPoint, named: dict[str, Case]) -> Figure:
     rods = [np.array([start, start - turn[:, 0]]) for start, turn in zip(starts, turns, strict=True)]
     hand = point.mechanics.frame_pose(point.frame, joints)[0]
     marks = {"mass centre": point.mechanics.centre_of_mass(joints)}
-    return Figure(
-        "configuration",
-        ellipses_on_configuration(rods, hand, {name: case.ellipse for name, case in named.items()}, marks=marks),
-        "The configuration of Fig. 5 with the mass ellipses at the struck end. The radius of an ellipse "
-        "along an impulse is the absolute virtual mass.",
-    )
+    return ellipses_on_configuration(rods, hand, {name: case.ellipse for name, case in named.items()}, marks=marks)

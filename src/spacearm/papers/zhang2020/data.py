@@ -1,4 +1,4 @@
-"""Data of Zhang et al. (2020), Sec. 5: the arm with any lengths, its hits, and what depends on no length."""
+"""The arm of Zhang et al. (2020) with any lengths, its hits, and what depends on no length."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ import numpy as np
 
 from spacearm.capture import Hit, Settling, SoftAxis, SoftJoint, soften
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
+from spacearm.papers.agreement import printed
 
-FORCE = 50.0  # N
-MOMENT = 50.0  # N m
-PULSE = 0.01  # s
-BASE_MASS, SEGMENT_MASS = 200.0, 8.0  # kg
-BASE_IZ, SEGMENT_IZ = 66.7, 2.5  # kg m2
-STIFFNESS = 40.0  # N/m and N m/rad
-SINGLE_DAMPING = {"slide_z": 1.0, "turn_x": 5.0, "turn_y": 5.0, "turn_z": 5.0}  # Sec. 5.1; N s/m, N m s/rad
-#: Each single hit, and the axis whose deformation the paper allows it.
-SINGLE = {
-    "fx": ("turn_y", 0),
-    "mx": ("turn_x", 3),
-    "fy": ("turn_x", 1),
-    "my": ("turn_y", 4),
-    "fz": ("slide_z", 2),
-    "mz": ("turn_z", 5),
-}
-DAMPINGS = {"undamped": 0.0, "damping1": 1.0, "damping5": 5.0}
+NAME = "zhang2020"
+PRINTED = printed(NAME)
+BASE_MASS, SEGMENT_MASS = PRINTED["base_mass"], PRINTED["segment_mass"]  # kg
+BASE_IZ, SEGMENT_IZ = PRINTED["base_inertia"][2], PRINTED["segment_inertia"][2]  # kg m2
+STIFFNESS: float = PRINTED["stiffness"]  # N/m and N m/rad
+#: Components of a load, and each single hit with the axis whose deformation the paper allows it.
+PLACES = ("fx", "fy", "fz", "mx", "my", "mz")
+SINGLE: dict[str, str] = PRINTED["single"]
+DAMPINGS: dict[str, float] = PRINTED["damping"]
 CRITERION = Settling(0.05)
 OTHER_LENGTHS = ((0.3, 0.5), (0.8, 1.0))  # e0, L, m: what the paper could have meant as well
 
@@ -36,17 +29,16 @@ def robot(
     ``damping`` is that of all axes; without it, Sec. 5.1's.
     """
     at = 0.5 * length if centroid is None else centroid
-    segment = Inertia(SEGMENT_MASS, np.array([0.0, 0.0, at]), np.diag([5.0, 5.0, SEGMENT_IZ]))
-    base = Body("base", Inertia(BASE_MASS, np.zeros(3), np.diag([53.3, 53.3, BASE_IZ])))
+    segment = Inertia(SEGMENT_MASS, np.array([0.0, 0.0, at]), np.diag(PRINTED["segment_inertia"]))
+    base = Body("base", Inertia(BASE_MASS, np.zeros(3), np.diag(PRINTED["base_inertia"])))
     joints = [
         Joint("joint1", "revolute", "base", "segment1", Pose(np.eye(3), np.array([0.0, 0.0, offset]))),
         Joint("joint2", "revolute", "segment1", "segment2", Pose(np.eye(3), np.array([0.0, 0.0, length]))),
     ]
     hand = Frame("hand", "segment2", Pose(np.eye(3), np.array([0.0, 0.0, length])))
     arm = Robot("zhang2020", (base, Body("segment1", segment), Body("segment2", segment)), tuple(joints), (hand,))
-    soft = SoftJoint(
-        **{axis: SoftAxis(STIFFNESS, own if damping is None else damping) for axis, own in SINGLE_DAMPING.items()}
-    )
+    single = PRINTED["single_damping"]
+    soft = SoftJoint(**{axis: SoftAxis(STIFFNESS, own if damping is None else damping) for axis, own in single.items()})
     for joint in ("joint1", "joint2"):
         arm = soften(arm, joint, soft, where="instead")
     return arm
@@ -55,13 +47,13 @@ def robot(
 def single_hit(entry: str) -> Hit:
     """One of the six hits of Sec. 5.1, in the hand's axes."""
     wrench = np.zeros(6)
-    wrench[SINGLE[entry][1]] = FORCE if entry[0] == "f" else MOMENT
-    return Hit("hand", tuple(wrench[:3]), tuple(wrench[3:]), PULSE)
+    wrench[PLACES.index(entry)] = PRINTED["force" if entry[0] == "f" else "moment"]
+    return Hit("hand", tuple(wrench[:3]), tuple(wrench[3:]), PRINTED["pulse"])
 
 
 def six_hit() -> Hit:
     """The hit of Sec. 5.2: everything at once."""
-    return Hit("hand", (FORCE,) * 3, (MOMENT,) * 3, PULSE)
+    return Hit("hand", (PRINTED["force"],) * 3, (PRINTED["moment"],) * 3, PRINTED["pulse"])
 
 
 def closed_modes() -> dict[str, list[float]]:

@@ -14,7 +14,9 @@ from spacearm.capture.figures import (
     load_figure,
     panels,
 )
-from spacearm.papers.zhang2020.design import DAMPING_RANGE, OBJECTIVES, SWEEP, Designed
+from spacearm.papers.agreement import figure
+from spacearm.papers.zhang2020.data import NAME
+from spacearm.papers.zhang2020.runs import DAMPING_RANGE, SWEEP, Designed
 from spacearm.result import Figure
 
 _TITLES = {
@@ -34,31 +36,25 @@ def drawn(singles: dict[str, Outcome], six: dict[str, Outcome], designed: Design
     named = {_LEGEND[name]: outcome for name, outcome in six.items()}
     soft = {name: outcome for name, outcome in named.items() if name != "rigid"}
     axes = {k: [f"joint{k}.{axis}" for axis in ("turn_x", "turn_y", "turn_z", "slide_z")] for k in (1, 2)}
-    return [
-        Figure("fig10", _single(singles), "As Fig. 10: deformations of both joints in the six single hits (turns in "
-               "rad, slides in m). Only the allowed axis moves, and to second order the z slide."),
-        Figure("fig12", base_figure(named), "As Fig. 12: velocity and angular velocity of the base, world axes, in the "
-               "six-dimensional hit."),
-        Figure("fig13", load_figure(soft), "As Fig. 13: torques and axial force on the base, where joint 1 is fixed."),
-        Figure("fig14", deformation_figure(soft, axes[1]), "As Fig. 14: deformations of joint 1."),
-        Figure("fig15", deformation_figure(soft, axes[2]), "As Fig. 15: deformations of joint 2."),
-        Figure("dampers", damper_figure(six["damping5"]), "Energy that each damper absorbs, damping 5."),
-        Figure("front", _front(designed), f"Trade-off of {designed.front.runs} runs: stiffness 4 to 160 and damping "
-               f"{DAMPING_RANGE[0]:g} to {DAMPING_RANGE[1]:g} of every axis, with the paper's dampers as stars."),
-        Figure("on-off", _sweep(designed), "Equal dampers at the paper's stiffness, constant and switched between this "
-               "damping and zero. On-off lowers the peak moment above about 20, where constant dampers pass on more "
-               "than springs, but not below that of constant dampers of about 13; and never the peak base rate."),
-    ]  # fmt: skip
+    plots = {
+        "fig10": _single(singles),
+        "fig12": base_figure(named),
+        "fig13": load_figure(soft),
+        "fig14": deformation_figure(soft, axes[1]),
+        "fig15": deformation_figure(soft, axes[2]),
+        "dampers": damper_figure(six["damping5"]),
+        "front": _front(designed),
+        "on-off": _sweep(designed),
+    }
+    facts = {"runs": designed.front.runs, "damping": DAMPING_RANGE}
+    return [figure(NAME, name, plot, **facts) for name, plot in plots.items()]
 
 
 def _single(singles: dict[str, Outcome]) -> object:
-    parts = []
-    for name, title in _TITLES.items():
-        outcome = singles[name]
-        curves = {}
-        for axis in outcome.axes:
-            curves[axis] = (outcome.times, outcome.joint(axis))
-        parts.append(Panel(title, "deformation [rad or m]", curves))
+    parts = [
+        Panel(title, "deformation [rad or m]", {axis: (run.times, run.joint(axis)) for axis in run.axes})
+        for title, run in ((title, singles[name]) for name, title in _TITLES.items())
+    ]
     dashes = {axis: "dash" for axis in singles["fx"].axes if axis.startswith("joint2")}
     return panels(parts, dashes=dashes)
 
@@ -75,11 +71,11 @@ def _front(designed: Designed) -> object:
 
 def _sweep(designed: Designed) -> object:
     labels = ("peak base rate [rad/s]", "peak moment on the base [N m]", "settling time [s]")
+    swept = {name: np.where(np.isfinite(values), values, np.nan) for name, values in designed.sweep.items()}
     parts = [
-        Panel("", label, {name: (SWEEP, np.where(np.isfinite(v[:, k]), v[:, k], np.nan)) for name, v in
-                          designed.sweep.items()})
-        for k, label in enumerate(labels[: len(OBJECTIVES)])
-    ]  # fmt: skip
-    figure = panels(parts, columns=3, x="damping [N s/m, N m s/rad]", height=320)
-    figure.update_xaxes(type="log", dtick=1)
-    return figure
+        Panel("", label, {name: (SWEEP, values[:, k]) for name, values in swept.items()})
+        for k, label in enumerate(labels)
+    ]
+    plot = panels(parts, columns=3, x="damping [N s/m, N m s/rad]", height=320)
+    plot.update_xaxes(type="log", dtick=1)
+    return plot

@@ -1,4 +1,8 @@
-"""All runs of the reproduction of Zhang et al. (2020)."""
+"""What the reproduction of Zhang et al. (2020) computes.
+
+Beside the paper's hits: the same with other lengths, closed forms that no length enters, springs and dampers chosen for
+the six-dimensional hit, and on-off dampers of the same range.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,27 @@ from functools import cached_property
 
 import numpy as np
 
-from spacearm.capture import Mode, Outcome, cushion
+from spacearm.capture import Hit, Mode, Modes, OnOff, Outcome, Settling, cushion
+from spacearm.capture.design import Front, design
+from spacearm.capture.judge import Case, Judge
 from spacearm.model import Robot, catalogue
-from spacearm.papers.zhang2020.data import CRITERION, DAMPINGS, OTHER_LENGTHS, SINGLE, robot, single_hit, six_hit
+from spacearm.papers.zhang2020.data import (
+    BASE_IZ,
+    BASE_MASS,
+    CRITERION,
+    DAMPINGS,
+    OTHER_LENGTHS,
+    PLACES,
+    PRINTED,
+    SEGMENT_IZ,
+    SEGMENT_MASS,
+    SINGLE,
+    STIFFNESS,
+    closed_modes,
+    robot,
+    single_hit,
+    six_hit,
+)
 from spacearm.simulate import State
 from spacearm.typing import Array
 
@@ -19,6 +41,16 @@ RIGID = Mode("rigid")
 AXIAL = ("fz", "mz")
 #: Hits that bend the arm.
 BENDING = ("fx", "my", "fy", "mx")
+
+#: Objectives of the design and their units.
+OBJECTIVES = {"base_rate": "rad/s", "moment": "N m", "settling": "s"}
+STIFFNESS_RANGE = (4.0, 160.0)  # N/m and N m/rad: a tenth to four times the paper's
+DAMPING_RANGE = (0.0, 5.0)  # N s/m and N m s/rad: the paper's damper
+DESIGN_RUNS = 20_480
+#: Settled, in absolute terms, so that designs with different peaks compare: about 1 % of what the hit does.
+SETTLED = Settling(0.0, 2e-4, 2e-4)
+SWEEP = np.geomspace(0.5, 100.0, 40)  # N s/m, N m s/rad
+LAWS = {"constant": "constant", "on-off, balance": "balance", "on-off, skyhook": "skyhook"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,3 +165,84 @@ def base_peak(outcome: Outcome) -> tuple[float, float]:
     series = outcome.base_velocity[early], outcome.base_rate[early]
     velocity, rate = (float(np.linalg.norm(each, axis=1).max()) for each in series)
     return velocity, rate
+
+
+# -- what depends on no length ----------------------------------------------------------------------------------------
+
+
+def axial_modes(found: Modes) -> dict[tuple[str, int], tuple[float, float]]:
+    """Slide and twist modes (rad/s) by name and number, and their closed forms."""
+    closed, both = closed_modes(), {}
+    for name, axis in (("z_line", "slide_z"), ("z_angle", "turn_z")):
+        for number, pair in enumerate(zip(found.of(axis), closed[name], strict=True), 1):
+            both[name, number] = pair
+    return both
+
+
+def finals(runs: Runs) -> dict[str, tuple[float, float]]:
+    """Velocity along (m/s) or rate about (rad/s) the arm at the end, and what momentum gives."""
+    whole = {"fz": BASE_MASS + 2 * SEGMENT_MASS, "mz": BASE_IZ + 2 * SEGMENT_IZ}
+    size = {"fz": PRINTED["force"] * PRINTED["pulse"], "mz": PRINTED["moment"] * PRINTED["pulse"]}
+    ends = {"fz": runs.ends["fz"].base_velocity, "mz": runs.ends["mz"].base_rate}
+    return {hit: (float(ends[hit][-1, 2]), size[hit] / whole[hit]) for hit in AXIAL}
+
+
+def rigid_shares(runs: Runs) -> dict[str, tuple[float, float]]:
+    """Largest axial load that a rigid arm passes on to the base, and the base's share of the inertia times 50."""
+    parts = {"fz": BASE_MASS / (BASE_MASS + 2 * SEGMENT_MASS), "mz": BASE_IZ / (BASE_IZ + 2 * SEGMENT_IZ)}
+    loads = {hit: peak_loads(runs.axial[hit, "rigid"])[PLACES.index(hit)] for hit in AXIAL}
+    return {hit: (float(loads[hit]), 50.0 * part) for hit, part in parts.items()}
+
+
+# -- design -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Designed:
+    """What the design found.
+
+    Args:
+        front: constant dampers.
+        reference: objectives of the paper's dampers: damping 1, damping 5, and on-off between 0 and 5.
+        sweep: by law, objectives (dampings, 3) over equal dampings at the paper's stiffness.
+        switched: the event-driven run of the on-off (balance) law 0..5.
+        verified: largest relative difference of front members from adaptive runs.
+    """
+
+    front: Front
+    reference: dict[str, Array]
+    sweep: dict[str, Array]
+    switched: Outcome
+    verified: float
+
+    def gains(self, index: int) -> list[float]:
+        """What a design of the front takes off the objectives of damping 5, %."""
+        return [
+            float(100 * (1 - v / w)) for v, w in zip(self.front.values[index], self.reference["damping5"], strict=True)
+        ]
+
+
+def study_design(arm: Robot, hit: Hit, progress: Callable[[float], None] | None = None) -> Designed:
+    """Front, references and sweeps for one hit."""
+    cases = [Case((hit,), name="six-dimensional")]
+    front = design(
+        arm, cases, stiffness=STIFFNESS_RANGE, damping=DAMPING_RANGE, objectives=tuple(OBJECTIVES), runs=DESIGN_RUNS,
+        settling=SETTLED, progress=progress,
+    )  # fmt: skip
+    count = front.stiffness.shape[1]
+    reference: dict[str, Array] = {}
+    sweep: dict[str, Array] = {}
+    for name, law in LAWS.items():
+        judge = Judge(arm, cases, 200.0, 0.02, SETTLED, law)  # type: ignore[arg-type]
+        sizes = np.concatenate([[1.0, 5.0], SWEEP])
+        verdicts = judge(np.full((sizes.size, count), STIFFNESS), np.repeat(sizes[:, None], count, axis=1))
+        values = np.stack([verdicts.of(objective)[:, 0] for objective in OBJECTIVES], axis=1)
+        sweep[name] = values[2:]
+        if law == "constant":
+            reference |= {"damping1": values[0], "damping5": values[1]}
+        else:
+            reference[law] = values[1]
+    start = State.at_rest(arm)
+    switched = cushion(arm, start, [hit], duration=60.0, damping=OnOff(5.0, 0.0), sample=0.05)
+    chosen = [front.knee(), *(front.best(name) for name in OBJECTIVES)]
+    return Designed(front, reference, sweep, switched, front.verify(chosen))

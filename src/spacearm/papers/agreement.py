@@ -1,0 +1,182 @@
+"""The table of agreement with a paper: claims as data, findings as values, one rule for every verdict.
+
+A paper's folder has TOML files beside its modules: ``printed.toml``, what the paper prints, in its own units;
+``claims.toml``, one entry for each quantity of the table of agreement; ``page.toml``, title, summary and captions of
+its page. A claim is named by its quantity; braces stand for what differs between the rows of a family::
+
+    ["virtual_mass.{case}.peak"]
+    printed = 3.0                    # what the paper states, a number or words; left out if it states nothing
+    unit = "kg"
+    source = "Sec. 6"                # where it states it
+    tolerance = 0.05                 # the claim holds within it ...
+    why = "one decimal is printed"   # ... for this reason
+    verdict = "agrees"               # when it holds (the default); a claim that does not hold "differs"
+    note = "largest of {count} directions"
+
+A claim holds within ``tolerance`` plus ``relative`` times the printed value (with ``same_sign``, on the same side of
+zero only), or between ``above`` and ``below``, or as the finding says. Without any of these, ``agrees`` and ``fitted``
+ask for the printed value itself; ``no evidence``, ``not recoverable`` and ``new`` (nothing printed) ask for nothing.
+Notes are filled from the finding's facts; ``differs`` replaces the note of a row that differs, and ``also`` has further
+remarks by name.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from spacearm.errors import InputError, did_you_mean
+from spacearm.result import Figure, Row, Verdict
+
+__all__ = ["Claim", "Finding", "agreement", "claims", "figure", "find", "page", "printed", "row_of"]
+
+_ASKS_FOR_EQUALITY = (Verdict.AGREES, Verdict.FITTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An entry of ``claims.toml``."""
+
+    unit: str = ""
+    printed: Any = None
+    source: str = ""
+    verdict: str = ""
+    tolerance: float | None = None
+    relative: float | None = None
+    above: float = -math.inf
+    below: float = math.inf
+    same_sign: bool = False
+    why: str = ""
+    note: str = ""
+    differs: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+
+    def allowed(self) -> float:
+        """How far the value may be from the printed one."""
+        return (self.tolerance or 0.0) + (self.relative * abs(self.printed) if self.relative else 0.0)
+
+    def sign(self, value: float) -> str:
+        """What to say of a value that must have the printed one's sign and has not."""
+        if not self.same_sign or value * self.printed > 0.0:
+            return ""
+        return ", but not the paper's sign" if value else ", but the paper has it move"
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value passes the claim's test; one without a test passes."""
+        if math.isfinite(self.above) or math.isfinite(self.below):
+            return bool(self.above < value < self.below)
+        if self.tolerance is not None or self.relative is not None:
+            return bool(abs(value - self.printed) <= self.allowed()) and not self.sign(value)
+        return self.met not in _ASKS_FOR_EQUALITY or bool(value == self.printed)
+
+    @property
+    def met(self) -> Verdict:
+        """The verdict when it holds."""
+        return Verdict(self.verdict or (Verdict.NEW if self.printed is None else Verdict.AGREES))
+
+    @property
+    def limit(self) -> str:
+        """The tolerance in words."""
+        return f"{100.0 * self.relative:g} %" if self.relative else f"{self.tolerance:g} {self.unit}".rstrip()
+
+    def facts(self, value: Any) -> dict[str, Any]:
+        """What notes may say of the value beside the printed one."""
+        found: dict[str, Any] = {"value": value, "printed": self.printed, "unit": self.unit}
+        if isinstance(value, int | float) and isinstance(self.printed, int | float):
+            found |= {"gap": value - self.printed, "allowed": self.allowed(), "sign": self.sign(value)}
+            found["percent"] = 100.0 * abs(found["gap"] / self.printed) if self.printed else math.nan
+        if self.tolerance is not None or self.relative is not None:
+            found["limit"] = self.limit
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was computed for a claim.
+
+    Args:
+        claim: its name in ``claims.toml``, braces and all.
+        value: ours; None when nothing could be computed.
+        holds: whether the claim holds, where its tolerance or bounds do not say so.
+        cannot_fail: it would have held in any case, so that it is no evidence.
+        also: names of the claim's further remarks that apply.
+        own: fields of the claim that are others in this row, such as ``printed`` or ``unit``.
+        facts: what the braces of name and notes stand for.
+    """
+
+    claim: str
+    value: Any = None
+    holds: bool | None = None
+    cannot_fail: bool = False
+    also: tuple[str, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def find(
+    claim: str,
+    value: Any = None,
+    *,
+    holds: bool | None = None,
+    cannot_fail: bool = False,
+    also: Iterable[str] = (),
+    **facts: Any,
+) -> Finding:
+    """A :class:`Finding`; ``facts`` named like a field of :class:`Claim` replace the claim's in this row."""
+    own = {name: facts.pop(name) for name in Claim.__dataclass_fields__ if name in facts}
+    return Finding(claim, value, None if holds is None else bool(holds), cannot_fail, tuple(also), own, facts)
+
+
+@cache
+def printed(paper: str, file: str = "printed") -> dict[str, Any]:
+    """A TOML file of a paper's folder."""
+    return tomllib.loads((files("spacearm.papers") / paper / f"{file}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def claims(paper: str) -> dict[str, Claim]:
+    """The entries of a paper's ``claims.toml``."""
+    return {name: Claim(**entry) for name, entry in printed(paper, "claims").items()}
+
+
+def agreement(paper: str, findings: Iterable[Finding]) -> list[Row]:
+    """The rows of all claims of a paper, in the order of the findings; every claim must have one."""
+    findings = list(findings)
+    left = claims(paper).keys() - {finding.claim for finding in findings}
+    if left:
+        raise InputError(f"nothing was found for {', '.join(sorted(left))}", place=f"claims of {paper}")
+    return [row_of(paper, finding) for finding in findings]
+
+
+def row_of(paper: str, finding: Finding) -> Row:
+    """One row, its verdict by the rule of its claim."""
+    entries = claims(paper)
+    if finding.claim not in entries:
+        hint = did_you_mean(finding.claim, entries)
+        raise InputError(f"there is no claim {finding.claim!r}", place=f"claims of {paper}", hint=hint)
+    claim, value = replace(entries[finding.claim], **finding.own), finding.value
+    holds = claim.holds(value) if finding.holds is None else finding.holds
+    verdict = Verdict.DIFFERS if not holds else Verdict.NO_EVIDENCE if finding.cannot_fail else claim.met
+    parts = [claim.differs if claim.differs and not holds else claim.note, *(claim.also[name] for name in finding.also)]
+    if claim.why:
+        parts.append("tolerance {limit}: {why}")
+    facts = {**claim.facts(value), "why": claim.why, **finding.facts}
+    note = "; ".join(part.format(**facts) for part in parts if part)
+    quantity, unit, source = (text.format(**facts) for text in (finding.claim, claim.unit, claim.source))
+    return Row(quantity, value, unit, claim.printed, source, verdict, note)
+
+
+def page(paper: str, **facts: Any) -> dict[str, Any]:
+    """Title and summary of a paper's page, as a :class:`~spacearm.result.Result` takes them."""
+    texts = printed(paper, "page")
+    return {"title": texts["title"], "summary": texts["summary"].format(**facts)}
+
+
+def figure(paper: str, name: str, plot: Any, **facts: Any) -> Figure:
+    """A figure with its caption from ``page.toml``."""
+    return Figure(name, plot, printed(paper, "page")["captions"][name].format(**facts))

@@ -1,0 +1,169 @@
+"""What the reproduction of Yoshida et al. (1992) computes: maps over directions, hits, grasps, contacts, checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from spacearm.engine import Mechanics
+from spacearm.impact import (
+    Collision,
+    Convergence,
+    ImpactPoint,
+    MassEllipsoid,
+    System,
+    VirtualMass,
+    ball,
+    collide,
+    contact_convergence,
+    flying,
+    mass_ellipsoid,
+    virtual_mass,
+)
+from spacearm.impact.crosscheck import tensor_by_mujoco
+from spacearm.mechanics import LoadFrame
+from spacearm.papers.yoshida1992.data import CASES, FREQUENCIES, HAND, PLANE, POSTURE, STRIKER_MASS, STRIKER_SPEED
+from spacearm.result import Check
+from spacearm.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One joint condition: the map over theta, the ellipse, and the hits by the mass point."""
+
+    name: str
+    tensor: Array
+    map: VirtualMass
+    psi: Array  # rad, with sign
+    ellipse: MassEllipsoid
+    peak: VirtualMass
+    plastic: Collision
+    elastic: Collision
+
+    @property
+    def peak_direction(self) -> float:
+        """deg, 0 to 180."""
+        x, y = self.ellipse.axes[:2, 0]
+        return float(np.degrees(np.arctan2(y, x)) % 180.0)
+
+    @property
+    def minimum_direction(self) -> float:
+        x, y = self.ellipse.axes[:2, 1]
+        # A direction and its opposite are the same; what rounds to 180 is 0.
+        return float(np.round(np.degrees(np.arctan2(y, x)), 9) % 180.0)
+
+
+def impulse_size(hit: Collision) -> Array:
+    """N s, of every hit."""
+    size: Array = np.linalg.norm(hit.impulse[:, :3], axis=-1)
+    return size
+
+
+def run_case(name: str, point: ImpactPoint, directions: Array) -> Case:
+    """Everything of one joint condition; the mass point hits along every direction."""
+    modes = CASES[name]
+    tensor = point.tensor(POSTURE, **modes)
+    found = virtual_mass(point.acceleration(directions, POSTURE, **modes), directions)
+    ellipse = mass_ellipsoid(tensor, PLANE)
+    heavy = ellipse.axes[:, 0]
+    peak = virtual_mass(point.acceleration(heavy, POSTURE, **modes), heavy)
+    chain = System(point.robot, HAND, POSTURE, **modes)
+    striker = flying(ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * directions).meeting(chain)
+    hits = [collide(chain, striker, normal=directions, restitution=e) for e in (0.0, 1.0)]
+    return Case(name, tensor, found, found.signed_angle(PLANE), ellipse, peak, hits[0], hits[1])
+
+
+def run_grasps(robot: Any) -> dict[str, Collision]:
+    """Rigid grasps (six directions) of a passing ball, plastic and elastic."""
+    grasps = {}
+    for name, modes in CASES.items():
+        chain = System(robot, HAND, POSTURE, **modes)
+        target = flying(ball(STRIKER_MASS, 0.1), "contact", velocity=(0.3, -1.0, 0.1), angular_velocity=(0.1, 0.2, 0.5))
+        for kind, e in (("plastic", 0.0), ("elastic", 1.0)):
+            grasps[f"{name}.{kind}"] = collide(chain, target.meeting(chain), kind="grasp", restitution=e)
+    return grasps
+
+
+def run_contacts(point: ImpactPoint) -> dict[str, Convergence]:
+    """The hit along 30 deg by springs of growing stiffness."""
+    direction = (np.cos(np.pi / 6), np.sin(np.pi / 6), 0.0)
+    # A large ball: while the contact lasts the force moves off its centre by a little and would spin a small one.
+    striker = flying(ball(STRIKER_MASS, 0.5), "contact", velocity=STRIKER_SPEED * np.array(direction))
+    found = {}
+    for name, e in (("free", 0.0), ("free", 1.0), ("fixed", 0.5), ("half", 1.0)):
+        chain = System(point.robot, HAND, POSTURE, **CASES[name])
+        found[f"{name}, e = {e:g}"] = contact_convergence(
+            chain, striker.meeting(chain), FREQUENCIES, normal=direction, restitution=e
+        )
+    return found
+
+
+# -- certificate ------------------------------------------------------------------------------------------------------
+
+
+def certify(
+    point: ImpactPoint, cases: dict[str, Case], grasps: dict[str, Collision], contacts: dict[str, Convergence]
+) -> dict[str, Any]:
+    """Residuals of conservation laws, and of the tensor against hybrid forward dynamics."""
+    hits = [hit for case in cases.values() for hit in (case.plastic, case.elastic)] + list(grasps.values())
+    elastic = [cases[name].elastic for name in ("free", "fixed")] + [grasps[f"{n}.elastic"] for n in ("free", "fixed")]
+    contacted = [run for case in contacts.values() for run in case.runs]
+    stiff = f"velocities after a contact of {FREQUENCIES[-1]:.0e} rad/s against the jump, relative"
+    worst: dict[str, tuple[list[Any], float, str]] = {
+        "momentum": ([hit.momentum_residual for hit in hits], 1e-12, "of every collision, relative"),
+        "elastic_energy": (
+            [np.abs(hit.energy_lost / hit.energy_before) for hit in elastic],
+            1e-12,
+            "lost in elastic collisions with free or fixed joints, relative",
+        ),
+        "energy_account": (
+            [hit.energy_residual for hit in hits],
+            1e-12,
+            "kinetic energy that neither contact nor joints account for, relative",
+        ),
+        "grasp_twists": (
+            [grasps[f"{name}.plastic"].contact_residual for name in CASES],
+            1e-12,
+            "difference of contact twists after a plastic grasp, relative",
+        ),
+        "hybrid_dynamics": (
+            [_against_hybrid(point)],
+            1e-10,
+            "G* against forward dynamics under unit wrenches, all mode patterns",
+        ),
+        "contact_limit": ([case.error[-1] for case in contacts.values()], 1e-4, stiff),
+        "contact_energy": ([run.energy_residual for run in contacted], 1e-9, "relative"),
+        "contact_momentum": ([run.momentum_residual for run in contacted], 1e-12, "relative"),
+    }
+    checks = {
+        name: Check(max(float(np.max(one)) for one in all_), limit, "", note)
+        for name, (all_, limit, note) in worst.items()
+    }
+    return checks | {
+        "resistance_energy": max((hit.checks()["resistance_energy"] for hit in hits), key=lambda check: check.value)
+    }
+
+
+def _against_hybrid(point: ImpactPoint) -> float:
+    robot, joints = point.robot, point.configuration(POSTURE)
+    patterns = np.array(list(product((0.0, 1.0), repeat=robot.n)))
+    mechanics, rest = Mechanics(robot), np.zeros(robot.dofs)
+    mode = np.concatenate([np.zeros((len(patterns), 6)), patterns], axis=-1)[:, None]
+    acceleration, _ = mechanics.hybrid_dynamics(
+        joints, rest, rest, rest, mode, loads=(LoadFrame(HAND),), wrench=np.eye(6)
+    )
+    hand = np.swapaxes(mechanics.frame_acceleration(HAND, joints, rest, acceleration), -1, -2)
+    tensors = point.tensor(POSTURE, locked=patterns)
+    return float(np.abs(tensors - hand).max() / np.abs(tensors).max())
+
+
+def mujoco(point: ImpactPoint, cases: dict[str, Case]) -> Check:
+    """The tensors beside those from MuJoCo."""
+    worst = 0.0
+    for name, case in cases.items():
+        other = tensor_by_mujoco(point.robot, HAND, point.configuration(POSTURE), **CASES[name])
+        worst = max(worst, float(np.abs(case.tensor - other).max() / np.abs(other).max()))
+    return Check(worst, 1e-10, "", "G* from MuJoCo's mass matrix and Jacobian, relative")

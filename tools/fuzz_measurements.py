@@ -38,7 +38,7 @@ from spacearm.identify import Column, read_measurements
 from spacearm.identify.inertia import TYPICAL_NOISE, Nodes, Sensors, measure, one_joint
 from spacearm.identify.inertia.files import standard_columns
 from spacearm.model import catalogue
-from spacearm.scenarios import run_scenario
+from spacearm.study import run_scenario
 
 SAMPLES = 61
 TIME = np.arange(SAMPLES) * 1.0  # s

@@ -57,7 +57,7 @@ def prepare() -> None:
 
 def run_starts() -> None:
     """What is not damaged runs; afterwards everything is compiled, and a short time limit is no limit on compiling."""
-    from spacearm.scenarios import run_scenario
+    from spacearm.study import run_scenario
 
     for name, document in starts():
         with tempfile.TemporaryDirectory() as folder, blank_figures():
@@ -114,7 +114,7 @@ def judge(seed: int, number: int) -> Outcome:
     from spacearm.deadline import time_limit
     from spacearm.errors import SpacearmError, TimeLimitError
     from spacearm.report import write_result
-    from spacearm.scenarios import run_scenario
+    from spacearm.study import run_scenario
 
     text, changes, greedy = mutated(seed, number)
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from spacearm import impact as impact
     from spacearm import mechanics as mechanics
     from spacearm import model as model
+    from spacearm import motion as motion
     from spacearm import optimise as optimise
     from spacearm import papers as papers
     from spacearm import report as report
     from spacearm import result as result
-    from spacearm import scenarios as scenarios
     from spacearm import simulate as simulate
+    from spacearm import study as study
     from spacearm import typing as typing
     from spacearm.deadline import time_limit as time_limit
     from spacearm.engine import Kernel as Kernel
@@ -168,12 +169,13 @@ _ROOMS = (
     "impact",
     "mechanics",
     "model",
+    "motion",
     "optimise",
     "papers",
     "report",
     "result",
-    "scenarios",
     "simulate",
+    "study",
     "typing",
 )
 

@@ -5,7 +5,7 @@ Backgrounds are transparent and text colours are set by the page, so that one fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spacearm.errors import InputError, did_you_mean
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Eight colours that stay apart for colour-blind readers and on light and dark ground (after Okabe and Ito).
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#a08a00", "#7f7f7f")
+#: Line styles, in the order in which curves of one colour take them.
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 GRID = "rgba(127, 127, 127, 0.25)"
 AXIS = "rgba(127, 127, 127, 0.7)"
@@ -79,6 +81,32 @@ def new_figure(
     return figure
 
 
+def panels(titles: Sequence[str], *, columns: int = 0, height: int = 460, spacing: float = 0.11) -> go.Figure:
+    """Empty plots in the common look: side by side, or in rows of ``columns``; the legend stands above their titles."""
+    from plotly.subplots import make_subplots
+
+    across = columns or len(titles)
+    figure = make_subplots(
+        rows=-(-len(titles) // across),
+        cols=across,
+        subplot_titles=tuple(titles),
+        horizontal_spacing=spacing,
+        vertical_spacing=90 / height if columns else None,
+    )
+    figure.update_layout(template=template(), height=height, margin={"t": 90})
+    figure.update_layout(legend={"y": 1 + 41 / height if columns else 1.1})
+    return figure
+
+
+def curve(
+    figure: go.Figure, x: Any, y: Any, name: str = "", *, colour: int | None = None, dash: int | str = 0, **more: Any
+) -> None:
+    """Add a line to a figure; ``colour`` and ``dash`` count through :data:`COLOURS` and :data:`DASHES`."""
+    line: dict[str, Any] = {"dash": DASHES[dash % len(DASHES)] if isinstance(dash, int) else dash}
+    line |= {} if colour is None else {"color": COLOURS[colour % len(COLOURS)]}
+    figure.add_scatter(x=x, y=y, name=name, line=line | more.pop("line", {}), **{"mode": "lines", **more})
+
+
 def lines(
     data: xarray.Dataset,
     names: str | Iterable[str],
@@ -93,8 +121,6 @@ def lines(
     A variable with a second dimension gives one curve for each of that dimension's labels. All variables must have
     the same unit: what has another unit belongs into another figure.
     """
-    import plotly.graph_objects as go
-
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in data:
@@ -113,7 +139,7 @@ def lines(
     )
     for name in names:
         for text, values in _curves(data[name], along, name if len(names) > 1 else ""):
-            figure.add_trace(go.Scatter(x=axis.values, y=values, mode="lines", name=text))
+            curve(figure, axis.values, values, text)
     return figure
 
 

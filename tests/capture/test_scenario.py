@@ -6,7 +6,7 @@ import pytest
 
 from spacearm.errors import InputError, SimulationError
 from spacearm.report import write_result
-from spacearm.scenarios import run_scenario
+from spacearm.study import run_scenario
 from support import ROOT
 
 EXAMPLE = ROOT / "examples" / "capture.toml"

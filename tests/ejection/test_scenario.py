@@ -15,7 +15,7 @@ from spacearm.ejection.scenario import run
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue
 from spacearm.result import Result
-from spacearm.scenarios import run_scenario
+from spacearm.study import run_scenario
 from support import ROOT
 
 EXAMPLE = ROOT / "examples" / "ejection.toml"

@@ -16,7 +16,7 @@ from scipy.io import savemat
 
 from spacearm.errors import InputError
 from spacearm.identify import guard, read_measurements
-from spacearm.scenarios import run_scenario
+from spacearm.study import run_scenario
 from support import ROOT
 
 FUZZER = ROOT / "tools" / "fuzz_measurements.py"

@@ -19,7 +19,7 @@ from spacearm.model import catalogue
 from spacearm.papers import PAPERS
 from spacearm.papers.yoshida1992.configurations import apart, random_configurations, survey
 from spacearm.result import Result
-from spacearm.scenarios import run_scenario
+from spacearm.study import run_scenario
 from spacearm.typing import Array
 from support import ROOT
 from support.population import member, member_state

@@ -17,9 +17,9 @@ from spacearm.ejection import Device, Rig
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact import System
 from spacearm.model import catalogue
-from spacearm.scenarios import run_scenario, study_of
 from spacearm.simulate import Run, State, simulate, simulate_batch
 from spacearm.simulate.checks import LARGEST_ANGLE
+from spacearm.study import run_scenario, study_of
 from support import ROOT
 
 TOOLS = ROOT / "tools"

@@ -12,8 +12,8 @@ from spacearm.cli import main
 from spacearm.errors import InputError, SimulationError
 from spacearm.model.toml_errors import suggestion
 from spacearm.result import Result
-from spacearm.scenarios import run_scenario
 from spacearm.simulate import RunWarning
+from spacearm.study import run_scenario
 from support import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -122,7 +122,10 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         (HEAD + 'thruster = [{ name = "thruster7", on = [[2.0, 1.0]] }]', r"fires from 2 s to 1 s"),
         (HEAD + '[phase.driven.joint2]\nkind = "spline"\nvalues = [0.0, 1.0]', "needs 'times' and 'values'"),
         (HEAD + '[phase.forces.joint2]\nkind = "pulse"\nvalue = 1.0', "needs 'start' and 'width'"),
-        (HEAD.replace('configuration = "normal"', "joints = [1.0, 2.0]"), "start.*joint positions"),
+        (
+            HEAD.replace('configuration = "normal"', "joints = [1.0, 2.0]"),
+            "start: joints: has 2 numbers .expected 6",
+        ),
         (
             HEAD.replace('configuration = "normal"', 'configuration = "straight"'),
             "start: .*no configuration 'straight'",

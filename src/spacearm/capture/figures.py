@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spacearm import figures
 from spacearm.capture.output import Outcome
-from spacearm.figures import COLOURS, label, new_figure, template
+from spacearm.figures import COLOURS, curve, label, new_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -36,33 +37,19 @@ def panels(
     height: int = 260,
 ) -> go.Figure:
     """Panels in a grid; a name has the same colour everywhere and stands once in the legend."""
-    from plotly.subplots import make_subplots
-
-    rows = -(-len(parts) // columns)
-    total = height * rows + 90
-    figure = make_subplots(
-        rows=rows,
-        cols=columns,
-        subplot_titles=[part.title for part in parts],
-        vertical_spacing=90 / total,
-        horizontal_spacing=0.11,
-    )
-    figure.update_layout(template=template(), height=total)
+    total = height * -(-len(parts) // columns) + 90
+    figure = figures.panels([part.title for part in parts], columns=columns, height=total)
     names = list(dict.fromkeys(name for part in parts for name in part.curves))
     for number, part in enumerate(parts):
         at = {"row": number // columns + 1, "col": number % columns + 1}
         for name, (xs, ys) in part.curves.items():
             first = all(name not in earlier.curves for earlier in parts[:number])
-            line = {"color": COLOURS[names.index(name) % len(COLOURS)], "width": 1.6}
-            line["dash"] = (dashes or {}).get(name, "solid")
-            figure.add_scatter(
-                x=np.asarray(xs), y=np.asarray(ys), mode="lines", name=name, legendgroup=name, showlegend=first,
-                line=line, **at,
-            )  # fmt: skip
+            style: dict[str, Any] = {"colour": names.index(name), "line": {"width": 1.6}}
+            style["dash"] = (dashes or {}).get(name, "solid")
+            curve(figure, np.asarray(xs), np.asarray(ys), name, legendgroup=name, showlegend=first, **style, **at)
         figure.update_yaxes(title_text=part.y, **at)
         if number >= len(parts) - columns:
             figure.update_xaxes(title_text=x, **at)
-    figure.update_layout(legend={"y": 1 + 34 / total * 1.2, "yanchor": "bottom"}, margin={"t": 90})
     figure.update_annotations(font_size=13)
     return figure
 
@@ -89,12 +76,17 @@ def load_figure(outcomes: Mapping[str, Outcome], entries: Sequence[str] = ("mx",
 
 def deformation_figure(outcomes: Mapping[str, Outcome], axes: Sequence[str]) -> go.Figure:
     """Deformations of soft axes (as the paper's Figs. 14 and 15)."""
-    parts = []
-    for axis in axes:
-        first = next(iter(outcomes.values()))
-        curves = {name: (o.times, o.joint(axis)) for name, o in outcomes.items()}
-        parts.append(Panel(axis, f"deformation [{first.robot.joint(axis).unit}]", curves))
-    return panels(parts)
+    first = next(iter(outcomes.values()))
+    return panels(
+        [
+            Panel(
+                axis,
+                f"deformation [{first.robot.joint(axis).unit}]",
+                {name: (o.times, o.joint(axis)) for name, o in outcomes.items()},
+            )
+            for axis in axes
+        ]
+    )
 
 
 def _series(outcomes: Mapping[str, Outcome], what: str, column: int) -> dict[str, tuple[Any, Any]]:
@@ -105,8 +97,7 @@ def damper_figure(outcome: Outcome) -> go.Figure:
     """Energy that each damper has absorbed, over time."""
     figure = new_figure(x="time", x_unit="s", y="absorbed energy", y_unit="J")
     for name in outcome.axes:
-        series = outcome.damper_energy[:, outcome.robot.joint_index(name)]
-        figure.add_scatter(x=outcome.times, y=series, mode="lines", name=name)
+        curve(figure, outcome.times, outcome.damper_energy[:, outcome.robot.joint_index(name)], name)
     return figure
 
 
@@ -121,45 +112,36 @@ def momentum_figure(outcome: Outcome, shares: Shares) -> go.Figure:
     return panels(parts)
 
 
-UNITS = {"base_rate": "rad/s", "settling": "s", "force": "N", "moment": "N m"}
-NAMES = {
-    "base_rate": "peak base rate",
-    "settling": "settling time",
-    "force": "peak force on the base",
-    "moment": "peak moment on the base",
+#: Objectives of a design, with their units.
+OBJECTIVES = {
+    "base_rate": ("peak base rate", "rad/s"),
+    "settling": ("settling time", "s"),
+    "force": ("peak force on the base", "N"),
+    "moment": ("peak moment on the base", "N m"),
 }
 
 
-def objective_label(objective: str) -> str:
-    """Axis label of an objective."""
-    unit = UNITS.get(objective, "N" if objective[0] == "f" else "N m")
-    return label(NAMES.get(objective, f"peak {objective} on the base"), unit)
+def objective(name: str) -> tuple[str, str]:
+    """What an objective is, and its unit."""
+    return OBJECTIVES.get(name, (f"peak {name} on the base", "N" if name[0] == "f" else "N m"))
 
 
 def front_figure(fronts: Mapping[str, Front], marks: Mapping[str, Any], x: str, y: str, colour: str = "") -> go.Figure:
     """Designs on fronts, and single ones by name (values in the order of the objectives), in two objectives."""
-    figure = new_figure(height=520)
-    figure.update_xaxes(title_text=objective_label(x))
-    figure.update_yaxes(title_text=objective_label(y))
-    symbols = ("circle", "diamond", "square")
+    figure = new_figure(x=label(*objective(x)), y=label(*objective(y)), height=520)
     for number, (name, front) in enumerate(fronts.items()):
         a, b = front.objectives.index(x), front.objectives.index(y)
-        marker: dict[str, Any] = {"size": 7, "symbol": symbols[number % 3], "color": COLOURS[number]}
+        symbol = ("circle", "diamond", "square")[number % 3]
+        marker: dict[str, Any] = {"size": 7, "symbol": symbol, "color": COLOURS[number]}
         if colour and number == 0:
             values = front.values[:, front.objectives.index(colour)]
             marker |= {"color": values, "colorscale": "Cividis", "showscale": True}
-            marker["colorbar"] = {"title": {"text": objective_label(colour), "side": "right"}, "thickness": 14}
+            marker["colorbar"] = {"title": {"text": label(*objective(colour)), "side": "right"}, "thickness": 14}
         figure.add_scatter(x=front.values[:, a], y=front.values[:, b], mode="markers", name=name, marker=marker)
     first = next(iter(fronts.values()))
     for number, (name, point) in enumerate(marks.items()):
-        figure.add_scatter(
-            x=[point[first.objectives.index(x)]],
-            y=[point[first.objectives.index(y)]],
-            mode="markers+text",
-            name=name,
-            text=[name],
-            textposition="top center",
-            showlegend=False,
-            marker={"size": 13, "symbol": "star", "color": COLOURS[(3 + number) % len(COLOURS)]},
-        )
+        place = {"x": [point[first.objectives.index(x)]], "y": [point[first.objectives.index(y)]]}
+        marker = {"size": 13, "symbol": "star", "color": COLOURS[(3 + number) % len(COLOURS)]}
+        text = {"mode": "markers+text", "text": [name], "textposition": "top center", "showlegend": False}
+        figure.add_scatter(**place, name=name, marker=marker, **text)
     return figure

@@ -19,7 +19,7 @@ from spacearm.capture.figures import (
     front_figure,
     load_figure,
     momentum_figure,
-    objective_label,
+    objective,
 )
 from spacearm.capture.hit import Hit
 from spacearm.capture.judge import Case
@@ -353,7 +353,7 @@ def _design_rows(front: Front) -> list[Row]:
         springs, dampers = front.design(index)
         note = "; ".join(f"{a}: {springs[a]:.4g}, {dampers[a]:.3g}" for a in front.axes)
         for k, (name, value) in enumerate(zip(front.objectives, front.values[index], strict=True)):
-            unit = objective_label(name).rpartition("[")[2].rstrip("]")
+            unit = objective(name)[1]
             text = f"stiffness, damping of {note}" if k == 0 else ""
             rows.append(Row(f"design.{label}.{name}", float(value), unit, note=text))
     return rows

@@ -28,16 +28,16 @@ COLOUR = {
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
-    from spacearm import scenarios
+    from spacearm import study as studies
     from spacearm.report import held, publish, write_files
 
     if not scenario.is_file():
         raise InputError("there is no such scenario file", file=scenario)
-    study = scenarios.study_of(scenario)
+    study = studies.study_of(scenario)
     # Before the run: a folder that cannot be written is told at once.
     with _going_on(scenario.name), publish(out, study) as staging:
         with progress_bar(scenario.name) as tick:
-            result = scenarios.run_scenario(scenario, cross_check=cross_check, progress=tick)
+            result = studies.run_scenario(scenario, cross_check=cross_check, progress=tick)
         write_files(result, staging)
         older = held(out)
     if older:

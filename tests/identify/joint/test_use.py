@@ -29,8 +29,8 @@ from spacearm.identify.joint import (
     whiteness,
 )
 from spacearm.model import catalogue, load, save
-from spacearm.scenarios import run_scenario
 from spacearm.simulate import approximate
+from spacearm.study import run_scenario
 from support import ROOT
 from support.joint_twins import (
     DEGREE,

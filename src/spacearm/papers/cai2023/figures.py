@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.ejection.figures import energy_areas, histograms, panels, table
-from spacearm.figures import COLOURS, new_figure
+from spacearm.ejection.figures import energy_areas, histograms, table
+from spacearm.figures import COLOURS, new_figure, panels
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, TABLE, UNITS, in_paper_signs
 from spacearm.result import Figure
 

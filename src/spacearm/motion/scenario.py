@@ -1,0 +1,258 @@
+"""A plain run in time from a scenario file: phases, loads, thrusters, driven joints, events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from spacearm.errors import InputError, SimulationError
+from spacearm.figures import lines
+from spacearm.model import Robot
+from spacearm.model.document import at
+from spacearm.model.toml_schema import Duration, Name, Number, Vector3
+from spacearm.result import Check, Figure
+from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Signal, State, simulate
+from spacearm.simulate.checks import LARGEST_ANGLE
+from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.methods import Method
+from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, row, xyz
+from spacearm.study.signal_tables import SignalKey, SignalTable, ThrusterTable, bounds, not_an_angle, thrust
+from spacearm.study.tables import StartTable
+
+
+class MethodTable(Table):
+    """How to integrate."""
+
+    uses: ClassVar = {"dopri853": ("rtol", "atol", "max_step", "max_steps"), "rk4": ("step", "max_steps")}
+
+    kind: Literal["dopri853", "rk4"] = key("dopri853")
+    rtol: Number = key(1e-10, "relative error of a step")
+    atol: Number = key(1e-12, "absolute error of a step, SI")
+    max_step: Number | None = key(None, "longest step, s")
+    step: Number | None = key(None, "of rk4, s")
+    max_steps: Annotated[int, key(gt=0)] | None = key(None, "after so many steps a run is given up")
+
+    def make(self) -> Method:
+        """The method."""
+        if self.kind == "dopri853":
+            return Dopri853(self.rtol, self.atol, math.inf if self.max_step is None else self.max_step)
+        if self.step is None:
+            raise InputError("'step' is missing", hint="expected seconds")
+        return RK4(self.step)
+
+
+class LoadTable(Table):
+    """A force or a moment at a frame."""
+
+    either: ClassVar = (("force", "moment"),)
+
+    frame: Name
+    direction: Vector3
+    force: SignalKey | None = key(None, "N")
+    moment: SignalKey | None = key(None, "N m")
+    axes: Literal["world", "frame"] = key("world", "of the direction")
+
+    def of(self, robot: Robot) -> Load:
+        """The load on this robot."""
+        name = "force" if self.moment is None else "moment"
+        size = getattr(self, name)
+        if size is None:
+            raise InputError("neither 'force' nor 'moment' is given")
+        robot.frame(self.frame)
+        signal = size.of(name, f"a {name} has no degrees")
+        return Load.along(self.frame, self.direction, signal, axes=self.axes, moment=name == "moment")
+
+
+class EventTable(Table):
+    """An event: a quantity reaches a value."""
+
+    quantity: Name = key(what="a joint, `<joint>.rate`, `base_x` ... `base_z`, `base_vx` ... `base_wz`")
+    value: Number | None = key(None, "0 where left out")
+    value_deg: Number | None = None
+    direction: Literal["rising", "falling", "either"] = key("either")
+
+    def of(self, robot: Robot) -> Event:
+        """The event of this robot."""
+        self.no_degrees(not_an_angle(robot, self.quantity))
+        return Event(self.quantity, self.si("value") or 0.0, self.direction)
+
+
+class PhaseTable(Table):
+    """What happens; times count from the start of the phase."""
+
+    name: Name = key("", "for messages")
+    duration: Duration = key(what="s; with `until`, at most this")
+    until: list[EventTable] = key([], "events that end the phase")
+    record: list[EventTable] = key([], "events that are only recorded")
+    locked: list[Name] = key([], "degrees of freedom that do not move: joints, `base_vx` ... `base_wz`")
+    driven: dict[str, SignalTable] = key({}, "joint = path: the joint follows it, its drive's torque is the reaction")
+    accelerations: dict[str, SignalKey] = key({}, "degree of freedom = prescribed acceleration")
+    forces: dict[str, SignalKey] = key({}, "degree of freedom = applied force, N or N m")
+    load: list[LoadTable] = key([], "forces and moments at frames")
+    thruster: list[ThrusterTable] = key([], "thrusters that fire, each once")
+    friction: bool = key(True, "whether dry friction acts")
+    limits: Literal["report", "stop", "ignore"] = key("report", "joint limits are events, no physical stop")
+
+    def of(self, robot: Robot) -> Phase:
+        """The phase of this robot."""
+
+        def signals(what: str, given: Mapping[str, SignalTable], why: str = "") -> dict[str, Signal]:
+            return {name: one.of(f"{what}.{name}", why or not_an_angle(robot, name)) for name, one in given.items()}
+
+        def each(what: str, tables: list[Any]) -> list[Any]:
+            found = []
+            for k, entry in enumerate(tables):
+                with at(f"{what}[{k}]"):
+                    found.append(entry.of(robot))
+            return found
+
+        driven = signals("driven", self.driven)
+        for name, path in driven.items():
+            check_path(robot, name, path, self.duration)
+        return Phase(
+            self.duration,
+            until=each("until", self.until),
+            events=each("record", self.record),
+            locked=self.locked,
+            driven=driven,
+            accelerations=signals("accelerations", self.accelerations),
+            forces=signals("forces", self.forces, "a force has no degrees"),
+            loads=[*each("load", self.load), *thrust(robot, self.thruster, self.duration)],
+            friction=self.friction,
+            limits=self.limits,
+            name=self.name,
+        )
+
+
+def check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
+    """A path stays where angles are known; a name that is no joint's is told by the phase."""
+    if name in robot.joint_names and robot.joint(name).kind == "revolute":
+        farthest = max(map(abs, bounds(path, duration)))
+        if farthest > LARGEST_ANGLE:
+            raise InputError(
+                f"goes to {farthest:g} rad", place=f"driven.{name}", hint=f"expected at most {LARGEST_ANGLE:g} rad"
+            )
+
+
+class MotionFile(StudyFile):
+    """A plain run in time."""
+
+    sample: Duration | None = key(None, "interval of the recorded samples, s; 200 over the run where left out")
+    tolerance: Number = key(1e-7, "relative error that the certificate allows")
+    start: StartTable = key(StartTable(), "state at time zero; at rest in the zero configuration where left out")
+    method: MethodTable = key(MethodTable(), "how to integrate")
+    phase: list[PhaseTable] = key(what="what happens, one after the other", min_length=1)
+
+    def solve(self, session: Session) -> Motion:
+        """Run it."""
+        robot = session.robot(self.robot)
+        with at("start"):
+            start = self.start.state(robot)
+        phases = []
+        for index, entry in enumerate(self.phase):
+            with at(f"phase[{index}]"):
+                phases.append(entry.of(robot))
+        with at("method"):
+            method = self.method.make()
+        session.tell(0.1, "compiling and running")
+        done = simulate(
+            robot,
+            start,
+            phases,
+            method=method,
+            sample=self.sample,
+            tolerance=self.tolerance,
+            max_steps=self.method.max_steps,
+            progress=session.part(0.1, 0.6, "seconds"),
+        )
+        if done.reason == Reason.TOO_MANY_STEPS:
+            total = sum(phase.duration for phase in phases)
+            raise SimulationError(
+                f"the run ended at t = {done.end_time:.9g} s of {total:g} s: {done.why}",
+                place=phases[len(done.phase_starts) - 1].numbered(len(done.phase_starts) - 1),
+                hint="take away what is so fast, or set method.max_steps",
+            )
+        checked = None
+        if session.cross_check:
+            session.tell(0.6, "cross-checking with MuJoCo")
+            checked = agreement(cross_check(done, start, phases))
+        return Motion(
+            end_time=Noted(done.end_time, done.reason.text),
+            end=None if done.end is None else End.of(robot, done.end),
+            cross_check=None if checked is None else Noted(checked.value if checked.applies else None, checked.note),
+            run=done,
+            phases=len(phases),
+            method=method,
+            checked=checked,
+        )
+
+
+class End(Findings):
+    """How a run ends."""
+
+    base_velocity: dict[str, Any] = row("m/s", "world axes")
+    base_angular_velocity: dict[str, Any] = row("rad/s", "world axes")
+    joint: dict[str, Noted] = row()
+    joint_rate: dict[str, Noted] = row()
+
+    @classmethod
+    def of(cls, robot: Robot, state: State) -> End:
+        """From the last state."""
+        return cls(
+            base_velocity=xyz(state.base_velocity),
+            base_angular_velocity=xyz(state.base_angular_velocity),
+            joint=by_joint(robot, state.joints),
+            joint_rate=by_joint(robot, state.rates, "/s"),
+        )
+
+
+class Motion(Findings):
+    """What a run in time gives."""
+
+    end_time: Noted = row("s", name="end.time")
+    end: End | None = row()
+    cross_check: Noted | None = row(name="cross_check.largest")
+    run: Run
+    phases: int
+    method: Method
+    checked: Check | None
+
+    def title(self) -> str:
+        return f"Motion of {self.run.robot.name}"
+
+    def summary(self) -> str:
+        counted = f"{self.phases} phase{'s' if self.phases > 1 else ''}"
+        return f"{self.run.robot!r}: {counted}, {self.run.end_time:g} s. {self.run.reason.text.capitalize()}."
+
+    def certificate(self) -> Mapping[str, Any]:
+        run = self.run
+        early = run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT)
+        checks = {} if run.certificate is None else run.certificate.checks
+        cross = {} if self.checked is None else {"cross_check": self.checked}
+        return {"sound": run.ok, **({"reason": run.why} if early else {}), **checks, **cross}
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "method": repr(self.method),
+            "steps": self.run.stats.steps,
+            "evaluations": self.run.stats.evaluations,
+            "events": [f"{event.time:.9g} s: {event.kind} {event.name}" for event in self.run.events],
+        }
+
+    def data(self) -> Any:
+        return self.run.data
+
+    def figures(self) -> list[Figure]:
+        data = self.run.data
+        found = [
+            Figure("base-velocity", lines(data, "base_velocity"), "Velocity of the base's origin, world axes."),
+            Figure("base-rate", lines(data, "base_angular_velocity"), "Angular velocity of the base, world axes."),
+        ]
+        if self.run.robot.n:
+            found.append(Figure("joints", lines(data, "joint_position"), "Joint positions."))
+            found.append(Figure("joint-rates", lines(data, "joint_velocity"), "Joint rates."))
+        energies = [str(name) for name in data.data_vars if str(name).startswith("energy_")]
+        if energies:
+            found.append(Figure("energy", lines(data, energies, y="energy"), "Where the energy is and where it went."))
+        return found

@@ -1,0 +1,109 @@
+"""The dialect of scenario files: what every table of every study understands in the same way.
+
+A table derives from :class:`Table` and declares its keys with :func:`key`. An angle has its plain key in rad and, with
+the same name and ``_deg`` behind, one in degrees; either may be given, never both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from spacearm.errors import InputError
+from spacearm.model import toml_schema
+from spacearm.model.document import at
+
+
+def key(default: Any = ..., what: str = "", **limits: Any) -> Any:
+    """A key of a table: its default (required where left out), and what it means, for the documentation."""
+    return Field(default, description=what, **limits)
+
+
+def refused(message: str, hint: str = "") -> PydanticCustomError:
+    """What a validator raises: the place in the file is added to it."""
+    return PydanticCustomError("spacearm", "{message}", {"message": message, "hint": hint})
+
+
+class Table(toml_schema.Table):
+    """A table of a scenario file; keys that it does not know are errors."""
+
+    #: Groups of keys of which at most one may be given.
+    either: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    #: What each ``kind`` uses, besides ``kind``: another key was meant to do something, and is an error.
+    uses: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        pairs = tuple((name, f"{name}_deg") for name in type(self).model_fields)
+        for group in (*self.either, *pairs):
+            given = [name for name in group if self.given(name)]
+            if len(given) > 1:
+                raise refused(f"both {given[0]!r} and {given[1]!r} are given", "expected one")
+        if self.uses:
+            kind = getattr(self, "kind")  # noqa: B009
+            for name in sorted(self.model_fields_set - {"kind"}):
+                if name.removesuffix("_deg") not in self.uses[kind] and self.given(name):
+                    used = ", ".join(map(repr, self.uses[kind]))
+                    raise refused(f"{name!r} does not apply to kind = {kind!r}", f"it uses {used}")
+        return self
+
+    def given(self, name: str) -> bool:
+        """Whether the file has this key."""
+        return name in self.model_fields_set and getattr(self, name) is not None
+
+    def si(self, name: str) -> Any:
+        """The value of a key in SI units, where it may also be given in degrees; None where it is not given."""
+        degrees = getattr(self, f"{name}_deg")
+        if degrees is None:
+            return getattr(self, name)
+        if isinstance(degrees, dict):
+            return {entry: float(np.radians(value)) for entry, value in degrees.items()}
+        return float(np.radians(degrees)) if isinstance(degrees, float) else np.radians(degrees)
+
+    def no_degrees(self, why: str) -> None:
+        """An error where a key is in degrees; ``why`` says why there are none, and is empty where they may be."""
+        for name in sorted(self.model_fields_set) if why else ():
+            if name.endswith("_deg") and getattr(self, name) is not None:
+                raise InputError(f"{name!r} is given, but {why}", hint=f"use {name[:-4]!r}, in SI units")
+
+    def options(self, *without: str) -> dict[str, Any]:
+        """All that is set, by key and in SI units, tables within as what they make: the keywords of a function."""
+        found = {}
+        for name in type(self).model_fields:
+            stem = name.removesuffix("_deg")
+            if name in without or stem in without or getattr(self, name) is None:
+                continue
+            value = self.si(stem) if f"{stem}_deg" in type(self).model_fields else getattr(self, name)
+            found[stem] = made(value, stem)
+        return found
+
+    def make(self) -> Any:
+        """What the table describes, where it describes a single thing."""
+        return self
+
+
+def made(value: Any, place: str) -> Any:
+    """A value of a table, or what the tables in it make; errors get their place."""
+    if isinstance(value, Table):
+        with at(place):
+            return value.make()
+    if isinstance(value, list) and value and isinstance(value[0], Table):
+        return [made(entry, f"{place}[{k}]") for k, entry in enumerate(value)]
+    return value
+
+
+def makes(what: Callable[..., Any]) -> Callable[[Table], Any]:
+    """``make`` of a table whose keys are the keywords of ``what``."""
+    return lambda table: what(**table.options())
+
+
+def distinct(tables: list[Any], place: str, name: str = "name") -> None:
+    """An error where two entries of a list have the same name."""
+    names = [getattr(table, name) for table in tables]
+    for each in names:
+        if names.count(each) > 1:
+            raise InputError(f"two are called {each!r}", place=place, hint="expected different names")

@@ -1,0 +1,154 @@
+"""Scenario files: which study, which robot, what happens to it; read, run and made a result of in one way for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from spacearm.errors import InputError, SpacearmError, did_you_mean
+from spacearm.model import Robot
+from spacearm.model.document import at, find_robot, read_document, validated
+from spacearm.model.toml_schema import Name
+from spacearm.result import Result, Row
+from spacearm.study.findings import Findings, RobotFile, rows_of
+from spacearm.study.keys import Table, key
+
+Progress = Callable[[float, str], None]
+
+#: Name in the file to module and class.
+STUDIES = {
+    "motion": "spacearm.motion.scenario:MotionFile",
+    "impact": "spacearm.impact.scenario",
+    "ejection": "spacearm.ejection.scenario",
+    "capture": "spacearm.capture.scenario",
+    "inertia-identification": "spacearm.identify.inertia.scenario",
+    "joint-identification": "spacearm.identify.joint.scenario",
+}
+
+
+def register(name: str, place: str) -> None:
+    """Make a study of another package known: its name in scenario files, and ``module:class`` of its file."""
+    STUDIES[name] = place
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a scenario: where files are looked for, what was asked for on the command line."""
+
+    folder: Path
+    cross_check: bool = False
+    tell: Progress = lambda share, what: None
+
+    def robot(self, name: str, place: str = "robot") -> Robot:
+        """The robot of a file, relative to the scenario's folder, or of the catalogue."""
+        with at(place):
+            return find_robot(name, self.folder)
+
+    def part(self, low: float, high: float, what: str) -> Callable[[float, float], None]:
+        """Progress of a part of the work, as ``done, total``, on the scale of the whole."""
+        return lambda done, total: self.tell(
+            low + (high - low) * done / max(total, 1e-300), f"{what}: {done:.4g} of {total:.4g}"
+        )
+
+
+class StudyFile(Table):
+    """The whole scenario file of a study."""
+
+    #: Whether a cross-check needs MuJoCo; where it is missing, that is told before the run.
+    needs_mujoco: ClassVar[bool] = True
+
+    study: Name = key("motion", "which study")
+    robot: Name = key(what="a robot file, relative to the scenario, or a name of the catalogue")
+    title: Name = key("", "head of the page")
+
+    def solve(self, session: Session) -> Findings:
+        """The study itself."""
+        raise NotImplementedError
+
+
+def study_of(path: str | Path) -> str:
+    """The study that a scenario file is for, an :class:`InputError` if there is no such."""
+    path = Path(path)
+    try:
+        return _study(_read(path))
+    except InputError as error:
+        raise error if error.file is not None else error.in_file(path) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return read_document(path, 'study = "..." and robot = "..."')
+
+
+def _study(document: dict[str, Any]) -> str:
+    study = document.get("study", "motion")
+    if not isinstance(study, str) or study not in STUDIES:
+        raise InputError(f"there is no study {study!r}", place="study", hint=did_you_mean(str(study), STUDIES))
+    return study
+
+
+def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progress | None = None) -> Result:
+    """Run the scenario in a file.
+
+    Raises:
+        InputError: with file and place, whatever is wrong with the file.
+        SimulationError: with the same, where a run could not go on.
+    """
+    path = Path(path)
+    document = _read(path)
+    try:
+        return run_document(document, folder=path.parent, cross_check=cross_check, progress=progress)
+    except SpacearmError as error:
+        if error.file is None:
+            error.place = error.place or f"study {document.get('study', 'motion')!r}"  # never a file alone
+            raise error.in_file(path) from error.__cause__
+        raise
+
+
+def run_document(
+    document: dict[str, Any], *, folder: Path, cross_check: bool = False, progress: Progress | None = None
+) -> Result:
+    """Run the scenario of these tables; ``folder`` is where relative files are looked for."""
+    study = _study(document)
+    module, _, name = STUDIES[study].partition(":")
+    if not name:
+        done: Result = import_module(module).run(document, folder=folder, cross_check=cross_check, progress=progress)
+        return done
+    kind: type[StudyFile] = getattr(import_module(module), name)
+    file = validated(kind, document)
+    session = Session(folder, cross_check, progress or (lambda share, what: None))
+    if cross_check and kind.needs_mujoco:
+        from spacearm.simulate.mujoco_twin import load_mujoco
+
+        load_mujoco()
+    found = file.solve(session)
+    session.tell(0.95, "drawing")
+    result = Result(
+        study,
+        tuple(rows_of(found)),
+        found.certificate(),
+        {"robot": file.robot, **found.settings()},
+        found.data(),
+        found.figures(),
+        file.title or found.title(),
+        found.summary(),
+    )
+    robot = found.robot_file()
+    return result if robot is None else _with_robot(result, robot)
+
+
+def _with_robot(result: Result, robot: RobotFile) -> Result:
+    """The result with a robot file, or with the reason why there is none."""
+    why = robot.obstacle or ("" if result.sound else "the result is not sound")
+    if not why:
+        files = {**result.files, robot.name: robot.text()}
+        return replace(result, settings={**result.settings, "written": robot.name}, files=files)
+    note = f"{robot.name} was not written: {why}"
+    return replace(
+        result,
+        settings={**result.settings, "written": ""},
+        rows=[*result.rows, Row("written", None, note=note)],
+        summary=f"{result.summary}\n\n{note}.",
+    )

@@ -1,0 +1,144 @@
+"""Tables that several studies have: the state of a robot, a rigid body, columns of a measured file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from spacearm.errors import InputError, quoted
+from spacearm.model import Inertia, Robot
+from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
+from spacearm.model.toml_errors import Place
+from spacearm.model.toml_schema import InertialKeys, Name, Number, Vector3, Vector4, whole
+from spacearm.model.toml_values import inertia_of
+from spacearm.simulate import State
+from spacearm.study.keys import Table, key
+from spacearm.typing import Array
+
+Numbers = list[Number]
+Pair = Annotated[list[Number], key(min_length=2, max_length=2)]
+#: How many of something.
+Count = Annotated[int, whole(1, 1_000_000)]
+#: One number for each joint in order, or some by name.
+JointNumbers = Numbers | dict[str, Number]
+
+
+class ConfigurationKeys(Table):
+    """Joint positions."""
+
+    configuration: Name | None = key(None, "a configuration of the robot, by name")
+    joints: JointNumbers | None = key(None, "all joints in order, or some by name on top of it; rad or m")
+    joints_deg: JointNumbers | None = key(None, "the same in degrees")
+
+    def positions(self, robot: Robot, default: Array | None = None) -> Array:
+        """Joint positions (n,); what is not given is ``default``, else the named configuration, else zero."""
+        found = np.array(robot.configuration(self.configuration or "zero") if default is None else default)
+        spelled = self._spelled("joints")
+        if self.configuration is not None and isinstance(getattr(self, spelled), list):
+            raise InputError(f"both 'configuration' and {spelled!r} are given", hint="expected one")
+        return self._by_joint(robot, "joints", found)
+
+    def _by_joint(self, robot: Robot, name: str, values: Array) -> Array:
+        given = self.si(name)
+        if given is None:
+            return values
+        named = given if isinstance(given, dict) else dict(zip(robot.joint_names, given, strict=False))
+        if len(named) != len(given) or (named is not given and len(given) != robot.n):
+            hint = f"expected {robot.n}: {', '.join(robot.joint_names)}"
+            raise InputError(f"has {len(given)} numbers", place=self._spelled(name), hint=hint)
+        for joint, value in named.items():
+            index = robot.joint_index(joint)
+            if robot.joints[index].kind == "prismatic" and self.given(f"{name}_deg"):
+                raise InputError(
+                    f"joint {quoted(joint)} slides, it has no degrees", place=f"{name}_deg", hint=f"give {name!r} in SI"
+                )
+            values[index] = value
+        return values
+
+    def _spelled(self, name: str) -> str:
+        return f"{name}_deg" if self.given(f"{name}_deg") else name
+
+
+class StateKeys(ConfigurationKeys):
+    """Configuration, attitude and motion; velocities of the base in world axes."""
+
+    either: ClassVar = (("quaternion", "rpy", "rpy_deg"),)
+
+    rates: JointNumbers | None = key(None, "joint rates, all or some by name; rad/s or m/s")
+    rates_deg: JointNumbers | None = key(None, "the same in degrees")
+    quaternion: Vector4 | None = key(None, "attitude of the base: w, x, y, z")
+    rpy: Vector3 | None = key(None, "the same as roll, pitch, yaw about fixed axes")
+    rpy_deg: Vector3 | None = None
+    velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin, world axes, m/s")
+    angular_velocity: Vector3 | None = key(None, "of the base, world axes, rad/s")
+    angular_velocity_deg: Vector3 | None = None
+
+    def rates_of(self, robot: Robot) -> Array:
+        """Joint rates (n,)."""
+        return self._by_joint(robot, "rates", np.zeros(robot.n))
+
+    def turning(self) -> Array:
+        """Angular velocity of the base, world axes, rad/s."""
+        given = self.si("angular_velocity")
+        return np.zeros(3) if given is None else np.asarray(given, dtype=np.float64)
+
+    def state(self, robot: Robot, default: Array | None = None, position: Any = (0.0, 0.0, 0.0)) -> State:
+        """State at time zero; ``default`` are joint positions that are not given."""
+        turn = self.si("rpy")
+        quaternion: Any = self.quaternion or (1.0, 0.0, 0.0, 0.0)
+        return State.moving(
+            robot,
+            self.positions(robot, default),
+            self.rates_of(robot),
+            position=position,
+            quaternion=quaternion if turn is None else quaternion_from_rotation(rotation_from_rpy(turn)),
+            base_velocity=self.velocity,
+            base_angular_velocity=self.turning(),
+        )
+
+
+class StartTable(StateKeys):
+    """State at time zero."""
+
+    position: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin in the world, m")
+
+    def state(self, robot: Robot, default: Array | None = None, position: Any = None) -> State:
+        """State at time zero; ``default`` are joint positions that are not given."""
+        return super().state(robot, default, self.position if position is None else position)
+
+
+class BodyTable(InertialKeys, Table):
+    """A rigid body: its mass, mass centre and inertia."""
+
+    def inertia_at(self, place: str, name: str = "") -> Inertia:
+        """Its inertia in its own frame."""
+        return inertia_of(self, Place(place, name))
+
+    def make(self) -> Inertia:
+        """Its inertia in its own frame."""
+        return self.inertia_at("")
+
+
+class ColumnTable(Table):
+    """Where a quantity stands in a measured file."""
+
+    column: Name | list[Name] = key(what="name of the column; names of all columns in order, where there are several")
+    unit: str = key("", "of the numbers as written; SI where left out")
+    unwrap: bool = key(False, "undo jumps of a full turn")
+    offset: Number = key(0.0, "added after conversion, SI")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return (self.column,) if isinstance(self.column, str) else tuple(self.column)
+
+
+class MeasuredKeys(Table):
+    """A measured experiment."""
+
+    file: Name | None = key(None, "CSV, Parquet, NetCDF or MATLAB file, relative to the scenario")
+    time: ColumnTable = key(ColumnTable(column="time", unit="s"), "column of the time")
+    missing: Literal["reject", "drop"] = key("reject", "samples without a number")
+    gaps: Literal["reject", "keep"] = key("reject", "steps of time longer than 1.5 times the usual")
+    hold_out: bool = key(False, "not used, but predicted")

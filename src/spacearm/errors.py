@@ -8,7 +8,8 @@ The command line turns an :class:`InputError` into exit status 2 and any other
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -39,6 +40,13 @@ class SpacearmError(Exception):
         self.file = Path(file)
         return self
 
+    def locate(self, place: str = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
+        """Add where the error was met, as :func:`at` does."""
+        if self.file is None:  # otherwise its place is one of that file
+            if place and not (fallback and self.place):
+                self.place = f"{place}: {self.place}" if self.place else place
+            self.file = None if file is None else Path(file)
+
 
 class InputError(SpacearmError, ValueError):
     """What the user gave cannot be used."""
@@ -58,6 +66,20 @@ class SimulationError(SpacearmError, RuntimeError):
 
 class TimeLimitError(SimulationError):
     """The wall-clock time that was allowed is over."""
+
+
+@contextmanager
+def at(place: str = "", *, file: str | Path | None = None, fallback: bool = False) -> Iterator[None]:
+    """Errors raised inside this block say where: ``place`` is put in front of theirs, ``file`` is the file.
+
+    An error that already names a file is left as it is: its place is one of that file. With ``fallback`` the place is
+    only for errors that have none.
+    """
+    try:
+        yield
+    except SpacearmError as error:
+        error.locate(place, file, fallback=fallback)
+        raise
 
 
 #: Longest name or path that a message shows: a whole file given in place of its path shall not fill the screen.

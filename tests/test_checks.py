@@ -23,8 +23,11 @@ from spacearm.model.problems import ModelErrors
         (lambda: checks.number(True, "mass"), "mass is True (expected a finite number)"),
         (lambda: checks.number(None, "mass"), "mass is None (expected a finite number)"),
         (lambda: checks.number(10**400, "mass", least=0), "mass is 1000"),
-        (lambda: checks.number(math.nan, "mass", most=1), "mass is nan (expected at most 1)"),
-        (lambda: checks.number(math.inf, "mass", above=0, unit="kg"), "mass is inf (expected more than 0 kg)"),
+        (lambda: checks.number(math.nan, "mass", most=1), "mass is nan (expected a finite number, at most 1)"),
+        (
+            lambda: checks.number(math.inf, "mass", above=0, unit="kg"),
+            "mass is inf (expected a finite number, more than 0 kg)",
+        ),
         (lambda: checks.number(3.5, "share", least=0, most=1), "share is 3.5 (expected 0 to 1)"),
         (lambda: checks.number(1, "share", above=0, below=1), "share is 1 (expected more than 0 and less than 1)"),
         (lambda: checks.positive(0, "time", unit="s"), "time is 0 (expected more than 0 s)"),

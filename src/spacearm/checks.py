@@ -54,8 +54,9 @@ def number(
         found = math.nan if isinstance(value, bool | np.bool_ | str | bytes) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         found = math.nan
-    if math.isnan(found) or (math.isinf(found) and not infinite) or not _within(found, above, least, below, most):
-        hint = hint or _expected(above, least, below, most, unit)
+    strange = math.isnan(found) or (math.isinf(found) and not infinite)
+    if strange or not _within(found, above, least, below, most):
+        hint = hint or _expected(above, least, below, most, unit, "a finite number" if strange else "")
         raise error(f"{what} is {_shown(value)}", place=place, hint=hint)
     return found
 
@@ -124,8 +125,8 @@ def _expected(
     else:
         bounds = {"more than": above, "at least": least, "less than": below, "at most": most}
         words = " and ".join(f"{text} {bound:g}" for text, bound in bounds.items() if bound is not None)
-    parts = [noun, words] if words else [noun or "a finite number"]
-    return f"expected {', '.join(part for part in parts if part)}{f' {unit}' if unit and words else ''}"
+    text = ", ".join(part for part in (noun, words) if part) or "a finite number"
+    return f"expected {text} {unit if words else ''}".rstrip()
 
 
 def _shown(value: object) -> str:
@@ -184,7 +185,8 @@ def array(
     if wrong.any():
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
         where = f"{what}[{', '.join(map(str, index))}]" if index else what
-        hint = hint or _expected(above, least, below, most, unit)
+        noun = "" if np.isfinite(found[index]) else "a finite number"
+        hint = hint or _expected(above, least, below, most, unit, noun)
         raise error(f"{where} is {found[index]:g}", place=place, hint=hint)
     return found
 

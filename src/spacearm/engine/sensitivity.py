@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import UNIT_TOLERANCE
 from spacearm.engine.fixed_step import FixedStep, Room, roll
 from spacearm.engine.kernel import NonFiniteWarning, numbers
 from spacearm.engine.machine import host
@@ -20,7 +21,6 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION
-from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.typing import Array
 
 

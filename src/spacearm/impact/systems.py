@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import UNIT_TOLERANCE
 from spacearm.errors import InputError
 from spacearm.impact.joints import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
-from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
 from spacearm.simulate.state import State

@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
+from spacearm.checks import UNIT_TOLERANCE, checked
 from spacearm.errors import ModelError, quoted
 from spacearm.typing import Array
 
 JointKind: TypeAlias = Literal["revolute", "prismatic"]
+JOINT_KINDS: tuple[JointKind, ...] = ("revolute", "prismatic")
 
-#: How far from 1 the length of an axis, or from orthogonal a rotation, may be before it is an error.
-UNIT_TOLERANCE = 1e-6
 #: A vector whose length is off by no more than this is a unit vector but for rounding (dividing by the length leaves
 #: up to 4 units in the last place) and is kept bit for bit, so that reading what was written changes nothing.
 UNIT_ROUNDING = 1e-15
@@ -31,78 +32,63 @@ ROTATION_ROUNDING = 1e-14
 TRIANGLE_TOLERANCE = 1e-9
 #: No number of a robot is larger, whatever its SI unit: far beyond it sums of products overflow.
 LARGEST = 1e30
+_TOO_LARGE = f"expected at most {LARGEST:g} in size"
+
+
+def finite(value: object, what: str, **bounds: Any) -> float:
+    """``value`` as a finite float within bounds, as for :func:`spacearm.checks.number`."""
+    found = checks.number(value, what, error=ModelError, **bounds)
+    return checks.number(found, what, least=-LARGEST, most=LARGEST, hint=_TOO_LARGE, error=ModelError)
 
 
 def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """``value`` as a read-only float64 array of this shape, or a :class:`ModelError` that names it."""
-    try:
-        # Adding zero turns -0.0 into 0.0: equal numbers shall also be written, and turned into angles, alike.
-        array = np.array(value, dtype=np.float64) + 0.0
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ModelError(f"{what} is not an array of numbers") from error
-    if array.shape != shape:
-        raise ModelError(
-            f"{what} has shape {array.shape}", hint=f"expected {shape[0] if len(shape) == 1 else shape} numbers"
-        )
-    if not np.all(np.isfinite(array)):
-        raise ModelError(f"{what} is not finite: {array.tolist()}")
-    if np.abs(array).max(initial=0.0) > LARGEST:
-        raise ModelError(f"{what} holds {np.abs(array).max():g}", hint=f"expected at most {LARGEST:g} in size")
+    found = checks.array(value, what, shape, error=ModelError)
+    # Adding zero copies, and turns -0.0 into 0.0: equal numbers shall also be written, and turned into angles, alike.
+    array = checks.array(found, what, least=-LARGEST, most=LARGEST, hint=_TOO_LARGE, error=ModelError) + 0.0
     array.setflags(write=False)
     return array
 
 
-def finite(value: float, what: str, *, least: float = -math.inf, above: float = -math.inf) -> float:
-    """``value`` as a finite float, at least ``least`` and greater than ``above``."""
-    if isinstance(value, bool):
-        raise ModelError(f"{what} is {value}", hint="expected a number")
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ModelError(f"{what} is not a number: {value!r}") from error
-    if not math.isfinite(number):
-        raise ModelError(f"{what} is {number}", hint="expected a finite number")
-    if abs(number) > LARGEST:
-        raise ModelError(f"{what} is {number:g}", hint=f"expected at most {LARGEST:g} in size")
-    if number < least:
-        raise ModelError(f"{what} is {number:g}", hint=f"expected at least {least:g}")
-    if number <= above:
-        raise ModelError(f"{what} is {number:g}", hint=f"expected more than {above:g}")
-    return number
-
-
 def unit_vector(value: npt.ArrayLike, what: str) -> Array:
     """``value`` as a unit vector; one that is not of length 1 is an error, not silently scaled."""
-    array = frozen_array(value, (3,), what)
+    array = frozen_array(checks.unit_vector(value, what, error=ModelError), (3,), what)
     length = float(np.linalg.norm(array))
-    if abs(length - 1.0) > UNIT_TOLERANCE:
-        raise ModelError(f"{what} has length {length:.6g}", hint="expected a unit vector")
-    if abs(length - 1.0) <= UNIT_ROUNDING:
-        return array
-    return frozen_array(array / length, (3,), what)
+    return array if abs(length - 1.0) <= UNIT_ROUNDING else frozen_array(array / length, (3,), what)
 
 
 def expect(value: object, kind: type, what: str, *, optional: bool = False) -> None:
     """A :class:`ModelError` unless ``value`` is of this kind (or None, where that is allowed)."""
-    if isinstance(value, kind) or (optional and value is None):
-        return
-    wanted = "text" if kind is str else f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-    raise ModelError(f"{what} is {quoted(value)}", hint=f"expected {wanted}{' or None' if optional else ''}")
-
-
-def expect_text(part: object, *keys: str) -> None:
-    """Names are text; that they are good names is checked by the robot."""
-    for key in keys:
-        expect(getattr(part, key), str, f"{type(part).__name__.lower()} {key}")
+    checks.instance(value, kind, what, optional=optional, error=ModelError)
 
 
 class Part:
-    """A value that is copied and unpickled through its constructor, so that its arrays are read-only there too."""
+    """A value with equality and a hash that look into its arrays.
+
+    It is copied and unpickled through its constructor, so that its arrays are read-only there too.
+    """
 
     __slots__ = ()
 
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, each.name) for each in fields(self))  # type: ignore[arg-type]
+
+    def _expect_text(self, *keys: str) -> None:
+        """Names are text; that they are good names is checked by the robot."""
+        for key in keys:
+            expect(getattr(self, key), str, f"{type(self).__name__.lower()} {key}")
+
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), tuple(getattr(self, each.name) for each in fields(self))  # type: ignore[arg-type]
+        return type(self), self._values()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self._values(), other._values(), strict=True)
+        return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in pairs)
+
+    def __hash__(self) -> int:
+        return hash(tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in self._values()))
 
 
 def skew(vector: npt.ArrayLike) -> Array:
@@ -132,16 +118,6 @@ class Pose(Part):
     def __matmul__(self, other: Pose) -> Pose:
         return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Pose):
-            return NotImplemented
-        return bool(
-            np.array_equal(self.rotation, other.rotation) and np.array_equal(self.translation, other.translation)
-        )
-
-    def __hash__(self) -> int:
-        return hash((*self.rotation.flat, *self.translation))
-
     def inverse(self) -> Pose:
         return Pose(self.rotation.T, -self.rotation.T @ self.translation)
 
@@ -158,7 +134,7 @@ class Inertia(Part):
     tensor: Array = field(default_factory=lambda: np.zeros((3, 3)))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mass", finite(self.mass, "mass", least=0.0))
+        checked(self, finite, "mass", least=0.0)
         object.__setattr__(self, "com", frozen_array(self.com, (3,), "mass centre"))
         tensor = frozen_array(self.tensor, (3, 3), "inertia")
         scale = float(np.abs(tensor).max())
@@ -180,18 +156,6 @@ class Inertia(Part):
         if self.mass == 0.0 and scale > 0.0:
             raise ModelError("mass is zero but the inertia is not", hint="a massless body has no inertia")
         object.__setattr__(self, "tensor", frozen_array(tensor, (3, 3), "inertia"))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Inertia):
-            return NotImplemented
-        return bool(
-            self.mass == other.mass
-            and np.array_equal(self.com, other.com)
-            and np.array_equal(self.tensor, other.tensor)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.mass, *self.com, *self.tensor.flat))
 
     @classmethod
     def massless(cls) -> Inertia:
@@ -245,7 +209,7 @@ def _sign_doubt(tensor: Array) -> str:
     return "; are the products of inertia given with the wrong sign?"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Body(Part):
     """A rigid body. Its frame is the frame of the joint that carries it (the base: its own frame)."""
 
@@ -253,11 +217,11 @@ class Body(Part):
     inertia: Inertia
 
     def __post_init__(self) -> None:
-        expect_text(self, "name")
+        self._expect_text("name")
         expect(self.inertia, Inertia, f"inertia of body {quoted(self.name)}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Spring(Part):
     """Force ``-stiffness * (q - rest)`` along a joint; N/m and m, or N m/rad and rad."""
 
@@ -265,11 +229,11 @@ class Spring(Part):
     rest: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness", least=0.0))
-        object.__setattr__(self, "rest", finite(self.rest, "rest"))
+        checked(self, finite, "stiffness", least=0.0)
+        checked(self, finite, "rest")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Friction(Part):
     """Dry friction of a joint: it sticks up to ``static``, slips against ``coulomb``; N or N m."""
 
@@ -286,7 +250,17 @@ class Friction(Part):
             )
 
 
-@dataclass(frozen=True, slots=True)
+_NO_LIMIT = "expected a number; leave it out for no limit"
+#: Bounds of each limit; infinity is no limit.
+_LIMITS: dict[str, dict[str, Any]] = {
+    "lower": {"below": math.inf, "hint": _NO_LIMIT},
+    "upper": {"above": -math.inf, "hint": _NO_LIMIT},
+    "velocity": {"least": 0.0},
+    "effort": {"least": 0.0},
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Limits(Part):
     """Range of a joint (m or rad) and the most that its drive gives (m/s or rad/s, N or N m)."""
 
@@ -296,25 +270,15 @@ class Limits(Part):
     effort: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("lower", "upper", "velocity", "effort"):
+        for name, bounds in _LIMITS.items():
             value = getattr(self, name)
-            try:
-                number = math.nan if isinstance(value, bool | str) else float(value)
-            except (TypeError, ValueError, OverflowError):
-                number = math.nan
-            if math.isnan(number) or number == (math.inf if name == "lower" else -math.inf):
-                raise ModelError(
-                    f"{name} limit is {quoted(value)}", hint="expected a number; leave it out for no limit"
-                )
+            number = checks.number(value, f"{name} limit", infinite=True, error=ModelError, **bounds)
             object.__setattr__(self, name, number)
         if self.lower > self.upper:
             raise ModelError(f"lower limit {self.lower:g} is above upper limit {self.upper:g}")
-        for name in ("velocity", "effort"):
-            if getattr(self, name) < 0.0:
-                raise ModelError(f"{name} limit is {getattr(self, name):g}", hint="expected at least 0")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rotor(Part):
     """A drive's spinning mass: axial inertia (kg m2), turning ``ratio`` times as fast as its joint.
 
@@ -354,32 +318,20 @@ class Joint(Part):
     rotor: Rotor | None = None
 
     def __post_init__(self) -> None:
-        expect_text(self, "name", "parent", "child")
+        self._expect_text("name", "parent", "child")
         here = f"of joint {quoted(self.name)}"
         expect(self.placement, Pose, f"placement {here}")
         expect(self.spring, Spring, f"spring {here}", optional=True)
         expect(self.friction, Friction, f"friction {here}", optional=True)
         expect(self.limits, Limits, f"limits {here}")
         expect(self.rotor, Rotor, f"rotor {here}", optional=True)
-        if self.kind not in ("revolute", "prismatic"):
-            raise ModelError(f"joint kind is {quoted(self.kind)}", hint="expected 'revolute' or 'prismatic'")
+        checks.one_of(self.kind, JOINT_KINDS, "joint kind", error=ModelError)
         if self.kind == "prismatic" and self.rotor is not None:
             raise ModelError(
                 "a prismatic joint cannot carry a rotor", hint="drive it by a revolute joint and a coupling"
             )
-        object.__setattr__(self, "axis", unit_vector(self.axis, "axis"))
-        object.__setattr__(self, "damping", finite(self.damping, "damping", least=0.0))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Joint):
-            return NotImplemented
-        plain = ("name", "kind", "parent", "child", "placement", "spring", "damping", "friction", "limits", "rotor")
-        return all(getattr(self, key) == getattr(other, key) for key in plain) and bool(
-            np.array_equal(self.axis, other.axis)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.kind, self.parent, self.child, self.placement, *self.axis))
+        checked(self, unit_vector, "axis")
+        checked(self, finite, "damping", least=0.0)
 
     @property
     def unit(self) -> str:
@@ -392,7 +344,7 @@ class Joint(Part):
         return "N m" if self.kind == "revolute" else "N"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Frame(Part):
     """A named place on a body: a hand, a sensor, a contact point."""
 
@@ -401,7 +353,7 @@ class Frame(Part):
     placement: Pose = field(default_factory=Pose)
 
     def __post_init__(self) -> None:
-        expect_text(self, "name", "body")
+        self._expect_text("name", "body")
         expect(self.placement, Pose, f"placement of frame {quoted(self.name)}")
 
 
@@ -416,25 +368,13 @@ class Thruster(Part):
     force: float
 
     def __post_init__(self) -> None:
-        expect_text(self, "name", "body")
+        self._expect_text("name", "body")
         object.__setattr__(self, "position", frozen_array(self.position, (3,), "thruster position"))
         object.__setattr__(self, "direction", unit_vector(self.direction, "thruster direction"))
         object.__setattr__(self, "force", finite(self.force, "thruster force", least=0.0))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Thruster):
-            return NotImplemented
-        return bool(
-            (self.name, self.body, self.force) == (other.name, other.body, other.force)
-            and np.array_equal(self.position, other.position)
-            and np.array_equal(self.direction, other.direction)
-        )
 
-    def __hash__(self) -> int:
-        return hash((self.name, self.body, self.force, *self.position, *self.direction))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Coupling(Part):
     """A spring and damper between two joints, as between a motor and the link that it drives.
 
@@ -451,10 +391,8 @@ class Coupling(Part):
     rest: float = 0.0
 
     def __post_init__(self) -> None:
-        expect_text(self, "name", "first", "second")
-        object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness", least=0.0))
-        object.__setattr__(self, "damping", finite(self.damping, "damping", least=0.0))
-        object.__setattr__(self, "ratio", finite(self.ratio, "ratio"))
-        object.__setattr__(self, "rest", finite(self.rest, "rest"))
+        self._expect_text("name", "first", "second")
+        checked(self, finite, "stiffness", "damping", least=0.0)
+        checked(self, finite, "ratio", "rest")
         if self.first == self.second:
             raise ModelError(f"couples joint {self.first!r} with itself")

@@ -7,9 +7,10 @@ import warnings
 
 import numpy as np
 
+from spacearm.checks import UNIT_TOLERANCE
 from spacearm.errors import ModelError
 from spacearm.model.dh import DhRow
-from spacearm.model.parts import UNIT_TOLERANCE, Coupling, Friction, Inertia, Joint, Limits, Pose
+from spacearm.model.parts import Coupling, Friction, Inertia, Joint, Limits, Pose
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
 from spacearm.model.toml_errors import Place, located
 from spacearm.model.toml_schema import (

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import UNIT_TOLERANCE
 from spacearm.engine.kernel import numbers
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.parts import UNIT_TOLERANCE
 from spacearm.typing import Array
 
 __all__ = ["LARGEST_ANGLE", "check_angles", "flat_states", "is_robot", "mapping", "number", "numbers", "whole"]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, did_you_mean
-from spacearm.model.fuse import Weld, about_axis, fuse, located, motion, named_configurations
+from spacearm import checks
+from spacearm.errors import ModelError, at
+from spacearm.model.fuse import Weld, about_axis, fuse, motion, named_configurations
 from spacearm.model.parts import (
     Body,
     Coupling,
-    Frame,
     Friction,
     Inertia,
     Joint,
@@ -27,55 +27,34 @@ from spacearm.model.parts import (
     Pose,
     Rotor,
     Spring,
-    Thruster,
     expect,
     finite,
     unit_vector,
 )
-from spacearm.model.robot import Robot
+from spacearm.model.robot import PART_KINDS, Robot, free_name
 from spacearm.typing import Array
 
-__all__ = [
-    "Axis",
-    "attach",
-    "attach_by_joint",
-    "detach",
-    "flexible",
-    "freeze",
-    "prefixed",
-    "rename",
-    "replace_inertias",
-    "split_joint",
-]
-
-
 # -- joining and parting -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """What a body or a robot brings along when it is attached; ``bodies[0]`` is its base."""
-
-    bodies: tuple[Body, ...]
-    joints: tuple[Joint, ...] = ()
-    frames: tuple[Frame, ...] = ()
-    thrusters: tuple[Thruster, ...] = ()
-    couplings: tuple[Coupling, ...] = ()
-    configurations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 #: Parts of different kinds may share a name; bodies and frames may not.
 _KINDS_OF_PARTS = ("body or frame", "joint", "thruster", "coupling")
 
 
-def _names(parts: Robot | _Parts) -> tuple[list[str], ...]:
+def _parts(robot: Robot) -> dict[str, Any]:
+    """The robot as :func:`fuse` takes it."""
+    return {kind: getattr(robot, kind) for kind in PART_KINDS} | {"configurations": named_configurations(robot)}
+
+
+def _rebuilt(robot: Robot, **changes: Any) -> Robot:
+    """The robot with other parts, fused."""
+    return fuse(robot.name, **(_parts(robot) | changes))
+
+
+def _names(parts: Mapping[str, Any]) -> tuple[list[str], ...]:
     """The names in use, kind by kind."""
-    return (
-        [*(body.name for body in parts.bodies), *(frame.name for frame in parts.frames)],
-        [joint.name for joint in parts.joints],
-        [thruster.name for thruster in parts.thrusters],
-        [coupling.name for coupling in parts.couplings],
-    )
+    bodies, joints, frames, *others = ([part.name for part in parts[kind]] for kind in PART_KINDS)
+    return [*bodies, *frames], joints, *others
 
 
 def attach(robot: Robot, frame: str, other: Body | Robot, placement: Pose | None = None, *, prefix: str = "") -> Robot:
@@ -88,7 +67,7 @@ def attach(robot: Robot, frame: str, other: Body | Robot, placement: Pose | None
     """
     expect(placement, Pose, "placement", optional=True)
     carrier, guest = robot.frame(frame), _guest(other, prefix)
-    base = guest.bodies[0].name
+    base = guest["bodies"][0].name
     weld = Weld(f"weld of {base}", carrier.body, base, carrier.placement @ (placement or Pose()))
     return _joined(robot, guest, welds=[weld])
 
@@ -103,7 +82,7 @@ def attach_by_joint(robot: Robot, frame: str, other: Body | Robot, joint: Joint,
     expect(joint, Joint, "joint")
     carrier, guest = robot.frame(frame), _guest(other, prefix)
     placed = replace(
-        joint, parent=carrier.body, child=guest.bodies[0].name, placement=carrier.placement @ joint.placement
+        joint, parent=carrier.body, child=guest["bodies"][0].name, placement=carrier.placement @ joint.placement
     )
     return _joined(robot, guest, joints=[placed])
 
@@ -116,11 +95,11 @@ def detach(robot: Robot, joint: str) -> tuple[Robot, Robot]:
     """
     cut = robot.joint(joint)
     away = set(robot.subtree(cut.child))
-    halves = []
-    for name, inside in ((robot.name, False), (f"{robot.name}.{cut.child}", True)):
+
+    def half(name: str, inside: bool) -> Robot:
         joints = [other for other in robot.joints if other.name != joint and (other.child in away) == inside]
         kept = {other.name for other in joints}
-        half = fuse(
+        return fuse(
             name,
             [body for body in robot.bodies if (body.name in away) == inside],
             joints=joints,
@@ -129,42 +108,31 @@ def detach(robot: Robot, joint: str) -> tuple[Robot, Robot]:
             couplings=[coupling for coupling in robot.couplings if {coupling.first, coupling.second} <= kept],
             configurations=named_configurations(robot),
         )
-        halves.append(half)
-    return halves[0], halves[1]
+
+    return half(robot.name, False), half(f"{robot.name}.{cut.child}", True)
 
 
-def _guest(other: Body | Robot, prefix: str) -> _Parts:
+def _guest(other: Body | Robot, prefix: str) -> dict[str, Any]:
+    """What a body or a robot brings along when it is attached; ``bodies[0]`` is its base."""
     if isinstance(other, Body):
-        return _Parts((replace(other, name=prefix + other.name),))
+        nothing: dict[str, Any] = dict.fromkeys(PART_KINDS, ()) | {"configurations": {}}
+        return nothing | {"bodies": (replace(other, name=prefix + other.name),)}
     expect(other, Robot, "what is attached")
-    other = prefixed(other, prefix)
-    return _Parts(
-        other.bodies, other.joints, other.frames, other.thrusters, other.couplings, named_configurations(other)
-    )
+    return _parts(prefixed(other, prefix))
 
 
-def _joined(robot: Robot, guest: _Parts, *, joints: Sequence[Joint] = (), welds: Sequence[Weld] = ()) -> Robot:
-    added = replace(guest, joints=(*joints, *guest.joints))
-    for what, ours, theirs in zip(_KINDS_OF_PARTS, _names(robot), _names(added), strict=True):
+def _joined(robot: Robot, guest: dict[str, Any], *, joints: Sequence[Joint] = (), welds: Sequence[Weld] = ()) -> Robot:
+    host, guest = _parts(robot), guest | {"joints": (*joints, *guest["joints"])}
+    for what, ours, theirs in zip(_KINDS_OF_PARTS, _names(host), _names(guest), strict=True):
         for name in sorted({*ours} & {*theirs}):
             raise ModelError(
                 f"the robot already has a {what} {name!r}",
                 place="what is attached",
                 hint="give a prefix, or another joint name",
             )
-    configurations = {
-        key: {**values, **guest.configurations.get(key, {})} for key, values in named_configurations(robot).items()
-    }
-    return fuse(
-        robot.name,
-        (*robot.bodies, *guest.bodies),
-        joints=(*robot.joints, *joints, *guest.joints),
-        welds=welds,
-        frames=(*robot.frames, *guest.frames),
-        thrusters=(*robot.thrusters, *guest.thrusters),
-        couplings=(*robot.couplings, *guest.couplings),
-        configurations=configurations,
-    )
+    positions = {key: values | guest["configurations"].get(key, {}) for key, values in host["configurations"].items()}
+    both: dict[str, Any] = {kind: (*host[kind], *guest[kind]) for kind in PART_KINDS}
+    return fuse(robot.name, **both, welds=welds, configurations=positions)
 
 
 # -- inertias and freezing ---------------------------------------------------------------------------------------
@@ -209,17 +177,7 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
         for name in (coupling.first, coupling.second):
             if name in free:
                 free[name] = _held_by(free[name], coupling, held)
-    return fuse(
-        robot.name,
-        robot.bodies,
-        joints=free.values(),
-        welds=welds,
-        frames=robot.frames,
-        thrusters=robot.thrusters,
-        couplings=couplings,
-        configurations=named_configurations(robot),
-        moments=moments,
-    )
+    return _rebuilt(robot, joints=free.values(), welds=welds, couplings=couplings, moments=moments)
 
 
 def _held_by(joint: Joint, coupling: Coupling, held: Mapping[str, float]) -> Joint:
@@ -256,8 +214,7 @@ class Axis:
     @property
     def vector(self) -> Array:
         if isinstance(self.direction, str):
-            if self.direction not in ("x", "y", "z"):
-                raise ModelError(f"axis direction is {self.direction!r}", hint="expected x, y, z or a unit vector")
+            checks.one_of(self.direction, ("x", "y", "z"), "axis direction", error=ModelError)
             return np.asarray(np.eye(3)["xyz".index(self.direction)])
         return unit_vector(self.direction, "axis")
 
@@ -281,10 +238,8 @@ def split_joint(
     old, axes = robot.joint(joint), [axes] if isinstance(axes, Axis) else list(axes)
     for index, axis in enumerate(axes):
         expect(axis, Axis, f"axes[{index}]")
-    if where not in ("after", "before", "instead"):
-        raise ModelError(f"where is {where!r}", hint="expected 'after', 'before' or 'instead'")
-    if not axes:
-        raise ModelError("there is no axis to split into", place=f"joint {joint!r}", hint="expected one or more")
+    checks.one_of(where, ("after", "before", "instead"), "where", error=ModelError)
+    checks.some(axes, "axis to split into", place=f"joint {joint!r}", error=ModelError)
     if where == "instead":
         for coupling in robot.couplings:
             if joint in (coupling.first, coupling.second):
@@ -294,49 +249,21 @@ def split_joint(
                     hint="split after or before it",
                 )
     row: list[Joint] = []
-    places, joints, *_ = (set(names) for names in _names(robot))
+    places, joints, *_ = (set(names) for names in _names(_parts(robot)))
     for axis in axes:
-        name = _unused(f"{joint}.{axis.label}", joints)
-        with located(f"joint {name!r}"):
-            row.append(
-                Joint(
-                    name,
-                    axis.kind,
-                    "",
-                    "",
-                    axis=axis.vector,
-                    spring=axis.spring,
-                    damping=axis.damping,
-                    friction=axis.friction,
-                    limits=axis.limits,
-                )
-            )
+        name = free_name(f"{joint}.{axis.label}", joints)
+        laws = {key: getattr(axis, key) for key in ("spring", "damping", "friction", "limits")}
+        with at(f"joint {name!r}", fallback=True):
+            row.append(Joint(name, axis.kind, "", "", axis=axis.vector, **laws))
     moved = replace(old, placement=Pose())
     row = {"after": [moved, *row], "before": [*row, moved], "instead": row}[where]
     row[0] = replace(row[0], placement=old.placement)
-    massless = [Body(_unused(f"{part.name}.body", places), Inertia.massless()) for part in row[:-1]]
+    massless = [Body(free_name(f"{part.name}.body", places), Inertia.massless()) for part in row[:-1]]
     stations = [old.parent, *(body.name for body in massless), old.child]
     row = [replace(part, parent=stations[i], child=stations[i + 1]) for i, part in enumerate(row)]
     index = robot.joint_index(joint)
-    return fuse(
-        robot.name,
-        (*robot.bodies, *massless),
-        joints=(*robot.joints[:index], *row, *robot.joints[index + 1 :]),
-        frames=robot.frames,
-        thrusters=robot.thrusters,
-        couplings=robot.couplings,
-        configurations=named_configurations(robot),
-    )
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    """``name``, with the first number from 2 on that makes it new; it is taken from now on."""
-    number, new = 1, name
-    while new in taken:
-        number += 1
-        new = f"{name}{number}"
-    taken.add(new)
-    return new
+    joints_after = (*robot.joints[:index], *row, *robot.joints[index + 1 :])
+    return _rebuilt(robot, bodies=(*robot.bodies, *massless), joints=joints_after)
 
 
 def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, rotor: Rotor | None = None) -> Robot:
@@ -349,7 +276,7 @@ def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, r
     """
     link = robot.joint(joint)
     rotor = rotor or link.rotor
-    with located(f"joint {joint!r}"):
+    with at(f"joint {joint!r}", fallback=True):
         if link.kind != "revolute":
             raise ModelError("only a revolute joint can be made flexible", hint="split_joint takes prismatic axes")
         if rotor is None:
@@ -359,12 +286,10 @@ def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, r
         )
         coupling = Coupling(f"{joint}.transmission", joint, motor.name, stiffness, damping)
     index = robot.joint_index(joint)
-    return fuse(
-        robot.name,
-        (*robot.bodies, Body(motor.child, Inertia.massless())),
+    return _rebuilt(
+        robot,
+        bodies=(*robot.bodies, Body(motor.child, Inertia.massless())),
         joints=(*robot.joints[:index], replace(link, rotor=None), motor, *robot.joints[index + 1 :]),
-        frames=robot.frames,
-        thrusters=robot.thrusters,
         couplings=(*robot.couplings, coupling),
         configurations={
             key: {**values, motor.name: values[joint]} for key, values in named_configurations(robot).items()
@@ -377,31 +302,18 @@ def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, r
 
 def rename(robot: Robot, names: Mapping[str, str]) -> Robot:
     """Other names for bodies, joints, frames, thrusters and couplings: every part of an old name gets the new one."""
-    known = {name for kind in _names(robot) for name in kind}
+    known = {name for kind in _names(_parts(robot)) for name in kind}
     for name in names:
-        if name not in known:
-            raise ModelError(f"robot {robot.name!r} has no part {name!r}", hint=did_you_mean(name, known))
+        checks.known(name, known, "part", of=f"robot {robot.name!r}", error=ModelError)
 
-    def new(name: str) -> str:
-        return names.get(name, name)
+    def renamed(part: Any) -> Any:
+        keys = [key for key in ("name", "body", "parent", "child", "first", "second") if hasattr(part, key)]
+        return replace(part, **{key: names.get(old, old) for key in keys for old in [getattr(part, key)]})
 
-    return robot.replace(
-        bodies=tuple(replace(body, name=new(body.name)) for body in robot.bodies),
-        joints=tuple(
-            replace(joint, name=new(joint.name), parent=new(joint.parent), child=new(joint.child))
-            for joint in robot.joints
-        ),
-        frames=tuple(replace(frame, name=new(frame.name), body=new(frame.body)) for frame in robot.frames),
-        thrusters=tuple(
-            replace(thruster, name=new(thruster.name), body=new(thruster.body)) for thruster in robot.thrusters
-        ),
-        couplings=tuple(
-            replace(coupling, name=new(coupling.name), first=new(coupling.first), second=new(coupling.second))
-            for coupling in robot.couplings
-        ),
-    )
+    return robot.replace(**{kind: tuple(map(renamed, getattr(robot, kind))) for kind in PART_KINDS})
 
 
 def prefixed(robot: Robot, prefix: str) -> Robot:
     """The same robot with ``prefix`` in front of the name of every part; its own name and its configurations' stay."""
-    return rename(robot, {name: prefix + name for kind in _names(robot) for name in kind}) if prefix else robot
+    every = (name for kind in _names(_parts(robot)) for name in kind)
+    return rename(robot, {name: prefix + name for name in every}) if prefix else robot

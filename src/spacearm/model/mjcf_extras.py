@@ -16,7 +16,7 @@ from spacearm.model.lossy import Losses
 from spacearm.model.mjcf_compile import Compiled
 from spacearm.model.parts import Coupling, Pose, Thruster
 from spacearm.model.repair import Mimic
-from spacearm.model.urdf import free_name
+from spacearm.model.robot import free_name
 from spacearm.typing import Array
 
 #: MuJoCo's numbers for kinds of joints, transmissions, wraps and equality constraints.

@@ -21,10 +21,9 @@ from spacearm.model.mjcf_extras import Extras
 from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
 from spacearm.model.mjcf_write import FAR
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
-from spacearm.model.robot import Robot
+from spacearm.model.robot import Robot, free_name
 from spacearm.model.rotations import rotation_from_quaternion, rpy_from_rotation
 from spacearm.model.safexml import BOUNDS, Bounds
-from spacearm.model.urdf import free_name
 from spacearm.typing import Array
 
 #: MuJoCo's armature turns with the joint only, not with the body that carries it: a rotor so fast and so light that the

@@ -17,10 +17,9 @@ from spacearm.model.edit import rename
 from spacearm.model.lossy import Losses, NotExpressible
 from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
 from spacearm.model.parts import Joint, Pose
-from spacearm.model.robot import Robot
+from spacearm.model.robot import Robot, free_name
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.safexml import shown, shown_all
-from spacearm.model.urdf import free_name
 from spacearm.typing import Array
 
 #: Stands for "no limit" on one side of a joint that has a limit on the other; rad or m.

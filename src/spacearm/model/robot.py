@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, did_you_mean, quoted
+from spacearm import checks
+from spacearm.errors import ModelError, at, did_you_mean, quoted
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, frozen_array
 from spacearm.model.problems import Problems
 from spacearm.typing import Array
@@ -26,7 +27,8 @@ BASE_DOFS = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
 #: Names of the base's position in events; no joint may take them, nor end in ``.rate`` (the rate of a joint).
 BASE_POSITION = ("base_x", "base_y", "base_z")
 RATE_ENDING = ".rate"
-_KINDS: Mapping[str, type] = {
+#: The kinds of parts, by the field of :class:`Robot` that holds them.
+PART_KINDS: Mapping[str, type] = {
     "bodies": Body,
     "joints": Joint,
     "frames": Frame,
@@ -52,7 +54,7 @@ class Robot:
     configurations: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for key, kind in _KINDS.items():
+        for key, kind in PART_KINDS.items():
             given = getattr(self, key)
             if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
                 raise ModelError(f"{key} is {quoted(given)}", hint=f"expected a sequence of {kind.__name__}")
@@ -70,9 +72,8 @@ class Robot:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Robot):
             return NotImplemented
-        plain = ("name", "bodies", "joints", "frames", "thrusters", "couplings")
         return (
-            all(getattr(self, key) == getattr(other, key) for key in plain)
+            all(getattr(self, key) == getattr(other, key) for key in ("name", *PART_KINDS))
             and self.configurations.keys() == other.configurations.keys()
             and all(np.array_equal(self.configurations[key], other.configurations[key]) for key in self.configurations)
         )
@@ -141,8 +142,7 @@ class Robot:
                 return frame
         if name in self.body_names:
             return Frame(name, name, Pose())
-        names = (*(frame.name for frame in self.frames), *self.body_names)
-        raise ModelError(f"robot {quoted(self.name)} has no frame {quoted(name)}", hint=did_you_mean(name, names))
+        raise self._without("frame", name, (*(frame.name for frame in self.frames), *self.body_names))
 
     def thruster(self, name: str) -> Thruster:
         return self.thrusters[_index(tuple(thruster.name for thruster in self.thrusters), name, "thruster")]
@@ -153,10 +153,10 @@ class Robot:
             return self.configurations[name]
         if name == "zero":
             return np.zeros(self.n)
-        raise ModelError(
-            f"robot {quoted(self.name)} has no configuration {quoted(name)}",
-            hint=did_you_mean(name, (*self.configurations, "zero")),
-        )
+        raise self._without("configuration", name, (*self.configurations, "zero"))
+
+    def _without(self, what: str, name: str, names: Iterable[str]) -> ModelError:
+        return ModelError(f"robot {quoted(self.name)} has no {what} {quoted(name)}", hint=did_you_mean(name, names))
 
     # -- the tree -----------------------------------------------------------------------------------------------
 
@@ -200,11 +200,8 @@ class Robot:
         array = frozen_array(parameters, (len(self.bodies), 10), "inertia parameters")
         bodies = []
         for body, row in zip(self.bodies, array, strict=True):
-            try:
+            with at(f"body {body.name!r}"):
                 bodies.append(Body(body.name, Inertia.from_parameters(row)))
-            except ModelError as error:
-                error.place = f"body {body.name!r}"
-                raise
         return self.replace(bodies=tuple(bodies))
 
 
@@ -228,11 +225,8 @@ def _sorted_configurations(
     result = {}
     for name, values in configurations.items():
         _check_name(name, "configuration")
-        try:
+        with at(f"configuration {quoted(name)}"):
             array = frozen_array(values, (len(joints),), "configuration")
-        except ModelError as error:
-            error.place = f"configuration {quoted(name)}"
-            raise
         if name == "zero" and np.any(array):
             raise ModelError(
                 "this name belongs to the configuration in which all joints are at zero",
@@ -244,10 +238,7 @@ def _sorted_configurations(
 
 
 def _index(names: tuple[str, ...], name: str, what: str) -> int:
-    try:
-        return names.index(name)
-    except ValueError:
-        raise ModelError(f"there is no {what} {quoted(name)}", hint=did_you_mean(name, names)) from None
+    return names.index(checks.known(name, names, what, error=ModelError))
 
 
 def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (), hint: str = "") -> None:
@@ -260,6 +251,16 @@ def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (),
             problems.add(f"two are called {quoted(name)}", place=f"{first[name]} and {place}", hint=hint)
         first.setdefault(name, place)
     problems.tell()
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """``name``, or the first numbered form of it (from 2) that is not taken; it is taken from then on."""
+    choice, count = name, 1
+    while choice in taken:
+        count += 1
+        choice = f"{name}{count}"
+    taken.add(choice)
+    return choice
 
 
 def _check_name(name: object, what: str) -> None:

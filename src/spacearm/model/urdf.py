@@ -5,6 +5,6 @@ makes of each element, and what URDF cannot say, is listed in ``docs/urdf-and-mj
 """
 
 from spacearm.model.urdf_read import MAX_LINKS, read_urdf, robot_from_urdf
-from spacearm.model.urdf_write import free_name, urdf_text
+from spacearm.model.urdf_write import urdf_text
 
-__all__ = ["MAX_LINKS", "free_name", "read_urdf", "robot_from_urdf", "urdf_text"]
+__all__ = ["MAX_LINKS", "read_urdf", "robot_from_urdf", "urdf_text"]

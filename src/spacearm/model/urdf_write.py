@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 from spacearm.model.lossy import Losses
 from spacearm.model.parts import Body, Joint, Pose
-from spacearm.model.robot import Robot
+from spacearm.model.robot import Robot, free_name
 from spacearm.model.rotations import rpy_from_rotation
 from spacearm.model.safexml import shown, shown_all
 
@@ -52,16 +52,6 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     losses.tell()
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def free_name(name: str, taken: set[str]) -> str:
-    """``name``, or the first numbered form of it that is not taken; it is taken from then on."""
-    choice, count = name, 1
-    while choice in taken:
-        count += 1
-        choice = f"{name}{count}"
-    taken.add(choice)
-    return choice
 
 
 def _rotor_only(robot: Robot) -> set[str]:

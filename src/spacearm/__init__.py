@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spacearm import capture as capture
+    from spacearm import checks as checks
     from spacearm import deadline as deadline
     from spacearm import ejection as ejection
     from spacearm import engine as engine
@@ -159,6 +160,7 @@ _HOME = {
 #: The rooms, and the modules that all of them use.
 _ROOMS = (
     "capture",
+    "checks",
     "deadline",
     "ejection",
     "engine",

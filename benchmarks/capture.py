@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.common import Row, show
 from benchmarks.peers import Mujoco
-from spacearm.capture import Case, Judge, Settling, cushion, design
+from spacearm.capture import Case, Evaluator, Settling, cushion, design
 from spacearm.model import catalogue
 from spacearm.papers.zhang2020 import six_hit
 from spacearm.simulate import Dopri853, Phase, State, simulate
@@ -33,7 +33,7 @@ def single() -> list[Row]:
     """A 60 s run of the two-joint arm after the six-dimensional hit, without and with ledger and certificate."""
     arm = catalogue.load("zhang2020")
     start = State.at_rest(arm)
-    phase = Phase(LENGTH, loads=[six_hit().load(arm)])
+    phase = Phase(LENGTH, loads=[six_hit()])
     rows = []
     for name, damping in (("undamped", 0.0), ("damping 1", 1.0), ("damping 5", 5.0)):
         overrides = {"damping": np.full(arm.n, damping)}
@@ -93,8 +93,8 @@ def fronts(runs: int = 20_480) -> list[Row]:
     rows = [Row(f"Pareto front, {runs} runs of 40 s", front_time, "s", target=60.0)]
     springs, dampers = np.full((2048, 8), 40.0), np.full((2048, 8), 5.0)
     for law in ("constant", "balance", "skyhook"):
-        judge = Judge(arm, cases, 40.0, 0.05, settled, law)
-        seconds = best(lambda judge=judge: judge(springs, dampers), 2, time.perf_counter)
+        evaluator = Evaluator(arm, cases, 40.0, 0.05, settled, law)
+        seconds = best(lambda evaluator=evaluator: evaluator(springs, dampers), 2, time.perf_counter)
         rows.append(Row(f"one 40 s run of a batch, {law} dampers, all threads", 1e3 * seconds / 2048, "ms"))
     return rows
 

@@ -11,8 +11,8 @@ import pinocchio as pin
 from benchmarks.common import Row, Task, alternate, show
 from benchmarks.peers import Pinocchio
 from spacearm.impact import (
-    Hit,
-    System,
+    FloatingSystem,
+    Impactor,
     ball,
     collide,
     contact_convergence,
@@ -105,13 +105,13 @@ def runs(count: int = 100_000) -> list[Row]:
     """Whole collisions with their accounts, contacts in time, a configuration search; wall time."""
     robot = catalogue.load(ROBOT)
     directions = even_sphere(count)
-    chain = System(robot, FRAME, POSTURE)
+    chain = FloatingSystem(robot, FRAME, POSTURE)
     striker = flying(ball(5.0), "contact", velocity=directions).meeting(chain)
     one = flying(ball(5.0, 0.5), "contact", velocity=[0.0, 1.0, 0.0]).meeting(chain)
     normal = [0.0, 1.0, 0.0]
     collisions = best(lambda: collide(chain, striker, normal=directions, restitution=0.5), 2) / count
     contact = best(lambda: contact_convergence(chain, one, [1e5], normal=normal, restitution=0.5))
-    search = best(lambda: optimise_configuration(robot, FRAME, Hit((0.0, 1.0, 0.0))), 2)
+    search = best(lambda: optimise_configuration(robot, FRAME, Impactor((0.0, 1.0, 0.0))), 2)
     return [
         Row(f"one of {count} collisions", 1e6 * collisions, "us", note="with both energy and momentum accounts"),
         Row("one contact in time, rtol 1e-11", contact, "s"),

@@ -12,7 +12,6 @@ import pytest
 from spacearm.capture import (
     At,
     Case,
-    Hit,
     Impact,
     Mode,
     Settled,
@@ -28,9 +27,9 @@ from spacearm.capture import (
     soften,
 )
 from spacearm.errors import InputError, SimulationError
-from spacearm.impact import System, collide
+from spacearm.impact import FloatingSystem, collide
 from spacearm.model import Body, Inertia, Robot, catalogue
-from spacearm.simulate import CertificateWarning, State
+from spacearm.simulate import CertificateWarning, Load, State
 from support import brute_force
 
 SOFT = SoftJoint(turn_x=SoftAxis(300.0, 20.0), turn_y=SoftAxis(300.0, 20.0))
@@ -49,11 +48,11 @@ def test_a_catch_holds_what_the_motion_after_it_holds() -> None:
     for name in drives:
         assert caught.state.rates[caught.robot.joint_index(name)] == 0.0
     body = Robot("target", (Body("body", TARGET.inertia),))
-    hand = System.at(ARM, "hand", REST, locked=drives)
+    hand = FloatingSystem.at(ARM, "hand", REST, locked=drives)
     _, rotation = hand.point.mechanics.frame_pose("hand", REST.joints)
     motion = np.concatenate([rotation.T @ TARGET.velocity, rotation.T @ TARGET.angular_velocity])
     pose = hand.point.mechanics.frame_pose("hand", REST.joints)[0]
-    other = System(body, "body", None, np.concatenate([pose, _quaternion(rotation)]), motion)
+    other = FloatingSystem(body, "body", None, np.concatenate([pose, _quaternion(rotation)]), motion)
     reference = collide(hand, other, kind="grasp")
     np.testing.assert_allclose(caught.state.velocity, reference.first.after, atol=1e-12)
     outcome = cushion(caught.robot, caught, duration=2.0)
@@ -146,7 +145,7 @@ def test_an_impact_whose_impulse_does_not_explain_its_loss_is_not_sound() -> Non
 
 def test_a_mode_that_ends_before_it_begins_is_an_error() -> None:
     arm = catalogue.load("zhang2020")
-    hit = Hit("hand", (0.0, 0.0, 50.0))
+    hit = Load.pulse("hand", (0.0, 0.0, 50.0))
     modes = [Mode("soft", Settled(2e-3, 2e-3)), Mode("rigid", At(1.0)), Mode("soft")]
     with pytest.raises(SimulationError, match=r"mode 2 \(rigid\) ends at 1 s, but mode 1 lasts until \d+\.\d+ s"):
         cushion(arm, State.at_rest(arm), hit, duration=60.0, damping=5.0, modes=modes)
@@ -159,9 +158,9 @@ def test_a_mode_that_ends_before_it_begins_is_an_error() -> None:
 
 def test_a_capture_is_a_start_of_a_case() -> None:
     caught = catch(ARM, REST, TARGET)
-    with pytest.raises(InputError, match=r"is a Caught.*a capture is a start"):
+    with pytest.raises(InputError, match=r"loads: holds .*Caught"):
         Case(caught)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="is a Caught"):
+    with pytest.raises(InputError, match=r"loads: holds .*Caught"):
         cushion(caught.robot, caught.state, [caught])  # type: ignore[list-item]
     with pytest.raises(InputError, match=r"does not have 'target' in its hand"):
         design(ARM, [Case(start=caught)], duration=2.0, **GIVEN)

@@ -6,8 +6,7 @@ import pytest
 
 from spacearm.capture import (
     Case,
-    Hit,
-    Judge,
+    Evaluator,
     Settling,
     SoftAxis,
     Target,
@@ -17,14 +16,14 @@ from spacearm.capture import (
     design,
     soft_axes,
 )
-from spacearm.capture.programs import followed
+from spacearm.capture.base_response import skyhook_speed
 from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.model import Inertia, catalogue
 from spacearm.optimise import not_dominated
 from spacearm.papers.zhang2020 import single_hit, six_hit
-from spacearm.simulate import State
+from spacearm.simulate import Load, State
 from spacearm.simulate.bodies import move
 
 ARM = catalogue.load("zhang2020")
@@ -34,47 +33,47 @@ REST = State.at_rest(ARM)
 def test_lanes_agree_with_adaptive_runs():
     """Every watched number, for random designs, hits of several profiles at once, and a capture."""
     rng = np.random.default_rng(2)
-    late = Hit("hand", (5.0, -3.0, 8.0), (1.0, 2.0, -1.0), 0.3, 0.4, "half-sine", axes="world")
+    late = Load.pulse("hand", (5.0, -3.0, 8.0), (1.0, 2.0, -1.0), 0.3, 0.4, "half-sine", axes="world")
     cases = [Case((six_hit(),)), Case((late, single_hit("mz")))]
-    judge = Judge(ARM, cases, duration=30.0, step=0.01, settling=Settling(0.1))
+    evaluator = Evaluator(ARM, cases, duration=30.0, step=0.01, settling=Settling(0.1))
     stiffness, damping = rng.uniform(10.0, 80.0, (3, 8)), rng.uniform(0.5, 5.0, (3, 8))
-    verdicts = judge(stiffness, damping)
+    responses = evaluator(stiffness, damping)
     axes = soft_axes(ARM)
     for b in range(3):
         for c, case in enumerate(cases):
             exact = cushion(
-                ARM, REST, case.hits, duration=30.0, sample=0.01, travel="report",
+                ARM, REST, case.loads, duration=30.0, sample=0.01, travel="report",
                 stiffness=dict(zip(axes, stiffness[b], strict=True)), damping=dict(zip(axes, damping[b], strict=True)),
             )  # fmt: skip
-            peaks = verdicts.peaks[b, c]
+            peaks = responses.peaks[b, c]
             assert peaks[0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
-            assert peaks[1] == pytest.approx(np.linalg.norm(exact.to_base[:, :3], axis=1).max(), rel=2e-3)
-            assert peaks[2] == pytest.approx(np.linalg.norm(exact.to_base[:, 3:], axis=1).max(), rel=1e-3)
-            np.testing.assert_allclose(peaks[3:], np.abs(exact.to_base).max(axis=0), rtol=5e-3)
+            assert peaks[1] == pytest.approx(np.linalg.norm(exact.base_wrench[:, :3], axis=1).max(), rel=2e-3)
+            assert peaks[2] == pytest.approx(np.linalg.norm(exact.base_wrench[:, 3:], axis=1).max(), rel=1e-3)
+            np.testing.assert_allclose(peaks[3:], np.abs(exact.base_wrench).max(axis=0), rtol=5e-3)
             joints = exact.states[:, 7:15]
-            np.testing.assert_allclose(verdicts.travel[b, c, 0], joints.min(axis=0), atol=2e-5)
-            np.testing.assert_allclose(verdicts.travel[b, c, 1], joints.max(axis=0), atol=2e-5)
-            assert verdicts.settling[b, c] == pytest.approx(exact.settling_time(Settling(0.1)), abs=0.02)
+            np.testing.assert_allclose(responses.travel[b, c, 0], joints.min(axis=0), atol=2e-5)
+            np.testing.assert_allclose(responses.travel[b, c, 1], joints.max(axis=0), atol=2e-5)
+            assert responses.settling[b, c] == pytest.approx(exact.settling_time(Settling(0.1)), abs=0.02)
 
 
 def test_lanes_of_a_capture():
     target = Target(Inertia(20.0, np.array([0.0, 0.0, 0.2]), np.diag([1.0, 1.2, 0.8])), (0.0, 0.01, -0.05), (0.1, 0, 0))
     caught = catch(ARM, REST, target)
-    judge = Judge(caught.robot, [Case((), caught.state)], duration=10.0, step=0.02)
-    verdicts = judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+    evaluator = Evaluator(caught.robot, [Case((), caught.state)], duration=10.0, step=0.02)
+    responses = evaluator(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
     exact = cushion(caught.robot, caught.state, duration=10.0, damping=5.0, sample=0.01)
-    assert verdicts.of("base_rate")[0, 0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
-    assert verdicts.of("fz")[0, 0] == pytest.approx(np.abs(exact.to_base[:, 2]).max(), rel=1e-3)
+    assert responses.of("base_rate")[0, 0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
+    assert responses.of("fz")[0, 0] == pytest.approx(np.abs(exact.base_wrench[:, 2]).max(), rel=1e-3)
 
 
 def test_lanes_do_not_depend_on_threads_or_neighbours():
-    judge = Judge(ARM, [Case((six_hit(),))], duration=2.0, step=0.05)
+    evaluator = Evaluator(ARM, [Case((six_hit(),))], duration=2.0, step=0.05)
     rng = np.random.default_rng(0)
     stiffness, damping = rng.uniform(5.0, 100.0, (600, 8)), rng.uniform(0.0, 5.0, (600, 8))
-    all_of_them = judge(stiffness, damping, threads=2)
-    one = judge(stiffness, damping, threads=1)
+    all_of_them = evaluator(stiffness, damping, threads=2)
+    one = evaluator(stiffness, damping, threads=1)
     np.testing.assert_array_equal(all_of_them.peaks, one.peaks)
-    few = judge(stiffness[301:306], damping[301:306])
+    few = evaluator(stiffness[301:306], damping[301:306])
     np.testing.assert_array_equal(few.peaks, all_of_them.peaks[301:306])
     np.testing.assert_array_equal(few.travel, all_of_them.travel[301:306])
 
@@ -83,12 +82,12 @@ def test_on_off_in_lanes_tends_to_the_event_driven_run():
     from spacearm.capture import OnOff
 
     exact = cushion(ARM, REST, [six_hit()], duration=6.0, damping=OnOff(5.0, 0.0), sample=0.01)
-    want = np.abs(exact.to_base[:, 3:]).max(axis=0)
+    want = np.abs(exact.base_wrench[:, 3:]).max(axis=0)
     gaps = []
     for step in (0.02, 0.005):
-        judge = Judge(ARM, [Case((six_hit(),))], duration=6.0, step=step, law="balance")
-        verdict = judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
-        gaps.append(np.abs(verdict.peaks[0, 0, 6:] - want).max())
+        evaluator = Evaluator(ARM, [Case((six_hit(),))], duration=6.0, step=step, law="balance")
+        response = evaluator(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+        gaps.append(np.abs(response.peaks[0, 0, 6:] - want).max())
     assert gaps[1] < 0.5 * gaps[0] + 1e-4
     assert gaps[1] < 2e-3 * want.max()
 
@@ -97,11 +96,11 @@ def test_skyhook_dampers_take_energy_from_the_base():
     """Compared with none, the base is calmer; with on equal to off, the law does not matter."""
     cases = [Case((six_hit(),))]
     soft, hard = np.full((1, 8), 40.0), np.full((1, 8), 5.0)
-    none = Judge(ARM, cases, duration=20.0, step=0.02)(soft, 0.0 * hard)
-    sky = Judge(ARM, cases, duration=20.0, step=0.02, law="skyhook")(soft, hard)
+    none = Evaluator(ARM, cases, duration=20.0, step=0.02)(soft, 0.0 * hard)
+    sky = Evaluator(ARM, cases, duration=20.0, step=0.02, law="skyhook")(soft, hard)
     assert sky.of("moment")[0, 0] < none.of("moment")[0, 0]
-    plain = Judge(ARM, cases, duration=5.0, step=0.02)(soft, hard)
-    same = Judge(ARM, cases, duration=5.0, step=0.02, law="skyhook", off=5.0)(soft, hard)
+    plain = Evaluator(ARM, cases, duration=5.0, step=0.02)(soft, hard)
+    same = Evaluator(ARM, cases, duration=5.0, step=0.02, law="skyhook", off=5.0)(soft, hard)
     np.testing.assert_allclose(same.peaks, plain.peaks, rtol=1e-12)
 
 
@@ -113,7 +112,7 @@ def test_skyhook_follows_the_inner_body():
     state[7 + n : 13 + n] = rng.normal(size=6)
     sizes = {"state": 13 + 2 * n, "inertia": 10 * (n + 1), "rotor": 0}
     symbols = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
-    kernel = Kernel(Program("followed", symbols, {"follow": followed(robot, symbols)}))
+    kernel = Kernel(Program("skyhook_speed", symbols, {"follow": skyhook_speed(robot, symbols)}))
     found = kernel({"state": state, "inertia": robot.inertia_parameters.ravel()})["follow"].ravel()
     base, coupling, _ = Mechanics(robot).mass_blocks(state[7 : 7 + n])
     alone = np.array(state)
@@ -134,7 +133,7 @@ def test_designs_are_judged_by_expectation_or_by_the_worst_case():
     cases = [Case((six_hit(),), probability=3.0), Case((single_hit("mz"),), probability=1.0)]
     given = {"stiffness": (40.0, 40.0), "damping": (5.0, 5.0), "objectives": ("base_rate",), "runs": 128}
     expected, worst = (design(ARM, cases, over=over, **given) for over in ("expected", "worst"))
-    each = expected.judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0)).of("base_rate")[0]
+    each = expected.evaluator(np.full((1, 8), 40.0), np.full((1, 8), 5.0)).of("base_rate")[0]
     assert each[0] > 1.5 * each[1]
     assert expected.values.min() == pytest.approx(0.75 * each[0] + 0.25 * each[1], rel=1e-12)
     assert worst.values.min() == pytest.approx(each[0], rel=1e-12)
@@ -164,7 +163,7 @@ def test_front_agrees_with_adaptive_runs(front):
 
 
 def test_front_is_better_than_the_paper_s_dampers(front):
-    judged = front.judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+    judged = front.evaluator(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
     paper = [float(judged.of(name)[0] @ np.array([0.7, 0.3])) for name in front.objectives]
     assert np.any(np.all(front.values < paper, axis=1))
 
@@ -205,8 +204,8 @@ def test_travel_limits_the_designs():
         tight, [Case((single_hit("fz"),))], stiffness=(10.0, 100.0), runs=256, duration=60.0, objectives=("fz",),
         settling=Settling(0.2),
     )  # fmt: skip
-    verdict = found.judge(found.stiffness, found.damping)
-    assert np.abs(verdict.travel[..., [0, 4]]).max() <= 0.02
+    response = found.evaluator(found.stiffness, found.damping)
+    assert np.abs(response.travel[..., [0, 4]]).max() <= 0.02
     with pytest.raises(InputError, match="no design settles"):
         design(tight, [Case((single_hit("fz"),))], stiffness=(1.0, 2.0), runs=64, duration=20.0, objectives=("fz",))
 
@@ -217,7 +216,7 @@ def test_design_with_a_soft_contact_leaves_the_contact_alone():
     cases = [Case((), caught.state)]
     found = design(caught.robot, cases, stiffness=(20.0, 80.0), runs=64, duration=30.0, settling=Settling(0.3))
     assert found.axes == soft_axes(ARM)
-    assert found.judge.step < 0.05
+    assert found.evaluator.step < 0.05
     assert found.verify([found.knee()]) < 0.02
     stiff = catch_softly(ARM, REST, target, SoftAxis(1e9, 1e6))
     with pytest.raises(InputError, match="stiffest design"):
@@ -228,7 +227,7 @@ def test_objective_and_law_errors():
     with pytest.raises(InputError, match="did you mean 'moment'"):
         design(ARM, [Case((six_hit(),))], stiffness=(10.0, 20.0), objectives=("momnt",), runs=64, duration=1.0)
     with pytest.raises(InputError, match="law"):
-        Judge(ARM, [Case((six_hit(),))], law="magic")
+        Evaluator(ARM, [Case((six_hit(),))], law="magic")
     with pytest.raises(InputError, match="ties"):
         design(ARM, [Case((six_hit(),))], stiffness=(10.0, 20.0), ties=[["nothing"]], runs=64)
     with pytest.raises(InputError, match="no soft axis"):

@@ -10,9 +10,8 @@ import pytest
 from spacearm.capture import (
     At,
     Case,
+    Evaluator,
     Felt,
-    Hit,
-    Judge,
     Mode,
     OnOff,
     Settling,
@@ -25,17 +24,17 @@ from spacearm.capture import (
     cushion,
     design,
     modes,
+    plastic_impact,
     relaxed,
     soft_axes,
     soft_joints,
     soften,
 )
-from spacearm.capture import impulse as impulse_module
-from spacearm.capture.softjoint import driven_joints
+from spacearm.capture.soft_joints import driven_joints
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact.collision import collide
-from spacearm.impact.systems import System
+from spacearm.impact.floating import FloatingSystem
 from spacearm.model import Body, Friction, Inertia, Pose, Robot, Rotor, catalogue
 from spacearm.model.rotations import (
     quaternion_from_rotation,
@@ -45,7 +44,7 @@ from spacearm.model.rotations import (
 )
 from spacearm.papers.zhang2020 import robot as paper_arm
 from spacearm.papers.zhang2020 import single_hit, six_hit
-from spacearm.simulate import State
+from spacearm.simulate import Load, State
 
 ARM = catalogue.load("zhang2020")
 REST = State.at_rest(ARM)
@@ -59,7 +58,7 @@ def test_a_joint_softened_twice_is_soft_in_both_rows():
     assert set(soft_joints(twice)["joint3"]) == {"joint3.turn_x", "joint3.turn_x2"}
     joints = np.zeros(twice.n)
     joints[twice.joint_index("joint3")] = 0.7  # between the rows: their axes differ
-    outcome = cushion(twice, State.at_rest(twice, joints), Hit("link5", (3.0, 2.0, -4.0)), duration=0.5)
+    outcome = cushion(twice, State.at_rest(twice, joints), Load.pulse("link5", (3.0, 2.0, -4.0)), duration=0.5)
     assert min(np.abs(outcome.joint(name)).max() for name in soft_joints(twice)["joint3"]) > 1e-6
 
 
@@ -101,7 +100,7 @@ def test_travel_between_samples():
 def test_a_stretched_spring_that_is_locked_is_no_contact():
     """Locked where it stands, an axis carries nothing but what comes later."""
     struck = [Mode("soft", At(0.7)), Mode("rigid", Felt(force=5.0, moment=2.0)), Mode("soft")]
-    late = Hit("hand", (0.0, 0.0, 20.0), duration=0.1, start=2.0)
+    late = Load.pulse("hand", (0.0, 0.0, 20.0), duration=0.1, start=2.0)
     outcome = cushion(ARM, REST, [six_hit(), late], duration=4.0, modes=struck, stiffness={"joint1.turn_y": 200.0})
     stretched = 200.0 * np.interp(1.0, outcome.times, outcome.joint("joint1.turn_y"))
     assert abs(stretched) > 2.0
@@ -109,7 +108,7 @@ def test_a_stretched_spring_that_is_locked_is_no_contact():
 
 
 def test_a_smooth_hit_shorter_than_a_sample_is_felt():
-    parabola = Hit("hand", (0.0, 0.0, 50.0), duration=0.01, start=0.3037, profile=lambda t: 4e4 * t * (0.01 - t))
+    parabola = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.01, start=0.3037, profile=lambda t: 4e4 * t * (0.01 - t))
     outcome = cushion(ARM, REST, parabola, duration=60.0, modes=[Mode("rigid", Felt(force=48.0)), Mode("soft")])
     level = 48.0 / (50.0 * 208.0 / 216.0)
     wanted = 0.3037 + 0.005 * (1.0 - math.sqrt(1.0 - level))
@@ -118,7 +117,7 @@ def test_a_smooth_hit_shorter_than_a_sample_is_felt():
 
 def test_a_hit_that_falls_from_its_start_is_felt_there():
     """A hundred-thousandth below its peak, the level is exceeded for 2 us of 0.2 s."""
-    saw = Hit("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.3, profile=lambda t: 1.0 - 5.0 * t)
+    saw = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.3, profile=lambda t: 1.0 - 5.0 * t)
     level = 50.0 * 208.0 / 216.0
     for share, switches in ((1.0 - 1e-5, 2), (1.0 + 1e-5, 1)):
         felt = [Mode("rigid", Felt(force=share * level)), Mode("soft")]
@@ -128,7 +127,7 @@ def test_a_hit_that_falls_from_its_start_is_felt_there():
 
 
 def test_a_load_that_is_there_from_the_start_is_felt_at_once():
-    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.2)
+    hit = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.2)
     for delay in (0.0, 0.05):
         felt = [Mode("rigid", Felt(force=10.0, delay=delay)), Mode("soft")]
         outcome = cushion(ARM, REST, hit, duration=1.0, modes=felt)
@@ -142,13 +141,13 @@ def test_an_impact_that_breaks_momentum_is_in_the_certificate(monkeypatch):
     good = cushion(ARM, moving, duration=0.1, modes=Mode("rigid"))
     assert good.sound
     assert 0.0 < good.certificate["impact_momentum"].value < 1e-13
-    true = impulse_module.locked_velocity
+    true = plastic_impact.locked_velocity
 
     def wrong(*given):
         velocity, impulse = true(*given)
         return velocity * 1.001, impulse
 
-    monkeypatch.setattr(impulse_module, "locked_velocity", wrong)
+    monkeypatch.setattr(plastic_impact, "locked_velocity", wrong)
     with pytest.warns(match="impact_momentum"):
         bad = cushion(ARM, moving, duration=0.1, modes=Mode("rigid"))
     assert not bad.sound
@@ -159,7 +158,7 @@ def test_an_impact_that_breaks_momentum_is_in_the_certificate(monkeypatch):
 
 def test_only_hits_are_followed_step_by_step():
     """A stretch ends where a hit begins or ends; the others carry no load, so that their certificate is cheap."""
-    late = Hit("hand", (0.0, 0.0, 5.0), duration=0.1, start=1.0, profile="half-sine")
+    late = Load.pulse("hand", (0.0, 0.0, 5.0), duration=0.1, start=1.0, profile="half-sine")
     outcome = cushion(ARM, REST, [six_hit(), late], duration=3.0)
     assert [s.time for s in outcome.stretches] == [0.0, 0.01, 1.0, 1.1]
     acts = [
@@ -172,18 +171,18 @@ def test_only_hits_are_followed_step_by_step():
 def test_load_at_the_end_of_a_pulse_is_seen():
     """The force across the arm grows during the pulse; its largest value stands at the very end."""
     fine = cushion(ARM, REST, six_hit(), duration=0.01, damping=5.0, sample=1e-4)
-    largest = np.linalg.norm(fine.to_base[:, :3], axis=1).max()
-    assert largest > 1.01 * np.linalg.norm(fine.to_base[0, :3])
+    largest = np.linalg.norm(fine.base_wrench[:, :3], axis=1).max()
+    assert largest > 1.01 * np.linalg.norm(fine.base_wrench[0, :3])
     coarse = cushion(ARM, REST, six_hit(), duration=1.0, damping=5.0, sample=0.5)
-    assert np.linalg.norm(coarse.to_base[:, :3], axis=1).max() == pytest.approx(largest, rel=1e-9)
-    judge = Judge(ARM, [Case(six_hit())], duration=1.0, step=0.05)
-    verdict = judge(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
-    assert verdict.of("force")[0, 0] == pytest.approx(largest, rel=1e-6)
+    assert np.linalg.norm(coarse.base_wrench[:, :3], axis=1).max() == pytest.approx(largest, rel=1e-9)
+    evaluator = Evaluator(ARM, [Case(six_hit())], duration=1.0, step=0.05)
+    response = evaluator(np.full((1, 8), 40.0), np.full((1, 8), 5.0))
+    assert response.of("force")[0, 0] == pytest.approx(largest, rel=1e-6)
 
 
 @pytest.mark.parametrize("force", [1e-1, 1e-3])
 def test_weak_hits_are_sound(force):
-    outcome = cushion(ARM, REST, Hit("hand", (0.0, 0.0, force)), duration=5.0)
+    outcome = cushion(ARM, REST, Load.pulse("hand", (0.0, 0.0, force)), duration=5.0)
     assert outcome.certificate["energy"].value < 1e-8
     assert outcome.sound
 
@@ -193,8 +192,8 @@ def test_hits_in_the_axes_of_their_frame_and_attitude_in_angles():
     turn = rotation_from_rpy([0.4, -0.9, 2.0])
     start = State.moving(ARM, None, None, quaternion=quaternion_from_rotation(turn))
     for axes, direction in (("frame", turn), ("world", np.eye(3))):
-        hit = Hit("hand", (3.0, -2.0, 5.0), duration=1e-6, axes=axes)
-        linear, _ = cushion(ARM, start, hit, duration=1e-3, sample=1e-3).shares().total
+        hit = Load.pulse("hand", (3.0, -2.0, 5.0), duration=1e-6, axes=axes)
+        linear, _ = cushion(ARM, start, hit, duration=1e-3, sample=1e-3).momentum_budget().total
         np.testing.assert_allclose(linear[-1], direction @ hit.impulse[:3], rtol=1e-9)
     outcome = cushion(ARM, start, six_hit(), duration=10.0, sample=1.0)
     for angles, quaternion in zip(outcome.base_angles, outcome.states[:, 3:7], strict=True):
@@ -206,9 +205,9 @@ def test_hits_in_the_axes_of_their_frame_and_attitude_in_angles():
 def test_what_settles_only_at_the_end_has_not_settled():
     times = np.linspace(0.0, 10.0, 2001)
     for rate, settled in ((0.4, True), (0.31, False)):  # 5 % after 7.5 and 9.7 s
-        shake = np.zeros((times.size, 6))
-        shake[:, 4] = np.exp(-rate * times)
-        assert math.isfinite(Settling(0.05).time(times, shake)) == settled
+        base_vibration = np.zeros((times.size, 6))
+        base_vibration[:, 4] = np.exp(-rate * times)
+        assert math.isfinite(Settling(0.05).time(times, base_vibration)) == settled
 
 
 # -- designs -----------------------------------------------------------------------------------------------------
@@ -223,7 +222,7 @@ def _arm_with_a_drive():
 
 def test_designs_with_a_free_drive_are_those_of_its_runs():
     robot = _arm_with_a_drive()
-    hit = Hit("link6", (5.0, 3.0, -4.0), duration=0.1)
+    hit = Load.pulse("link6", (5.0, 3.0, -4.0), duration=0.1)
     given = {"stiffness": (100.0, 400.0), "damping": (10.0, 20.0), "objectives": ("base_rate",), "runs": 64}
     front = design(robot, [Case(hit)], duration=4.0, settling=Settling(0.9), free=["joint2"], **given)
     assert front.verify([0]) < 1e-3
@@ -234,12 +233,12 @@ def test_designs_with_a_free_drive_are_those_of_its_runs():
 def test_held_joints_that_have_been_stopped_stand_still_in_a_design():
     robot = _arm_with_a_drive()
     start = close_clutch(robot, State.moving(robot, None, np.full(robot.n, 0.05)), driven_joints(robot))
-    judge = Judge(robot, [Case((), start)], duration=2.0, step=0.01)
-    verdict = judge(np.full((1, 2), 300.0), np.full((1, 2), 20.0))
+    evaluator = Evaluator(robot, [Case((), start)], duration=2.0, step=0.01)
+    response = evaluator(np.full((1, 2), 300.0), np.full((1, 2), 20.0))
     exact = cushion(robot, start, duration=2.0, sample=0.01)
-    held = [robot.joint_index(name) for name in judge.held]
-    assert np.ptp(verdict.travel[0, 0, :, held]) == 0.0
-    assert verdict.of("base_rate")[0, 0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
+    held = [robot.joint_index(name) for name in evaluator.held]
+    assert np.ptp(response.travel[0, 0, :, held]) == 0.0
+    assert response.of("base_rate")[0, 0] == pytest.approx(np.linalg.norm(exact.base_rate, axis=1).max(), rel=1e-4)
 
 
 def test_a_design_that_does_not_settle_is_not_verified():
@@ -247,7 +246,7 @@ def test_a_design_that_does_not_settle_is_not_verified():
         ARM, [Case(single_hit("mz"))], stiffness=(20.0, 60.0), runs=64, objectives=("settling",), duration=20.0
     )
     assert front.verify([0]) < 0.01
-    stricter = replace(front, judge=replace(front.judge, duration=0.5))
+    stricter = replace(front, evaluator=replace(front.evaluator, duration=0.5))
     assert stricter.verify([0]) == math.inf
 
 
@@ -291,8 +290,10 @@ def test_plastic_captures_are_those_of_the_impact_study(held):
     )
     pose = np.concatenate([origin, quaternion_from_rotation(rotation)])
     body = Robot("target", (Body("body", inertia),))
-    other = System(body, "body", None, pose, np.concatenate([rotation.T @ velocity, rotation.T @ angular_velocity]))
-    theirs = collide(System.at(ARM, "hand", start, locked=held or "none"), other, kind="grasp")
+    other = FloatingSystem(
+        body, "body", None, pose, np.concatenate([rotation.T @ velocity, rotation.T @ angular_velocity])
+    )
+    theirs = collide(FloatingSystem.at(ARM, "hand", start, locked=held or "none"), other, kind="grasp")
     np.testing.assert_allclose(mine.state.velocity, theirs.first.after, atol=1e-12)
     np.testing.assert_allclose(mine.hand_impulse, theirs.impulse, atol=1e-12)
     assert mine.impact.lost == pytest.approx(float(theirs.energy_lost), rel=1e-10)
@@ -313,7 +314,7 @@ def _geared():
 def test_shares_count_rotors():
     robot, start = _geared()
     outcome = cushion(robot, start, duration=2.0, free=robot.joint_names)
-    linear, angular = outcome.shares().total
+    linear, angular = outcome.momentum_budget().total
     want = Mechanics(robot).momentum(start.joints, start.velocity, about="com")
     np.testing.assert_allclose(np.concatenate([linear, angular], axis=1), np.tile(want, (len(linear), 1)), atol=1e-9)
 
@@ -329,8 +330,10 @@ def test_loads_on_the_base_count_rotors():
     force = base.mass * centre
     moment = dw @ base.tensor + np.cross(w, w @ base.tensor) + np.cross(base.com, force)
     (root,) = [joint.placement.translation for joint in robot.joints if joint.parent == robot.bodies[0].name]
-    np.testing.assert_allclose(outcome.to_base[:, :3], force, atol=1e-9)
-    np.testing.assert_allclose(outcome.to_base[:, 3:] + np.cross(root, outcome.to_base[:, :3]), moment, atol=1e-9)
+    np.testing.assert_allclose(outcome.base_wrench[:, :3], force, atol=1e-9)
+    np.testing.assert_allclose(
+        outcome.base_wrench[:, 3:] + np.cross(root, outcome.base_wrench[:, :3]), moment, atol=1e-9
+    )
 
 
 # -- errors ------------------------------------------------------------------------------------------------------
@@ -347,18 +350,24 @@ def _weightless():
         (lambda: design(_weightless(), [Case(six_hit())], stiffness=(1.0, 2.0), runs=64), "without moving any mass"),
         (lambda: catch(_weightless(), State.at_rest(_weightless()), POINT), "without moving any mass"),
         (lambda: _run_caught(catch_softly(ARM, REST, POINT, SoftAxis(100.0, 1.0))), "contact.turn_x' moves no mass"),
-        (lambda: Hit("hand", ("a", 0.0, 0.0)), "force is not"),
-        (lambda: Hit("hand", profile=3.0), "profile is 3.0"),
+        (lambda: Load.pulse("hand", ("a", 0.0, 0.0)), "force is not"),
+        (lambda: Load.pulse("hand", profile=3.0), "profile is 3.0"),
         (lambda: cushion(ARM, REST, six_hit(), damping="much"), "damping is not a number"),
         (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample=[0.0, math.nan]), "sample times"),
         (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample=[-1.0, 0.5]), "sample times"),
         (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample=1e-9), "samples"),
-        (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample="often"), "sample interval is often"),
-        (lambda: Judge(ARM, [Case(six_hit())], off=-1.0), "off is -1"),
-        (lambda: Judge(ARM, [Case(six_hit())], free=["knee"]), "knee"),
-        (lambda: Judge(_with_friction(), [Case(Hit("link6", (1.0, 0.0, 0.0)))], free=["joint2"]), "dry friction"),
+        (lambda: cushion(ARM, REST, six_hit(), duration=1.0, sample="often"), "sample: is not an array of numbers"),
+        (lambda: Evaluator(ARM, [Case(six_hit())], off=-1.0), "off is -1"),
+        (lambda: Evaluator(ARM, [Case(six_hit())], free=["knee"]), "knee"),
+        (
+            lambda: Evaluator(_with_friction(), [Case(Load.pulse("link6", (1.0, 0.0, 0.0)))], free=["joint2"]),
+            "dry friction",
+        ),
         (lambda: design(ARM, [Case(six_hit())], stiffness=(1.0, 2.0), objectives=("fz", "fz")), "different"),
-        (lambda: _run_caught(_hard_contact(), Hit("hand", (0.0, 0.0, 1.0), duration=30.0)), "steps in hits of 30 s"),
+        (
+            lambda: _run_caught(_hard_contact(), Load.pulse("hand", (0.0, 0.0, 1.0), duration=30.0)),
+            "steps under loads of 30 s",
+        ),
     ],
 )
 def test_errors_say_what_is_wrong(make, words):
@@ -386,7 +395,7 @@ def test_numbers_of_any_kind_and_robots_without_soft_joints():
     for damping in (np.float32(5.0), np.int64(5)):
         assert cushion(ARM, REST, six_hit(), duration=0.5, damping=damping).sound
     stiff = catalogue.load("xu2017")
-    outcome = cushion(stiff, State.at_rest(stiff), Hit("link6", (1.0, 0.0, 0.0)), duration=0.5)
+    outcome = cushion(stiff, State.at_rest(stiff), Load.pulse("link6", (1.0, 0.0, 0.0)), duration=0.5)
     assert outcome.sound
     assert np.abs(outcome.states[:, 7 : 7 + stiff.n]).max() == 0.0
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spacearm.capture import SoftAxis, SoftJoint, soften
-from spacearm.capture.softjoint import AXES
+from spacearm.capture.soft_joints import AXES
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation

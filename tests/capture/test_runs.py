@@ -6,7 +6,6 @@ import pytest
 from spacearm.capture import (
     At,
     Felt,
-    Hit,
     Mode,
     OnOff,
     Settled,
@@ -22,14 +21,14 @@ from spacearm.capture import (
     soft_axes,
     soften,
 )
-from spacearm.capture.output import last_above
+from spacearm.capture.capture_run import last_above
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Pose, catalogue
 from spacearm.model.edit import replace_inertias
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.papers.zhang2020 import single_hit, six_hit
-from spacearm.simulate import State, rollout
+from spacearm.simulate import Load, State, rollout
 
 ARM = catalogue.load("zhang2020")
 REST = State.at_rest(ARM)
@@ -69,7 +68,7 @@ def test_load_on_the_base_is_what_moves_it(struck):
     rate = (v[2:] - v[:-2]) / (t[2:] - t[:-2])[:, None]
     angles = outcome.base_angles[after][1:-1]
     force = 200.0 * rate
-    loads = outcome.to_base[after][1:-1]
+    loads = outcome.base_wrench[after][1:-1]
     # The base turns by under half a degree in this time: rotate its axes to the world's to first order and beyond.
     from spacearm.model.rotations import rotation_from_quaternion
 
@@ -112,18 +111,18 @@ def test_dampers_absorb_what_is_lost(struck):
 
 def test_shake_vanishes_when_locked_and_adds_to_the_united_body(struck):
     rigid = cushion(ARM, REST, [six_hit()], duration=1.0, modes=Mode("rigid"))
-    assert np.abs(rigid.shake).max() < 1e-15
+    assert np.abs(rigid.base_vibration).max() < 1e-15
     outcome = struck[1.0]
     row = 700
     state = State.from_vector(outcome.states[row])
     base, coupling, _ = Mechanics(ARM).mass_blocks(state.joints)
     united = np.linalg.solve(base, base @ state.velocity[:6] + coupling @ state.velocity[6:])
-    np.testing.assert_allclose(outcome.shake[row], state.velocity[:6] - united, atol=1e-14)
+    np.testing.assert_allclose(outcome.base_vibration[row], state.velocity[:6] - united, atol=1e-14)
 
 
 def test_rigid_mode_passes_on_the_base_s_share():
     outcome = cushion(ARM, REST, [single_hit("fz")], duration=0.02, modes=Mode("rigid"), sample=0.001)
-    assert outcome.to_base[3, 2] == pytest.approx(50.0 * 200.0 / 216.0, rel=1e-12)
+    assert outcome.base_wrench[3, 2] == pytest.approx(50.0 * 200.0 / 216.0, rel=1e-12)
     assert np.abs(outcome.states[:, 7:15]).max() == 0.0
 
 
@@ -140,7 +139,7 @@ def test_clutch_switches_in_time():
 
 
 def test_contact_is_felt_to_the_instant():
-    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.3, profile="half-sine")
+    hit = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.3, profile="half-sine")
     outcome = cushion(ARM, REST, [hit], duration=2.0, modes=[Mode("rigid", Felt(force=10.0)), Mode("soft")])
     # Locked, joint 2 carries the share of what lies inside it: 208/216 of the force, joint 1 200/216.
     wanted = 0.3 + 0.2 / np.pi * np.arcsin(10.0 / (50.0 * 208.0 / 216.0))
@@ -150,7 +149,7 @@ def test_contact_is_felt_to_the_instant():
 
 
 def test_contact_by_a_jump_is_felt_at_the_jump():
-    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.37)
+    hit = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.37)
     outcome = cushion(ARM, REST, [hit], duration=1.0, modes=[Mode("rigid", Felt(force=10.0)), Mode("soft")])
     assert outcome.switches[1][0] == pytest.approx(0.37, abs=1e-10)
     never = cushion(ARM, REST, [hit], duration=1.0, modes=[Mode("rigid", Felt(moment=10.0)), Mode("soft")])
@@ -222,7 +221,7 @@ def test_shares_of_a_capture_add_up():
     caught = catch(ARM, REST, TARGET)
     outcome = cushion(caught.robot, caught.state, duration=20.0, damping=5.0)
     assert outcome.sound
-    shares = outcome.shares(caught)
+    shares = outcome.momentum_budget(caught)
     assert set(shares.linear) == {"base", "arm", "target"}
     linear, angular = shares.total
     np.testing.assert_allclose(linear, np.tile(linear[0], (len(linear), 1)), atol=1e-10)
@@ -251,7 +250,7 @@ def test_stiff_contact_tends_to_the_plastic_law():
         assert outcome.sound
         rate = np.interp(3.0, outcome.times, np.linalg.norm(outcome.base_rate, axis=1))
         gaps.append(abs(rate - np.linalg.norm(reference.base_rate[-1])))
-        linear, _ = outcome.shares(soft).total
+        linear, _ = outcome.momentum_budget(soft).total
         np.testing.assert_allclose(linear[0], np.array(linear[-1]), atol=1e-10)
     assert gaps[2] < 0.5 * gaps[0]
     assert gaps[2] < 0.02 * np.linalg.norm(reference.base_rate[-1])
@@ -288,7 +287,7 @@ def test_soft_contact_needs_all_axes_and_rigid_hands_rest():
 def test_drives_are_held_unless_freed():
     robot = soften(catalogue.load("xu2017"), "joint2", SoftJoint(turn_z=SoftAxis(500.0, 20.0)))
     start = State.at_rest(robot)
-    hit = Hit(robot.bodies[-1].name, (5.0, 3.0, -4.0), duration=0.1)
+    hit = Load.pulse(robot.bodies[-1].name, (5.0, 3.0, -4.0), duration=0.1)
     names = [name for name in robot.joint_names if name != "joint2.turn_z"]
     held = cushion(robot, start, [hit], duration=1.0)
     assert np.abs(np.stack([held.joint(name) for name in names])).max() == 0.0
@@ -320,7 +319,7 @@ def test_on_off_dampers_work_only_on_the_way_back():
 
 
 def test_on_off_hit_that_comes_later_is_not_missed():
-    hit = Hit("hand", (0.0, 0.0, 50.0), duration=0.01, start=0.55)
+    hit = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.01, start=0.55)
     outcome = cushion(ARM, REST, [hit], duration=3.0, damping=OnOff(5.0, 0.0))
     assert sum(outcome.absorbed().values()) > 1e-3
     assert outcome.sound
@@ -330,11 +329,11 @@ def test_settling_of_a_known_decay():
     times = np.linspace(0.0, 10.0, 20001)
     size = np.exp(-0.5 * times)
     assert last_above(times, size, 0.05) == pytest.approx(np.log(20.0) / 0.5, abs=1e-6)
-    shake = np.zeros((times.size, 6))
-    shake[:, 2] = size
-    assert Settling(0.05).time(times, shake) == pytest.approx(np.log(20.0) / 0.5, abs=1e-6)
-    assert Settling(1e-4).time(times, shake) == np.inf
-    assert Settling(0.0, velocity=0.5).time(times, shake) == pytest.approx(np.log(2.0) / 0.5, abs=1e-6)
+    base_vibration = np.zeros((times.size, 6))
+    base_vibration[:, 2] = size
+    assert Settling(0.05).time(times, base_vibration) == pytest.approx(np.log(20.0) / 0.5, abs=1e-6)
+    assert Settling(1e-4).time(times, base_vibration) == np.inf
+    assert Settling(0.0, velocity=0.5).time(times, base_vibration) == pytest.approx(np.log(2.0) / 0.5, abs=1e-6)
 
 
 def test_modes_are_those_of_small_motions():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.capture import judge
+from spacearm.capture import evaluate
 from spacearm.cli import main
 from spacearm.ejection import batch
 from spacearm.engine import cache, pieces
@@ -124,7 +124,7 @@ def stopped_after(function: Callable[..., Any], count: int) -> Callable[..., Any
     ("example", "smaller", "owner", "name", "stop"),
     [
         ("ejection", {"[31, 31]": "[3, 3]", "samples = 1024": "samples = 32", "= 500": "= 20"}, batch, "spread", 1),
-        ("capture", {"runs = 4096": "runs = 256"}, judge.Judge, "__call__", 2),
+        ("capture", {"runs = 4096": "runs = 256"}, evaluate.Evaluator, "__call__", 2),
         ("identify-inertia", {"repetitions = 40": "repetitions = 26"}, montecarlo, "fit_total", 2),
     ],
 )

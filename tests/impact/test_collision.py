@@ -9,7 +9,16 @@ import pytest
 
 from spacearm.engine import Mechanics, NonFiniteWarning
 from spacearm.errors import InputError, ModelError
-from spacearm.impact import System, ball, collide, effective_mass, flying, free_body, simulate_contact, virtual_mass
+from spacearm.impact import (
+    FloatingSystem,
+    ball,
+    collide,
+    effective_mass,
+    flying,
+    free_body,
+    simulate_contact,
+    virtual_mass,
+)
 from spacearm.model import Body, Inertia, Joint, Robot, catalogue
 from spacearm.model.edit import attach
 from spacearm.model.parts import Pose
@@ -23,10 +32,10 @@ def any_pose(rng: np.random.Generator, count: int) -> Array:
     return np.concatenate([rng.normal(size=(count, 3)), quaternion], axis=-1)
 
 
-def any_system(robot: Robot, frame: str, rng: np.random.Generator, count: int = 64, **modes: object) -> System:
+def any_system(robot: Robot, frame: str, rng: np.random.Generator, count: int = 64, **modes: object) -> FloatingSystem:
     joints = rng.uniform(-1.5, 1.5, (count, robot.n))
     velocity = rng.normal(size=(count, robot.dofs))
-    return System(robot, frame, joints, any_pose(rng, count), velocity, **modes)  # type: ignore[arg-type]
+    return FloatingSystem(robot, frame, joints, any_pose(rng, count), velocity, **modes)  # type: ignore[arg-type]
 
 
 BODY = free_body(
@@ -56,7 +65,7 @@ def test_conservation(pair: str, kind: str, held: bool) -> None:
             velocity = np.array(system.velocity)
             velocity[..., 6:] *= 1 - locked
             args = (system.robot, system.frame, system.joints, system.base, velocity)
-            systems.append(System(*args, locked=locked))
+            systems.append(FloatingSystem(*args, locked=locked))
         first, second = systems
     normal = second.twist[:, :3] - first.twist[:, :3] if kind == "normal" else None
     for e in (0.0, 0.37, 1.0):
@@ -141,7 +150,7 @@ def test_two_balls_in_line() -> None:
 
 
 def test_a_central_hit_does_not_depend_on_the_balls_size() -> None:
-    chain = System(catalogue.load("yoshida1992"), "hand", "L")
+    chain = FloatingSystem(catalogue.load("yoshida1992"), "hand", "L")
     found = []
     for radius in (0.01, 0.5):
         striker = flying(ball(1.0, radius), "contact", velocity=[0, 1, 0]).meeting(chain)
@@ -156,7 +165,7 @@ def test_after_a_grasp_both_move_as_one_welded_robot() -> None:
     robot = catalogue.load("xu2017")
     rng = np.random.default_rng(6)
     joints = rng.uniform(-1, 1, 6)
-    chain = System(robot, "hand", joints, velocity=rng.normal(size=12) * 0.3)
+    chain = FloatingSystem(robot, "hand", joints, velocity=rng.normal(size=12) * 0.3)
     pose = Mechanics(robot).frame_pose("hand", joints)
     body = free_body(30.0, [4.0, 5.0, 6.0])
     target = flying(body, "contact", velocity=[0.2, -0.1, 0.3], angular_velocity=[0.1, 0.2, -0.3]).meeting(chain)
@@ -175,7 +184,7 @@ def test_resisting_joints_take_what_the_formula_says() -> None:
     mechanics = Mechanics(robot)
     joints = robot.configuration("attitude1")
     for mu in (0.0, 0.25, 0.5, 1.0):
-        chain = System(robot, "hand", joints, resistance=mu)
+        chain = FloatingSystem(robot, "hand", joints, resistance=mu)
         striker = flying(ball(5.0, 0.4), "contact", velocity=[0.3, 1.0, -0.2]).meeting(chain)
         hit = collide(chain, striker, normal=[0.3, 1.0, -0.2], restitution=1.0)
         matrix = mechanics.mass_matrix(joints)
@@ -191,7 +200,7 @@ def test_resisting_joints_take_what_the_formula_says() -> None:
 def test_unequal_resistances_can_add_energy_and_the_account_shows_it() -> None:
     robot = catalogue.load("xu2017")
     mu = {"joint1": 0.6, "joint2": 0.6, "joint3": 0.4, "joint4": 0.2, "joint5": 0.1, "joint6": 0.1}
-    chain = System(robot, "hand", "normal", resistance=mu)
+    chain = FloatingSystem(robot, "hand", "normal", resistance=mu)
     striker = flying(ball(40.0, 0.5), "contact", velocity=[-0.05, 0, 0]).meeting(chain)
     hit = collide(chain, striker, normal=[-1, 0, 0], restitution=1.0)
     assert hit.first.joint_work > 1e-4 * hit.energy_before
@@ -206,7 +215,7 @@ def test_resistances_so_unequal_that_a_push_draws_the_hand_in_are_refused() -> N
     joints = [-0.32149702, 2.79518249, 2.23163583, -0.41762134, -0.77501583, -2.65303615]
     direction = [0.83719271, -0.31289031, -0.44856216]
     held = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
-    resisting = System(robot, "hand", joints, resistance=held)
+    resisting = FloatingSystem(robot, "hand", joints, resistance=held)
     heavy = flying(ball(1000.0, 1.0), "contact", velocity=direction).meeting(resisting)
     assert virtual_mass(resisting.point.acceleration(direction, joints, resistance=held), direction).projected < -50.0
     for options in ({"normal": direction}, {"kind": "point"}, {"kind": "grasp"}):
@@ -214,7 +223,7 @@ def test_resistances_so_unequal_that_a_push_draws_the_hand_in_are_refused() -> N
             collide(resisting, heavy, **options)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"draws the contact together.*not passive"):
             effective_mass(resisting, heavy, **options)  # type: ignore[arg-type]
-        locked = collide(System(robot, "hand", joints, locked=held), heavy, **options)  # type: ignore[arg-type]
+        locked = collide(FloatingSystem(robot, "hand", joints, locked=held), heavy, **options)  # type: ignore[arg-type]
         assert locked.energy_lost > 0.0
         assert locked.momentum_residual < 1e-12
 
@@ -227,7 +236,7 @@ def test_whether_a_contact_gives_way_depends_on_its_directions_and_not_on_units(
     light, heavy = ball(50.0, 0.7), ball(1000.0, 1.0)
     refused = {"point": 0, "grasp": 0}
     for q, resistance in zip(joints, mu, strict=True):
-        chain = System(robot, "hand", q, resistance=resistance)
+        chain = FloatingSystem(robot, "hand", q, resistance=resistance)
         for body, (kind, size) in product((light, heavy), (("point", 3), ("grasp", 6))):
             target = flying(body, "contact", velocity=[0.1, 0.2, 0.3]).meeting(chain)
             compliance = (chain.response.tensor + target.response.tensor)[:size, :size]
@@ -245,7 +254,7 @@ def test_whether_a_contact_gives_way_depends_on_its_directions_and_not_on_units(
 @pytest.mark.parametrize("kind", ["normal", "point", "grasp"])
 def test_a_passive_contact_is_never_refused_however_unlike_the_masses(kind: str) -> None:
     robot = catalogue.load("xu2017")
-    chain = System(robot, "hand", "normal")
+    chain = FloatingSystem(robot, "hand", "normal")
     for mass, radius in ((1e-6, 1e-4), (1e12, 1e4), (1e3, 1e-5)):
         target = flying(ball(mass, radius), "contact", velocity=[0.1, 0.2, 0.3]).meeting(chain)
         hit = collide(chain, target, kind=kind, normal=[1, 2, 3] if kind == "normal" else None)  # type: ignore[arg-type]
@@ -257,7 +266,7 @@ def test_a_robot_of_two_points_has_nothing_that_resists_its_turning() -> None:
     point = Inertia(1.0, np.zeros(3), np.zeros((3, 3)))
     joint = Joint("slide", "prismatic", "one", "two", Pose(np.eye(3), np.zeros(3)), np.array([1.0, 0.0, 0.0]))
     robot = Robot("dumbbell", (Body("one", point), Body("two", point)), (joint,))
-    dumbbell = System(robot, "two", [0.5])
+    dumbbell = FloatingSystem(robot, "two", [0.5])
     striker = flying(ball(1.0), "contact", velocity=[0, 1, 0]).meeting(dumbbell)
     with pytest.warns(NonFiniteWarning), pytest.raises(InputError, match="no inertia about some axis"):
         collide(dumbbell, striker, normal=[0, 1, 0])
@@ -267,7 +276,7 @@ def test_a_locked_joint_that_turns_keeps_its_rate_and_its_drive_works() -> None:
     robot = catalogue.load("yoshida1992")
     velocity = np.zeros(8)
     velocity[6:] = [0.4, -0.7]
-    chain = System(robot, "hand", "L", velocity=velocity, locked="all")
+    chain = FloatingSystem(robot, "hand", "L", velocity=velocity, locked="all")
     striker = flying(ball(1.0), "contact", velocity=[0, 3, 0]).meeting(chain)
     hit = collide(chain, striker, normal=[0, 1, 0], restitution=1.0)
     np.testing.assert_array_equal(hit.first.after[6:], [0.4, -0.7])
@@ -280,7 +289,7 @@ def test_reactions_of_locked_joints_solve_the_constrained_equations() -> None:
     robot = catalogue.load("cai2023")
     rng = np.random.default_rng(3)
     locked = np.array([1, 0, 0, 1, 0, 1, 0.0])
-    chain = System(robot, "hand", rng.uniform(-1, 1, 7), locked=locked)
+    chain = FloatingSystem(robot, "hand", rng.uniform(-1, 1, 7), locked=locked)
     target = flying(BODY, "contact", velocity=[0.1, 0.2, 0.3]).meeting(chain)
     hit = collide(chain, target, kind="grasp")
     mechanics = Mechanics(robot)
@@ -294,14 +303,14 @@ def test_reactions_of_locked_joints_solve_the_constrained_equations() -> None:
 
 
 def test_effective_mass_of_a_head_on_hit() -> None:
-    chain = System(catalogue.load("yoshida1992"), "hand", "L", locked="all")
+    chain = FloatingSystem(catalogue.load("yoshida1992"), "hand", "L", locked="all")
     wall = flying(ball(1e9, 10.0), "contact").meeting(chain)
     toward = np.array([4.0, 5.0, 0.0])
     assert effective_mass(chain, wall, normal=toward)[0, 0] == pytest.approx(3.0, rel=1e-6)
 
 
 def test_what_is_no_collision() -> None:
-    chain = System(catalogue.load("yoshida1992"), "hand", "L")
+    chain = FloatingSystem(catalogue.load("yoshida1992"), "hand", "L")
     striker = flying(ball(1.0), "contact", velocity=[1, 0, 0]).meeting(chain)
     with pytest.raises(InputError, match=r"do not approach along the normal: -1 m/s.*no collision"):
         collide(chain, striker, normal=[-1, 0, 0])
@@ -319,7 +328,7 @@ def test_what_is_no_collision() -> None:
 
 
 def test_what_is_refused() -> None:
-    chain = System(catalogue.load("yoshida1992"), "hand", "L")
+    chain = FloatingSystem(catalogue.load("yoshida1992"), "hand", "L")
     far = flying(ball(1.0), "contact", velocity=[1, 0, 0])
     striker = far.meeting(chain)
     with pytest.raises(InputError, match=r"'hand' and 'contact' lie .* apart"):
@@ -340,11 +349,11 @@ def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="expected error or ignore"):
         collide(chain, striker, kind="grasp", apart="maybe")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no frame 'foot'"):
-        System(chain.robot, "foot", "L")
+        FloatingSystem(chain.robot, "foot", "L")
     with pytest.raises(InputError, match=r"velocity.*expected .*8"):
-        System(chain.robot, "hand", "L", velocity=np.zeros(7))
+        FloatingSystem(chain.robot, "hand", "L", velocity=np.zeros(7))
     with pytest.raises(InputError, match=r"base.*not finite"):
-        System(chain.robot, "hand", "L", base=[np.nan, 0, 0, 1, 0, 0, 0])
+        FloatingSystem(chain.robot, "hand", "L", base=[np.nan, 0, 0, 1, 0, 0, 0])
     with pytest.raises(InputError, match="radius"):
         ball(1.0, -0.1)
 

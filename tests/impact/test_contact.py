@@ -7,7 +7,7 @@ import pytest
 
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact import (
-    System,
+    FloatingSystem,
     ball,
     collide,
     contact_convergence,
@@ -21,11 +21,11 @@ from spacearm.model import catalogue
 UNEQUAL = [0.2, 0.4, 0.0, 0.5, 0.1, 0.3]
 
 
-def pair(locked: object = "none", resistance: object = 0.0) -> tuple[System, System]:
+def pair(locked: object = "none", resistance: object = 0.0) -> tuple[FloatingSystem, FloatingSystem]:
     rng = np.random.default_rng(12)
     robot = catalogue.load("xu2017")
     joints, velocity = rng.uniform(-1, 1, 6), rng.normal(size=12) * 0.2
-    first = System(robot, "hand", joints, velocity=velocity, locked=locked, resistance=resistance)  # type: ignore[arg-type]
+    first = FloatingSystem(robot, "hand", joints, velocity=velocity, locked=locked, resistance=resistance)  # type: ignore[arg-type]
     body = free_body(25.0, [3.0, 4.0, 5.0], contact=[0.3, 0.1, 0.0])
     return first, flying(body, "contact", velocity=[0.3, -0.4, 0.2], angular_velocity=[0.2, 0.1, -0.3]).meeting(first)
 

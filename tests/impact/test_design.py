@@ -8,8 +8,8 @@ import pytest
 from spacearm.errors import InputError, ModelError
 from spacearm.impact import (
     ConfigurationObjective,
-    Hit,
-    System,
+    FloatingSystem,
+    Impactor,
     ball,
     collide,
     flying,
@@ -19,7 +19,7 @@ from spacearm.impact import (
     optimise_configuration,
     virtual_mass,
 )
-from spacearm.impact.design import configuration_bounds
+from spacearm.impact.configuration_search import configuration_bounds
 from spacearm.model import catalogue
 
 QUANTITIES = ("projected", "absolute", "base_rotation")
@@ -29,7 +29,7 @@ QUANTITIES = ("projected", "absolute", "base_rotation")
 @pytest.mark.parametrize("axes", ["world", "frame"])
 def test_gradients_are_central_differences(quantity: str, axes: str) -> None:
     robot = catalogue.load("xu2017")
-    hit = Hit((0.3, -1.0, 0.4), axes, speed=0.7, mass=8.0, restitution=0.3)  # type: ignore[arg-type]
+    hit = Impactor((0.3, -1.0, 0.4), axes, speed=0.7, mass=8.0, restitution=0.3)  # type: ignore[arg-type]
     for modes in ({}, {"locked": ["joint3"]}, {"resistance": [0.1, 0.5, 0.0, 0.9, 0.3, 0.2]}):
         objective = ConfigurationObjective(robot, "hand", hit, quantity, **modes)  # type: ignore[arg-type]
         joints = np.random.default_rng(1).uniform(-1, 1, (5, 6))
@@ -43,14 +43,14 @@ def test_gradients_are_central_differences(quantity: str, axes: str) -> None:
 def test_values_are_those_of_maps_and_collisions() -> None:
     robot = catalogue.load("xu2017")
     direction, joints = (0.3, -1.0, 0.4), np.random.default_rng(2).uniform(-1, 1, 6)
-    hit = Hit(direction, speed=0.7, mass=8.0, restitution=0.3)
+    hit = Impactor(direction, speed=0.7, mass=8.0, restitution=0.3)
     a = impact_point(robot, "hand").acceleration(direction, joints)
     found = virtual_mass(a, direction)
     assert ConfigurationObjective(robot, "hand", hit).value(joints) == pytest.approx(float(found.projected), rel=1e-12)
     assert ConfigurationObjective(robot, "hand", hit, "absolute").value(joints) == pytest.approx(
         float(found.absolute), rel=1e-12
     )
-    chain = System(robot, "hand", joints)
+    chain = FloatingSystem(robot, "hand", joints)
     striker = flying(ball(8.0), "contact", velocity=0.7 * np.array(hit.direction)).meeting(chain)
     jump = collide(chain, striker, normal=direction, restitution=0.3).first.change
     turn = ConfigurationObjective(robot, "hand", hit, "base_rotation").value(joints)
@@ -64,8 +64,8 @@ def test_a_direction_of_the_frame_turns_with_it(quantity: str) -> None:
     place = np.concatenate([np.zeros(3), quaternion])
     _, turn = impact_point(robot, "hand").mechanics.frame_pose("hand", joints, base=place)
     own = np.array([0.3, -1.0, 0.4])
-    there = Hit(tuple(own), "frame", mass=8.0)
-    here = Hit(tuple(turn @ own), mass=8.0)
+    there = Impactor(tuple(own), "frame", mass=8.0)
+    here = Impactor(tuple(turn @ own), mass=8.0)
     values = [
         ConfigurationObjective(robot, "hand", hit, quantity, quaternion=quaternion).value(joints)  # type: ignore[arg-type]
         for hit in (there, here)
@@ -77,7 +77,7 @@ def test_a_direction_of_the_frame_turns_with_it(quantity: str) -> None:
 @pytest.mark.parametrize("maximise", [False, True])
 def test_the_optimum_of_two_joints_is_that_of_a_dense_grid(quantity: str, maximise: bool) -> None:
     robot = catalogue.load("yoshida1992")
-    hit = Hit((0.2, 1.0, 0.0), mass=2.0)
+    hit = Impactor((0.2, 1.0, 0.0), mass=2.0)
     grid = np.stack(np.meshgrid(*[np.linspace(-np.pi, np.pi, 601)] * 2), axis=-1)
     values = ConfigurationObjective(robot, "hand", hit, quantity).value(grid)  # type: ignore[arg-type]
     best = optimise_configuration(robot, "hand", hit, quantity=quantity, maximise=maximise, samples=512)  # type: ignore[arg-type]
@@ -94,13 +94,13 @@ def test_the_optimum_of_two_joints_is_that_of_a_dense_grid(quantity: str, maximi
 
 def test_the_lightest_configuration_in_closed_form() -> None:
     """A straight chain of three rods, struck across its end: 15/52 kg."""
-    best = optimise_configuration(catalogue.load("yoshida1992"), "hand", Hit((0, 1, 0)), samples=256)
+    best = optimise_configuration(catalogue.load("yoshida1992"), "hand", Impactor((0, 1, 0)), samples=256)
     assert best.value == pytest.approx(15.0 / 52.0, rel=1e-10)
 
 
 def test_limits_hold_and_other_joints_stay() -> None:
     robot = catalogue.load("cai2023")
-    best = optimise_configuration(robot, "hand", Hit((0, 1, 0)), maximise=True, samples=1024, restarts=8)
+    best = optimise_configuration(robot, "hand", Impactor((0, 1, 0)), maximise=True, samples=1024, restarts=8)
     assert np.all(best.joints >= robot.lower_limits - 1e-12)
     assert np.all(best.joints <= robot.upper_limits + 1e-12)
     assert best.value >= best.screened[1]
@@ -110,14 +110,14 @@ def test_limits_hold_and_other_joints_stay() -> None:
 
     start = robot.configuration("attitude1")
     some = optimise_configuration(
-        robot, "hand", Hit((0, 1, 0)), start="attitude1", vary=["joint2", "joint4"], bounds={"joint2": (0.1, 0.5)},
+        robot, "hand", Impactor((0, 1, 0)), start="attitude1", vary=["joint2", "joint4"], bounds={"joint2": (0.1, 0.5)},
         samples=256, restarts=4,
     )  # fmt: skip
     kept = [0, 2, 4, 5, 6]
     np.testing.assert_array_equal(some.joints[kept], start[kept])
     assert 0.1 <= some.joints[1] <= 0.5
     again = optimise_configuration(
-        robot, "hand", Hit((0, 1, 0)), start="attitude1", vary=["joint2", "joint4"], bounds={"joint2": (0.1, 0.5)},
+        robot, "hand", Impactor((0, 1, 0)), start="attitude1", vary=["joint2", "joint4"], bounds={"joint2": (0.1, 0.5)},
         samples=256, restarts=4,
     )  # fmt: skip
     np.testing.assert_array_equal(some.joints, again.joints)
@@ -126,11 +126,11 @@ def test_limits_hold_and_other_joints_stay() -> None:
 def test_slides_without_limits_may_stay_where_they_are() -> None:
     robot = catalogue.load("zhang2020")
     turning = [joint.name for joint in robot.joints if joint.kind == "revolute"][:2]
-    best = optimise_configuration(robot, "hand", Hit((1, 0, 0)), vary=turning, samples=64, restarts=4)
+    best = optimise_configuration(robot, "hand", Impactor((1, 0, 0)), vary=turning, samples=64, restarts=4)
     kept = [robot.joint_index(joint.name) for joint in robot.joints if joint.name not in turning]
     np.testing.assert_array_equal(best.joints[kept], 0.0)
     with pytest.raises(InputError, match=r"slide .* has no limits"):
-        optimise_configuration(robot, "hand", Hit((1, 0, 0)), samples=64, restarts=4)
+        optimise_configuration(robot, "hand", Impactor((1, 0, 0)), samples=64, restarts=4)
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
@@ -138,7 +138,7 @@ def test_slides_without_limits_may_stay_where_they_are() -> None:
 def test_a_pole_of_unequal_resistances_is_no_optimum(quantity: str, samples: int) -> None:
     """With few samples none shows the pole, and the search runs into it; with many, the screening does."""
     options = {"quantity": quantity, "resistance": [1.0, 0.0, 1.0, 1.0, 0.0, 0.0], "samples": samples, "restarts": 8}
-    hit = Hit((0.837, -0.313, -0.449), mass=1000.0)
+    hit = Impactor((0.837, -0.313, -0.449), mass=1000.0)
     with pytest.raises(InputError, match=r"resistance.*virtual mass.*476 kg.*not passive"):
         optimise_configuration(catalogue.load("xu2017"), "hand", hit, maximise=True, **options)  # type: ignore[arg-type]
 
@@ -146,7 +146,7 @@ def test_a_pole_of_unequal_resistances_is_no_optimum(quantity: str, samples: int
 @pytest.mark.parametrize("options", [{}, {"locked": ["joint2"]}, {"resistance": 0.7}])
 def test_a_passive_arm_never_feels_heavier_than_it_is(options: dict[str, object]) -> None:
     robot = catalogue.load("xu2017")
-    objective = ConfigurationObjective(robot, "hand", Hit((0.2, 0.5, -1.0)), **options)  # type: ignore[arg-type]
+    objective = ConfigurationObjective(robot, "hand", Impactor((0.2, 0.5, -1.0)), **options)  # type: ignore[arg-type]
     joints = np.random.default_rng(3).uniform(-np.pi, np.pi, (2000, 6))
     assert objective.compliance(joints).min() * robot.mass > 1.0
     np.testing.assert_allclose(objective.compliance(joints), 1.0 / objective.value(joints), rtol=1e-12)
@@ -162,8 +162,8 @@ def test_searches_refuse_nonsense() -> None:
         ({"direction": (0, 0, 1), "axes": "moon"}, "axes"),
     ):
         with pytest.raises(InputError, match=match):
-            Hit(**wrong)  # type: ignore[arg-type]
-    hit = Hit((0, 1, 0))
+            Impactor(**wrong)  # type: ignore[arg-type]
+    hit = Impactor((0, 1, 0))
     with pytest.raises(InputError, match="quantity"):
         optimise_configuration(robot, "hand", hit, quantity="weight")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no frame"):
@@ -196,7 +196,7 @@ def test_searches_refuse_nonsense() -> None:
 # -- grasp velocity ---------------------------------------------------------------------------------------------------
 
 
-def target_for(first: System) -> System:
+def target_for(first: FloatingSystem) -> FloatingSystem:
     body = free_body(20.0, [3, 4, 5], contact=[0.3, 0.1, 0])
     return flying(body, "contact", velocity=[-0.1, 0.05, 0.02], angular_velocity=[0.02, 0.05, -0.1]).meeting(first)
 

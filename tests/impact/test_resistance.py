@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.impact import Collision, System, ball, collide, flying, simulate_contact
+from spacearm.impact import Collision, FloatingSystem, ball, collide, flying, simulate_contact
 from spacearm.impact.scenario import run
 from spacearm.model import catalogue
 from spacearm.result import Result
@@ -94,7 +94,7 @@ def test_a_batch_is_as_sound_as_its_worst_sample() -> None:
 def test_unequal_resistances_that_add_energy_are_not_sound() -> None:
     robot = catalogue.load("xu2017")
     mu = {"joint1": 0.6, "joint2": 0.6, "joint3": 0.4, "joint4": 0.2, "joint5": 0.1, "joint6": 0.1}
-    chain = System(robot, "hand", "normal", resistance=mu)
+    chain = FloatingSystem(robot, "hand", "normal", resistance=mu)
     striker = flying(ball(40.0, 0.5), "contact", velocity=[-0.05, 0, 0]).meeting(chain)
     assert not collide(chain, striker, normal=[-1, 0, 0], restitution=1.0).sound
 

@@ -176,7 +176,7 @@ def test_axial_facts_depend_on_no_length():
     assert abs(modes(other).frequency[1] - modes(ARM).frequency[1]) > 0.02
     hit = [zhang2020.single_hit("mz")]
     mine, theirs = (cushion(arm, State.at_rest(arm), hit, duration=5.0) for arm in (ARM, other))
-    np.testing.assert_allclose(mine.to_base[:, 5], theirs.to_base[:, 5], atol=1e-10)
+    np.testing.assert_allclose(mine.base_wrench[:, 5], theirs.base_wrench[:, 5], atol=1e-10)
 
 
 @pytest.mark.parametrize("hit", ["fx", "my", "fy", "mx"])
@@ -185,7 +185,7 @@ def test_bending_stretches_the_slide_to_second_order_only(hit):
     from dataclasses import replace
 
     whole = zhang2020.single_hit(hit)
-    half = replace(whole, force=tuple(0.5 * f for f in whole.force), moment=tuple(0.5 * m for m in whole.moment))
+    half = replace(whole, wrench=tuple(0.5 * entry for entry in whole.wrench))
     slides = []
     for blow in (whole, half):
         cross = zhang2020.forbidden(cushion(ARM, REST, [blow], duration=10.0), zhang2020.SINGLE[hit])

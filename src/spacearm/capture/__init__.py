@@ -1,46 +1,44 @@
 """Soft capture: compliant joints that take the blow (Zhang et al. 2020)."""
 
+from spacearm.capture.capture_run import CaptureRun, Exceeded, Settling
 from spacearm.capture.clutch import At, Felt, Mode, Settled
 from spacearm.capture.cushion import cushion
 from spacearm.capture.design import Front, design
-from spacearm.capture.hit import Hit
-from spacearm.capture.impulse import Impact, close_clutch
-from spacearm.capture.judge import Case, Judge, Verdicts
+from spacearm.capture.evaluate import Case, Evaluator, Responses
 from spacearm.capture.modes import Modes, modes
-from spacearm.capture.output import Exceeded, Outcome, Settling
+from spacearm.capture.momentum_budget import MomentumBudget, momentum_budget
+from spacearm.capture.plastic_impact import Impact, close_clutch
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.shares import Shares, momentum_shares
-from spacearm.capture.softjoint import SoftAxis, SoftJoint, relaxed, soft_axes, soft_joints, soften
+from spacearm.capture.soft_joints import SoftAxis, SoftJoint, relaxed, soft_axes, soft_joints, soften
 from spacearm.capture.target import Caught, Target, catch, catch_softly
 
 __all__ = [
     "At",
+    "CaptureRun",
     "Case",
     "Caught",
+    "Evaluator",
     "Exceeded",
     "Felt",
     "Front",
-    "Hit",
     "Impact",
-    "Judge",
     "Mode",
     "Modes",
+    "MomentumBudget",
     "OnOff",
-    "Outcome",
+    "Responses",
     "Settled",
     "Settling",
-    "Shares",
     "SoftAxis",
     "SoftJoint",
     "Target",
-    "Verdicts",
     "catch",
     "catch_softly",
     "close_clutch",
     "cushion",
     "design",
     "modes",
-    "momentum_shares",
+    "momentum_budget",
     "relaxed",
     "soft_axes",
     "soft_joints",

@@ -1,8 +1,8 @@
-"""Soft motion in time: hits, clutch modes, semi-active damping, with one record of it all.
+"""Soft motion in time: loads, clutch modes, semi-active damping, with one record of it all.
 
 A run is a chain of stretches, each a :func:`spacearm.simulate.simulate` of its own with certificate; between them the
-clutch may close (an impact, see :mod:`spacearm.capture.impulse`), dampers switch, or a hit begin or end: the
-certificate follows the impulse of a hit step by step, which nothing else needs.
+clutch may close (an impact, see :mod:`spacearm.capture.plastic_impact`), dampers switch, or a load begin or end: the
+certificate follows the impulse of a load step by step, which nothing else needs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.capture.checks import check_samples, check_stiffness
+from spacearm.capture.base_response import calm_program, load_program
+from spacearm.capture.capture_run import CaptureRun, Stretch, assemble
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
-from spacearm.capture.hit import Hit, as_hits
-from spacearm.capture.impulse import Impact, check_joints, close_clutch
-from spacearm.capture.output import Outcome, Stretch, assemble
-from spacearm.capture.programs import calm_program, load_program
+from spacearm.capture.modes import check_stiffness
+from spacearm.capture.plastic_impact import Impact, check_joints, close_clutch
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.softjoint import cushioning_axes, driven_joints
-from spacearm.capture.start import Start, begin
-from spacearm.capture.target import Caught
+from spacearm.capture.soft_joints import cushioning_axes, driven_joints
+from spacearm.capture.target import Caught, Start, begin
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
@@ -40,14 +38,13 @@ from spacearm.simulate import (
     Run,
     RunWarning,
     State,
-    constant,
     simulate,
 )
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import motion
+from spacearm.simulate.run import sample_times
 from spacearm.typing import Array
 
-ZERO = constant(0.0)
 #: The absolute tolerance (m, rad, m/s, rad/s) lets impulses down to 1e-5 N s keep their energy to 1e-8.
 METHOD = Dopri853(rtol=1e-11, atol=1e-15)
 #: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
@@ -59,7 +56,7 @@ LOOK_AGAIN = 0.1
 def cushion(
     robot: Robot,
     start: Start,
-    hits: Hit | Sequence[Hit] = (),
+    loads: Sequence[Load] = (),
     *,
     duration: float = 60.0,
     modes: Mode | Sequence[Mode] = SOFT,
@@ -69,13 +66,13 @@ def cushion(
     travel: Literal["error", "report"] = "error",
     sample: float | npt.ArrayLike = 0.02,
     method: Method | None = None,
-) -> Outcome:
+) -> CaptureRun:
     """Run a robot with soft joints.
 
     Args:
         start: state at time zero; or an impact (:func:`close_clutch`) or a capture (:func:`catch`) that leads to it
             and becomes part of the record. Joints that are held must stand still.
-        hits: a pulse at a frame, or several.
+        loads: one or several, as :meth:`Load.pulse`, in time since the start of the run.
         duration: s.
         modes: of the clutch, which acts on all soft axes together, but not on those of a soft contact.
         damping: of the soft axes, in place of their own: one number (not for a soft contact), one for each named, or
@@ -102,13 +99,11 @@ def cushion(
     # What a capture sets in motion is not stopped in the same instant; elsewhere a clutch may close on moving axes.
     rigid = isinstance(start, Caught) and chosen[0].kind == "rigid"
     state, before = begin(robot, start, (*held, *axes) if rigid else held)
-    blows = as_hits(hits)
     chain = _Chain(
         robot,
         state,
-        blows,
-        [hit.load(robot) for hit in blows],
-        check_samples(sample, duration),
+        tuple(Phase(duration, loads=loads).loads),
+        sample_times(sample, duration),
         held,
         method or METHOD,
         _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
@@ -116,15 +111,15 @@ def cushion(
         impacts=list(before),
     )
     switched = {name: max(damping.of(name), damping.off) for name in axes} if isinstance(damping, OnOff) else {}
-    struck = sum(max(0.0, min(hit.end, duration) - hit.start) for hit in blows)
-    check_stiffness(robot, state.joints, chain.held, chain.overrides, switched, duration, struck)
+    loaded = sum(max(0.0, min(end, duration) - max(0.0, start)) for start, end in (load.span for load in chain.loads))
+    check_stiffness(robot, state.joints, chain.held, chain.overrides, switched, duration, loaded)
     chain.follow(chosen, axes, damping if isinstance(damping, OnOff) else None)
     outcome = assemble(robot, state, before, chain.stretches, chain.impacts, chain.switches)
     _judge(outcome, travel)
     return outcome
 
 
-def _judge(outcome: Outcome, travel: str) -> None:
+def _judge(outcome: CaptureRun, travel: str) -> None:
     """Warn of what was not kept; an axis beyond its travel is an error unless it is only to be reported."""
     if not outcome.sound:
         bad = "; ".join(f"{name} {check.value:.2e}" for name, check in outcome.certificate.items() if not check.holds)
@@ -174,8 +169,7 @@ class _Chain:
 
     robot: Robot
     state: State
-    hits: tuple[Hit, ...]
-    loads: list[Load]
+    loads: tuple[Load, ...]
     grid: Array
     held: tuple[str, ...]
     method: Method
@@ -219,13 +213,8 @@ class _Chain:
         self.state = impact.state
 
     def _phase(self, length: float, locked: Sequence[str], **more: object) -> Phase:
-        # A hit that is over or to come becomes zero: the same kernel, but nothing acts from outside.
-        end = self.time + length
-        acts = [hit.end > self.time + SHORTEST and hit.start < end - SHORTEST for hit in self.hits]
-        loads = [
-            Load(load.frame, tuple(entry.shifted(-self.time) if on else ZERO for entry in load.wrench), load.axes)
-            for load, on in zip(self.loads, acts, strict=True)
-        ]
+        # A load that is over or to come becomes zero: the same kernel, but nothing acts from outside.
+        loads = [load.during(self.time, self.time + length, SHORTEST) for load in self.loads]
         return Phase(length, locked=(*self.held, *locked), loads=loads, **more)  # type: ignore[arg-type]
 
     def _go(self, phase: Phase, overrides: Mapping[str, Array] | None = None) -> Run:
@@ -241,7 +230,7 @@ class _Chain:
             raise SimulationError(
                 f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}",
                 place=f"robot {self.robot.name!r}",
-                hint="a weaker hit, a softer contact, less damping, or a shorter run",
+                hint="a weaker load, a softer contact, less damping, or a shorter run",
             )
         if run.end_time <= SHORTEST and _gauged(run):
             return run  # ended at once: no stretch
@@ -251,7 +240,7 @@ class _Chain:
         return run
 
     def _stretch(self, length: float, locked: Sequence[str], gauge: EventFunction | None = None) -> bool:
-        """Simulate for this long, or until the gauge ends it (true); a hit that begins or ends is a stretch's end."""
+        """Simulate for this long, or until the gauge ends it (true); a load that begins or ends is a stretch's end."""
         end = self.time + length
         while end - self.time > SHORTEST:
             cut = min(end, self._next_edge())
@@ -262,8 +251,8 @@ class _Chain:
         return False
 
     def _next_edge(self) -> float:
-        """When a hit begins or ends next, s."""
-        edges = [edge for hit in self.hits for edge in (hit.start, hit.end) if edge > self.time + SHORTEST]
+        """When a load begins or ends next, s."""
+        edges = [edge for load in self.loads for edge in load.span if edge > self.time + SHORTEST]
         return min(edges, default=np.inf)
 
     def _samples(self, length: float) -> Array:

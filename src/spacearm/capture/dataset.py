@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.capture.output import Outcome
+from spacearm.capture.capture_run import CaptureRun
 from spacearm.model.layout import Layout
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from spacearm.capture.target import Caught
 
 
-def dataset(outcome: Outcome, caught: Caught | None = None) -> xr.Dataset:
+def dataset(outcome: CaptureRun, caught: Caught | None = None) -> xr.Dataset:
     """Base, deformations, loads, energies and momentum shares over time."""
     import xarray as xr
 
     robot = outcome.robot
     rows = [robot.joint_index(name) for name in outcome.axes]
     at = Layout(robot.n)
-    shares = outcome.shares(caught)
+    shares = outcome.momentum_budget(caught)
     values: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_velocity": (("time", "xyz"), outcome.base_velocity, "m/s", "velocity of the base origin, world axes"),
         "base_rate": (("time", "xyz"), outcome.base_rate, "rad/s", "angular velocity of the base, world axes"),
@@ -41,7 +41,12 @@ def dataset(outcome: Outcome, caught: Caught | None = None) -> xr.Dataset:
             "N or N m",
             "wrench that a joint passes on to its parent, parent axes",
         ),
-        "shake": (("time", "entry"), outcome.shake, "m/s or rad/s", "base velocity less the united body's, base axes"),
+        "base_vibration": (
+            ("time", "entry"),
+            outcome.base_vibration,
+            "m/s or rad/s",
+            "base velocity less the united body's, base axes",
+        ),
         "damper_energy": (("time", "axis"), outcome.damper_energy[:, rows], "J", "energy that each damper absorbed"),
         "momentum": (
             ("time", "group", "xyz"),

@@ -1,4 +1,4 @@
-"""Choosing springs and dampers: the trade-off between what a hit does to the base and how long it lasts.
+"""Choosing springs and dampers: the trade-off between what a load does to the base and how long it lasts.
 
 Every design within the hardware's ranges that the search (:mod:`spacearm.optimise.pareto`) tries is run in every case.
 """
@@ -12,11 +12,11 @@ from typing import Literal
 
 import numpy as np
 
+from spacearm.capture.capture_run import CaptureRun, Settling
 from spacearm.capture.cushion import cushion
-from spacearm.capture.judge import Case, Judge, Law, Verdicts
+from spacearm.capture.evaluate import Case, Evaluator, Law, Responses
 from spacearm.capture.modes import modes
-from spacearm.capture.output import Outcome, Settling
-from spacearm.capture.softjoint import cushioning_axes
+from spacearm.capture.soft_joints import cushioning_axes
 from spacearm.engine.pieces import piece
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Robot
@@ -40,7 +40,7 @@ class Front:
 
     Args:
         axes: joint names of the soft axes.
-        objectives: names; see :meth:`spacearm.capture.judge.Verdicts.of`.
+        objectives: names; see :meth:`spacearm.capture.evaluate.Responses.of`.
         stiffness, damping: (F, axes).
         values: (F, objectives) over all cases (expected or worst).
         sampled: (designs, objectives) of all feasible designs that were tried.
@@ -56,7 +56,7 @@ class Front:
     sampled: Array
     runs: int
     law: Law
-    judge: Judge
+    evaluator: Evaluator
 
     def best(self, objective: str) -> int:
         """Index of the design that is best in this objective."""
@@ -87,15 +87,15 @@ class Front:
         worst = 0.0
         for index in indices:
             stiffness, damping = self.design(index)
-            verdicts = self.judge(self.stiffness[[index]], self.damping[[index]])
-            for c, case in enumerate(self.judge.cases):
+            responses = self.evaluator(self.stiffness[[index]], self.damping[[index]])
+            for c, case in enumerate(self.evaluator.cases):
                 outcome = cushion(
-                    self.judge.robot, self.judge.start(case), case.hits, duration=self.judge.duration,
-                    stiffness=stiffness, damping=damping, free=self.judge.free, travel="report", sample=0.01,
+                    self.evaluator.robot, self.evaluator.start(case), case.loads, duration=self.evaluator.duration,
+                    stiffness=stiffness, damping=damping, free=self.evaluator.free, travel="report", sample=0.01,
                 )  # fmt: skip
                 for name in self.objectives:
-                    exact = _measure(name, outcome, self.judge.settling)
-                    found = float(verdicts.of(name)[0, c])
+                    exact = _measure(name, outcome, self.evaluator.settling)
+                    found = float(responses.of(name)[0, c])
                     gap = abs(found - exact)
                     if not math.isfinite(gap):  # one settles, the other does not
                         return math.inf
@@ -103,15 +103,15 @@ class Front:
         return worst
 
 
-def _measure(objective: str, outcome: Outcome, settling: Settling) -> float:
+def _measure(objective: str, outcome: CaptureRun, settling: Settling) -> float:
     if objective == "settling":
         return outcome.settling_time(settling)
     if objective == "base_rate":
         return float(np.linalg.norm(outcome.base_rate, axis=1).max())
     if objective in ("force", "moment"):
-        part = outcome.to_base[:, :3] if objective == "force" else outcome.to_base[:, 3:]
+        part = outcome.base_wrench[:, :3] if objective == "force" else outcome.base_wrench[:, 3:]
         return float(np.linalg.norm(part, axis=1).max())
-    return float(np.abs(outcome.to_base[:, ("fx", "fy", "fz", "mx", "my", "mz").index(objective)]).max())
+    return float(np.abs(outcome.base_wrench[:, ("fx", "fy", "fz", "mx", "my", "mz").index(objective)]).max())
 
 
 def design(
@@ -136,11 +136,11 @@ def design(
     """The Pareto front of stiffness and damping of every soft axis within hardware ranges.
 
     Args:
-        cases: hits or captures with their probabilities.
+        cases: loads or captures with their probabilities.
         stiffness: (low, high) for all soft axes, or by axis name: N/m or N m/rad, low above zero.
         damping: likewise, N s/m or N m s/rad.
         objectives: to be made small: ``base_rate``, ``force``, ``moment``, ``fx`` ... ``mz``, ``settling``.
-        over: judge by the probability-weighted mean over cases, or by the worst of them.
+        over: evaluator by the probability-weighted mean over cases, or by the worst of them.
         runs: number of motions to compute, designs times cases.
         law: ``constant`` dampers, or switched ``balance`` or ``skyhook``; ``off`` is then the lower damping.
         settling: criterion; a design that has not settled within ``duration`` in every case is left out.
@@ -155,8 +155,8 @@ def design(
     low_d, high_d = _ranges("damping", damping, axes, above_zero=False)
     if not cases:
         raise InputError("there is no case", place="design", hint="expected one or more")
-    judge = Judge(robot, cases, duration, step, settling or Settling(), law, off, free)
-    judge = replace(judge, step=_step(judge, axes, high_k, high_d))
+    evaluator = Evaluator(robot, cases, duration, step, settling or Settling(), law, off, free)
+    evaluator = replace(evaluator, step=_step(evaluator, axes, high_k, high_d))
     weights = np.array([case.probability for case in cases])
     members = _tied(axes, ties)
     count = len(set(members))
@@ -171,11 +171,11 @@ def design(
 
     def evaluate(unit: Array) -> Array:
         designs = decode(unit)
-        verdicts = Verdicts(**piece("designs", (judge, *designs), lambda: vars(judge(*designs))))
-        values = _values(verdicts, names, weights, over)
-        travel = verdicts.travel[..., judge.axes]
+        responses = Responses(**piece("designs", (evaluator, *designs), lambda: vars(evaluator(*designs))))
+        values = _values(responses, names, weights, over)
+        travel = responses.travel[..., evaluator.axes]
         fits = np.all((travel[:, :, 0] >= limits[:, 0]) & (travel[:, :, 1] <= limits[:, 1]), axis=(1, 2))
-        good = fits & np.all(np.isfinite(values), axis=1) & np.all(np.isfinite(verdicts.settling), axis=1)
+        good = fits & np.all(np.isfinite(values), axis=1) & np.all(np.isfinite(responses.settling), axis=1)
         return np.where(good[:, None], values, np.inf)
 
     wanted = max(-(-runs // len(cases)), 64)
@@ -188,18 +188,18 @@ def design(
             hint="wider ranges, more travel, a longer duration or a weaker settling criterion",
         )
     springs, dampers = decode(found.points)
-    return Front(axes, names, springs, dampers, found.values, found.sampled, found.tried * len(cases), law, judge)
+    return Front(axes, names, springs, dampers, found.values, found.sampled, found.tried * len(cases), law, evaluator)
 
 
-def _step(judge: Judge, axes: Sequence[str], stiffness: Array, damping: Array) -> float:
+def _step(evaluator: Evaluator, axes: Sequence[str], stiffness: Array, damping: Array) -> float:
     """A step (s) with which RK4 follows the fastest mode of the stiffest design and stays stable under the strongest
     dampers, from the start of every case."""
-    chosen = judge.step
-    for case in judge.cases:
+    chosen = evaluator.step
+    for case in evaluator.cases:
         found = modes(
-            judge.robot,
-            judge.start(case).joints,
-            held=judge.held,
+            evaluator.robot,
+            evaluator.start(case).joints,
+            held=evaluator.held,
             stiffness=dict(zip(axes, stiffness, strict=True)),
             damping=dict(zip(axes, damping, strict=True)),
         )
@@ -208,20 +208,20 @@ def _step(judge: Judge, axes: Sequence[str], stiffness: Array, damping: Array) -
             STEP_TIMES_FREQUENCY / max(float(found.frequency[-1]), 1e-9),
             STEP_TIMES_DECAY / max(float(found.decay.max()), 1e-9),
         )
-    if judge.duration / chosen > MOST_STEPS:
+    if evaluator.duration / chosen > MOST_STEPS:
         raise InputError(
-            f"the stiffest design needs steps of {chosen:.1g} s, {judge.duration / chosen:.1g} of them",
+            f"the stiffest design needs steps of {chosen:.1g} s, {evaluator.duration / chosen:.1g} of them",
             place="design",
             hint="narrower ranges, a softer contact, or a shorter duration",
         )
     return chosen
 
 
-def _values(verdicts: Verdicts, objectives: Sequence[str], weights: Array, over: str) -> Array:
+def _values(responses: Responses, objectives: Sequence[str], weights: Array, over: str) -> Array:
     """(designs, objectives) from all cases."""
     columns = []
     for name in objectives:
-        each = verdicts.of(name)
+        each = responses.of(name)
         columns.append(each.max(axis=1) if over == "worst" else each @ (weights / weights.sum()))
     return np.stack(columns, axis=1)
 

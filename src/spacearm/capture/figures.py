@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm import figures
-from spacearm.capture.output import Outcome
+from spacearm.capture.capture_run import CaptureRun
 from spacearm.figures import COLOURS, curve, label, new_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from spacearm.capture.design import Front
-    from spacearm.capture.shares import Shares
+    from spacearm.capture.momentum_budget import MomentumBudget
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def panels(
     return figure
 
 
-def base_figure(outcomes: Mapping[str, Outcome]) -> go.Figure:
+def base_figure(outcomes: Mapping[str, CaptureRun]) -> go.Figure:
     """Velocity and angular velocity of the base, world axes, of several runs (as the paper's Fig. 12)."""
     parts = []
     for k, axis in enumerate("xyz"):
@@ -63,18 +63,18 @@ def base_figure(outcomes: Mapping[str, Outcome]) -> go.Figure:
     return panels(parts)
 
 
-def load_figure(outcomes: Mapping[str, Outcome], entries: Sequence[str] = ("mx", "my", "mz", "fz")) -> go.Figure:
+def load_figure(outcomes: Mapping[str, CaptureRun], entries: Sequence[str] = ("mx", "my", "mz", "fz")) -> go.Figure:
     """Loads on the base (as the paper's Fig. 13)."""
     order = ("fx", "fy", "fz", "mx", "my", "mz")
     parts = []
     for entry in entries:
         unit, what = ("N", "force") if entry[0] == "f" else ("N m", "torque")
-        curves = _series(outcomes, "to_base", order.index(entry))
+        curves = _series(outcomes, "base_wrench", order.index(entry))
         parts.append(Panel(f"{entry[1]} {'line' if unit == 'N' else 'angle'} {what}", f"{what} [{unit}]", curves))
     return panels(parts)
 
 
-def deformation_figure(outcomes: Mapping[str, Outcome], axes: Sequence[str]) -> go.Figure:
+def deformation_figure(outcomes: Mapping[str, CaptureRun], axes: Sequence[str]) -> go.Figure:
     """Deformations of soft axes (as the paper's Figs. 14 and 15)."""
     first = next(iter(outcomes.values()))
     return panels(
@@ -89,11 +89,11 @@ def deformation_figure(outcomes: Mapping[str, Outcome], axes: Sequence[str]) -> 
     )
 
 
-def _series(outcomes: Mapping[str, Outcome], what: str, column: int) -> dict[str, tuple[Any, Any]]:
+def _series(outcomes: Mapping[str, CaptureRun], what: str, column: int) -> dict[str, tuple[Any, Any]]:
     return {name: (o.times, getattr(o, what)[:, column]) for name, o in outcomes.items()}
 
 
-def damper_figure(outcome: Outcome) -> go.Figure:
+def damper_figure(outcome: CaptureRun) -> go.Figure:
     """Energy that each damper has absorbed, over time."""
     figure = new_figure(x="time", x_unit="s", y="absorbed energy", y_unit="J")
     for name in outcome.axes:
@@ -101,7 +101,7 @@ def damper_figure(outcome: Outcome) -> go.Figure:
     return figure
 
 
-def momentum_figure(outcome: Outcome, shares: Shares) -> go.Figure:
+def momentum_figure(outcome: CaptureRun, shares: MomentumBudget) -> go.Figure:
     """Momentum of base, arm and target, world axes."""
     parts = []
     for k, axis in enumerate("xyz"):

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.capture.impulse import check_inertia, mechanics_of
+from spacearm.capture.plastic_impact import check_inertia, mechanics_of
+from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.typing import Array
+
+MAX_STEPS = 1_000_000
+#: Steps under load: the certificate looks at each of them, with about 50 kB.
+MAX_LOADED_STEPS = 50_000
+#: Largest product of step and decay rate at which DOP853 is stable.
+STABLE = 6.0
+#: Product of step and frequency at which it follows an oscillation as closely as these runs do.
+CLOSE = 0.35
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,3 +85,40 @@ def modes(
         ratio = half / frequency
     size = np.abs(shape).max(axis=1, keepdims=True, initial=0.0)
     return Modes(frequency, shape / size, ratio, decay, tuple(robot.joint_names[i] for i in free))
+
+
+def check_stiffness(
+    robot: Robot,
+    joints: Array,
+    held: Sequence[str],
+    overrides: Mapping[str, Array],
+    switched: Mapping[str, float],
+    duration: float,
+    loaded: float = 0.0,
+) -> None:
+    """An explicit integrator follows the fastest decay with short steps: say so before, not after hours.
+
+    ``switched`` are the dampings of axes whose dampers are switched on; ``loaded`` is how long loads act, s. An axis
+    that moves no mass is an error, too.
+    """
+    dampers, springs = (
+        dict(zip(robot.joint_names, overrides.get(name, ()), strict=False)) for name in ("damping", "stiffness")
+    )
+    found = modes(robot, joints, held=held, stiffness=springs, damping={**dampers, **switched})
+    if not found.frequency.size:
+        return
+    fastest = int(np.argmax(np.maximum(found.decay, found.frequency)))
+    decay, frequency = float(found.decay[fastest]), float(found.frequency[fastest])
+    least, loaded_steps = max(decay, frequency) * duration / STABLE, max(decay / STABLE, frequency / CLOSE) * loaded
+    for steps, length, most, what in (
+        (least, duration, MAX_STEPS, "in"),
+        (loaded_steps, loaded, MAX_LOADED_STEPS, "under loads of"),
+    ):
+        if steps > most:
+            axis = found.joints[int(np.argmax(np.abs(found.shape[fastest])))]
+            raise InputError(
+                f"{axis!r} decays at {decay:.3g} per second and swings at {frequency:.3g} rad/s, which takes about "
+                f"{steps:.1g} steps {what} {length:g} s",
+                place=f"robot {robot.name!r}",
+                hint="less stiffness or damping there, more inertia, a shorter time, or lock or leave out this axis",
+            )

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from spacearm.capture.capture_run import CaptureRun, Settling
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled
 from spacearm.capture.cushion import cushion
 from spacearm.capture.design import Front, design
+from spacearm.capture.evaluate import Case
 from spacearm.capture.figures import (
     base_figure,
     damper_figure,
@@ -21,9 +23,6 @@ from spacearm.capture.figures import (
     momentum_figure,
     objective,
 )
-from spacearm.capture.hit import Hit
-from spacearm.capture.judge import Case
-from spacearm.capture.output import Outcome, Settling
 from spacearm.capture.scenario_schema import (
     AxisTable,
     CaptureFile,
@@ -35,7 +34,16 @@ from spacearm.capture.scenario_schema import (
     TargetTable,
 )
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.softjoint import AXES, SoftAxis, SoftJoint, driven_joints, relaxed, soft_axes, soft_joints, soften
+from spacearm.capture.soft_joints import (
+    AXES,
+    SoftAxis,
+    SoftJoint,
+    driven_joints,
+    relaxed,
+    soft_axes,
+    soft_joints,
+    soften,
+)
 from spacearm.capture.target import Caught, Target, catch, catch_softly
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -43,7 +51,7 @@ from spacearm.model.document import at, find_robot, validated
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_values import inertia_of, pose_of
 from spacearm.result import Check, Figure, Result, Row
-from spacearm.simulate import State, table
+from spacearm.simulate import Load, State, table
 
 CROSS_CHECK_TOLERANCE = 1e-6
 
@@ -162,7 +170,7 @@ def _start(robot: Robot, file: CaptureFile) -> State:
     )
 
 
-def _hit(robot: Robot, entry: HitTable, end: float) -> Hit:
+def _hit(robot: Robot, entry: HitTable, end: float) -> Load:
     profile: Any = entry.profile
     duration = entry.duration
     if profile == "table":
@@ -172,15 +180,11 @@ def _hit(robot: Robot, entry: HitTable, end: float) -> Hit:
         duration = entry.times[-1] if duration is None else duration
     elif entry.times is not None or entry.values is not None:
         raise InputError("'times' and 'values' belong to profile 'table'", hint='profile = "table"')
-    x, y, z = entry.force
-    a, b, c = entry.moment
-    hit = Hit(
-        entry.frame, (x, y, z), (a, b, c), 0.01 if duration is None else duration, entry.start, profile, entry.axes
-    )
-    if hit.start >= end > 0.0:
-        raise InputError(f"starts at {hit.start:g} s, when the run is over", hint=f"expected less than {end:g} s")
-    hit.load(robot)  # its frame
-    return hit
+    if entry.start >= end > 0.0:
+        raise InputError(f"starts at {entry.start:g} s, when the run is over", hint=f"expected less than {end:g} s")
+    robot.frame(entry.frame)
+    duration = 0.01 if duration is None else duration
+    return Load.pulse(entry.frame, entry.force, entry.moment, duration, entry.start, profile, entry.axes)
 
 
 def _mode(entry: ClutchTable, place: str) -> Mode:
@@ -251,7 +255,7 @@ def _damping(file: CaptureFile) -> float | dict[str, float] | OnOff | None:
     return file.damping
 
 
-def _rows(outcome: Outcome, caught: Caught | None, settling: Settling) -> list[Row]:
+def _rows(outcome: CaptureRun, caught: Caught | None, settling: Settling) -> list[Row]:
     robot = outcome.robot
     rows = []
     for k, axis in enumerate("xyz"):
@@ -262,7 +266,7 @@ def _rows(outcome: Outcome, caught: Caught | None, settling: Settling) -> list[R
     for k, entry in enumerate(("fx", "fy", "fz", "mx", "my", "mz")):
         unit = "N" if k < 3 else "N m"
         for joint in soft_joints(robot):
-            peak = float(np.abs(outcome.through(joint)[:, k]).max())
+            peak = float(np.abs(outcome.transmitted(joint)[:, k]).max())
             rows.append(
                 Row(f"carried.{joint}.{entry}.peak", peak, unit, note="towards the base, axes of the inner body")
             )
@@ -289,9 +293,9 @@ def _rows(outcome: Outcome, caught: Caught | None, settling: Settling) -> list[R
         for name, value in zip(("fx", "fy", "fz", "mx", "my", "mz"), caught.hand_impulse, strict=True):
             unit = "N s" if name[0] == "f" else "N m s"
             rows.append(
-                Row(f"capture.impulse.{name}", float(value), unit, note="of the target on the hand, world axes")
+                Row(f"capture.plastic_impact.{name}", float(value), unit, note="of the target on the hand, world axes")
             )
-    shares = outcome.shares(caught)
+    shares = outcome.momentum_budget(caught)
     for group, part in shares.linear.items():
         rows.append(Row(f"momentum.{group}.end", part[-1], "kg m/s", note="world axes"))
         rows.append(
@@ -300,7 +304,7 @@ def _rows(outcome: Outcome, caught: Caught | None, settling: Settling) -> list[R
     return rows
 
 
-def _figures(outcome: Outcome, caught: Caught | None) -> list[Figure]:
+def _figures(outcome: CaptureRun, caught: Caught | None) -> list[Figure]:
     one = {"run": outcome}
     figures = [
         Figure("base", base_figure(one), "Velocity and angular velocity of the base, world axes."),
@@ -313,7 +317,7 @@ def _figures(outcome: Outcome, caught: Caught | None) -> list[Figure]:
         )  # fmt: skip
     figures.append(Figure("dampers", damper_figure(outcome), "Energy that each damper absorbs."))
     caption = "Momentum of base, arm and target." if caught else "Momentum of base and arm."
-    figures.append(Figure("momentum", momentum_figure(outcome, outcome.shares(caught)), caption))
+    figures.append(Figure("momentum", momentum_figure(outcome, outcome.momentum_budget(caught)), caption))
     return figures
 
 
@@ -366,7 +370,7 @@ def _front_figure(front: Front) -> Figure:
     return Figure("front", front_figure({"designs": front}, {}, x, y, colour), f"Trade-off from {front.runs} runs.")
 
 
-def _settings(file: CaptureFile, outcome: Outcome, settling: Settling, front: Front | None) -> dict[str, Any]:
+def _settings(file: CaptureFile, outcome: CaptureRun, settling: Settling, front: Front | None) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "robot": file.robot,
         "duration [s]": file.duration,
@@ -379,6 +383,6 @@ def _settings(file: CaptureFile, outcome: Outcome, settling: Settling, front: Fr
             "runs": front.runs,
             "front": len(front.values),
             "law": front.law,
-            "step": front.judge.step,
+            "step": front.evaluator.step,
         }
     return settings

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from spacearm.capture.impulse import (
+from spacearm.capture.plastic_impact import (
     Impact,
     body_momentum,
     check_inertia,
@@ -16,7 +16,7 @@ from spacearm.capture.impulse import (
     mechanics_of,
     relative,
 )
-from spacearm.capture.softjoint import AXES, CONTACT, SoftAxis, SoftJoint, driven_joints, soften
+from spacearm.capture.soft_joints import AXES, CONTACT, SoftAxis, SoftJoint, driven_joints, soften
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
@@ -163,7 +163,7 @@ def catch_softly(
     index = [joined.joint_index(name) for name in robot.joint_names]
     joints, rates = np.zeros(joined.n), np.zeros(joined.n)
     joints[index], rates[index] = state.joints, state.rates
-    # Slides are followed by turns about the same origin, so at zero the rates are the twist itself.
+    # Slides are skyhook_speed by turns about the same origin, so at zero the rates are the twist itself.
     for name, rate in zip(AXES, gap, strict=True):
         rates[joined.joint_index(f"{CONTACT}.{name}")] = rate
     new = State(state.position, state.quaternion, joints, np.concatenate([state.velocity[:6], rates]))
@@ -199,3 +199,43 @@ def _relative(mechanics: Mechanics, state: State, target: Target, hand: str, pos
 def _kinetic(inertia: Inertia, rotation: Array, velocity: Array, angular_velocity: Array) -> float:
     momentum = body_momentum(inertia, rotation, velocity, angular_velocity)
     return float(0.5 * (momentum[:3] @ velocity + momentum[3:] @ angular_velocity))
+
+
+#: How a soft motion starts: from a state, or from an impact or a capture that is then part of its record.
+Start = State | Impact | Caught
+
+
+def begin(robot: Robot, start: Start, held: Sequence[str]) -> tuple[State, tuple[Impact, ...]]:
+    """State at time zero, and the impacts at that instant which the record must have.
+
+    A joint that is held must stand still. To stop it takes an impact, which nobody should get without asking for it.
+    """
+    impacts: tuple[Impact, ...] = ()
+    if isinstance(start, Caught):
+        if start.robot != robot:
+            raise InputError(
+                f"robot {robot.name!r} does not have {start.target.name!r} in its hand",
+                place="start",
+                hint="give the robot of the capture, caught.robot",
+            )
+        state, impacts = start.state, () if start.impact is None else (start.impact,)
+        remedy = "catch with held=..., the same joints that are held afterwards"
+    elif isinstance(start, Impact):
+        state, impacts = start.state, (start,)
+        remedy = "close the clutch on it too"
+    elif isinstance(start, State):
+        state, remedy = start, "start from close_clutch(robot, state, joints), which stops them and is recorded"
+    else:
+        raise InputError(
+            f"is a {type(start).__name__}", place="start", hint="expected a State, an Impact or what catch returns"
+        )
+    state.check(robot)
+    for name in held:
+        rate = float(state.rates[robot.joint_index(name)])
+        if rate != 0.0:
+            raise InputError(
+                f"joint {name!r} moves at {rate:.3g} {robot.joint(name).unit}/s but is held: an impact would stop it",
+                place="start",
+                hint=f"let it move (free=[{name!r}]), or {remedy}",
+            )
+    return state, tuple(replace(impact, time=0.0) for impact in impacts)

@@ -6,11 +6,11 @@ generalized inertia tensor" (1992), for any robot of the model, in three dimensi
 """
 
 from spacearm.impact.collision import Collision, Jump, collide, effective_mass
+from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, Optimum, optimise_configuration
 from spacearm.impact.contact import ContactRun, Convergence, contact_convergence, simulate_contact
-from spacearm.impact.design import ConfigurationObjective, Hit, Optimum, optimise_configuration
+from spacearm.impact.floating import FloatingSystem, ball, flying, free_body
 from spacearm.impact.grasp import GraspVelocity, grasp_velocity
-from spacearm.impact.joints import JointModes
-from spacearm.impact.systems import System, ball, flying, free_body
+from spacearm.impact.joint_modes import JointModes
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, extended_inertia_tensor, impact_point
 from spacearm.impact.virtual_mass import (
     MassEllipsoid,
@@ -27,15 +27,15 @@ __all__ = [
     "ConfigurationObjective",
     "ContactRun",
     "Convergence",
+    "FloatingSystem",
     "GraspVelocity",
-    "Hit",
     "ImpactPoint",
+    "Impactor",
     "ImpulseResponse",
     "JointModes",
     "Jump",
     "MassEllipsoid",
     "Optimum",
-    "System",
     "VirtualMass",
     "ball",
     "circle",

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.impact.joints import unit
-from spacearm.impact.systems import System
+from spacearm.impact.floating import FloatingSystem
+from spacearm.impact.joint_modes import unit
 from spacearm.result import Check
 from spacearm.typing import Array
 
@@ -153,15 +153,15 @@ def selection(kind: str, normal: npt.ArrayLike | None) -> Array:
 
 
 def collide(
-    first: System,
-    second: System,
+    first: FloatingSystem,
+    second: FloatingSystem,
     *,
     kind: Kind = "normal",
     normal: npt.ArrayLike | None = None,
     restitution: npt.ArrayLike = 0.0,
     apart: Literal["error", "ignore"] = "error",
 ) -> Collision:
-    """The collision of two systems at their contact frames, whose origins must coincide (:meth:`System.meeting`).
+    """The collision of two systems whose contact frames coincide (:meth:`FloatingSystem.meeting`).
 
     Args:
         kind: ``normal``: frictionless, along one direction; ``point``: no sliding, three translations; ``grasp``:
@@ -186,13 +186,13 @@ def collide(
 
 
 def effective_mass(
-    first: System, second: System, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None
+    first: FloatingSystem, second: FloatingSystem, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None
 ) -> Array:
     """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg."""
     return np.asarray(np.linalg.inv(contact_compliance(first, second, selection(kind, normal))), dtype=np.float64)
 
 
-def contact_compliance(first: System, second: System, rows: Array) -> Array:
+def contact_compliance(first: FloatingSystem, second: FloatingSystem, rows: Array) -> Array:
     """S (G1* + G2*) S^T (..., k, k) for the rows of S. It must give way to every push, or there is no such contact."""
     inner = np.asarray(rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2))
     if not np.all(np.isfinite(inner)):
@@ -235,7 +235,7 @@ def _restitution(value: npt.ArrayLike) -> Array:
     return e
 
 
-def _check_together(first: System, second: System) -> None:
+def _check_together(first: FloatingSystem, second: FloatingSystem) -> None:
     gap = np.abs(first.contact_point - second.contact_point).max(axis=-1)
     reach = TOGETHER + 1e-12 * np.abs(first.contact_point).max(axis=-1)
     if np.any(gap > reach):
@@ -260,7 +260,7 @@ def _approaching(closing: Array, apart: str) -> Array:
     return closing
 
 
-def _jump(system: System, impulse: Array) -> Jump:
+def _jump(system: FloatingSystem, impulse: Array) -> Jump:
     response = system.response
     velocity = np.asarray(system.velocity)
     after = velocity + (response.velocity @ impulse[..., None])[..., 0]
@@ -279,7 +279,14 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 
 def _account(
-    first: System, second: System, one: Jump, two: Jump, rows: Array, impulse: Array, closing: Array, e: Array
+    first: FloatingSystem,
+    second: FloatingSystem,
+    one: Jump,
+    two: Jump,
+    rows: Array,
+    impulse: Array,
+    closing: Array,
+    e: Array,
 ) -> Collision:
     """Energies and momenta before and after, each from the velocities alone."""
     pairs = ((first, one), (second, two))

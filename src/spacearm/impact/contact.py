@@ -35,8 +35,8 @@ from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact.collision import Collision, Kind, collide, effective_mass, selection
-from spacearm.impact.programs import Pushed, pushed
-from spacearm.impact.systems import System
+from spacearm.impact.floating import FloatingSystem
+from spacearm.impact.generalized import ForcedMotion, forced_motion
 from spacearm.mechanics import Program
 from spacearm.mechanics.motion import state_size
 from spacearm.mechanics.tree import rotor_inertias
@@ -118,12 +118,12 @@ class _Pair:
         slip = ca.SX.sym("slip", 6)
         stiffness = ca.SX.sym("stiffness", 6, 6)
         wrench = stiffness @ slip
-        one = pushed(first, first_frame, "a", wrench, states[0])
+        one = forced_motion(first, first_frame, "a", wrench, states[0])
         # Where the second's frame is does not depend on the push: build it once with none to get its place.
-        nothing = pushed(second, second_frame, "b", ca.SX.zeros(6), states[1])
+        nothing = forced_motion(second, second_frame, "b", ca.SX.zeros(6), states[1])
         arm = one.origin - nothing.origin
         opposite = -ca.vertcat(wrench[:3], wrench[3:] + ca.cross(arm, wrench[:3]))
-        two = pushed(second, second_frame, "b", opposite, states[1])
+        two = forced_motion(second, second_frame, "b", opposite, states[1])
         twist = ca.vertcat(two.twist[:3] + ca.cross(two.twist[3:], arm), two.twist[3:])
         relative = twist - one.twist
         powers = [_joint_powers(one, states[0], first.n, "a"), _joint_powers(two, states[1], second.n, "b")]
@@ -144,7 +144,7 @@ class _Pair:
         self.power = Kernel(Program("contact_power", known, {"power": -known["rate"][-1]}))
 
 
-def _joint_powers(body: Pushed, state: Any, n: int, prefix: str) -> tuple[Any, Any]:
+def _joint_powers(body: ForcedMotion, state: Any, n: int, prefix: str) -> tuple[Any, Any]:
     """Power of the reactions of locked joints, and of the others."""
     if not n:
         return ca.SX(0), ca.SX(0)
@@ -158,8 +158,8 @@ def _pair(first: Robot, first_frame: str, second: Robot, second_frame: str) -> _
 
 
 def simulate_contact(
-    first: System,
-    second: System,
+    first: FloatingSystem,
+    second: FloatingSystem,
     *,
     frequency: float | None = None,
     stiffness: float | None = None,
@@ -213,7 +213,9 @@ class _Branch(NamedTuple):
 class _Run:
     """One contact: loading and, unless e = 0, unloading."""
 
-    def __init__(self, first: System, second: System, stiffness: Array, omega: float, restitution: float) -> None:
+    def __init__(
+        self, first: FloatingSystem, second: FloatingSystem, stiffness: Array, omega: float, restitution: float
+    ) -> None:
         # Arms would lose their digits far from the origin: it goes to the contact, and nothing else changes.
         self.first, self.second = (system.shifted(-first.contact_point) for system in (first, second))
         self.pair = _pair(first.robot, first.frame, second.robot, second.frame)
@@ -292,7 +294,7 @@ class _Run:
             float(np.abs(momenta[1] - momenta[0]).max() / scale),
         )
 
-    def _parts(self, y: Array) -> list[tuple[System, Array, Array, Array]]:
+    def _parts(self, y: Array) -> list[tuple[FloatingSystem, Array, Array, Array]]:
         size = 13 + 2 * self.first.robot.n
         found = []
         for system, state in ((self.first, y[:size]), (self.second, y[size : self.pair.states])):
@@ -309,13 +311,13 @@ class _Run:
         return parts[0] + parts[1]
 
 
-def _state(system: System) -> Array:
+def _state(system: FloatingSystem) -> Array:
     return np.concatenate([np.asarray(system.base), np.asarray(system.joints), np.asarray(system.velocity)])
 
 
 def contact_convergence(
-    first: System,
-    second: System,
+    first: FloatingSystem,
+    second: FloatingSystem,
     frequencies: Sequence[float] | None = None,
     *,
     stiffnesses: Sequence[float] | None = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.impact.joints import JointModes, Locked, Resistance
+from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.model import Robot
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.typing import Array

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.impact.collision import Collision, Kind, collide
-from spacearm.impact.systems import System
+from spacearm.impact.floating import FloatingSystem
 from spacearm.typing import Array
 
 Still = Literal["angular", "linear", "all"]
@@ -52,8 +52,8 @@ class GraspVelocity:
 
 
 def grasp_velocity(
-    first: System,
-    second: System,
+    first: FloatingSystem,
+    second: FloatingSystem,
     *,
     still: Still = "angular",
     measure: Literal["after", "jump"] = "after",
@@ -64,7 +64,7 @@ def grasp_velocity(
 
     Args:
         first: the grasping robot; its own rates are the planned ones, which the solution stays nearest to.
-        second: the target, at the contact (:meth:`System.meeting`).
+        second: the target, at the contact (:meth:`FloatingSystem.meeting`).
         still: which of the base's velocities: angular, linear or all six.
         measure: ``after``: they are zero after the grasp; ``jump``: the grasp does not change them.
         floating: the base moves by reaction before the grasp, so that the robot's momentum is that of ``first``
@@ -110,7 +110,7 @@ def grasp_velocity(
     return GraspVelocity(rates, velocity, approach, base, size, solvable, rank, right[rank:].T, hit)
 
 
-def _reaction(first: System, floating: bool) -> Callable[[Array], Array]:
+def _reaction(first: FloatingSystem, floating: bool) -> Callable[[Array], Array]:
     """The base's velocity before the grasp as a function of the joint rates (..., n)."""
     planned = np.asarray(first.velocity)
     if not floating:

@@ -11,14 +11,14 @@ import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.impact.collision import CONSERVED, Collision, Jump, collide
+from spacearm.impact.configuration_search import Impactor, optimise_configuration
 from spacearm.impact.contact import contact_convergence
 from spacearm.impact.crosscheck import tensor_by_mujoco
-from spacearm.impact.design import Hit, optimise_configuration
 from spacearm.impact.figures import convergence_curves
+from spacearm.impact.floating import CONTACT, FloatingSystem, ball, flying, free_body
 from spacearm.impact.grasp import grasp_velocity
 from spacearm.impact.scenario_map import CaseMap, map_cases, map_data, map_figures, map_rows
 from spacearm.impact.scenario_schema import CaseTable, GraspVelocityTable, ImpactFile, OptimiseTable, StateKeys
-from spacearm.impact.systems import CONTACT, System, ball, flying, free_body
 from spacearm.impact.tensor import impact_point
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
@@ -70,14 +70,14 @@ class _Scenario:
             if names.count(name) > 1:
                 raise InputError(f"two are called {name!r}", place=table)
 
-    def _case(self, name: str | None) -> System:
+    def _case(self, name: str | None) -> FloatingSystem:
         if name is None:
             return next(iter(self.systems.values()))
         if name not in self.systems:
             raise InputError(f"there is no case {name!r}", place="case", hint=did_you_mean(name, self.systems))
         return self.systems[name]
 
-    def _target(self, folder: Path) -> System:
+    def _target(self, folder: Path) -> FloatingSystem:
         table = self.file.target
         assert table is not None
         with at("target"):
@@ -197,7 +197,7 @@ class _Scenario:
         ranges |= {name: _pair(name, pair, np.pi / 180.0) for name, pair in search.bounds_deg.items()}
         with at("direction"):
             x, y, z = search.direction
-            hit = Hit((x, y, z), search.axes, search.speed, search.mass, search.restitution)
+            hit = Impactor((x, y, z), search.axes, search.speed, search.mass, search.restitution)
         best = optimise_configuration(
             self.robot, self.file.frame, hit, quantity=search.quantity, maximise=search.goal == "maximise",
             start=np.asarray(system.joints), vary=search.vary, bounds=ranges, quaternion=np.asarray(system.base)[3:],
@@ -245,10 +245,12 @@ class _Scenario:
         return Check(worst, CROSS_CHECK, "", "G* from MuJoCo's mass matrix and Jacobian, relative")
 
 
-def _hit_at(system: System, joints: Array, hit: Hit) -> Collision:
+def _hit_at(system: FloatingSystem, joints: Array, hit: Impactor) -> Collision:
     """The hit of a search, on the robot at rest in the configuration that was found."""
     base = np.concatenate([np.zeros(3), np.asarray(system.base)[3:]])
-    struck = System(system.robot, system.frame, joints, base, None, system.modes.locked, system.modes.resistance)
+    struck = FloatingSystem(
+        system.robot, system.frame, joints, base, None, system.modes.locked, system.modes.resistance
+    )
     along = np.array(hit.direction)
     if hit.axes == "frame":
         along = struck.point.mechanics.frame_pose(struck.frame, joints, base=base)[1] @ along
@@ -334,7 +336,7 @@ def _state(robot: Robot, table: StateKeys) -> dict[str, Any]:
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _collision_rows(name: str, hit: Collision, first: System, second: System) -> list[Row]:
+def _collision_rows(name: str, hit: Collision, first: FloatingSystem, second: FloatingSystem) -> list[Row]:
     work = float(hit.first.joint_work + hit.second.joint_work)
     rows = [
         Row(f"{name}.impulse", hit.impulse, "N s, N m s", note="on the robot at the contact, world axes"),
@@ -361,7 +363,7 @@ def _work_note(hit: Collision) -> str:
     return ""
 
 
-def _velocity_rows(name: str, jump: Jump, system: System) -> list[Row]:
+def _velocity_rows(name: str, jump: Jump, system: FloatingSystem) -> list[Row]:
     turn = rotation_matrices(np.asarray(system.base)[3:])
     before, after = (np.concatenate([turn @ v[:3], turn @ v[3:6]]) for v in (jump.before, jump.after))
     change = float(np.linalg.norm((after - before)[3:]))

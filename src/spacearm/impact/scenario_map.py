@@ -14,8 +14,8 @@ from spacearm.impact.figures import (
     skeleton,
     sphere_map,
 )
+from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.scenario_schema import MapTable
-from spacearm.impact.systems import System
 from spacearm.impact.tensor import ImpactPoint
 from spacearm.impact.virtual_mass import (
     MassEllipsoid,
@@ -34,7 +34,7 @@ from spacearm.typing import Array
 class CaseMap:
     """Virtual masses of one case: over a circle (``polar`` is None) or a sphere (rows: polar, columns: azimuth)."""
 
-    system: System
+    system: FloatingSystem
     tensor: Array
     ellipsoid: MassEllipsoid
     map: VirtualMass
@@ -60,7 +60,7 @@ class CaseMap:
         return float(np.round(np.degrees(np.arctan2(y, x)), 9) % 180.0)
 
 
-def map_cases(point: ImpactPoint, systems: dict[str, System], table: MapTable) -> dict[str, CaseMap]:
+def map_cases(point: ImpactPoint, systems: dict[str, FloatingSystem], table: MapTable) -> dict[str, CaseMap]:
     """The maps that a scenario asks for."""
     normal = None if table.plane is None else np.asarray(table.plane, dtype=np.float64)
     polar = None

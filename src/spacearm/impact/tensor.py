@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import Kernel, Mechanics
+from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
-from spacearm.impact.joints import JointModes, Locked, Resistance, unit
-from spacearm.impact.programs import direction_program, tensor_program
+from spacearm.impact.generalized import direction_program, tensor_program
+from spacearm.impact.joint_modes import JointModes, Locked, Resistance, unit
 from spacearm.mechanics import Program
 from spacearm.model import Robot
 from spacearm.typing import Array
@@ -51,8 +52,26 @@ class ImpulseResponse:
         return np.concatenate([self.base, self.rates], axis=-2)
 
 
+class Conditions(TypedDict, total=False):
+    """How a robot is when it is struck; every key may be left out.
+
+    Attributes:
+        base: pose of the base (..., 7): position, quaternion (w, x, y, z); without it base axes are world axes.
+        locked: joints held by a constraint.
+        resistance: mu, 0 to 1, of the joints that are not locked.
+        inertia: other inertia parameters (..., n + 1, 10).
+    """
+
+    base: npt.ArrayLike | None
+    locked: Locked
+    resistance: Resistance
+    inertia: npt.ArrayLike | None
+
+
 class ImpactPoint:
     """A robot that is struck at one of its frames. Functions are compiled when first needed.
+
+    ``joints`` are positions (..., n) or the name of a configuration; ``given`` are :class:`Conditions`.
 
     Args:
         robot: any robot; a single body is a robot without joints.
@@ -64,7 +83,7 @@ class ImpactPoint:
         _check_base(robot)
         self.robot = robot
         self.frame = frame
-        self.mechanics = Mechanics(robot)
+        self.mechanics = mechanics_of(robot)
 
     @cached_property
     def _response(self) -> Kernel:
@@ -80,11 +99,17 @@ class ImpactPoint:
         return Kernel(direction_program(self.robot, self.frame))
 
     def _inputs(
-        self, joints: npt.ArrayLike | str | None, locked: Locked, resistance: Resistance, inertia: npt.ArrayLike | None
+        self,
+        joints: npt.ArrayLike | str | None,
+        base: npt.ArrayLike | None = None,
+        locked: Locked = "none",
+        resistance: Resistance = 0.0,
+        inertia: npt.ArrayLike | None = None,
     ) -> dict[str, npt.ArrayLike | None]:
         modes = JointModes.of(self.robot, locked, resistance)
         return {
             "joints": self.configuration(joints),
+            "base": base,
             "locked": modes.locked,
             "resistance": modes.resistance,
             "inertia": inertia,
@@ -99,51 +124,18 @@ class ImpactPoint:
         except (TypeError, ValueError) as error:
             raise InputError("is not numbers", place="joints") from error
 
-    def tensor(
-        self,
-        joints: npt.ArrayLike | str | None = None,
-        *,
-        base: npt.ArrayLike | None = None,
-        locked: Locked = "none",
-        resistance: Resistance = 0.0,
-        inertia: npt.ArrayLike | None = None,
-    ) -> Array:
-        """G* (..., 6, 6), world axes.
+    def tensor(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> Array:
+        """G* (..., 6, 6), world axes."""
+        return self.mechanics.evaluate(self._tensor, **self._inputs(joints, **given))["tensor"]
 
-        Args:
-            joints: positions (..., n) or the name of a configuration.
-            base: pose of the base (..., 7): position, quaternion (w, x, y, z); None: base axes are world axes.
-            locked: joints held by a constraint.
-            resistance: mu, 0 to 1, of the joints that are not locked.
-            inertia: other inertia parameters (..., n + 1, 10).
-        """
-        inputs = self._inputs(joints, locked, resistance, inertia)
-        return self.mechanics.evaluate(self._tensor, base, **inputs)["tensor"]
-
-    def response(
-        self,
-        joints: npt.ArrayLike | str | None = None,
-        *,
-        base: npt.ArrayLike | None = None,
-        locked: Locked = "none",
-        resistance: Resistance = 0.0,
-        inertia: npt.ArrayLike | None = None,
-    ) -> ImpulseResponse:
-        """Everything that an impulse at the frame does; arguments as for :meth:`tensor`."""
-        inputs = self._inputs(joints, locked, resistance, inertia)
-        found = self.mechanics.evaluate(self._response, base, **inputs)
+    def response(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> ImpulseResponse:
+        """Everything that an impulse at the frame does."""
+        found = self.mechanics.evaluate(self._response, **self._inputs(joints, **given))
         none = np.zeros((*found["tensor"].shape[:-2], 0, 6))
         return ImpulseResponse(found["tensor"], found["base"], found.get("rates", none), found.get("reaction", none))
 
     def acceleration(
-        self,
-        direction: npt.ArrayLike,
-        joints: npt.ArrayLike | str | None = None,
-        *,
-        base: npt.ArrayLike | None = None,
-        locked: Locked = "none",
-        resistance: Resistance = 0.0,
-        inertia: npt.ArrayLike | None = None,
+        self, direction: npt.ArrayLike, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]
     ) -> Array:
         """Acceleration (..., 3) of the frame's origin under a unit force along ``direction`` (..., 3), world axes.
 
@@ -151,13 +143,12 @@ class ImpactPoint:
         direction alone. Leading shapes broadcast.
         """
         n = unit(direction)
-        inputs = self._inputs(joints, locked, resistance, inertia)
-        single = all(value is None or np.ndim(value) <= 1 for value in (*inputs.values(), base))
-        if single and inertia is None:
-            block = self.tensor(joints, base=base, locked=locked, resistance=resistance)[:3, :3]
+        inputs = self._inputs(joints, **given)
+        if inputs["inertia"] is None and all(value is None or np.ndim(value) <= 1 for value in inputs.values()):
+            block = self.tensor(joints, **given)[:3, :3]
             # Not by BLAS: its threads gain nothing on three columns and lose much on a busy machine.
             return np.asarray(np.einsum("...j,ij->...i", n, block))
-        return self.mechanics.evaluate(self._direction, base, direction=n, **inputs)["twist"][..., :3]
+        return self.mechanics.evaluate(self._direction, direction=n, **inputs)["twist"][..., :3]
 
 
 @lru_cache(maxsize=32)
@@ -167,16 +158,10 @@ def impact_point(robot: Robot, frame: str) -> ImpactPoint:
 
 
 def extended_inertia_tensor(
-    robot: Robot,
-    frame: str,
-    joints: npt.ArrayLike | str | None = None,
-    *,
-    base: npt.ArrayLike | None = None,
-    locked: Locked = "none",
-    resistance: Resistance = 0.0,
+    robot: Robot, frame: str, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]
 ) -> Array:
-    """G* (..., 6, 6) of a robot at a frame, world axes: see :meth:`ImpactPoint.tensor`."""
-    return impact_point(robot, frame).tensor(joints, base=base, locked=locked, resistance=resistance)
+    """G* (..., 6, 6) of a robot at a frame, world axes: see :class:`ImpactPoint`."""
+    return impact_point(robot, frame).tensor(joints, **given)
 
 
 def _check_base(robot: Robot) -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
-from spacearm.impact.joints import unit
+from spacearm.impact.joint_modes import unit
 from spacearm.mechanics import Program
 from spacearm.typing import Array
 

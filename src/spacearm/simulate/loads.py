@@ -1,7 +1,9 @@
-"""Wrenches that act on frames: contacts, thrusters."""
+"""Wrenches that act on frames, given in time: pulses, thrusters."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,10 +13,16 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
+from spacearm.model.parts import frozen_array
+from spacearm.model.problems import located
 from spacearm.simulate.checks import numbers
-from spacearm.simulate.signals import Signal, as_signal
+from spacearm.simulate.signals import Signal, approximate, as_signal, half_sine, pulse, triangle
+from spacearm.typing import Array
 
 _ENTRIES = ("fx", "fy", "fz", "mx", "my", "mz")
+_SHAPES = {"rectangle": pulse, "half-sine": half_sine, "triangle": triangle}
+#: How a pulse goes up and down: by name, as a signal, or as a function of time since its start (an array of s).
+Profile = Literal["rectangle", "half-sine", "triangle"] | Signal | Callable[[Array], npt.ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +67,65 @@ class Load:
         silent = [zero] * 3
         return cls(frame, (*silent, *entries) if moment else (*entries, *silent), axes)
 
+    @classmethod
+    def pulse(
+        cls,
+        frame: str,
+        force: npt.ArrayLike = (0.0, 0.0, 0.0),
+        moment: npt.ArrayLike = (0.0, 0.0, 0.0),
+        duration: float = 0.01,
+        start: float = 0.0,
+        profile: Profile = "rectangle",
+        axes: Literal["world", "frame"] = "frame",
+    ) -> Load:
+        """A wrench that comes and goes: a blow.
+
+        Args:
+            force, moment: at the peak, N and N m.
+            duration, start: s.
+            profile: ``rectangle``, ``half-sine``, ``triangle``; a signal of time since the start, or a function of that
+                time, whose values scale force and moment. Outside the duration nothing acts.
+        """
+        place = f"load on {frame!r}"
+        with located(place):
+            peak = np.concatenate([frozen_array(force, (3,), "force"), frozen_array(moment, (3,), "moment")])
+        if not (math.isfinite(duration) and duration > 0.0):
+            raise InputError(f"lasts {duration} s", place=place, hint="expected seconds above zero")
+        if not (math.isfinite(start) and start >= 0.0):
+            raise InputError(f"starts at {start} s", place=place, hint="expected seconds from zero on")
+        if isinstance(profile, str) and profile in _SHAPES:
+            signal = _SHAPES[profile](1.0, start, duration)
+        elif isinstance(profile, Signal):
+            signal = profile.window(duration).shifted(start)
+        elif callable(profile):
+            signal = approximate(profile, 0.0, duration).window(duration).shifted(start)
+        else:
+            raise InputError(
+                f"profile is {profile!r}", place=place, hint="expected rectangle, half-sine, triangle, or a signal"
+            )
+        return cls(frame, tuple(signal * float(entry) for entry in peak), axes)
+
     @property
     def place(self) -> LoadFrame:
         return LoadFrame(self.frame, self.axes)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From when to when it acts, s: an entry is not zero. Infinite where it has no end; equal where it is none."""
+        spans = [entry.span for entry in self.wrench if np.any(entry.coefficients)]
+        return min((a for a, _ in spans), default=0.0), max((b for _, b in spans), default=0.0)
+
+    @property
+    def impulse(self) -> Array:
+        """Time integral of the wrench in the axes in which it is given: N s and N m s (6)."""
+        return np.array([entry.integral for entry in self.wrench])
+
+    def during(self, start: float, end: float, shortest: float = 0.0) -> Load:
+        """As a phase from ``start`` to ``end`` (s) sees it, its time counted from there; zero where it does not act."""
+        first, last = self.span
+        if last <= start + shortest or first >= end - shortest:
+            return Load(self.frame, (as_signal(0.0, ""),) * 6, self.axes)
+        return Load(self.frame, tuple(entry.shifted(-start) for entry in self.wrench), self.axes)
 
 
 def firing(robot: Robot, thruster: str, level: Any = 1.0) -> Load:

@@ -69,6 +69,38 @@ class Signal:
         """The same, ``by`` seconds later."""
         return Signal(self.breaks + by, self.coefficients)
 
+    def window(self, duration: float) -> Signal:
+        """The same during [0, duration), zero outside."""
+        inner = self.breaks[(self.breaks > 0.0) & (self.breaks < duration)]
+        edges = np.array([0.0, *inner, duration])
+        pieces = np.clip(np.searchsorted(self.breaks, 0.5 * (edges[1:] + edges[:-1])) - 1, 0, self.breaks.size - 2)
+        polynomial = np.polynomial.Polynomial
+        columns = []
+        for left, piece in zip(edges[:-1], pieces, strict=True):
+            moved = polynomial(self.coefficients[:, piece])(polynomial([left - self.breaks[piece], 1.0])).coef
+            columns.append(np.pad(moved, (0, self.coefficients.shape[0] - moved.size)))
+        return _framed(Signal(edges, np.stack(columns, axis=1)))
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """First and last time between which it is not zero all along, s; outer pieces go on for ever."""
+        acts = np.flatnonzero(np.any(self.coefficients != 0.0, axis=0))
+        if not acts.size:
+            return 0.0, 0.0
+        first, last = acts[0], acts[-1] + 1
+        return (
+            -math.inf if first == 0 else float(self.breaks[first]),
+            math.inf if last == self.breaks.size - 1 else float(self.breaks[last]),
+        )
+
+    @property
+    def integral(self) -> float:
+        """Over all time; infinite for what does not end."""
+        if not np.all(np.isfinite(self.span)):
+            return math.inf
+        widths, powers = np.diff(self.breaks), np.arange(1, self.coefficients.shape[0] + 1)[:, None]
+        return float(np.sum(self.coefficients * widths**powers / powers))
+
     def __mul__(self, factor: float) -> Signal:
         return Signal(self.breaks, self.coefficients * float(factor))
 

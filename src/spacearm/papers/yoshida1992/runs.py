@@ -12,9 +12,9 @@ from spacearm.engine import Mechanics
 from spacearm.impact import (
     Collision,
     Convergence,
+    FloatingSystem,
     ImpactPoint,
     MassEllipsoid,
-    System,
     VirtualMass,
     ball,
     collide,
@@ -70,7 +70,7 @@ def run_case(name: str, point: ImpactPoint, directions: Array) -> Case:
     ellipse = mass_ellipsoid(tensor, PLANE)
     heavy = ellipse.axes[:, 0]
     peak = virtual_mass(point.acceleration(heavy, POSTURE, **modes), heavy)
-    chain = System(point.robot, HAND, POSTURE, **modes)
+    chain = FloatingSystem(point.robot, HAND, POSTURE, **modes)
     striker = flying(ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * directions).meeting(chain)
     hits = [collide(chain, striker, normal=directions, restitution=e) for e in (0.0, 1.0)]
     return Case(name, tensor, found, found.signed_angle(PLANE), ellipse, peak, hits[0], hits[1])
@@ -80,7 +80,7 @@ def run_grasps(robot: Any) -> dict[str, Collision]:
     """Rigid grasps (six directions) of a passing ball, plastic and elastic."""
     grasps = {}
     for name, modes in CASES.items():
-        chain = System(robot, HAND, POSTURE, **modes)
+        chain = FloatingSystem(robot, HAND, POSTURE, **modes)
         target = flying(ball(STRIKER_MASS, 0.1), "contact", velocity=(0.3, -1.0, 0.1), angular_velocity=(0.1, 0.2, 0.5))
         for kind, e in (("plastic", 0.0), ("elastic", 1.0)):
             grasps[f"{name}.{kind}"] = collide(chain, target.meeting(chain), kind="grasp", restitution=e)
@@ -94,7 +94,7 @@ def run_contacts(point: ImpactPoint) -> dict[str, Convergence]:
     striker = flying(ball(STRIKER_MASS, 0.5), "contact", velocity=STRIKER_SPEED * np.array(direction))
     found = {}
     for name, e in (("free", 0.0), ("free", 1.0), ("fixed", 0.5), ("half", 1.0)):
-        chain = System(point.robot, HAND, POSTURE, **CASES[name])
+        chain = FloatingSystem(point.robot, HAND, POSTURE, **CASES[name])
         found[f"{name}, e = {e:g}"] = contact_convergence(
             chain, striker.meeting(chain), FREQUENCIES, normal=direction, restitution=e
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spacearm.capture import Modes, Outcome, cushion, modes
+from spacearm.capture import CaptureRun, Modes, cushion, modes
 from spacearm.model import Robot, catalogue
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, page
@@ -85,7 +85,7 @@ def cross_checks(arm: Robot, duration: float = 20.0) -> dict[str, Check]:
     return found
 
 
-def _certificate(outcomes: dict[str, Outcome]) -> dict[str, Any]:
+def _certificate(outcomes: dict[str, CaptureRun]) -> dict[str, Any]:
     """The worst residual of each kind over all runs."""
     worst: dict[str, tuple[str, Check]] = {}
     for name, outcome in outcomes.items():
@@ -120,7 +120,7 @@ def _facts(runs: Runs, found: Modes) -> dict[str, Check]:
     }
 
 
-def _settings(designed: Designed, six: dict[str, Outcome]) -> dict[str, Any]:
+def _settings(designed: Designed, six: dict[str, CaptureRun]) -> dict[str, Any]:
     force, moment, pulse = (PRINTED[name] for name in ("force", "moment", "pulse"))
     return {
         "robot": "zhang2020",
@@ -131,7 +131,7 @@ def _settings(designed: Designed, six: dict[str, Outcome]) -> dict[str, Any]:
             "damping range": DAMPING_RANGE,
             "runs": designed.front.runs,
             "designs on the front": len(designed.front.values),
-            "RK4 step [s]": designed.front.judge.step,
+            "RK4 step [s]": designed.front.evaluator.step,
             "settled": str(SETTLED),
             "seed": 0,
         },

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.capture import Modes, Outcome, Settling
+from spacearm.capture import CaptureRun, Modes, Settling
 from spacearm.papers.agreement import Finding, find
 from spacearm.papers.zhang2020.data import CRITERION, DAMPINGS, PLACES, SINGLE, STIFFNESS, closed_modes
 from spacearm.papers.zhang2020.runs import (
@@ -36,7 +36,7 @@ def findings(runs: Runs, modes: Modes, designed: Designed) -> Iterator[Finding]:
         yield find("modes.{name}.{number}", value, name=name, number=number, exact=exact, off=abs(value - exact))
     for claim, (value, exact) in zip(("base_velocity_z", "base_rate_z"), finals(runs).values(), strict=True):
         yield find(f"final.{claim}", value, exact=exact, off=abs(value - exact))
-    yield find("final.momentum_z", float(runs.ends["fz"].shares().total[0][-1, 2]))
+    yield find("final.momentum_z", float(runs.ends["fz"].momentum_budget().total[0][-1, 2]))
     yield from _decoupling(runs)
     yield from _settling(runs)
     yield from _loads(runs)
@@ -53,7 +53,7 @@ def _others(runs: Runs, told: Callable[[Elsewhere], str]) -> str:
     return ", ".join(f"with {text}: {told(arm)}" for text, arm in runs.others.items())
 
 
-def forbidden(outcome: Outcome, allowed: str) -> dict[str, float]:
+def forbidden(outcome: CaptureRun, allowed: str) -> dict[str, float]:
     """Largest deformation of each axis (both joints) other than ``allowed``: m or rad."""
     largest: dict[str, float] = {}
     for name in outcome.axes:
@@ -139,7 +139,7 @@ def _base(runs: Runs) -> Iterator[Finding]:
         yield find("base_peak.six.{what}", soft, what=what, unit=unit, rigid=rigid, others=others, also=higher)
     outcome = runs.long["damping5"]
     late = outcome.times >= outcome.times[-1] - 20.0
-    shake = float(np.linalg.norm(outcome.shake[late, :3], axis=1).max())
+    shake = float(np.linalg.norm(outcome.base_vibration[late, :3], axis=1).max())
     velocity = outcome.base_velocity[late]
     change = float(np.linalg.norm(velocity - velocity[-1], axis=1).max())
     facts = {"end": outcome.times[-1], "shake": shake, "rate": float(np.linalg.norm(outcome.base_rate[-1]))}

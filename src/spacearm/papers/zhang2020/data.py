@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.capture import Hit, Settling, SoftAxis, SoftJoint, soften
+from spacearm.capture import Settling, SoftAxis, SoftJoint, soften
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.papers.agreement import printed
+from spacearm.simulate import Load
 
 NAME = "zhang2020"
 PRINTED = printed(NAME)
@@ -44,16 +45,16 @@ def robot(
     return arm
 
 
-def single_hit(entry: str) -> Hit:
+def single_hit(entry: str) -> Load:
     """One of the six hits of Sec. 5.1, in the hand's axes."""
     wrench = np.zeros(6)
     wrench[PLACES.index(entry)] = PRINTED["force" if entry[0] == "f" else "moment"]
-    return Hit("hand", tuple(wrench[:3]), tuple(wrench[3:]), PRINTED["pulse"])
+    return Load.pulse("hand", tuple(wrench[:3]), tuple(wrench[3:]), PRINTED["pulse"])
 
 
-def six_hit() -> Hit:
+def six_hit() -> Load:
     """The hit of Sec. 5.2: everything at once."""
-    return Hit("hand", (PRINTED["force"],) * 3, (PRINTED["moment"],) * 3, PRINTED["pulse"])
+    return Load.pulse("hand", (PRINTED["force"],) * 3, (PRINTED["moment"],) * 3, PRINTED["pulse"])
 
 
 def closed_modes() -> dict[str, list[float]]:

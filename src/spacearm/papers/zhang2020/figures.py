@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.capture import Outcome
+from spacearm.capture import CaptureRun
 from spacearm.capture.figures import (
     Panel,
     base_figure,
@@ -31,7 +31,7 @@ _LEGEND = {
 }
 
 
-def drawn(singles: dict[str, Outcome], six: dict[str, Outcome], designed: Designed) -> list[Figure]:
+def drawn(singles: dict[str, CaptureRun], six: dict[str, CaptureRun], designed: Designed) -> list[Figure]:
     """All figures, in the order of the paper."""
     named = {_LEGEND[name]: outcome for name, outcome in six.items()}
     soft = {name: outcome for name, outcome in named.items() if name != "rigid"}
@@ -50,7 +50,7 @@ def drawn(singles: dict[str, Outcome], six: dict[str, Outcome], designed: Design
     return [figure(NAME, name, plot, **facts) for name, plot in plots.items()]
 
 
-def _single(singles: dict[str, Outcome]) -> object:
+def _single(singles: dict[str, CaptureRun]) -> object:
     parts = [
         Panel(title, "deformation [rad or m]", {axis: (run.times, run.joint(axis)) for axis in run.axes})
         for title, run in ((title, singles[name]) for name, title in _TITLES.items())

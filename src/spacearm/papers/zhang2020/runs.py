@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from spacearm.capture import Hit, Mode, Modes, OnOff, Outcome, Settling, cushion
+from spacearm.capture import CaptureRun, Mode, Modes, OnOff, Settling, cushion
 from spacearm.capture.design import Front, design
-from spacearm.capture.judge import Case, Judge
+from spacearm.capture.evaluate import Case, Evaluator
 from spacearm.model import Robot, catalogue
 from spacearm.papers.zhang2020.data import (
     BASE_IZ,
@@ -33,7 +33,7 @@ from spacearm.papers.zhang2020.data import (
     single_hit,
     six_hit,
 )
-from spacearm.simulate import State
+from spacearm.simulate import Load, State
 from spacearm.typing import Array
 
 RIGID = Mode("rigid")
@@ -57,10 +57,10 @@ LAWS = {"constant": "constant", "on-off, balance": "balance", "on-off, skyhook":
 class Elsewhere:
     """The same arm with other lengths: what hangs on them."""
 
-    singles: dict[str, Outcome]
-    rigid: Outcome
-    slow: Outcome  # damping 1
-    soft: Outcome  # damping 5
+    singles: dict[str, CaptureRun]
+    rigid: CaptureRun
+    slow: CaptureRun  # damping 1
+    soft: CaptureRun  # damping 5
 
     @cached_property
     def settling(self) -> float:
@@ -86,15 +86,15 @@ class Runs:
         others: other lengths, by their text.
     """
 
-    singles: dict[str, Outcome]
-    six: dict[str, Outcome]
-    long: dict[str, Outcome]
-    axial: dict[tuple[str, str], Outcome]
-    ends: dict[str, Outcome]
-    general: Outcome
+    singles: dict[str, CaptureRun]
+    six: dict[str, CaptureRun]
+    long: dict[str, CaptureRun]
+    axial: dict[tuple[str, str], CaptureRun]
+    ends: dict[str, CaptureRun]
+    general: CaptureRun
     others: dict[str, Elsewhere]
 
-    def named(self) -> dict[str, Outcome]:
+    def named(self) -> dict[str, CaptureRun]:
         """Every outcome by a name, for the certificate."""
         found = {f"single.{name}": outcome for name, outcome in self.singles.items()}
         found |= {f"six.{name}": outcome for name, outcome in self.six.items()}
@@ -144,22 +144,22 @@ def _elsewhere(offset: float, length: float) -> Elsewhere:
     )  # fmt: skip
 
 
-def largest_slide(outcome: Outcome) -> float:
+def largest_slide(outcome: CaptureRun) -> float:
     """Of both joints along the arm, m."""
     return max(float(np.abs(outcome.joint(f"joint{k}.slide_z")).max()) for k in (1, 2))
 
 
-def peak_loads(outcome: Outcome) -> Array:
+def peak_loads(outcome: CaptureRun) -> Array:
     """Largest load on the base by component (6), N and N m, base axes."""
-    return np.asarray(np.abs(outcome.to_base).max(axis=0))
+    return np.asarray(np.abs(outcome.base_wrench).max(axis=0))
 
 
-def across(outcome: Outcome) -> float:
+def across(outcome: CaptureRun) -> float:
     """Largest force on the base across the arm, N."""
-    return float(np.linalg.norm(outcome.to_base[:, :2], axis=1).max())
+    return float(np.linalg.norm(outcome.base_wrench[:, :2], axis=1).max())
 
 
-def base_peak(outcome: Outcome) -> tuple[float, float]:
+def base_peak(outcome: CaptureRun) -> tuple[float, float]:
     """Largest velocity (m/s) and rate (rad/s) of the base in the first 60 s: afterwards the whole body just turns."""
     early = outcome.times <= 60.0
     series = outcome.base_velocity[early], outcome.base_rate[early]
@@ -212,7 +212,7 @@ class Designed:
     front: Front
     reference: dict[str, Array]
     sweep: dict[str, Array]
-    switched: Outcome
+    switched: CaptureRun
     verified: float
 
     def gains(self, index: int) -> list[float]:
@@ -222,7 +222,7 @@ class Designed:
         ]
 
 
-def study_design(arm: Robot, hit: Hit, progress: Callable[[float], None] | None = None) -> Designed:
+def study_design(arm: Robot, hit: Load, progress: Callable[[float], None] | None = None) -> Designed:
     """Front, references and sweeps for one hit."""
     cases = [Case((hit,), name="six-dimensional")]
     front = design(
@@ -233,9 +233,9 @@ def study_design(arm: Robot, hit: Hit, progress: Callable[[float], None] | None 
     reference: dict[str, Array] = {}
     sweep: dict[str, Array] = {}
     for name, law in LAWS.items():
-        judge = Judge(arm, cases, 200.0, 0.02, SETTLED, law)  # type: ignore[arg-type]
+        evaluator = Evaluator(arm, cases, 200.0, 0.02, SETTLED, law)  # type: ignore[arg-type]
         sizes = np.concatenate([[1.0, 5.0], SWEEP])
-        verdicts = judge(np.full((sizes.size, count), STIFFNESS), np.repeat(sizes[:, None], count, axis=1))
+        verdicts = evaluator(np.full((sizes.size, count), STIFFNESS), np.repeat(sizes[:, None], count, axis=1))
         values = np.stack([verdicts.of(objective)[:, 0] for objective in OBJECTIVES], axis=1)
         sweep[name] = values[2:]
         if law == "constant":

@@ -61,7 +61,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Struck:
+class GeneralizedBlocks:
     """The blocks that every response is made of."""
 
     jacobian: SX
@@ -97,24 +97,24 @@ def _scale(rows: SX, matrix: SX) -> SX:
     return ca.diag(rows) @ matrix
 
 
-def struck(tree: Tree, joints: SX, quaternion: SX, inertia: SX, rotor: SX, frame: str) -> Struck:
+def generalized_blocks(tree: Tree, joints: SX, quaternion: SX, inertia: SX, rotor: SX, frame: str) -> GeneralizedBlocks:
     """Blocks of H and J at a frame, H* and J*."""
     base = base_pose(ca.SX.zeros(3), quaternion)
     jacobian = frame_jacobian(tree, tree.placements(joints), base, tree.robot.frame(frame))
     matrix = mass_matrix(tree, joints, inertia, rotor)
     base_inertia, coupling = matrix[:6, :6], matrix[:6, 6:]
     if tree.n == 0:
-        return Struck(jacobian, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0))
+        return GeneralizedBlocks(jacobian, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0))
     carried = solve_symmetric(base_inertia, coupling)
     arm = matrix[6:, 6:] - coupling.T @ carried
-    return Struck(jacobian, base_inertia, carried, arm, jacobian[:, 6:] - jacobian[:, :6] @ carried)
+    return GeneralizedBlocks(jacobian, base_inertia, carried, arm, jacobian[:, 6:] - jacobian[:, :6] @ carried)
 
 
 def tensor_program(robot: Robot, frame: str) -> Program:
     """G* (6, 6) and the maps from an impulse to base twist (6, 6), joint rates (n, 6), joint reactions (n, 6)."""
     tree = Tree(robot)
     x = Symbols(tree)
-    blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
+    blocks = generalized_blocks(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
     result = blocks.response(ca.SX.eye(6), x.locked, x.resistance)
     outputs = {"tensor": result.twist, "base": result.base}
     if tree.n:
@@ -127,14 +127,14 @@ def direction_program(robot: Robot, frame: str) -> Program:
     tree = Tree(robot)
     x = Symbols(tree)
     direction = ca.SX.sym("direction", 3)
-    blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
+    blocks = generalized_blocks(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
     result = blocks.response(ca.vertcat(direction, ca.SX.zeros(3)), x.locked, x.resistance)
     outputs = {"twist": ca.densify(result.twist), "base": ca.densify(result.base)}
     return Program("impact_direction", x.named(direction=direction), outputs)
 
 
 @dataclass(frozen=True)
-class Pushed:
+class ForcedMotion:
     """A robot under a wrench at a moving point, as a run in time needs it."""
 
     inputs: dict[str, SX]
@@ -144,7 +144,7 @@ class Pushed:
     reaction: SX  # of locked and resisting joints (6 + n; the base's six are zero)
 
 
-def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: SX) -> Pushed:
+def forced_motion(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: SX) -> ForcedMotion:
     """Full nonlinear motion of a robot under a wrench (world axes) at a frame's origin.
 
     Locked joints keep their rate; the others resist by Eq. 10. Springs, dampers and dry friction are left out: they
@@ -168,7 +168,7 @@ def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: S
     place = tree.robot.frame(frame)
     placements = tree.placements(joints)
     at = frame_pose(tree, placements, base_pose(position, quaternion), place)
-    blocks = struck(tree, joints, quaternion, symbols["inertia"], symbols["rotor"], frame)
+    blocks = generalized_blocks(tree, joints, quaternion, symbols["inertia"], symbols["rotor"], frame)
     force = ca.SX.zeros(dofs)
     if n:
         # Locked joints do not resist on top of being held.
@@ -189,4 +189,4 @@ def pushed(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: S
         hybrid.acceleration,
     )
     named = {f"{prefix}_{name}": symbol for name, symbol in symbols.items() if symbol.numel()}
-    return Pushed(named, at.origin, blocks.jacobian @ velocity, rate, force + hybrid.reaction)
+    return ForcedMotion(named, at.origin, blocks.jacobian @ velocity, rate, force + hybrid.reaction)

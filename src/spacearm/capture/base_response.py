@@ -29,7 +29,7 @@ class _Moving:
     inputs: dict[str, SX]
     joint_wrenches: list[SX]  # wrench on each joint's parent, at the child's origin, parent axes
     on_base: SX  # sum of the wrenches on the base, base axes, where its first joint is fixed
-    shake: SX  # base velocity beside that of the united body
+    base_vibration: SX  # base velocity beside that of the united body
 
 
 def _symbols(robot: Robot, loads: tuple[LoadFrame, ...]) -> dict[str, SX]:
@@ -61,10 +61,10 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -
         for place, own in zip(placements, through, strict=True)
     ]
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
-    shake = _shake(matrix, velocity[6:])
+    base_vibration = _base_vibration(matrix, velocity[6:])
     root = next((joint.joint.placement.translation for joint in tree.joints if joint.parent == 0), np.zeros(3))
     moment = on_base.angular - ca.cross(constant(root), on_base.linear)
-    return _Moving(tree, inputs, on_parents, ca.vertcat(on_base.linear, moment), shake)
+    return _Moving(tree, inputs, on_parents, ca.vertcat(on_base.linear, moment), base_vibration)
 
 
 def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
@@ -73,20 +73,32 @@ def output_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
     Inputs: ``state``, ``acceleration`` (6 + n, of the generalised velocity), ``wrench``, ``inertia``, ``rotor``.
     Outputs: ``joint_wrenches`` (n, 6): the wrench that each joint passes on to its parent body, at the joint's moving
     origin, parent body's axes; ``on_base`` (6): the wrench on the base where its first joint is fixed, base axes;
-    ``shake`` (6): base velocity less that of the united body with the same momentum, base axes.
+    ``base_vibration`` (6): base velocity less that of the united body with the same momentum, base axes.
     """
     moving = _moving(robot, loads, _symbols(robot, loads))
     joint_wrenches = ca.vertcat(*(part.T for part in moving.joint_wrenches)) if moving.joint_wrenches else ca.SX(0, 6)
-    outputs = {"joint_wrenches": joint_wrenches, "on_base": moving.on_base, "shake": moving.shake}
+    outputs = {"joint_wrenches": joint_wrenches, "on_base": moving.on_base, "base_vibration": moving.base_vibration}
     return Program("capture_output", moving.inputs, {name: ca.densify(value) for name, value in outputs.items()})
 
 
-#: What a design is judged by, in the order of :func:`watched`.
-WATCHED = ("base_rate", "force", "moment", "fx", "fy", "fz", "mx", "my", "mz", "shake_velocity", "shake_rate")
+#: What a design is judged by, in the order of :func:`objective_sizes`.
+OBJECTIVES = (
+    "base_rate",
+    "force",
+    "moment",
+    "fx",
+    "fy",
+    "fz",
+    "mx",
+    "my",
+    "mz",
+    "vibration_velocity",
+    "vibration_rate",
+)
 
 
-def watched(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -> SX:
-    """The sizes that a design is judged by, see :data:`WATCHED`, from the inputs of :func:`output_program`.
+def objective_sizes(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -> SX:
+    """The sizes that a design is judged by, see :data:`OBJECTIVES`, from the inputs of :func:`output_program`.
 
     Force and moment are those on the base, base axes, at the place where its first joint is fixed.
     """
@@ -95,18 +107,18 @@ def watched(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -
     rate = inputs["state"][Layout(robot.n).angular_velocity]
     return ca.vertcat(
         _norm(rate), _norm(force), _norm(moment), ca.fabs(force), ca.fabs(moment),
-        _norm(moving.shake[:3]), _norm(moving.shake[3:]),
+        _norm(moving.base_vibration[:3]), _norm(moving.base_vibration[3:]),
     )  # fmt: skip
 
 
-def followed(robot: Robot, inputs: dict[str, SX]) -> SX:
+def skyhook_speed(robot: Robot, inputs: dict[str, SX]) -> SX:
     """For each joint, the speed along it of its parent body beside the united body's: what a skyhook would damp."""
     tree, at = Tree(robot), Layout(robot.n)
     state = inputs["state"]
     q, rates = state[at.joints], state[at.rates]
     placements = tree.placements(q)
-    shake = _shake(mass_matrix(tree, q, inputs["inertia"], inputs["rotor"]), rates)
-    beside = velocities(tree, placements, ca.vertcat(shake, rates), inputs["rotor"]).twist
+    base_vibration = _base_vibration(mass_matrix(tree, q, inputs["inertia"], inputs["rotor"]), rates)
+    beside = velocities(tree, placements, ca.vertcat(base_vibration, rates), inputs["rotor"]).twist
     speeds = [
         dot(joint.subspace, place.rotation.twist_down(beside[joint.parent], place.arm))
         for joint, place in zip(tree.joints, placements, strict=True)
@@ -114,7 +126,7 @@ def followed(robot: Robot, inputs: dict[str, SX]) -> SX:
     return ca.densify(ca.vertcat(*speeds)) if speeds else ca.SX(0, 1)
 
 
-def _shake(matrix: SX, rates: SX) -> SX:
+def _base_vibration(matrix: SX, rates: SX) -> SX:
     """Base velocity less that of the united body with the same momentum, base axes."""
     return -solve_symmetric(matrix[:6, :6], matrix[:6, 6:] @ rates) if rates.numel() else ca.SX.zeros(6)
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spacearm.capture.shares import momentum_shares
+from spacearm.capture.momentum_budget import momentum_budget
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Robot
@@ -93,7 +93,7 @@ def close_clutch(robot: Robot, state: State, held: Sequence[str], time: float = 
     before, after = 0.5 * state.velocity @ mass @ state.velocity, 0.5 * velocity @ mass @ velocity
     new = State(state.position, state.quaternion, state.joints, velocity)
     lost, taken = float(before - after), -0.5 * float(impulse @ (state.velocity + velocity))
-    sides = momentum_shares(robot, np.stack([state.vector, new.vector]))
+    sides = momentum_budget(robot, np.stack([state.vector, new.vector]))
     return Impact(
         time,
         f"clutch closed on {', '.join(held)}",

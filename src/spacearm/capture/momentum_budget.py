@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class MomentumBudget:
     """Momentum by group, world axes: linear (T, 3) kg m/s, angular about the whole system's mass centre (T, 3) kg m2/s.
 
     Groups are ``base``, ``arm`` (with the rotors of its drives) and, when something was caught, ``target``.
@@ -31,8 +31,8 @@ class Shares:
         return sum(self.linear.values()), sum(self.angular.values())  # type: ignore[return-value]
 
 
-def momentum_shares(robot: Robot, states: Array, caught: Caught | None = None) -> Shares:
-    """Shares at states (T, 13 + 2 n)."""
+def momentum_budget(robot: Robot, states: Array, caught: Caught | None = None) -> MomentumBudget:
+    """MomentumBudget at states (T, 13 + 2 n)."""
     whole = robot.inertia_parameters
     rows = {"base": np.zeros_like(whole), "arm": np.array(whole)}
     if caught is not None:
@@ -51,7 +51,7 @@ def momentum_shares(robot: Robot, states: Array, caught: Caught | None = None) -
         name: momentum(robot, bodies, states, own, rotors if name == "arm" else np.zeros_like(rotors))
         for name, own in rows.items()
     }
-    return Shares(
+    return MomentumBudget(
         {name: part.linear for name, part in sums.items()},
         {name: part.angular - np.cross(centre, part.linear) for name, part in sums.items()},
     )

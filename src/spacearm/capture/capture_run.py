@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spacearm.capture.impulse import Impact, mechanics_of
-from spacearm.capture.programs import output_program
-from spacearm.capture.shares import Shares, momentum_shares
-from spacearm.capture.softjoint import soft_axes, soft_joints
+from spacearm.capture.base_response import output_program
+from spacearm.capture.momentum_budget import MomentumBudget, momentum_budget
+from spacearm.capture.plastic_impact import Impact, mechanics_of
+from spacearm.capture.soft_joints import soft_axes, soft_joints
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
@@ -56,9 +56,9 @@ class Settling:
     """When a vibration counts as settled.
 
     The vibration of the base is its velocity less that of the united body with the same momentum, which keeps turning
-    (``Outcome.shake``). It has settled when the sizes of its linear and angular part stay below ``fraction`` of their
-    largest values, or below ``velocity`` (m/s) and ``rate`` (rad/s), whichever is the larger bound, and do so for at
-    least the last twentieth of the run.
+    (``CaptureRun.base_vibration``). It has settled when the sizes of its linear and angular part stay below
+    ``fraction`` of their largest values, or below ``velocity`` (m/s) and ``rate`` (rad/s), whichever is the larger
+    bound, and do so for at least the last twentieth of the run.
     """
 
     fraction: float = 0.05
@@ -70,9 +70,9 @@ class Settling:
         if not all(math.isfinite(bound) and bound >= 0.0 for bound in bounds) or max(bounds) == 0.0:
             raise InputError(f"bounds are {bounds}", place="settling", hint="expected one above zero")
 
-    def time(self, times: Array, shake: Array) -> float:
-        """Time (s) after which both parts of ``shake`` (T, 6) stay below; infinite when they do not."""
-        sizes = np.linalg.norm(shake[:, :3], axis=1), np.linalg.norm(shake[:, 3:], axis=1)
+    def time(self, times: Array, base_vibration: Array) -> float:
+        """Time (s) after which both parts of ``base_vibration`` (T, 6) stay below; infinite when they do not."""
+        sizes = np.linalg.norm(base_vibration[:, :3], axis=1), np.linalg.norm(base_vibration[:, 3:], axis=1)
         found = max(
             last_above(times, size, max(self.fraction * float(size.max()), bound))
             for size, bound in zip(sizes, (self.velocity, self.rate), strict=True)
@@ -111,7 +111,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class CaptureRun:
     """A soft motion, sampled. Arrays have the samples along their first axis."""
 
     robot: Robot
@@ -201,17 +201,17 @@ class Outcome:
         return self._computed["joint_wrenches"]
 
     @property
-    def shake(self) -> Array:
+    def base_vibration(self) -> Array:
         """Base velocity less that of the united body with the same momentum (T, 6), base axes: m/s, rad/s."""
-        return self._computed["shake"]
+        return self._computed["base_vibration"]
 
-    def through(self, joint: str) -> Array:
+    def transmitted(self, joint: str) -> Array:
         """Wrench (T, 6) that a soft joint, or a single joint, passes on towards the base."""
         first = soft_joints(self.robot).get(joint, (joint,))[0]
         return self.joint_wrenches[:, self.robot.joint_index(first)]
 
     @property
-    def to_base(self) -> Array:
+    def base_wrench(self) -> Array:
         """Wrench (T, 6) that the base gets from its joints, where the first is fixed, base axes: N, N m."""
         return self._computed["on_base"]
 
@@ -235,15 +235,15 @@ class Outcome:
 
     def settling_time(self, criterion: Settling | None = None) -> float:
         """Seconds until the base has settled by this criterion; infinite when it has not within the run."""
-        return (criterion or Settling()).time(self.times, self.shake)
+        return (criterion or Settling()).time(self.times, self.base_vibration)
 
     def absorbed(self) -> dict[str, float]:
         """Energy that each soft axis's damper has absorbed, J."""
         return {name: float(self.damper_energy[-1, self.robot.joint_index(name)]) for name in self.axes}
 
-    def shares(self, caught: Caught | None = None) -> Shares:
+    def momentum_budget(self, caught: Caught | None = None) -> MomentumBudget:
         """Momentum of base, arm and target."""
-        return momentum_shares(self.robot, self.states, caught)
+        return momentum_budget(self.robot, self.states, caught)
 
     def cross_check(self) -> CrossCheck:
         """The stretch that differs most when all are run again with MuJoCo's dynamics from the same starts."""
@@ -273,7 +273,7 @@ def assemble(
     stretches: Sequence[Stretch],
     impacts: Sequence[Impact],
     switches: Sequence[tuple[float, str]],
-) -> Outcome:
+) -> CaptureRun:
     """One outcome from the stretches of a chain that began with ``start``; the impacts ``before`` led there."""
     n = robot.n
     parts: dict[str, list[Array]] = {}
@@ -325,7 +325,7 @@ def assemble(
     )
     if impacts:
         certificate |= _impact_checks(impacts)
-    return Outcome(
+    return CaptureRun(
         robot,
         joined["times"],
         joined["states"],

@@ -1,4 +1,4 @@
-"""Configurations that take a hit best: least or greatest virtual mass, or least motion of the base.
+"""Configurations that take a collision best: least or greatest virtual mass, or least motion of the base.
 
 The quantity and its exact gradient are one compiled kernel. Configurations spread over the joint ranges are screened
 in one batch; from the best, and some others, bounded quasi-Newton searches run side by side to local optima; the best
@@ -16,10 +16,10 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import Kernel, Mechanics
+from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
-from spacearm.impact.joints import JointModes, Locked, Resistance, unit
-from spacearm.impact.programs import Symbols, struck
+from spacearm.impact.generalized import Symbols, generalized_blocks
+from spacearm.impact.joint_modes import JointModes, Locked, Resistance, unit
 from spacearm.mechanics import Program
 from spacearm.mechanics.kinematics import base_pose, frame_pose
 from spacearm.mechanics.spatial import SX
@@ -33,8 +33,8 @@ QUANTITIES = {"projected": "kg", "absolute": "kg", "base_rotation": "rad/s"}
 
 
 @dataclass(frozen=True)
-class Hit:
-    """A hit on a frame: a body of ``mass`` comes along ``direction`` with ``speed``, rebounds with ``restitution``.
+class Impactor:
+    """What strikes a frame: a body of ``mass`` along ``direction`` with ``speed``, that rebounds with ``restitution``.
 
     Args:
         direction: of the force on the robot, 3 numbers of any length.
@@ -53,16 +53,16 @@ class Hit:
     def __post_init__(self) -> None:
         object.__setattr__(self, "direction", tuple(float(x) for x in unit(self.direction)))
         if self.axes not in ("world", "frame"):
-            raise InputError(f"is {self.axes!r}", place="axes of the hit", hint="expected 'world' or 'frame'")
+            raise InputError(f"is {self.axes!r}", place="axes of the impactor", hint="expected 'world' or 'frame'")
         if not 0.0 <= self.restitution <= 1.0:
             raise InputError(
                 f"is {self.restitution:g}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)"
             )
         if not self.mass > 0.0:
-            raise InputError(f"is {self.mass:g}", place="mass of the hit", hint="expected more than zero")
+            raise InputError(f"is {self.mass:g}", place="mass of the impactor", hint="expected more than zero")
         if not (np.isfinite(self.speed) and self.speed > 0.0):
             raise InputError(
-                f"is {self.speed:g}", place="speed of the hit", hint="expected more than zero: no collision"
+                f"is {self.speed:g}", place="speed of the impactor", hint="expected more than zero: no collision"
             )
 
 
@@ -94,13 +94,13 @@ class Optimum:
 
 
 class ConfigurationObjective:
-    """A quantity of a hit over the joint positions, with its gradient, compiled; for configurations (..., n)."""
+    """A quantity of a collision over the joint positions, with its gradient, compiled; for configurations (..., n)."""
 
     def __init__(
         self,
         robot: Robot,
         frame: str,
-        hit: Hit,
+        impactor: Impactor,
         quantity: Quantity = "projected",
         *,
         quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
@@ -112,13 +112,13 @@ class ConfigurationObjective:
         if robot.n == 0:
             raise InputError(f"robot {robot.name!r} has no joints", place="configuration")
         robot.frame(frame)
-        self.robot, self.frame, self.hit, self.quantity = robot, frame, hit, quantity
+        self.robot, self.frame, self.quantity = robot, frame, quantity
         self._modes = JointModes.of(robot, locked, resistance)
         self._base = np.concatenate([np.zeros(3), np.asarray(quaternion, dtype=np.float64)])
-        self._mechanics = Mechanics(robot)
-        self._value, self._gradient = _kernels(robot, frame, quantity, hit.axes)
-        strength = [(1.0 + hit.restitution) * hit.speed, 1.0 / hit.mass]
-        self._hit = {"direction": np.array(hit.direction), "strength": np.array(strength)}
+        self._mechanics = mechanics_of(robot)
+        self._value, self._gradient = _kernels(robot, frame, quantity, impactor.axes)
+        strength = [(1.0 + impactor.restitution) * impactor.speed, 1.0 / impactor.mass]
+        self._impactor = {"direction": np.array(impactor.direction), "strength": np.array(strength)}
 
     @property
     def unit(self) -> str:
@@ -143,7 +143,7 @@ class ConfigurationObjective:
         return value, np.divide(slope, 2.0 * value[..., None], out=np.zeros_like(slope), where=value[..., None] > 0.0)
 
     def compliance(self, joints: npt.ArrayLike) -> Array:
-        """n^T G11* n (...) along the hit, 1/kg: at least one over the robot's mass, unless joints resist unequally."""
+        """n^T G11* n (...), 1/kg: at least one over the robot's mass, unless joints resist unequally."""
         return self._evaluate(self._value, joints)["compliance"][..., 0]
 
     def merit_and_gradient(self, joints: npt.ArrayLike) -> tuple[Array, Array]:
@@ -154,13 +154,13 @@ class ConfigurationObjective:
     def _evaluate(self, kernel: Kernel, joints: npt.ArrayLike) -> dict[str, Array]:
         modes = self._modes
         return self._mechanics.evaluate(
-            kernel, self._base, joints=joints, locked=modes.locked, resistance=modes.resistance, **self._hit
+            kernel, self._base, joints=joints, locked=modes.locked, resistance=modes.resistance, **self._impactor
         )
 
 
 @lru_cache(maxsize=64)
 def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel, Kernel]:
-    """The merit, and the merit with its gradient over the joints; the hit itself is an input."""
+    """The merit, and the merit with its gradient over the joints; the impactor is an input."""
     tree = Tree(robot)
     x = Symbols(tree)
     direction, strength = ca.SX.sym("direction", 3), ca.SX.sym("strength", 2)
@@ -168,7 +168,7 @@ def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel
     if axes == "frame":
         base = base_pose(ca.SX.zeros(3), x.quaternion)
         n = frame_pose(tree, tree.placements(x.joints), base, robot.frame(frame)).rotation @ direction
-    blocks = struck(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
+    blocks = generalized_blocks(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
     response = blocks.response(ca.vertcat(n, ca.SX.zeros(3)), x.locked, x.resistance)
     acceleration = response.twist[:3]
     compliance = ca.dot(n, acceleration)
@@ -228,7 +228,7 @@ def configuration_bounds(
 def optimise_configuration(
     robot: Robot,
     frame: str,
-    hit: Hit,
+    impactor: Impactor,
     *,
     quantity: Quantity = "projected",
     maximise: bool = False,
@@ -242,22 +242,20 @@ def optimise_configuration(
     samples: int = 4096,
     seed: int = 0,
 ) -> Optimum:
-    """The configuration within the joint limits that minimises (or maximises) a quantity of a hit.
+    """The configuration within the joint limits that minimises (or maximises) a quantity of a collision.
 
     Args:
-        quantity: ``projected`` or ``absolute`` virtual mass along the hit, or ``base_rotation``: the size of the jump
+        quantity: ``projected`` or ``absolute`` virtual mass, or ``base_rotation``: the size of the jump
             of the base's angular velocity.
         start: positions of the joints that are not varied (and one more start of a search).
         vary: names of the joints that may move; all when not given.
         bounds: ranges of joints, rad or m, in place of their limits.
         quaternion: attitude of the base.
-        locked, resistance: what the joints do during the hit.
+        locked, resistance: what the joints do during the collision.
         restarts: number of searches.
         samples: configurations screened beforehand.
         seed: of the screened configurations; the same seed gives the same result.
     """
-    from scipy.stats import qmc
-
     if restarts < 1 or samples < restarts:
         raise InputError(
             f"{restarts} restarts of {samples} samples", place="search", hint="expected 1 <= restarts <= samples"
@@ -265,71 +263,91 @@ def optimise_configuration(
     if seed < 0:
         raise InputError(f"is {seed}", place="seed", hint="expected zero or more")
     objective = ConfigurationObjective(
-        robot, frame, hit, quantity, quaternion=quaternion, locked=locked, resistance=resistance
+        robot, frame, impactor, quantity, quaternion=quaternion, locked=locked, resistance=resistance
     )
-    ranges = configuration_bounds(robot, bounds, vary)
-    given = (
-        robot.configuration(start or "zero")
-        if start is None or isinstance(start, str)
-        else np.asarray(start, dtype=float)
-    )
-    if given.shape != (robot.n,) or not np.all(np.isfinite(given)):
-        raise InputError(
-            f"is {given.tolist()}" if given.size < 8 else f"has shape {given.shape}",
-            place="start",
-            hint=f"expected {robot.n} finite numbers",
-        )
-    free = np.array(range(robot.n) if vary is None else [robot.joint_index(name) for name in vary], dtype=int)
-    if free.size == 0:
-        raise InputError("no joint may move", place="vary")
-    if np.unique(free).size < free.size:
-        raise InputError("names a joint twice", place="vary")
+    space = _Space(robot, start, vary, configuration_bounds(robot, bounds, vary))
     sign = -1.0 if maximise else 1.0
-
-    def full(part: Array) -> Array:
-        joints = np.array(np.broadcast_to(given, (*part.shape[:-1], robot.n)))
-        joints[..., free] = part
-        return joints
-
-    low, high, first, last = (x[free] for x in (ranges.lower, ranges.upper, ranges.first, ranges.last))
-    spread = qmc.Sobol(free.size, seed=np.random.default_rng(seed)).random_base2(int(np.ceil(np.log2(samples))))
-    places = np.concatenate([first + (last - first) * spread, np.clip(given[free], low, high)[None]])
-    values = objective.value(full(places))
-    # A mass has its pole where the hand does not give way, a hit where both together do not.
-    _check_passive(objective, full(places), -1.0 / hit.mass if quantity == "base_rotation" else 0.0)
-    order = np.argsort(sign * values, kind="stable")
-    # Most from the best, some from all over: the deepest valley need not be the one that a sample fell deepest into.
-    best = max(1, (2 * restarts) // 3)
-    rest = order[best :: max(1, (len(order) - best) // max(1, restarts - best))][: restarts - best]
-    chosen = np.concatenate([order[:best], rest])
+    places = space.screened(samples, seed)
+    values = objective.value(space.full(places))
+    # A mass has its pole where the hand does not give way, a collision where both together do not.
+    _check_passive(objective, space.full(places), -1.0 / impactor.mass if quantity == "base_rotation" else 0.0)
+    chosen = _starts(sign * values, restarts)
     scale = max(float(np.abs(values).max()), 1e-300) ** (2 if objective.squared else 1)
 
     def aim(part: Array) -> tuple[Array, Array]:
-        merit, gradient = objective.merit_and_gradient(full(part))
-        return sign * merit / scale, sign * gradient[..., free] / scale
+        merit, gradient = objective.merit_and_gradient(space.full(part))
+        return sign * merit / scale, sign * gradient[..., space.free] / scale
 
-    done = minimise_boxed(aim, places[chosen], low, high)
-    ends = objective.value(full(done.points))
+    done = minimise_boxed(aim, places[chosen], space.bounds.lower[space.free], space.bounds.upper[space.free])
+    ends = objective.value(space.full(done.points))
     ranking = np.argsort(sign * ends, kind="stable")
-    winner = full(done.points[ranking[0]])
-    # A joint without limits may have gone round: the same configuration within half a turn.
-    endless = np.isinf(ranges.lower) & np.isinf(ranges.upper)
-    endless[np.setdiff1d(np.arange(robot.n), free)] = False
-    winner[endless] = np.remainder(winner[endless] + np.pi, 2.0 * np.pi) - np.pi
+    winner = space.wrapped(space.full(done.points[ranking[0]]))
     _check_passive(objective, winner, (1.0 - 1e-6) / robot.mass)
     value, gradient = objective.value_and_gradient(winner)
-    at_limit = (winner <= ranges.lower + 1e-9) | (winner >= ranges.upper - 1e-9)
     return Optimum(
         winner,
         float(value),
         objective.unit,
-        gradient[free],
-        at_limit,
+        gradient[space.free],
+        (winner <= space.bounds.lower + 1e-9) | (winner >= space.bounds.upper - 1e-9),
         values[chosen][ranking],
         ends[ranking],
         (float(values.min()), float(values.max())),
         done.rounds,
     )
+
+
+class _Space:
+    """The joints that vary, among all of them."""
+
+    def __init__(
+        self, robot: Robot, start: npt.ArrayLike | str | None, vary: Sequence[str] | None, bounds: ConfigurationBounds
+    ) -> None:
+        named = start is None or isinstance(start, str)
+        self.given = robot.configuration(start or "zero") if named else np.asarray(start, dtype=float)  # type: ignore[arg-type]
+        if self.given.shape != (robot.n,) or not np.all(np.isfinite(self.given)):
+            raise InputError(
+                f"is {self.given.tolist()}" if self.given.size < 8 else f"has shape {self.given.shape}",
+                place="start",
+                hint=f"expected {robot.n} finite numbers",
+            )
+        names = robot.joint_names if vary is None else vary
+        self.free = np.array([robot.joint_index(name) for name in names], dtype=int)
+        if self.free.size == 0:
+            raise InputError("no joint may move", place="vary")
+        if np.unique(self.free).size < self.free.size:
+            raise InputError("names a joint twice", place="vary")
+        self.bounds = bounds
+
+    def full(self, part: Array) -> Array:
+        """Positions of all joints (..., n) from those that vary."""
+        joints = np.array(np.broadcast_to(self.given, (*part.shape[:-1], self.given.size)))
+        joints[..., self.free] = part
+        return joints
+
+    def screened(self, samples: int, seed: int) -> Array:
+        """Places spread over the ranges, and the start."""
+        from scipy.stats import qmc
+
+        low, high, first, last = (x[self.free] for x in vars(self.bounds).values())
+        sobol = qmc.Sobol(self.free.size, seed=np.random.default_rng(seed))
+        spread = sobol.random_base2(int(np.ceil(np.log2(samples))))
+        return np.concatenate([first + (last - first) * spread, np.clip(self.given[self.free], low, high)[None]])
+
+    def wrapped(self, joints: Array) -> Array:
+        """A joint without limits may have gone round: the same configuration within half a turn."""
+        endless = np.zeros(joints.size, dtype=bool)
+        endless[self.free] = (np.isinf(self.bounds.lower) & np.isinf(self.bounds.upper))[self.free]
+        joints[endless] = np.remainder(joints[endless] + np.pi, 2.0 * np.pi) - np.pi
+        return joints
+
+
+def _starts(values: Array, restarts: int) -> npt.NDArray[np.int64]:
+    """Most from the best, some from all over: the deepest valley need not be where the best sample lies."""
+    order = np.argsort(values, kind="stable")
+    best = max(1, (2 * restarts) // 3)
+    rest = order[best :: max(1, (len(order) - best) // max(1, restarts - best))][: restarts - best]
+    return np.concatenate([order[:best], rest])
 
 
 def _check_passive(objective: ConfigurationObjective, joints: Array, least: float) -> None:

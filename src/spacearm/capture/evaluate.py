@@ -11,12 +11,11 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from spacearm.capture.hit import Hit, as_hits
-from spacearm.capture.impulse import check_joints
-from spacearm.capture.output import LATEST, Settling
-from spacearm.capture.programs import WATCHED, followed, watched
-from spacearm.capture.softjoint import cushioning_axes, driven_joints, relaxed
-from spacearm.capture.start import Start, begin
+from spacearm.capture.base_response import OBJECTIVES, objective_sizes, skyhook_speed
+from spacearm.capture.capture_run import LATEST, Settling
+from spacearm.capture.plastic_impact import check_joints
+from spacearm.capture.soft_joints import cushioning_axes, driven_joints, relaxed
+from spacearm.capture.target import Start, begin
 from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.signals import merge
@@ -25,7 +24,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
-from spacearm.simulate import State
+from spacearm.simulate import Load, State
 from spacearm.simulate.motion import load_frames, motion
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.threads import spread
@@ -43,26 +42,26 @@ class Case:
     """A way in which the robot is struck, and how likely it is.
 
     Args:
-        hits: one pulse or several; none for a capture, where ``start`` says it all.
+        loads: one or several, as :meth:`Load.pulse`; none for a capture, where ``start`` says it all.
         start: state at time zero, or a capture or impact that leads to it, as for :func:`~spacearm.capture.cushion`;
             at rest with springs relaxed when left out.
         probability: weight among all cases.
         name: for tables.
     """
 
-    hits: tuple[Hit, ...] = ()
+    loads: Sequence[Load] = ()
     start: Start | None = None
     probability: float = 1.0
     name: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hits", as_hits(self.hits))
+        object.__setattr__(self, "loads", Phase(1.0, loads=self.loads).loads)
         if not (math.isfinite(self.probability) and self.probability > 0.0):
             raise InputError(f"probability is {self.probability}", place="case", hint="expected more than zero")
 
 
 @dataclass(frozen=True, eq=False)
-class Verdicts:
+class Responses:
     """What each design did in each case.
 
     Args:
@@ -80,7 +79,7 @@ class Verdicts:
         """(B, cases) of ``base_rate``, ``force``, ``moment``, ``fx`` ... ``mz`` or ``settling``."""
         if objective == "settling":
             return self.settling
-        names = WATCHED[:9]
+        names = OBJECTIVES[:9]
         if objective not in names:
             from spacearm.errors import did_you_mean
 
@@ -89,8 +88,8 @@ class Verdicts:
 
 
 @dataclass(eq=False)
-class Judge:
-    """A robot, its cases and how long each is followed; called with designs.
+class Evaluator:
+    """A robot, its cases and how long each is skyhook_speed; called with designs.
 
     Args:
         robot: with soft joints. Designs are of all soft axes but those of a contact.
@@ -125,7 +124,7 @@ class Judge:
         for name in self.free:
             if self.robot.joint(name).friction is not None:
                 raise InputError(f"joint {name!r} has dry friction", place="free", hint="designs are judged without")
-        self._phases = [Phase(self.duration, loads=[hit.load(self.robot) for hit in case.hits]) for case in self.cases]
+        self._phases = [Phase(self.duration, loads=case.loads) for case in self.cases]
         self.loads = load_frames(self._phases)
         self._model = motion(self.robot, self.loads, False)
         self._grid()
@@ -164,7 +163,7 @@ class Judge:
         *,
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Verdicts:
+    ) -> Responses:
         """Designs (B, soft axes each): N/m or N m/rad, N s/m or N m s/rad (on, when dampers switch)."""
         robot, model, cases = self.robot, self._model, len(self.cases)
         size = len(stiffness)
@@ -208,7 +207,7 @@ class Judge:
         ends = np.cumsum([loop.size(name) for name in _KEPT])[:-1]
         peaks, low, high, settled, late = np.split(samples.end, ends, axis=1)
         latest = np.where(late != 0.0, np.inf, settled).max(axis=1)
-        return Verdicts(
+        return Responses(
             peaks.reshape(size, cases, -1)[..., :9],
             np.stack([low, high], axis=1).reshape(size, cases, 2, robot.n),
             np.where(latest > LATEST * self.duration, np.inf, latest).reshape(size, cases),
@@ -227,17 +226,25 @@ def _unseen(robot: Robot, mode: Array) -> dict[str, Array]:
 def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: Room, settling: Settling) -> Update:
     """Peaks, travel, and since when the base's shaking has stayed below its level."""
     at = Layout(robot.n)
-    sizes = {"peaks": len(WATCHED), "low": robot.n, "high": robot.n, "settled": 2, "late": 2, "before": 2, "looked": 1}
+    sizes = {
+        "peaks": len(OBJECTIVES),
+        "low": robot.n,
+        "high": robot.n,
+        "settled": 2,
+        "late": 2,
+        "before": 2,
+        "looked": 1,
+    }
     memory = {name: ca.SX.sym(name, count) for name, count in sizes.items()}
     known = {name: room.inputs[name] for name in ("state", "wrench", "inertia", "rotor")}
-    seen = watched(robot, loads, {**known, "acceleration": room.rate[at.velocity]})
+    seen = objective_sizes(robot, loads, {**known, "acceleration": room.rate[at.velocity]})
     joints, time = room.state[at.joints], room.inputs["time"]
     peaks = ca.fmax(memory["peaks"], seen)
-    shake = seen[-2:]
+    base_vibration = seen[-2:]
     level = ca.fmax(settling.fraction * peaks[-2:], ca.DM([settling.velocity, settling.rate]))
-    below = shake <= level  # false for NaN too
+    below = base_vibration <= level  # false for NaN too
     old = memory["before"]
-    share = ca.if_else(old > shake, (old - level) / (old - shake), 1)
+    share = ca.if_else(old > base_vibration, (old - level) / (old - base_vibration), 1)
     since = time - (1 - ca.fmin(ca.fmax(share, 0), 1)) * (time - memory["looked"])
     new = {
         "peaks": peaks,
@@ -245,7 +252,7 @@ def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: Room, settling: 
         "high": ca.fmax(memory["high"], joints),
         "settled": ca.if_else(memory["late"], since, memory["settled"]),
         "late": ca.if_else(below, 0, 1),
-        "before": shake,
+        "before": base_vibration,
         "looked": time,
     }
     return Update(new, memory)
@@ -257,7 +264,7 @@ def _switching(robot: Robot, room: Room, law: Law, axes: tuple[int, ...]) -> Upd
         return None
     memory = {name: ca.SX.sym(name, robot.n) for name in ("on", "off")}
     at, x = Layout(robot.n), room.inputs
-    lead = room.state[at.joints] - x["rest"] if law == "balance" else followed(robot, x)
+    lead = room.state[at.joints] - x["rest"] if law == "balance" else skyhook_speed(robot, x)
     opposed = lead * room.state[at.rates] < 0
     damping = ca.SX(x["damping"])
     for j in axes:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spacearm.checks import UNIT_TOLERANCE
 from spacearm.errors import InputError
-from spacearm.impact.joints import JointModes, Locked, Resistance
+from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_matrices
@@ -24,7 +24,7 @@ CONTACT = "contact"
 
 
 @dataclass(frozen=True, eq=False)
-class System:
+class FloatingSystem:
     """A free-floating system just before it is struck. Arrays may have leading batch dimensions that broadcast.
 
     Attributes:
@@ -60,7 +60,7 @@ class System:
     @classmethod
     def at(
         cls, robot: Robot, frame: str, state: State, *, locked: Locked = "none", resistance: Resistance = 0.0
-    ) -> System:
+    ) -> FloatingSystem:
         """A robot in a state of a run."""
         state.check(robot)
         base = np.concatenate([state.position, state.quaternion])
@@ -118,15 +118,15 @@ class System:
         moved[..., :3] = -origin
         return moved
 
-    def with_velocity(self, velocity: npt.ArrayLike) -> System:
+    def with_velocity(self, velocity: npt.ArrayLike) -> FloatingSystem:
         """The same with another generalised velocity."""
         return replace(self, velocity=velocity)
 
-    def meeting(self, other: System) -> System:
+    def meeting(self, other: FloatingSystem) -> FloatingSystem:
         """The same, shifted (not turned) so that its contact frame's origin lies at the other's."""
         return self.shifted(other.contact_point - self.contact_point)
 
-    def shifted(self, shift: Array) -> System:
+    def shifted(self, shift: Array) -> FloatingSystem:
         """The same, moved by a vector of the world (..., 3), m."""
         base = np.asarray(self.base, dtype=np.float64)
         lead = np.broadcast_shapes(base.shape[:-1], shift.shape[:-1])
@@ -205,14 +205,16 @@ def flying(
     angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
     locked: Locked = "none",
     resistance: Resistance = 0.0,
-) -> System:
+) -> FloatingSystem:
     """A system from the velocities of its base in WORLD axes (..., 3) and joint rates (..., n)."""
     place, attitude = _array(position, 3, "position"), _unit_quaternion(quaternion)
     turn = rotation_matrices(attitude)
     linear = np.einsum("...ji,...j->...i", turn, _array(velocity, 3, "velocity"))
     angular = np.einsum("...ji,...j->...i", turn, _array(angular_velocity, 3, "angular velocity"))
     turning = np.zeros(robot.n) if rates is None else _array(rates, robot.n, "rates")
-    return System(robot, frame, joints, _joined(place, attitude), _joined(linear, angular, turning), locked, resistance)
+    return FloatingSystem(
+        robot, frame, joints, _joined(place, attitude), _joined(linear, angular, turning), locked, resistance
+    )
 
 
 def _joined(*parts: Array) -> Array:

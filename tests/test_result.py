@@ -15,12 +15,12 @@ import spacearm
 from spacearm.errors import InputError
 from spacearm.identify.written import with_robot
 from spacearm.report.page import render_result
-from spacearm.result import Check, Figure, Result, Row, Verdict, as_check, plain
+from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict, plain
 
 
 def test_results_json_has_exactly_the_contract_s_keys() -> None:
     row = Row("virtual_mass.fixed.peak", 3.0, "kg", 3.0, "Sec. 6", Verdict.AGREES)
-    result = Result("yoshida1992", [row], {"momentum": Check(1e-12, 1e-9)}, {"seed": 1})
+    result = Result("yoshida1992", [row], Certificate({"momentum": Check(1e-12, 1e-9)}), {"seed": 1})
     assert result.to_json() == {
         "study": "yoshida1992",
         "version": spacearm.__version__,
@@ -36,7 +36,7 @@ def test_results_json_has_exactly_the_contract_s_keys() -> None:
             }
         ],
         "certificate": {
-            "momentum": {"value": 1e-12, "tolerance": 1e-9, "unit": "", "holds": True, "note": ""},
+            "momentum": {"value": 1e-12, "tolerance": 1e-9, "unit": "", "sound": True, "note": ""},
             "sound": True,
         },
         "settings": {"seed": 1},
@@ -82,24 +82,44 @@ def test_compare_follows_the_tolerance(value: float, verdict: str) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1.0000001e-9, -2e-9])
 def test_check_does_not_hold_beyond_its_tolerance_or_without_a_number(value: float) -> None:
-    assert not Check(value, 1e-9).holds
+    assert not Check(value, 1e-9).sound
 
 
 def test_one_failed_check_at_any_depth_makes_a_result_unsound() -> None:
-    good = {"a": Check(0.0, 1.0), "runs": [{"energy": Check(0.0, 1.0)}, {"energy": Check(1.0, 1.0)}], "engine": "x"}
-    assert Result("s", certificate=good).sound
-    bad = {**good, "runs": [{"energy": Check(0.0, 1.0)}, {"energy": Check(1.1, 1.0)}]}
+    good = {"a": Check(0.0, 1.0), "runs": {"first": {"energy": Check(0.0, 1.0)}, "next": {"energy": Check(1.0, 1.0)}}}
+    assert Result("s", certificate=Certificate(good)).sound
+    bad = Certificate({**good, "runs": {"next": {"energy": Check(1.1, 1.0)}}})
     assert not Result("s", certificate=bad).sound
+    assert list(bad) == ["a", "runs.next.energy"]
     assert Result("s", certificate=bad).to_json()["certificate"]["sound"] is False  # type: ignore[index,call-overload]
-    assert not Result("s", certificate={"cross": {"sound": False}}).sound
 
 
-@pytest.mark.parametrize("flag", ["sound", "ok", "holds"])
-def test_a_plain_certificate_counts_like_one_of_checks(flag: str) -> None:
-    assert Result("s", certificate={flag: True, "energy": {"value": 1e-10, "tolerance": 1e-8}}).sound
-    assert not Result("s", certificate={flag: False}).sound
-    assert not Result("s", certificate={flag: True, "energy": {"value": 1e-7, "tolerance": 1e-8}}).sound
-    assert not Result("s", certificate={"energy": {"value": math.nan, "tolerance": 1e-8}}).sound
+def test_a_certificate_takes_checks_only() -> None:
+    for entry in (False, {"value": 1.0, "tolerance": 2.0}, "not cross-checked", [Check(0.0, 1.0)]):
+        with pytest.raises(InputError, match=r"runs\.\S* is .*expected a Check"):
+            Certificate({"runs": {"x": entry}})  # type: ignore[dict-item]
+
+
+def test_the_worst_of_several_certificates() -> None:
+    """By value, a NaN worse than any number, and what does not apply better than what does."""
+    parts = {
+        "one": Certificate({"energy": Check(-2e-9, 1e-8, "", "drift"), "path": Check.not_applicable("none")}),
+        "two": Certificate({"energy": Check(1e-9, 1e-8, "", "drift"), "path": Check(0.0, 1.0)}),
+    }
+    worst = Certificate.worst(parts)
+    assert worst["energy"] == Check(-2e-9, 1e-8, "", "drift; worst of 2: one")
+    assert worst["path"].applies
+    assert Certificate.worst({"one": parts["one"]}) == parts["one"]
+    broken = {"three": Certificate({"energy": Check(math.nan, 1e-8)})}
+    for order in ({**parts, **broken}, {**broken, **parts}):
+        assert not Certificate.worst(order).sound
+
+
+def test_faults_are_told_in_words() -> None:
+    found = Certificate(
+        {"energy": Check(1.0, 1e-9, "J"), "end": Check.that(False, "more steps than allowed"), "path": Check(0.0, 1.0)}
+    )
+    assert found.faults == ["energy is 1 J and exceeds its tolerance 1e-09", "end: more steps than allowed"]
 
 
 def test_duplicates_are_refused() -> None:
@@ -164,18 +184,17 @@ def test_plain_is_strict_json_for_any_nested_value(value: object) -> None:
 def test_a_check_that_does_not_apply_is_neither_passed_nor_failed() -> None:
     nothing = Check.not_applicable("nothing moves", 1e-8)
     written = nothing.to_json()
-    assert (written["value"], written["holds"]) == (None, None)
-    result = Result("run", certificate={"energy": nothing, "again": written, "quaternion": Check(0.0, 1e-12)})
-    assert result.sound  # also when it comes back from results.json
-    back = as_check(written)
-    assert back is not None
+    assert (written["value"], written["sound"]) == (None, None)
+    whole = Certificate({"energy": nothing, "quaternion": Check(0.0, 1e-12)})
+    assert whole.sound
+    back = Certificate.from_json(whole.to_json())["energy"]  # also when it comes back from results.json
     assert (back.applies, back.verdict, back.note) == (False, "not applicable", "nothing moves")
-    assert not Result("run", certificate={"energy": nothing, "bad": Check(1.0, 1e-8)}).sound
-    assert not Result("run", certificate={"computed": Check(float("nan"), 1e-8)}).sound
+    assert not Result("run", certificate=Certificate({"energy": nothing, "bad": Check(1.0, 1e-8)})).sound
+    assert not Result("run", certificate=Certificate({"computed": Check(float("nan"), 1e-8)})).sound
 
 
 def test_the_page_says_not_applicable() -> None:
-    result = Result("run", certificate={"energy": Check.not_applicable("nothing moves", 1e-8)})
+    result = Result("run", certificate=Certificate({"energy": Check.not_applicable("nothing moves", 1e-8)}))
     page = render_result(result, {}, plotly="", data=False)
     row = page[page.index("<code>energy</code>") :].partition("</tr>")[0]
     assert ">not applicable</span>" in row
@@ -185,7 +204,8 @@ def test_the_page_says_not_applicable() -> None:
 
 
 def test_a_robot_is_written_only_with_a_sound_result() -> None:
-    good, bad = Result("s", certificate={"ok": True}), Result("s", certificate={"ok": False}, summary="Found.")
+    good = Result("s", certificate=Certificate({"end": Check.that(True, "")}))
+    bad = Result("s", certificate=Certificate({"end": Check.that(False, "stopped")}), summary="Found.")
     assert with_robot(good, "r.toml", lambda: "text").files == {"r.toml": "text"}
     for result, obstacle in ((bad, ""), (good, "no such body")):
         without = with_robot(result, "r.toml", lambda: pytest.fail("made all the same"), obstacle)

@@ -7,8 +7,8 @@ A study returns a :class:`Result`; :func:`spacearm.report.write_result` makes a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A number of the certificate and how large it may be; it holds when ``|value| <= tolerance``.
+    """A number of the certificate and how large it may be; it is sound when ``|value| <= tolerance``.
 
     One that does not apply, because there was nothing to compute, is :meth:`not_applicable`: its value is NaN, its note
     says why, and it is never shown as a check that passed.
@@ -133,12 +133,17 @@ class Check:
     applies: bool = True
 
     @classmethod
+    def that(cls, condition: bool, note: str) -> Check:
+        """A check on a yes or no, such as whether a search converged: 0 is sound, 1 is not."""
+        return cls(0.0 if condition else 1.0, 0.0, "", note)
+
+    @classmethod
     def not_applicable(cls, why: str, tolerance: float = math.nan, unit: str = "") -> Check:
         """A check with nothing to look at; it does not make a run unsound."""
         return cls(math.nan, tolerance, unit, why, applies=False)
 
     @property
-    def holds(self) -> bool:
+    def sound(self) -> bool:
         """False also for a NaN that was computed: such a residual certifies nothing."""
         return not self.applies or abs(self.value) <= self.tolerance
 
@@ -147,21 +152,123 @@ class Check:
         """``yes``, ``no`` or ``not applicable``."""
         if not self.applies:
             return NOT_APPLICABLE
-        return "yes" if self.holds else "no"
+        return "yes" if self.sound else "no"
+
+    def worse_than(self, other: Check) -> bool:
+        """Whether it comes nearer to its tolerance, or further beyond; a NaN that was computed is the worst of all."""
+        if not (self.applies and other.applies):
+            return self.applies
+        return abs(other.value) == abs(other.value) and not abs(self.value) <= abs(other.value)
 
     def to_json(self) -> dict[str, Json]:
-        """``value`` and ``holds`` are null where the check does not apply."""
+        """``value`` and ``sound`` are null where the check does not apply."""
         return {
             "value": plain(self.value) if self.applies else None,
             "tolerance": plain(self.tolerance) if not math.isnan(self.tolerance) else None,
             "unit": self.unit,
-            "holds": self.holds if self.applies else None,
+            "sound": self.sound if self.applies else None,
             "note": self.note if self.applies else f"{NOT_APPLICABLE}: {self.note}",
         }
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Check:
+        tolerance = math.nan if table["tolerance"] is None else float(table["tolerance"])
+        if table["value"] is None:
+            return cls.not_applicable(str(table["note"]).removeprefix(f"{NOT_APPLICABLE}: "), tolerance, table["unit"])
+        return cls(float(table["value"]), tolerance, table["unit"], table["note"])
 
 
 #: How a check that has nothing to look at is shown.
 NOT_APPLICABLE = "not applicable"
+
+#: What a certificate is made of: checks, or tables of them.
+Checks: TypeAlias = Check | Mapping[str, "Checks"]
+
+
+class Certificate(Mapping[str, Check]):
+    """Checks by name: residuals of conservation laws and constraints, convergence, comparisons with another engine.
+
+    It is sound when every check is. Tables of checks are taken apart, their names joined by dots.
+    """
+
+    __slots__ = ("_checks",)
+
+    def __init__(self, checks: Mapping[str, Checks] | None = None) -> None:
+        self._checks = dict(_leaves(checks or {}))
+
+    def __getitem__(self, name: str) -> Check:
+        return self._checks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._checks)
+
+    def __len__(self) -> int:
+        return len(self._checks)
+
+    def __or__(self, other: Mapping[str, Checks]) -> Certificate:
+        return Certificate({**self, **other})
+
+    @classmethod
+    def worst(cls, parts: Mapping[str, Mapping[str, Check]]) -> Certificate:
+        """Of each check the worst of several certificates; its note says whose, where there are several."""
+        found: dict[str, tuple[str, Check]] = {}
+        for whose, part in parts.items():
+            for name, check in part.items():
+                if name not in found or check.worse_than(found[name][1]):
+                    found[name] = whose, check
+        return cls(
+            {
+                name: replace(check, note=f"{check.note}; worst of {len(parts)}: {whose}")
+                if check.applies and len(parts) > 1
+                else check
+                for name, (whose, check) in found.items()
+            }
+        )
+
+    @property
+    def sound(self) -> bool:
+        return all(check.sound for check in self.values())
+
+    @property
+    def faults(self) -> list[str]:
+        """What is not sound, in words."""
+        return [
+            f"{name}: {check.note}"
+            if (check.value, check.tolerance) == (1.0, 0.0)  # see Check.that
+            else f"{name} is {' '.join((f'{check.value:.3g}', check.unit)).rstrip()} and exceeds its tolerance "
+            f"{check.tolerance:.3g}"
+            for name, check in self.items()
+            if not check.sound
+        ]
+
+    def to_json(self) -> dict[str, Json]:
+        return {"sound": self.sound, **{name: check.to_json() for name, check in self.items()}}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Certificate:
+        return cls({name: Check.from_json(entry) for name, entry in table.items() if name != "sound"})
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{name} {check.value:.2e} ({'within' if check.sound else 'EXCEEDS'} {check.tolerance:.0e})"
+            if check.applies
+            else f"{name} {check.verdict}"
+            for name, check in self.items()
+        )
+
+
+def _leaves(table: Mapping[str, Checks], prefix: str = "") -> Iterator[tuple[str, Check]]:
+    for key, value in table.items():
+        if isinstance(value, Check):
+            yield f"{prefix}{key}", value
+        elif isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            raise InputError(
+                f"{prefix}{key} is {type(value).__name__}",
+                place="certificate",
+                hint="expected a Check; what is only told goes into the settings or the note of a check",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +291,7 @@ class Result:
     Args:
         study: short name, as in ``spacearm reproduce NAME``.
         rows: the table of agreement.
-        certificate: residuals of the conservation laws and constraints. A :class:`Check`, or a table with ``value``
-            and ``tolerance``, decides whether the run is sound; so does a plain entry ``sound``, ``ok`` or ``holds``,
-            at any depth. Other entries are shown as they are.
+        certificate: the checks that decide whether the run is sound.
         settings: what was chosen: steps, tolerances, seeds, the robot.
         data: the curves, with named dimensions and units as attributes (``data.nc``).
         figures: in the order in which they are to be read.
@@ -197,7 +302,7 @@ class Result:
 
     study: str
     rows: Sequence[Row] = ()
-    certificate: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Certificate = field(default_factory=Certificate)
     settings: Mapping[str, Any] = field(default_factory=dict)
     data: xarray.Dataset | None = None
     figures: Sequence[Figure] = ()
@@ -209,6 +314,7 @@ class Result:
         for name in self.files:
             if name != Path(name).name or name in ("results.json", "data.nc", "index.html", "figures", "plotly.min.js"):
                 raise InputError(f"{name!r} is no name for a further file", place=f"study {self.study!r}")
+        object.__setattr__(self, "certificate", Certificate(self.certificate))  # a plain table of checks will do
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "figures", tuple(self.figures))
         for what, names in (
@@ -222,7 +328,7 @@ class Result:
     @property
     def sound(self) -> bool:
         """Whether every check of the certificate holds, whatever the paper says."""
-        return _sound(self.certificate)
+        return self.certificate.sound
 
     @property
     def has_paper(self) -> bool:
@@ -238,45 +344,13 @@ class Result:
         """The contents of ``results.json``: plain values only, NaN and infinities as text."""
         from spacearm import __version__
 
-        certificate = plain(self.certificate)
-        assert isinstance(certificate, dict)
         return {
             "study": self.study,
             "version": __version__,
             "rows": [row.to_json() for row in self.rows],
-            "certificate": {**certificate, "sound": self.sound},
+            "certificate": plain(self.certificate),
             "settings": plain(self.settings),
         }
-
-
-#: Entries of a certificate by which a part of it says that it does not hold.
-FLAGS = ("sound", "ok", "holds")
-
-
-def as_check(entry: Any) -> Check | None:
-    """A certificate's entry as a check, when it is one or a table that reads like one."""
-    if isinstance(entry, Check):
-        return entry
-    if isinstance(entry, Mapping) and {"value", "tolerance"} <= entry.keys():
-        note = str(entry.get("note") or entry.get("meaning") or "")
-        if entry["value"] is None:
-            tolerance = entry["tolerance"]
-            why = note.removeprefix(f"{NOT_APPLICABLE}: ")
-            return Check.not_applicable(why, math.nan if tolerance is None else float(tolerance))
-        return Check(float(entry["value"]), float(entry["tolerance"]), str(entry.get("unit", "")), note)
-    return None
-
-
-def _sound(entry: Any) -> bool:
-    check = as_check(entry)
-    if check is not None and not check.holds:
-        return False
-    if isinstance(entry, Mapping):
-        said = all(entry.get(flag) is None or bool(entry[flag]) for flag in FLAGS)
-        return said and all(_sound(value) for value in entry.values())
-    if isinstance(entry, Iterable) and not isinstance(entry, str | bytes):
-        return all(_sound(value) for value in entry)
-    return True
 
 
 def plain(value: Any) -> Json:

@@ -16,7 +16,7 @@ import pytest
 
 from spacearm.cli import main
 from spacearm.cli.terminal import printable
-from spacearm.result import Check, Result, Row
+from spacearm.result import Certificate, Check, Result, Row
 from support.cli import Capture, files_in
 from support.scenarios import SLOW
 
@@ -188,7 +188,7 @@ def test_the_time_limit_is_one_for_all_papers(tmp_path: Path, stand_in: Callable
     def reproduce(name: str, **_: object) -> Result:
         started.append(name)
         time.sleep(0.0 if name == "yoshida1992" else 5.0)
-        return Result(name, [Row("speed", 2.0, "m/s")], {"energy": Check(1e-12, 1e-9)})
+        return Result(name, [Row("speed", 2.0, "m/s")], Certificate({"energy": Check(1e-12, 1e-9)}))
 
     papers = ("yoshida1992", "xu2017", "zhang2020")
     for paper in papers:

@@ -15,7 +15,7 @@ import pytest
 
 from spacearm.cli import main
 from spacearm.errors import InputError, SimulationError
-from spacearm.result import Check, Result, Row
+from spacearm.result import Certificate, Check, Result, Row
 from support.cli import Capture, files_in
 
 PAPER = "xu2017"
@@ -36,11 +36,11 @@ def test_warnings_of_libraries_keep_their_kind(tmp_path: Path, stand_in: Callabl
 
 def good(study: str = "case", **_: object) -> Result:
     rows = [Row.compare("mass", 1.0, 1.0, unit="kg", source="Sec. 1"), Row("speed", 2.0, "m/s")]
-    return Result(study, rows, {"energy": Check(1e-12, 1e-9)})
+    return Result(study, rows, Certificate({"energy": Check(1e-12, 1e-9)}))
 
 
 def unsound(study: str = "case") -> Result:
-    return Result(study, [Row("speed", 2.0, "m/s")], {"energy": Check(1.0, 1e-9)})
+    return Result(study, [Row("speed", 2.0, "m/s")], Certificate({"energy": Check(1.0, 1e-9)}))
 
 
 def test_run_hands_over_and_writes_the_folder(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
@@ -138,19 +138,20 @@ def test_an_unsound_run_is_written_loud_and_status_1(
     ("certificate", "said"),
     [
         ({"energy": Check(1.0, 1e-9, "J")}, ": energy is 1 J and exceeds its tolerance 1e-09;"),
-        ({"sound": False, "reason": "more steps than allowed"}, ": more steps than allowed;"),
-        ({"runs": [{"ok": True}, {"ok": False, "reason": "interrupted"}]}, ": runs[1]: interrupted;"),
-        ({"sound": False}, ": its certificate does not say why;"),
-        ({"sound": False, "reason": "stopped", "path": Check(float("nan"), 1.0)}, ": stopped; path is nan and exceeds"),
+        ({"end": Check.that(False, "more steps than allowed")}, ": end: more steps than allowed;"),
+        (
+            {"end": Check.that(False, "stopped"), "path": Check(float("nan"), 1.0)},
+            ": end: stopped; path is nan and exc",
+        ),
     ],
 )
 def test_the_reason_of_an_unsound_run_is_its_own(
-    certificate: dict[str, object], said: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+    certificate: dict[str, Check], said: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
     stand_in(
         "spacearm.study",
         study_of=lambda path: "case",
-        run_scenario=lambda *_, **__: Result("case", [], certificate),
+        run_scenario=lambda *_, **__: Result("case", [], Certificate(certificate)),
     )
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1

@@ -27,7 +27,7 @@ def many(rig: Rig, count: int = 40, seed: int = 0) -> np.ndarray:
 
 def test_a_batch_is_what_single_runs_are(rig: Rig, runs: dict[int, Ejection]) -> None:
     batch = eject_batch(rig, [rig.arm.configuration(f"attitude{n}") for n in range(1, 6)])
-    assert batch.ok.all()
+    assert batch.sound.all()
     assert not batch.failures
     for k, run in enumerate(runs.values()):
         assert batch.time[k] == pytest.approx(run.time, abs=1e-9)
@@ -96,7 +96,7 @@ def test_failures_are_told_and_touch_no_other(rig: Rig) -> None:
     stiffness = np.array([1.0, 1.2]) * rough.device.total_stiffness
     batch = eject_batch(rough, joints, overrides={"stiffness": stiffness})
     # Coulomb friction times the stroke is what the springs give in the first case only up to a part of the way.
-    assert batch.ok.tolist() == [False, True]
+    assert batch.sound.tolist() == [False, True]
     assert batch.failures == {0: "the arm does not leave the rail"}
     assert np.isnan(batch.velocity[0])
     assert batch.velocity[1] > 0.0
@@ -158,7 +158,7 @@ def test_soft_springs_and_heavy_arms_are_given_their_time(rig: Rig) -> None:
     joints = np.zeros(3)
     stiffness = np.array([1e-6, 1.0]) * rig.device.total_stiffness
     soft = eject_batch(rig, joints, overrides={"stiffness": stiffness}, flight=0.1)
-    assert soft.ok.all()
+    assert soft.sound.all()
     assert soft.time[0] == pytest.approx(rig.device.quarter_period(rig.arm.mass) * 1e3, rel=1e-6)  # no joint gives way
     heavy = eject_batch(rig, joints, overrides={"inertia": 1e6 * rig.arm.inertia_parameters}, flight=0.1, locked=LOCKED)
     assert heavy.time[0] == pytest.approx(rig.device.quarter_period(1e6 * rig.arm.mass), rel=1e-6)

@@ -14,9 +14,9 @@ import xarray as xr
 from spacearm.errors import InputError
 from spacearm.figures import COLOURS, label, lines, new_figure
 from spacearm.report import kept_result, made_from, publish, write_files, write_index, write_result
-from spacearm.report.page import certificate_rows, show
+from spacearm.report.page import show
 from spacearm.report.write import Entry
-from spacearm.result import Check, Figure, Result, Row, Verdict
+from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
 
 HOSTILE = "</script><script>alert(1)</script> & <b>"
 
@@ -40,7 +40,7 @@ def result(**changes: object) -> Result:
             Row.compare("mass.peak", 3.0, 3.0, unit="kg", source="Sec. 6"),
             Row("mass.free", float("nan"), "kg", 53.0, "Table III", Verdict.DIFFERS, HOSTILE),
         ],
-        "certificate": {"momentum": Check(1e-12, 1e-9), "engine": "ours"},
+        "certificate": Certificate({"momentum": Check(1e-12, 1e-9)}),
         "settings": {"step": 1e-3, "nested": {"seed": 7}},
         "data": data,
         "figures": [Figure("rates", lines(data, "rate", title=HOSTILE), HOSTILE)],
@@ -140,22 +140,11 @@ def test_hostile_text_cannot_leave_its_place(tmp_path: Path) -> None:
 
 def test_an_unsound_run_says_so_first(tmp_path: Path) -> None:
     good = Page(write_result(result(), tmp_path / "good")).text
-    bad = Page(write_result(result(certificate={"energy": Check(1.0, 1e-9)}), tmp_path / "bad")).text
+    bad = Page(write_result(result(certificate=Certificate({"energy": Check(1.0, 1e-9)})), tmp_path / "bad")).text
     assert "This run is not sound" in bad
     assert bad.index("not sound") < bad.index("mass.peak")
     assert "not sound" not in good
-    assert "no certificate" in Page(write_result(result(certificate={}), tmp_path / "none")).text
-
-
-def test_certificate_rows_know_plain_tables_and_lists_of_runs() -> None:
-    energy = {"value": 1e-10, "tolerance": 1e-8, "ok": True, "meaning": "balance"}
-    certificate = {"ok": True, "runs": [{"energy": energy}, {"energy": Check(0.0, 1.0)}], "engine": "ours"}
-    checks, remarks = certificate_rows(certificate)
-    assert checks == [
-        ("runs.0.energy", Check(1e-10, 1e-8, note="balance")),
-        ("runs.1.energy", Check(0.0, 1.0)),
-    ]
-    assert remarks == [("engine", "ours")]
+    assert "no certificate" in Page(write_result(result(certificate=Certificate()), tmp_path / "none")).text
 
 
 def test_without_data_and_figures_neither_is_written(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_spring_block_on_a_held_base_meets_the_closed_form() -> None:
     np.testing.assert_allclose([event.time for event in run.events[1:]], half * np.arange(1, 6), atol=1e-8)
     assert run.end is not None
     assert run.end.joints[0] == pytest.approx(-1.0 + 10 * coulomb / k, abs=1e-8)
-    assert run.ok, str(run.certificate)
+    assert run.sound, str(run.certificate)
     after = run.times > run.events[-1].time
     assert np.all(run.data["joint_velocity"].values[after] == 0.0)
     assert np.all(run.data["mode"].sel(dof="x").values[after] == 1)
@@ -53,7 +53,7 @@ def test_a_friction_arm_sticks_and_slips_and_still_keeps_its_books() -> None:
     start = tumbling(robot, 5)
     load = Load.along("hand", [1.0, 0.3, 0.2], half_sine(30.0, 1.0, 0.3))
     run = simulate(robot, start, Phase(6.0, loads=[load]), sample=0.02)
-    assert run.ok, str(run.certificate)
+    assert run.sound, str(run.certificate)
     kinds = {event.kind for event in run.events}
     assert {"stick", "slip"} <= kinds
     mode = run.data["mode"].values[:, 6:]
@@ -76,8 +76,8 @@ def test_no_event_is_missed_by_long_steps(seed: int) -> None:
     ]
     phase = Phase(3.0, loads=loads, forces={"j0": table([0, 2, 4], [0, 3 * rng.normal(), 0])})
     long, short = (simulate(robot, tumbling(robot, seed), phase, method=Dopri853(max_step=h)) for h in (np.inf, 2e-3))
-    assert long.ok
-    assert short.ok
+    assert long.sound
+    assert short.sound
     assert [(e.kind, e.name) for e in long.events] == [(e.kind, e.name) for e in short.events]
     np.testing.assert_allclose([e.time for e in long.events], [e.time for e in short.events], atol=1e-8, rtol=0)
     assert len(long.events) > 0
@@ -119,7 +119,7 @@ def test_dry_friction_of_a_rail_under_the_base() -> None:
     coefficients = {"static_friction": [4.0, 0, 0, 0, 0, 0, 0], "coulomb_friction": [3.0, 0, 0, 0, 0, 0, 0]}
     phase = Phase(4.0, locked=[*rail, "x"], forces={"base_vx": pulse(9.0, 0.5, 1.0)})
     run = simulate(robot, State.at_rest(robot), phase, overrides=coefficients)
-    assert run.ok, str(run.certificate)
+    assert run.sound, str(run.certificate)
     assert [(event.kind, event.name) for event in run.events] == [("slip", "base_vx"), ("stick", "base_vx")]
     # 12 kg: 0.5 m/s2 for 1 s, then 0.25 m/s2 against it
     assert [event.time for event in run.events] == pytest.approx([0.5, 3.5], abs=1e-10)

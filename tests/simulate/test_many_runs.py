@@ -202,7 +202,7 @@ def test_settings_that_could_not_be_run_are_told() -> None:
     for duration in (np.float32(0.5), np.int64(1), np.array(0.5)):
         assert simulate(robot, start, duration).end_time == float(duration)
     entries = Load("block", [1.0, 0, 0, 0, 0, 0])  # type: ignore[arg-type]
-    assert simulate(robot, start, Phase(0.1, loads=[entries])).ok
+    assert simulate(robot, start, Phase(0.1, loads=[entries])).sound
     assert motion(robot, [entries.place], False) is motion(robot, (entries.place,), False)
 
 
@@ -219,8 +219,8 @@ def test_what_nothing_resists_is_told_before_a_run() -> None:
     for place, run in zip([r"phase\[1\] 'free': "] * 2 + [""], runs, strict=True):
         with pytest.raises(ModelError, match=f"^{place}robot 'point': nothing resists 'j'"):
             run()
-    assert simulate(point, start, Phase(0.1, locked=["j"])).ok
+    assert simulate(point, start, Phase(0.1, locked=["j"])).sound
     # What is overridden is not judged by the robot's own numbers.
     spread = point.inertia_parameters + np.array([[0.0] * 10, [0.0] * 4 + [0.1] * 3 + [0.0] * 3])
-    assert simulate(point, start, 0.1, overrides={"inertia": spread}).ok
+    assert simulate(point, start, 0.1, overrides={"inertia": spread}).sound
     assert np.all(np.isfinite(rollout(point, start.vector, 0.01, 2, overrides={"inertia": spread})))

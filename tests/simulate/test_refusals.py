@@ -113,7 +113,7 @@ def test_a_row_that_is_not_finite_is_no_wrong_quaternion() -> None:
     starts = np.stack([VECTOR, np.full(17, np.nan)])
     with pytest.warns(Warning, match="1 of 2 samples ended in numbers that are not finite, the first at index 1"):
         found = simulate_batch(ARM, starts, 0.01)
-    assert list(found.ok) == [True, False]
+    assert list(found.sound) == [True, False]
 
 
 def test_a_joint_that_turns_too_far_during_a_run_is_an_error() -> None:

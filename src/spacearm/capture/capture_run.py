@@ -21,7 +21,7 @@ from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.result import Check
+from spacearm.result import Certificate, Check
 from spacearm.simulate import Occurrence, Phase, Run, State
 from spacearm.typing import Array
 
@@ -125,13 +125,13 @@ class CaptureRun:
     events: tuple[Occurrence, ...]
     impacts: tuple[Impact, ...]
     switches: tuple[tuple[float, str], ...]
-    certificate: dict[str, Check]
+    certificate: Certificate
     loads: tuple[LoadFrame, ...]
     stretches: tuple[Stretch, ...]
 
     @property
     def sound(self) -> bool:
-        return all(check.holds for check in self.certificate.values())
+        return self.certificate.sound
 
     @property
     def steps(self) -> int:
@@ -337,7 +337,7 @@ def assemble(
         tuple(events),
         tuple(impacts),
         tuple(switches),
-        certificate,
+        Certificate(certificate),
         stretches[0].run.model.loads,
         tuple(stretches),
     )
@@ -372,7 +372,7 @@ def _certificate(runs: Sequence[Run]) -> dict[str, Check]:
     worst: dict[str, Check] = {}
     for run in runs:
         assert run.certificate is not None
-        for name, check in run.certificate.checks.items():
+        for name, check in run.certificate.items():
             if name == "energy":
                 continue  # judged over the whole chain
             tolerance = MOMENTUM_TOLERANCE if name.endswith("momentum") else check.tolerance

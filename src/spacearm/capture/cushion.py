@@ -122,8 +122,8 @@ def cushion(
 def _judge(outcome: CaptureRun, travel: str) -> None:
     """Warn of what was not kept; an axis beyond its travel is an error unless it is only to be reported."""
     if not outcome.sound:
-        bad = "; ".join(f"{name} {check.value:.2e}" for name, check in outcome.certificate.items() if not check.holds)
-        warnings.warn(f"the run does not keep what it should: {bad}", CertificateWarning, stacklevel=3)
+        bad = "; ".join(outcome.certificate.faults)
+        warnings.warn(f"conservation check failed: {bad}", CertificateWarning, stacklevel=3)
     if travel == "error" and outcome.exceeded:
         first = outcome.exceeded[0]
         raise SimulationError(

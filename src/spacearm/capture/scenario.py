@@ -101,14 +101,14 @@ def run(
         travel=file.travel,
         sample=file.sample,
     )
-    certificate: dict[str, Any] = dict(outcome.certificate)
+    certificate = outcome.certificate
     rows = _rows(outcome, caught, settling)
     if cross_check:
         tell(0.4, "cross-checking with MuJoCo")
         found = outcome.cross_check()
         rows.append(Row("cross_check.largest", found.largest if found.expressed else None, note=str(found)))
         if found.expressed:
-            certificate["cross_check"] = Check(found.largest, CROSS_CHECK_TOLERANCE, "", str(found))
+            certificate |= {"cross_check": Check(found.largest, CROSS_CHECK_TOLERANCE, "", str(found))}
     figures = _figures(outcome, caught)
     front = None
     if file.design is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacearm.cli.terminal import complain, progress_bar, show, show_json
 from spacearm.errors import InputError, SpacearmError, TimeLimitError
-from spacearm.result import FLAGS, Result, Verdict, as_check
+from spacearm.result import Result, Verdict
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -127,32 +127,8 @@ def _tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
                 show(table_of(result))
             show(*_summary(result, page))
         if not result.sound:
-            complain(f"{result.study}: the run is not sound: {'; '.join(reasons(result))}; see {page}")
+            complain(f"{result.study}: the run is not sound: {'; '.join(result.certificate.faults)}; see {page}")
     return 0 if all(result.sound for result, _ in done) else 1
-
-
-def reasons(result: Result) -> list[str]:
-    """Why a run is not sound: what the study says itself, then the checks that do not hold."""
-    found = list(_reasons("", result.certificate))
-    return found or ["its certificate does not say why"]
-
-
-def _reasons(name: str, entry: Any) -> Iterator[str]:
-    check = as_check(entry)
-    if check is not None:
-        if not check.holds:
-            shown = f"{check.value:.3g} {check.unit}".rstrip()
-            yield f"{name or 'its certificate'} is {shown} and exceeds its tolerance {check.tolerance:.3g}"
-        return
-    if isinstance(entry, Mapping):
-        said = entry.get("reason")
-        if isinstance(said, str) and said and not all(bool(entry.get(flag, True)) for flag in FLAGS):
-            yield f"{name}: {said}" if name else said
-        for key, value in entry.items():
-            yield from _reasons(f"{name}.{key}" if name else str(key), value)
-    elif isinstance(entry, Iterable) and not isinstance(entry, str | bytes):
-        for index, value in enumerate(entry):
-            yield from _reasons(f"{name}[{index}]", value)
 
 
 def table_of(result: Result) -> Table:

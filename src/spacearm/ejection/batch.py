@@ -72,7 +72,7 @@ class Ejections:
         return np.asarray(np.maximum(self.time, self.stop_times.max(axis=-1, initial=0.0)))
 
     @property
-    def ok(self) -> npt.NDArray[np.bool_]:
+    def sound(self) -> npt.NDArray[np.bool_]:
         """Which samples left the rail and came to the end of the flight."""
         left = self.reason[:, 0] == Reason.TERMINAL_EVENT
         return np.asarray(left & (self.reason[:, 1] == Reason.FINISHED))
@@ -81,7 +81,7 @@ class Ejections:
     def failures(self) -> dict[int, str]:
         """Index and reason of every sample that did not."""
         found = {}
-        for i in np.flatnonzero(~self.ok):
+        for i in np.flatnonzero(~self.sound):
             first, second = (int(code) for code in self.reason[i])
             if first == Reason.FINISHED:
                 found[int(i)] = "the arm does not leave the rail"

@@ -82,7 +82,7 @@ class Constraints:
             )
 
     def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
-        kept = runs.ok.copy()
+        kept = runs.sound.copy()
         if self.keep_out:
             kept &= np.nan_to_num(runs.clearance, nan=-np.inf) >= self.margin
         if self.respect_limits:

@@ -15,10 +15,10 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import SimulationError
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
-from spacearm.result import Check
+from spacearm.result import Certificate
 from spacearm.simulate import Dopri853, Event, Phase, Run, State, simulate
 from spacearm.simulate.bodies import elastic_energy
-from spacearm.simulate.certificate import Certificate, Ledger
+from spacearm.simulate.certificate import Ledger
 from spacearm.simulate.motion import robot_parameters
 from spacearm.typing import Array
 
@@ -111,7 +111,7 @@ def joined(rig: Rig, stretches: Sequence[Stretch]) -> Run:
         end_time=float(offsets[-1]),
         events=tuple(inner),
         stats=type(first.stats)(*(sum(values) for values in zip(*(_values(run.stats) for run in runs), strict=True))),
-        certificate=_worst(runs),
+        certificate=Certificate.worst({f"stretch {k + 1}": run.certificate or {} for k, run in enumerate(runs)}),
         phase_starts=(0.0,),
         times=np.concatenate([run.times[r] + t for run, r, t in zip(runs, kept, offsets, strict=False)]),
         integrated=whole,
@@ -124,18 +124,6 @@ def joined(rig: Rig, stretches: Sequence[Stretch]) -> Run:
 
 def _values(part: Any) -> list[Any]:
     return [getattr(part, each.name) for each in fields(part)]
-
-
-def _worst(runs: Sequence[Run]) -> Certificate:
-    """Of each residual the one that comes nearest to its tolerance."""
-    found: dict[str, Check] = {}
-    for run in runs:
-        for name, check in {} if run.certificate is None else run.certificate.checks.items():
-            seen = found.get(name)
-            # Not "larger than": a NaN is the worst of all.
-            if seen is None or not seen.applies or (check.applies and not abs(check.value) <= abs(seen.value)):
-                found[name] = check
-    return Certificate(found)
 
 
 def _ledger(rig: Rig, stretches: Sequence[Stretch], kept: Sequence[slice], states: Array) -> Ledger:

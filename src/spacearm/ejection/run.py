@@ -27,7 +27,7 @@ from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.result import Check
+from spacearm.result import Certificate, Check, Checks
 from spacearm.simulate import Dopri853, Occurrence, Phase, Run, RunWarning, State, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.typing import Array
@@ -195,9 +195,9 @@ class Ejection:
         return account
 
     @cached_property
-    def certificate(self) -> dict[str, Check]:
+    def certificate(self) -> Certificate:
         """Residuals of the whole run: energy from springs to stable flight, momentum after separation, constraints."""
-        checks = {
+        checks: dict[str, Checks] = {
             "ledger": Check(
                 self.ledger["residual"] / max(self.ledger["springs"] + self.ledger["kinetic_at_release"], 1e-300),
                 LEDGER_TOLERANCE,
@@ -214,13 +214,13 @@ class Ejection:
         }
         for name, run in (("rail", self.rail), ("flight", self.flight), ("satellite", self.satellite)):
             if run is not None and run.certificate is not None:
-                checks |= {f"{name}.{what}": check for what, check in run.certificate.checks.items()}
-        return checks
+                checks[name] = run.certificate
+        return Certificate(checks)
 
     @property
     def sound(self) -> bool:
         """Whether every residual is within its tolerance."""
-        return all(check.holds for check in self.certificate.values())
+        return self.certificate.sound
 
     def _momentum_drift(self) -> float:
         """Momentum of the arm, and about its mass centre, in the directions in which nothing holds it."""

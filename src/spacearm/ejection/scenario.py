@@ -25,7 +25,7 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.model.parts import Friction, Inertia
-from spacearm.result import Check, Figure, Result, Row
+from spacearm.result import Certificate, Check, Checks, Figure, Result, Row
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -206,9 +206,9 @@ class _Scenario:
                 with at("segmented"):
                     parts[name] = segmented(rig, joints, step=file.segment)
         rows = [row for name, done in runs.items() for row in self._rows(name, done, parts.get(name))]
-        certificate: dict[str, Any] = {}
+        certificate: dict[str, Checks] = {}
         for name, done in runs.items():
-            certificate |= {f"{name}.{key}": check for key, check in done.certificate.items()}
+            certificate[name] = done.certificate
             certificate[f"{name}.friction"] = friction_check(done)
             if cross_check:
                 tell(0.2, f"MuJoCo, configuration {name}")
@@ -233,7 +233,7 @@ class _Scenario:
         return Result(
             "ejection",
             rows,
-            certificate,
+            Certificate(certificate),
             {
                 "robot": file.robot,
                 "frozen": file.freeze,

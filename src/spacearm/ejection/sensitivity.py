@@ -121,7 +121,7 @@ def monte_carlo(
     names = dict(QUANTITIES)
     if keep_out:
         names["clearance"] = "m"
-    good = runs.ok
+    good = runs.sound
     values = {name: getattr(runs, name)[good] for name in names}
     finite = {name: value[np.isfinite(value)] for name, value in values.items()}
     return Sensitivity(

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.joint_modes import unit
-from spacearm.result import Check
+from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
 Kind = Literal["normal", "point", "grasp"]
@@ -112,11 +112,12 @@ class Collision:
 
     @property
     def sound(self) -> bool:
-        """Whether all :meth:`checks` hold, for every sample of a batch."""
-        return all(check.holds for check in self.checks().values())
+        """Whether its certificate is, for every sample of a batch."""
+        return self.certificate.sound
 
-    def checks(self) -> dict[str, Check]:
-        """The certificate: the worst residual of each kind over a batch, relative."""
+    @property
+    def certificate(self) -> Certificate:
+        """The worst residual of each kind over a batch, relative."""
         energy = np.maximum(self.energy_before, self.energy_after)
         added = _ratio(self.energy_added, energy)
         said = ""
@@ -132,10 +133,12 @@ class Collision:
                 self.contact_residual, RESTITUTION, "contact twist after against -e times that before, relative"
             ),
         }  # fmt: skip
-        return {
-            name: Check(float(np.max(value, initial=0.0)), allowed, "", note)
-            for name, (value, allowed, note) in found.items()
-        }
+        return Certificate(
+            {
+                name: Check(float(np.max(value, initial=0.0)), allowed, "", note)
+                for name, (value, allowed, note) in found.items()
+            }
+        )
 
 
 def selection(kind: str, normal: npt.ArrayLike | None) -> Array:

@@ -23,7 +23,7 @@ from spacearm.impact.tensor import impact_point
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
-from spacearm.result import Check, Figure, Result, Row
+from spacearm.result import Certificate, Check, Figure, Result, Row
 from spacearm.typing import Array
 
 CROSS_CHECK = 1e-10
@@ -63,7 +63,7 @@ class _Scenario:
         self.target = None if file.target is None else self._target(folder)
         self.rows: list[Row] = []
         self.figures: list[Figure] = []
-        self.certificate: dict[str, Any] = {}
+        self.certificate: dict[str, Check] = {}
 
     def _unique(self, table: str, names: list[str]) -> None:
         for name in names:
@@ -126,11 +126,11 @@ class _Scenario:
             with at(f"grasp_velocity[{i}]"):
                 self._grasp_velocity(entry)
         if cross_check:
-            self.certificate["cross_check"] = {"mujoco": self._mujoco(maps)}
+            self.certificate["cross_check.mujoco"] = self._mujoco(maps)
         return Result(
             "impact",
             rows=self.rows,
-            certificate=self.certificate,
+            certificate=Certificate(self.certificate),
             settings={
                 "robot": self.robot.name,
                 "frame": file.frame,
@@ -181,9 +181,9 @@ class _Scenario:
 
     def _certify(self, hit: Collision, where: str) -> None:
         """The worst of all collisions goes into the certificate, with the place where it is."""
-        for name, check in hit.checks().items():
+        for name, check in hit.certificate.items():
             known = self.certificate.get(name)
-            if known is None or not check.value <= known.value:
+            if known is None or check.worse_than(known):
                 self.certificate[name] = replace(check, note=f"{check.note}; worst: {where}")
 
     def _optimise(self, search: OptimiseTable) -> None:

@@ -11,7 +11,7 @@ from spacearm.figures import lines
 from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
-from spacearm.result import Check, Figure
+from spacearm.result import Check, Checks, Figure
 from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Signal, State, simulate
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check
@@ -225,12 +225,11 @@ class Motion(Findings):
         counted = f"{self.phases} phase{'s' if self.phases > 1 else ''}"
         return f"{self.run.robot!r}: {counted}, {self.run.end_time:g} s. {self.run.reason.text.capitalize()}."
 
-    def certificate(self) -> Mapping[str, Any]:
+    def certificate(self) -> Mapping[str, Checks]:
         run = self.run
         early = run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT)
-        checks = {} if run.certificate is None else run.certificate.checks
         cross = {} if self.checked is None else {"cross_check": self.checked}
-        return {"sound": run.ok, **({"reason": run.why} if early else {}), **checks, **cross}
+        return {**({"end": Check.that(False, run.why)} if early else {}), **(run.certificate or {}), **cross}
 
     def settings(self) -> Mapping[str, Any]:
         return {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spacearm.errors import SpacearmError
 from spacearm.report.folder import read_json
-from spacearm.result import Result, Row
+from spacearm.result import Certificate, Result, Row
 
 
 def kept_result(folder: Path, made_from: str) -> Result | None:
@@ -26,7 +26,9 @@ def kept_result(folder: Path, made_from: str) -> Result | None:
         return None
     try:
         found = [Row(**row) for row in rows]
-        result = Result(str(table["study"]), found, certificate, settings, title=str(table.get("title", "")))
+        result = Result(
+            str(table["study"]), found, Certificate.from_json(certificate), settings, title=str(table.get("title", ""))
+        )
     except (SpacearmError, TypeError, KeyError):
         return None
     return result if result.sound else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from spacearm.result import FLAGS, Check, Figure, Result, Verdict, as_check
+from spacearm.result import Figure, Result, Verdict
 
 if TYPE_CHECKING:
     from spacearm.report.write import Entry
@@ -34,15 +34,12 @@ def _environment() -> jinja2.Environment:
 
 def render_result(result: Result, plots: Mapping[str, str], *, plotly: str, data: bool) -> str:
     """The page of a result; ``plots`` maps the figures' names to their JSON, ``plotly`` is the script beside it."""
-    checks, remarks = certificate_rows(result.certificate)
     return _render(
         "result.html",
         result=result,
         title=result.title or result.study,
         paragraphs=[part.strip() for part in result.summary.split("\n\n") if part.strip()],
         counts=result.counts(),
-        checks=checks,
-        remarks=remarks,
         settings=list(flat(result.settings)),
         plots=plots,
         plotly=plotly if plots else "",
@@ -65,26 +62,11 @@ def _render(name: str, **values: Any) -> str:
     return _environment().get_template(name).render(version=__version__, **values)
 
 
-def certificate_rows(certificate: Mapping[str, Any]) -> tuple[list[tuple[str, Check]], list[tuple[str, Any]]]:
-    """The checks of a certificate and its other entries, with dotted names."""
-    checks: list[tuple[str, Check]] = []
-    remarks: list[tuple[str, Any]] = []
-    for name, value in flat(certificate):
-        check = as_check(value)
-        if check is not None:
-            checks.append((name, check))
-        elif name.rsplit(".", 1)[-1] not in FLAGS:  # the head of the page says whether the run is sound
-            remarks.append((name, value))
-    return checks, remarks
-
-
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of a nested table with dotted names; a check is a leaf, a list of tables is numbered."""
+    """The leaves of a nested table with dotted names; a list of tables is numbered."""
     for key, value in table.items():
         name = f"{prefix}{key}"
-        if as_check(value) is not None:
-            yield name, value
-        elif isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             yield from flat(value, f"{name}.")
         elif isinstance(value, list | tuple) and value and all(isinstance(entry, Mapping) for entry in value):
             for number, entry in enumerate(value):

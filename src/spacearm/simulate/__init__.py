@@ -2,8 +2,9 @@
 
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
+from spacearm.result import Certificate
 from spacearm.simulate.batch import BatchRun, simulate_batch
-from spacearm.simulate.certificate import Certificate, CertificateWarning
+from spacearm.simulate.certificate import CertificateWarning
 from spacearm.simulate.course import Occurrence
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Dopri853

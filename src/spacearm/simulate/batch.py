@@ -47,14 +47,14 @@ class BatchRun:
     energy_residual: Array  # (B,) relative, NaN without ledger
 
     @property
-    def ok(self) -> npt.NDArray[np.bool_]:
+    def sound(self) -> npt.NDArray[np.bool_]:
         """Which runs came to their end."""
         return np.isin(self.reason, (Reason.FINISHED, Reason.TERMINAL_EVENT))
 
     @property
     def failures(self) -> dict[int, str]:
         """Index and reason of every run that did not."""
-        return {int(i): Reason(int(self.reason[i])).text for i in np.flatnonzero(~self.ok)}
+        return {int(i): Reason(int(self.reason[i])).text for i in np.flatnonzero(~self.sound)}
 
 
 def simulate_batch(

@@ -9,7 +9,7 @@ import numpy as np
 
 from spacearm.engine.friction import SLACK
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.result import Check
+from spacearm.result import Certificate, Check
 from spacearm.simulate.bodies import centred, elastic_energy, momentum, move
 from spacearm.simulate.books import CHUNK, Books, inner_energy
 from spacearm.simulate.motion import Motion, Prepared, path_values
@@ -25,32 +25,6 @@ BALANCE = SLACK
 
 class CertificateWarning(UserWarning):
     """A run did not keep what it should have kept."""
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """All residuals of a run by name, each with its tolerance and meaning."""
-
-    checks: Mapping[str, Check]
-
-    @property
-    def ok(self) -> bool:
-        return all(check.holds for check in self.checks.values())
-
-    def __getitem__(self, name: str) -> Check:
-        return self.checks[name]
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain numbers, for ``results.json``."""
-        return {"ok": self.ok, **{name: check.to_json() for name, check in self.checks.items()}}
-
-    def __str__(self) -> str:
-        return "; ".join(
-            f"{name} {check.value:.2e} ({'within' if check.holds else 'EXCEEDS'} {check.tolerance:.0e})"
-            if check.applies
-            else f"{name} {check.verdict}"
-            for name, check in self.checks.items()
-        )
 
 
 @dataclass(frozen=True)

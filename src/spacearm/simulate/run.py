@@ -19,10 +19,10 @@ from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError, TimeLimitError
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
+from spacearm.result import Certificate
 from spacearm.simulate.books import Books
 from spacearm.simulate.certificate import (
     TOLERANCE,
-    Certificate,
     CertificateWarning,
     Ledger,
     Stretch,
@@ -82,10 +82,10 @@ class Run:
     ledger: Ledger | None = field(repr=False)
 
     @property
-    def ok(self) -> bool:
+    def sound(self) -> bool:
         """Whether it came to its end and kept what it should keep."""
         finished = self.reason in (Reason.FINISHED, Reason.TERMINAL_EVENT)
-        return finished and (self.certificate is None or self.certificate.ok)
+        return finished and (self.certificate is None or self.certificate.sound)
 
     @property
     def states(self) -> Array:
@@ -281,8 +281,8 @@ def _result(
             certificate = certify(
                 model, parameters, record.times[:count], y, inputs, books, stretches, tolerance, start.vector
             )
-        if not certificate.ok:
-            warnings.warn(f"the run does not keep what it should: {certificate}", CertificateWarning, stacklevel=3)
+        if not certificate.sound:
+            warnings.warn(f"conservation check failed: {certificate}", CertificateWarning, stacklevel=3)
     state = outcome.work.y[: model.nx]
     return Run(
         model.robot,

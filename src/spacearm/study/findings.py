@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
 import numpy.typing as npt
 
 from spacearm.model import Robot
-from spacearm.result import Check, Figure, Row
+from spacearm.result import Check, Checks, Figure, Row
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,7 +106,7 @@ class Findings:
         """A few sentences, blank lines between paragraphs."""
         return ""
 
-    def certificate(self) -> Mapping[str, Any]:
+    def certificate(self) -> Mapping[str, Checks]:
         """Checks that decide whether the result is sound."""
         return {}
 

@@ -12,7 +12,7 @@ from spacearm.errors import InputError, SpacearmError, did_you_mean
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, read_document, validated
 from spacearm.model.toml_schema import Name
-from spacearm.result import Result, Row
+from spacearm.result import Certificate, Result, Row
 from spacearm.study.findings import Findings, RobotFile, rows_of
 from spacearm.study.keys import Table, key
 
@@ -128,7 +128,7 @@ def run_document(
     result = Result(
         study,
         tuple(rows_of(found)),
-        found.certificate(),
+        Certificate(found.certificate()),
         {"robot": file.robot, **found.settings()},
         found.data(),
         found.figures(),

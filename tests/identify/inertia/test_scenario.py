@@ -23,7 +23,7 @@ from spacearm.papers.xu2017 import claims as xu2017_claims
 from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017 import runs as xu2017_runs
 from spacearm.report import write_result
-from spacearm.result import Result, Verdict
+from spacearm.result import Check, Result, Verdict
 from support import ROOT
 
 EXAMPLE = ROOT / "examples" / "identify-inertia.toml"
@@ -316,7 +316,9 @@ def test_a_link_in_the_folder_of_the_results_is_not_followed(tmp_path: Path) -> 
 def test_an_unsound_result_is_kept_without_its_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is written with everything but the robot, and says so."""
     certificate = scenario._certificate
-    monkeypatch.setattr(scenario, "_certificate", lambda *given: {**certificate(*given), "forced": {"holds": False}})
+    monkeypatch.setattr(
+        scenario, "_certificate", lambda *given: certificate(*given) | {"forced": Check.that(False, "")}
+    )
     data = document(estimate={"method": "consistent", "prior": 0.2, "write": "found.toml"})
     result = run(data, folder=tmp_path)
     assert not result.sound

@@ -17,6 +17,7 @@ from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
+from spacearm.result import Certificate
 from spacearm.simulate import Dopri853, Phase, Run, State, firing, simulate, spline
 from spacearm.typing import Array
 
@@ -243,8 +244,8 @@ def measure(
         sigma={name: sensors.sigma(name) for name in sensors.channels},
         bias_sigma=dict(sensors.bias_sigma),
         known_momentum=_momentum(robot, experiment) if experiment.known_momentum else None,
-        certificate=run.certificate.as_dict() if run.certificate is not None else {},
-        sound=run.ok,
+        certificate=run.certificate or Certificate(),
+        sound=run.sound,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.identify.inertia.sensors import CHANNELS, Sensors
 from spacearm.model.rotations import rotation_matrices
+from spacearm.result import Certificate
 from spacearm.typing import Array
 
 
@@ -56,7 +56,7 @@ class Record:
     sigma: Mapping[str, float]
     bias_sigma: Mapping[str, float] = field(default_factory=dict)
     known_momentum: Array | None = None
-    certificate: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Certificate = field(default_factory=Certificate)
     sound: bool = True
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from spacearm.identify.inertia.writeback import identified_text
 from spacearm.identify.written import with_robot
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
-from spacearm.result import Check, Result, Row
+from spacearm.result import Certificate, Check, Result, Row
 
 #: Of one experiment: more is a slip of the pen, and would fill the memory.
 MOST_SAMPLES = 1_000_000
@@ -100,7 +100,7 @@ def run(
     certificate = _certificate(clean, found, truth, carlo)
     if cross_check:
         tell(0.95, "cross-check with MuJoCo")
-        certificate["mujoco"] = {experiments[k].name: _cross_check(real, experiments[k]) for k in used}
+        certificate |= {"mujoco": {experiments[k].name: _cross_check(real, experiments[k]) for k in used}}
     tell(1.0, "done")
     result = Result(
         "inertia-identification",
@@ -301,33 +301,31 @@ def _distinct(names: list[str], what: str) -> None:
         raise InputError(f"{twice[0]!r} stands twice", place=what, hint="expected different names")
 
 
-def _certificate(clean: list[Record], found: Identification, truth: Any, carlo: MonteCarlo | None) -> dict[str, Any]:
-    checks: dict[str, Any] = {
-        "simulations": Check(float(sum(not record.sound for record in clean)), 0.0, "", "runs that broke a law")
-    }
+def _certificate(clean: list[Record], found: Identification, truth: Any, carlo: MonteCarlo | None) -> Certificate:
+    checks = {"simulations": Check(float(sum(not record.sound for record in clean)), 0.0, "", "runs that broke a law")}
     if found.fit is not None:
         spread = 6.0 * np.sqrt(2.0 / max(found.fit.freedom, 1)) + 0.05
         checks["chi_square"] = (
             Check(2.0 * float(found.fit.cost) / max(found.fit.freedom, 1) - 1.0, float(spread), "", "minus 1")
             if not found.task.assumed_noise
-            else "no noise stated"
+            else Check.not_applicable("no noise stated")
         )
     if truth is not None and found.fit is not None and not found.task.assumed_noise:
         errors = (found.estimate.values - truth) / found.estimate.std
         checks["errors"] = Check(float(np.nanmax(np.abs(errors))), 5.0, "", "largest error in standard deviations")
     if carlo is not None:
         checks["coverage"] = Check(carlo.coverage - 0.94, 0.04, "", "coverage of 95 % intervals minus 0.94")
-    return checks
+    return Certificate(checks)
 
 
-def _cross_check(real: Robot, experiment: Experiment) -> Any:
+def _cross_check(real: Robot, experiment: Experiment) -> Check:
     """The simulated motion once more with MuJoCo's dynamics."""
     from spacearm.simulate.crosscheck import cross_check
 
     times = np.linspace(0.0, experiment.duration, 31)
     outcome = cross_check(experiment.run(real, times), experiment.start(real), experiment.phases(real))
     if not outcome.expressed:
-        return outcome.reason
+        return Check.not_applicable(outcome.reason)
     return Check(outcome.largest, 1e-8, "", "largest relative difference to MuJoCo")
 
 

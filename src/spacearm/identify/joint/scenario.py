@@ -26,7 +26,7 @@ from spacearm.identify.written import with_robot
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
 from spacearm.model.files import robot_text
-from spacearm.result import Check, Figure, Result, Row
+from spacearm.result import Certificate, Check, Figure, Result, Row
 from spacearm.simulate import Signal, spline
 
 DEGREE = np.pi / 180.0
@@ -102,21 +102,18 @@ def run(
     rows += [Row(f"{r.joint}.resonance", r.resonance, "rad/s", note=f"motor held; sd {r.resonance_sd:.2g}")
              for r in responses]  # fmt: skip
     figures.append(Figure("response", response_figure(responses), "Link angle for a sinus of the motor angle."))
-    certificate: dict[str, Any] = {
-        "converged": {"holds": fit.estimate.success, "reason": str(fit.estimate.reason)},
-        "whiteness": {t: {c: w.p_value for c, w in channels.items()} for t, channels in fit.whiteness.items()},
-    }
+    certificate = {"converged": Check.that(fit.estimate.success, str(fit.estimate.reason))}
     if np.isfinite(fit.chi2):
         certificate["chi2"] = Check(fit.chi2, 4.0, "", "mean squared residual in standard deviations")
     if cross_check:
-        certificate["cross_check"] = (
+        certificate["cross_check"] = Check.not_applicable(
             "the forward model has no counterpart in MuJoCo; its tests hold it against plain runs"
         )
     summary = "\n\n".join(fit.remarks) or "Every parameter is determined by the data."
     result = Result(
         "joint-identification",
         rows,
-        certificate,
+        Certificate(certificate),
         {"robot": robot.name, "drive": file.drive, "method": fit.estimate.method, "law": fit.model.setup.law.name,
          "evaluations": fit.estimate.evaluations, "seconds": fit.seconds},
         None,

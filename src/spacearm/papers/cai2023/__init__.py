@@ -46,7 +46,7 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, rig_of
 from spacearm.papers.cai2023.rows import all_rows
 from spacearm.papers.cai2023.table4 import Rough, rough_rail
-from spacearm.result import Check, Result
+from spacearm.result import Certificate, Check, Result
 from spacearm.typing import Array
 
 Progress = Callable[[float, str], None]
@@ -223,13 +223,13 @@ def _part(tell: Progress, low: float, high: float) -> Callable[[int, int], None]
 # -- certificate -------------------------------------------------------------------------------------------------
 
 
-def _certificate(study: Study) -> dict[str, Any]:
-    checks: dict[str, Any] = {}
+def _certificate(study: Study) -> Certificate:
+    checks = {}
     for number, run in study.full.items():
         for name in ("ledger", "momentum"):
             checks[f"attitude{number}.{name}"] = run.certificate[name]
         checks[f"attitude{number}.friction"] = friction_check(run)
-        checks[f"attitude{number}.run"] = Check(0.0 if run.sound else 1.0, 0.0, "", "all residuals within tolerance")
+        checks[f"attitude{number}.run"] = Check.that(run.sound, "all residuals within tolerance")
     rig = study.rig
     locked = eject(rig, "attitude1", locked=rig.arm.joint_names, flight=0.1)
     exact = rig.device.quarter_period(rig.arm.mass)
@@ -245,7 +245,7 @@ def _certificate(study: Study) -> dict[str, Any]:
         _recoil_momentum(study.recoil), 1e-10, "", "arm and satellite together have no momentum, relative to each"
     )
     checks["recoil.ledger"] = study.recoil.certificate["ledger"]
-    return checks
+    return Certificate(checks)
 
 
 def _recoil_momentum(run: Ejection) -> float:
@@ -260,7 +260,7 @@ def _recoil_momentum(run: Ejection) -> float:
     return float(np.linalg.norm((arm + carrier)[[0, 2]]) / np.linalg.norm(arm))
 
 
-def _cross_checks(study: Study) -> dict[str, Any]:
+def _cross_checks(study: Study) -> dict[str, Check]:
     checks = {}
     cases = {
         "replayed": study.rig,

@@ -34,7 +34,7 @@ from spacearm.papers.wojtunik2023.data import (
     paths,
     times,
 )
-from spacearm.result import Check, Figure, Result, Row, Verdict
+from spacearm.result import Certificate, Check, Checks, Figure, Result, Row, Verdict
 from spacearm.simulate import Phase, State, simulate
 
 UNIT_NOTE = "printed in kg m/s, meant is kg m2/s"
@@ -82,7 +82,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         *_certainty_rows(common, curve, degrees, covered),
         *_law_rows(selections, use),
     ]  # fmt: skip
-    certificate: dict[str, Any] = {
+    certificate: dict[str, Checks] = {
         "energy_drift": Check(runs.energy_drift(robot), 1e-6, "", "relative, b = 0, joints held, accuracy 1e-8"),
         "noise_free_recovery": Check(runs.noise_free(robot), 1e-6, "", "largest relative error of the four values"),
         "errors_in_sd": Check(_largest_error(campaign), 4.0, "", "largest error of the five fits, in sd"),
@@ -112,7 +112,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     return Result(
         "wojtunik2023",
         rows,
-        certificate,
+        Certificate(certificate),
         _settings(),
         draw.dataset(campaign, degrees, curve),
         figures,
@@ -317,7 +317,7 @@ def _against_engine(campaign: runs.Campaign) -> float:
     return float(np.max(np.abs(run.states[:, 7 + link] - campaign.truths[1].joints[: len(run.states), link])))
 
 
-def _mujoco() -> dict[str, Any]:
+def _mujoco() -> Check:
     from spacearm.simulate.crosscheck import cross_check
 
     run, start, phase = _plain_run()
@@ -329,5 +329,5 @@ def _mujoco() -> dict[str, Any]:
         ) from error
     if not found.expressed:
         warnings.warn(f"not cross-checked: {found.reason}", stacklevel=2)
-        return {"reason": found.reason}
-    return {"largest": Check(found.largest, 1e-6, "", "largest relative difference of test 2 to MuJoCo")}
+        return Check.not_applicable(found.reason)
+    return Check(found.largest, 1e-6, "", "largest relative difference of test 2 to MuJoCo")

@@ -27,7 +27,7 @@ from spacearm.papers.yoshida1992.data import (
 )
 from spacearm.papers.yoshida1992.figures import dataset, drawn
 from spacearm.papers.yoshida1992.runs import certify, mujoco, run_case, run_contacts, run_grasps
-from spacearm.result import Result
+from spacearm.result import Certificate, Result
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
@@ -47,12 +47,12 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     say(0.8, "checks")
     certificate = certify(point, cases, grasps, contacts)
     if cross_check:
-        certificate["cross_check"] = {"mujoco": mujoco(point, cases)}
+        certificate["cross_check.mujoco"] = mujoco(point, cases)
     say(0.9, "figures")
     return Result(
         NAME,
         rows=agreement(NAME, findings(point, cases, angles, configurations, contacts)),
-        certificate=certificate,
+        certificate=Certificate(certificate),
         settings={
             "robot": robot.name,
             "configuration": {

@@ -143,7 +143,7 @@ def certify(
         for name, (all_, limit, note) in worst.items()
     }
     return checks | {
-        "resistance_energy": max((hit.checks()["resistance_energy"] for hit in hits), key=lambda check: check.value)
+        "resistance_energy": max((hit.certificate["resistance_energy"] for hit in hits), key=lambda check: check.value)
     }
 
 

@@ -8,7 +8,6 @@ the same arm with others. What does not depend on them is marked so in the notes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from spacearm.capture import CaptureRun, Modes, cushion, modes
@@ -41,7 +40,7 @@ from spacearm.papers.zhang2020.runs import (
     run_all,
     study_design,
 )
-from spacearm.result import Check, Result
+from spacearm.result import Certificate, Check, Result
 from spacearm.simulate import State
 
 __all__ = ["SINGLE", "closed_modes", "cross_checks", "forbidden", "reproduce", "robot", "single_hit", "six_hit"]
@@ -56,10 +55,10 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     runs, found = run_all(arm, tell), modes(arm)
     tell(0.5, "designing dampers")
     designed = study_design(arm, six_hit(), progress=lambda part: tell(0.5 + 0.35 * part, "designing dampers"))
-    certificate = _certificate({**runs.named(), "six.on_off": designed.switched}) | _facts(runs, found)
-    certificate["design_against_adaptive"] = Check(
-        designed.verified, 0.01, "", "largest relative difference of front members from adaptive runs"
-    )
+    outcomes = {**runs.named(), "six.on_off": designed.switched}
+    certificate = Certificate.worst({name: outcome.certificate for name, outcome in outcomes.items()})
+    largest = "largest relative difference of front members from adaptive runs"
+    certificate |= {**_facts(runs, found), "design_against_adaptive": Check(designed.verified, 0.01, "", largest)}
     if cross_check:
         tell(0.88, "cross-checking with MuJoCo")
         certificate |= cross_checks(arm)
@@ -83,19 +82,6 @@ def cross_checks(arm: Robot, duration: float = 20.0) -> dict[str, Check]:
         check = outcome.cross_check()
         found[f"mujoco.{name}"] = Check(check.largest, CROSS_CHECK_TOLERANCE, "", str(check))
     return found
-
-
-def _certificate(outcomes: dict[str, CaptureRun]) -> dict[str, Any]:
-    """The worst residual of each kind over all runs."""
-    worst: dict[str, tuple[str, Check]] = {}
-    for name, outcome in outcomes.items():
-        for kind, check in outcome.certificate.items():
-            if kind not in worst or not worst[kind][1].applies or check.value > worst[kind][1].value:
-                worst[kind] = name, check
-    return {
-        kind: replace(check, note=f"{check.note}; worst of {len(outcomes)} runs: {name}") if check.applies else check
-        for kind, (name, check) in worst.items()
-    }
 
 
 def _facts(runs: Runs, found: Modes) -> dict[str, Check]:

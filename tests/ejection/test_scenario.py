@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from spacearm.ejection import Device, Release, Rig, SeparationSpring, eject, planar
-from spacearm.ejection.scenario import run
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue
 from spacearm.result import Result
+from spacearm.study import run_document as run
 from spacearm.study import run_scenario
 from support import ROOT
 
@@ -132,18 +132,18 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         ({"search.limit_margin_deg": 100.0}, "search: best configuration", "no range"),
         ({"search.seed": -1}, "search.seed", "value is -1"),
         ({"monte_carlo.seed": -1}, "monte_carlo.seed", "value is -1"),
-        ({"device.spring": [{"stiffness": 1.0, "compression": 1.0}]}, "device", "both given"),
+        ({"device.spring": [{"stiffness": 1.0, "compression": 1.0}]}, "device", "both 'springs' and 'spring'"),
         ({"device": {"stroke": 0.086, "spring": []}}, "device: separation device", "not all springs"),
         ({"device": {"stroke": 0.086, "spring": [{"stiffness": 1.0}]}}, "device: spring[0]", "no compression"),
         ({"device": {"stroke": 0.086, "spring": [{"curve": [[0.0]]}]}}, "device: spring[0]", "no table of numbers"),
         ({"device": {"stroke": 0.086}}, "device: separation device", "no stiffness"),
         ({"release": {"angular_velocity": [0.1, 0.0, 0.0]}}, "release", "leaves the table"),
-        ({"release": {"rates": [0.1]}}, "release", "rates has shape"),
+        ({"release": {"rates": [0.1]}}, "release: rates", "has 1 numbers"),
         ({"release": {"rates_deg": [0.1]}}, "release: rates_deg", "has 1 numbers"),
         (
             {"release": {"angular_velocity": [0.0, 0.1, 0.0], "angular_velocity_deg": [0.0, 1.0, 0.0]}},
             "release",
-            "both given",
+            "both 'angular_velocity' and 'angular_velocity_deg'",
         ),
         ({"release": {"angular_velocity": [0.0, 0.1, 0.0]}}, "segmented", "starts at rest"),
         ({"configuration": [{"name": "a/b", "configuration": "attitude1"}]}, "configuration[0]: name", "is 'a/b'"),

@@ -12,6 +12,8 @@ from spacearm.ejection.run import Ejection
 from spacearm.ejection.segmented import Segmented
 from spacearm.ejection.sensitivity import Sensitivity
 from spacearm.figures import CLEAR, COLOURS, curve, new_figure, panels
+from spacearm.model import Robot
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -100,11 +102,13 @@ def comparison(lines: Sequence[Line]) -> go.Figure:
     return table(header, columns, height=80 + 26 * len(lines))
 
 
-def map_panels(chart: xr.Dataset, marks: Mapping[str, tuple[float, float]] | None = None) -> go.Figure:
-    """Velocity and angular velocity over two joints; grey is not allowed. ``marks`` are points in degrees or mm."""
-    names = [str(name) for name in chart["velocity"].dims]
-    scales = [(DEGREE, "deg") if chart[name].attrs["units"] == "rad" else (1e3, "mm") for name in names]
+def map_panels(chart: xr.Dataset, arm: Robot, marks: Mapping[str, Array]) -> go.Figure:
+    """Velocity and angular velocity over two joints; grey is not allowed. ``marks`` are joint positions by name."""
+    joints = [arm.joint_index(str(name)) for name in chart["velocity"].dims]
+    names = [arm.joint_names[i] for i in joints]
+    scales = [(DEGREE, "deg") if arm.joints[i].kind == "revolute" else (1e3, "mm") for i in joints]
     x, y = (chart[name].values * scale for name, (scale, _) in zip(names, scales, strict=True))
+    across, up = ([q[i] * scale for q in marks.values()] for i, (scale, _) in zip(joints, scales, strict=True))
     figure = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
     figure.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
     allowed = chart["allowed"].values.T == 1
@@ -115,11 +119,9 @@ def map_panels(chart: xr.Dataset, marks: Mapping[str, tuple[float, float]] | Non
         z = np.where(allowed, factor * chart[key].values.T, np.nan)
         bar = {"x": place, "thickness": 12, "len": 0.9}
         figure.add_heatmap(x=x, y=y, z=z, colorscale=colours, colorbar=bar, **at)
-        if marks:
-            across, up = zip(*marks.values(), strict=True)
-            text = {"text": list(marks), "textposition": "top right", "textfont": {"color": "white"}}
-            marker = {"color": "white", "size": 8, "line": {"color": "black", "width": 1}}
-            figure.add_scatter(x=across, y=up, mode="markers+text", marker=marker, showlegend=False, **text, **at)
+        text = {"text": list(marks), "textposition": "top right", "textfont": {"color": "white"}}
+        marker = {"color": "white", "size": 8, "line": {"color": "black", "width": 1}}
+        figure.add_scatter(x=across, y=up, mode="markers+text", marker=marker, showlegend=False, **text, **at)
     figure.update_xaxes(title_text=f"{names[0]} [{scales[0][1]}]", showgrid=False)
     figure.update_yaxes(showgrid=False)
     figure.update_yaxes(title_text=f"{names[1]} [{scales[1][1]}]", row=1, col=1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
 
 import numpy.typing as npt
@@ -17,13 +18,31 @@ if TYPE_CHECKING:
     from spacearm.simulate.crosscheck import CrossCheck
 
 
-def row(unit: str = "", note: str = "", name: str | None = None) -> Any:
-    """A field of findings that is a row of the result; None is no row.
+def row(unit: str = "", note: str = "", name: str | None = None, of: str | Callable[[Any], Any] | None = None) -> Any:
+    """What is a row of the result: a field of the findings or, with ``of``, what is computed from its fields.
 
-    A table (a mapping, or findings within findings) gives a row for each entry, ``<field>.<entry>``; an entry without a
-    name is the field's own. ``name`` is the row's name where it is not the field's; empty, it is left out.
+    None is no row. A table (a mapping, or findings within findings) gives a row for each entry, ``<field>.<entry>``; an
+    entry without a name is the field's own.
+
+    Args:
+        unit, note: of the row; a :class:`Noted` value has its own.
+        name: where it is not the field's; empty, it is left out.
+        of: a function of the findings, or the path of an attribute such as ``run.time``.
     """
-    return field(metadata={"row": {"unit": unit, "note": note}, "name": name})
+    about = {"unit": unit, "note": note}
+    if of is None:
+        return field(metadata={"row": about, "name": name})
+    return _Computed(about, name, attrgetter(of) if isinstance(of, str) else of)
+
+
+@dataclass
+class _Computed:
+    row: dict[str, str]
+    name: str | None
+    of: Callable[[Any], Any]
+
+    def __get__(self, found: Any, kind: type | None = None) -> Any:
+        return self if found is None else self.of(found)
 
 
 class Noted(NamedTuple):
@@ -41,12 +60,11 @@ def rows_of(found: Any, name: str = "", unit: str = "", note: str = "") -> Itera
     elif isinstance(found, Mapping):
         for entry, value in found.items():
             yield from rows_of(value, _joined(name, str(entry)), unit, note)
-    elif is_dataclass(found):
-        for each in fields(found):
-            value = getattr(found, each.name)
-            if "row" in each.metadata and value is not None:
-                own = each.metadata["name"]
-                yield from rows_of(value, _joined(name, each.name if own is None else own), **each.metadata["row"])
+    elif isinstance(found, Findings):
+        for own, (about, called) in found.rows().items():
+            value = getattr(found, own)
+            if value is not None:
+                yield from rows_of(value, _joined(name, own if called is None else called), **about)
     else:
         yield Row(name, found, unit, note=note)
 
@@ -97,6 +115,13 @@ class Findings:
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True, eq=False)(cls)
+
+    @classmethod
+    def rows(cls) -> dict[str, tuple[dict[str, str], str | None]]:
+        """Unit and note, and the name where it is another, of each attribute that is a row."""
+        own = fields(cls)  # type: ignore[arg-type]
+        given = {f.name: (f.metadata["row"], f.metadata["name"]) for f in own if "row" in f.metadata}
+        return given | {name: (c.row, c.name) for name, c in vars(cls).items() if isinstance(c, _Computed)}
 
     def title(self) -> str:
         """Head of the page, where the file has none."""

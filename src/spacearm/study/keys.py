@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from spacearm.errors import InputError
@@ -70,12 +70,15 @@ class Table(toml_schema.Table):
             if name.endswith("_deg") and getattr(self, name) is not None:
                 raise InputError(f"{name!r} is given, but {why}", hint=f"use {name[:-4]!r}, in SI units")
 
-    def options(self, *without: str) -> dict[str, Any]:
-        """All that is set, by key and in SI units, tables within as what they make: the keywords of a function."""
+    def options(self, *only: str) -> dict[str, Any]:
+        """What is set, by key and in SI units, tables within as what they make: the keywords of a function.
+
+        ``only`` these keys, or all of them.
+        """
         found = {}
         for name in type(self).model_fields:
             stem = name.removesuffix("_deg")
-            if name in without or stem in without or getattr(self, name) is None:
+            if (only and stem not in only) or getattr(self, name) is None:
                 continue
             value = self.si(stem) if f"{stem}_deg" in type(self).model_fields else getattr(self, name)
             found[stem] = made(value, stem)
@@ -99,6 +102,10 @@ def made(value: Any, place: str) -> Any:
 def makes(what: Callable[..., Any]) -> Callable[[Table], Any]:
     """``make`` of a table whose keys are the keywords of ``what``."""
     return lambda table: what(**table.options())
+
+
+#: A list of tables, of which a single one needs no brackets.
+OneOrMore = BeforeValidator(lambda value: [value] if isinstance(value, dict) else value)
 
 
 def distinct(tables: list[Any], place: str, name: str = "name") -> None:

@@ -22,7 +22,7 @@ Progress = Callable[[float, str], None]
 STUDIES = {
     "motion": "spacearm.motion.scenario:MotionFile",
     "impact": "spacearm.impact.scenario",
-    "ejection": "spacearm.ejection.scenario",
+    "ejection": "spacearm.ejection.scenario:EjectionFile",
     "capture": "spacearm.capture.scenario",
     "inertia-identification": "spacearm.identify.inertia.scenario",
     "joint-identification": "spacearm.identify.joint.scenario",

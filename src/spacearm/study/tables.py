@@ -24,7 +24,32 @@ Count = Annotated[int, whole(1, 1_000_000)]
 JointNumbers = Numbers | dict[str, Number]
 
 
-class ConfigurationKeys(Table):
+class JointKeys(Table):
+    """Keys with a number for each joint."""
+
+    def by_joint(self, robot: Robot, name: str, values: Array) -> Array:
+        """``values`` (n,) with what the file has for some or all joints, SI."""
+        given = self.si(name)
+        if given is None:
+            return values
+        spelled = self.spelled(name)
+        if not isinstance(given, dict) and len(given) != robot.n:
+            hint = f"expected {robot.n}: {', '.join(robot.joint_names)}"
+            raise InputError(f"has {len(given)} numbers", place=spelled, hint=hint)
+        for joint, value in given.items() if isinstance(given, dict) else zip(robot.joint_names, given, strict=True):
+            index = robot.joint_index(joint)
+            if spelled != name and robot.joints[index].kind == "prismatic":
+                hint = f"give {name!r} in SI"
+                raise InputError(f"joint {quoted(joint)} slides, it has no degrees", place=spelled, hint=hint)
+            values[index] = value
+        return values
+
+    def spelled(self, name: str) -> str:
+        """The key as the file has it, in degrees or not."""
+        return f"{name}_deg" if self.given(f"{name}_deg") else name
+
+
+class ConfigurationKeys(JointKeys):
     """Joint positions."""
 
     configuration: Name | None = key(None, "a configuration of the robot, by name")
@@ -34,54 +59,39 @@ class ConfigurationKeys(Table):
     def positions(self, robot: Robot, default: Array | None = None) -> Array:
         """Joint positions (n,); what is not given is ``default``, else the named configuration, else zero."""
         found = np.array(robot.configuration(self.configuration or "zero") if default is None else default)
-        spelled = self._spelled("joints")
+        spelled = self.spelled("joints")
         if self.configuration is not None and isinstance(getattr(self, spelled), list):
             raise InputError(f"both 'configuration' and {spelled!r} are given", hint="expected one")
-        return self._by_joint(robot, "joints", found)
-
-    def _by_joint(self, robot: Robot, name: str, values: Array) -> Array:
-        given = self.si(name)
-        if given is None:
-            return values
-        named = given if isinstance(given, dict) else dict(zip(robot.joint_names, given, strict=False))
-        if len(named) != len(given) or (named is not given and len(given) != robot.n):
-            hint = f"expected {robot.n}: {', '.join(robot.joint_names)}"
-            raise InputError(f"has {len(given)} numbers", place=self._spelled(name), hint=hint)
-        for joint, value in named.items():
-            index = robot.joint_index(joint)
-            if robot.joints[index].kind == "prismatic" and self.given(f"{name}_deg"):
-                raise InputError(
-                    f"joint {quoted(joint)} slides, it has no degrees", place=f"{name}_deg", hint=f"give {name!r} in SI"
-                )
-            values[index] = value
-        return values
-
-    def _spelled(self, name: str) -> str:
-        return f"{name}_deg" if self.given(f"{name}_deg") else name
+        return self.by_joint(robot, "joints", found)
 
 
-class StateKeys(ConfigurationKeys):
-    """Configuration, attitude and motion; velocities of the base in world axes."""
-
-    either: ClassVar = (("quaternion", "rpy", "rpy_deg"),)
+class MotionKeys(JointKeys):
+    """How a robot moves."""
 
     rates: JointNumbers | None = key(None, "joint rates, all or some by name; rad/s or m/s")
     rates_deg: JointNumbers | None = key(None, "the same in degrees")
-    quaternion: Vector4 | None = key(None, "attitude of the base: w, x, y, z")
-    rpy: Vector3 | None = key(None, "the same as roll, pitch, yaw about fixed axes")
-    rpy_deg: Vector3 | None = None
-    velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin, world axes, m/s")
     angular_velocity: Vector3 | None = key(None, "of the base, world axes, rad/s")
     angular_velocity_deg: Vector3 | None = None
 
     def rates_of(self, robot: Robot) -> Array:
         """Joint rates (n,)."""
-        return self._by_joint(robot, "rates", np.zeros(robot.n))
+        return self.by_joint(robot, "rates", np.zeros(robot.n))
 
     def turning(self) -> Array:
-        """Angular velocity of the base, world axes, rad/s."""
+        """Angular velocity of the base, rad/s."""
         given = self.si("angular_velocity")
         return np.zeros(3) if given is None else np.asarray(given, dtype=np.float64)
+
+
+class StateKeys(ConfigurationKeys, MotionKeys):
+    """Configuration, attitude and motion; velocities of the base in world axes."""
+
+    either: ClassVar = (("quaternion", "rpy", "rpy_deg"),)
+
+    quaternion: Vector4 | None = key(None, "attitude of the base: w, x, y, z")
+    rpy: Vector3 | None = key(None, "the same as roll, pitch, yaw about fixed axes")
+    rpy_deg: Vector3 | None = None
+    velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin, world axes, m/s")
 
     def state(self, robot: Robot, default: Array | None = None, position: Any = (0.0, 0.0, 0.0)) -> State:
         """State at time zero; ``default`` are joint positions that are not given."""

@@ -123,8 +123,8 @@ def judge(seed: int, number: int) -> Outcome:
     began = time.process_time()
     try:
         whole = number % 8 == 0
-        patience = PATIENCE * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-        with contextlib.redirect_stderr(io.StringIO()), time_limit(patience if greedy else 15 * LONGEST):
+        busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        with contextlib.redirect_stderr(io.StringIO()), time_limit(busy * (PATIENCE if greedy else 15 * LONGEST)):
             with contextlib.nullcontext() if whole else blank_figures():
                 result = run_scenario(file)
             if whole:
@@ -172,7 +172,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(options.log.open("a")) if options.log else None
         for done, outcome in enumerate(
-            run_watched(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 20 * LONGEST), 1
+            run_watched(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 5 * LONGEST), 1
         ):
             kinds[outcome.kind] += 1
             total += outcome.seconds

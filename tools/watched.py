@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
+#: A call that is not given the processor may last so many times as long as it may work.
+ASLEEP = 30
+
 
 class Outcome(NamedTuple):
     """How one call ended; ``kind`` begins with FAULT where it did not end well."""
@@ -29,11 +32,15 @@ class _Worker:
         self.process.start()
         other.close()
         self.number = -1
-        self.since = 0.0
+        self.since = self.used = 0.0
 
     def give(self, number: int) -> None:
-        self.number, self.since = number, time.monotonic()
+        self.number, self.since, self.used = number, time.monotonic(), self.cpu()
         self.link.send(number)
+
+    def cpu(self) -> float:
+        """CPU seconds of the process so far: on a busy machine the wall clock says nothing about the work."""
+        return time.clock_gettime((~self.process.pid << 3) | 2)  # what clock_getcpuclockid(3) returns
 
     def end(self) -> None:
         self.process.kill()
@@ -57,7 +64,9 @@ def run_watched(
     workers: int,
     longest: float,
 ) -> Iterator[Outcome]:
-    """``judge(number)`` for each number, as they end; one that takes longer than ``longest`` s is killed.
+    """``judge(number)`` for each number, as they end; one that takes more than ``longest`` s of CPU time is killed.
+
+    So is one that has waited for :data:`ASLEEP` times as long.
 
     Heavy modules are imported in the workers, after the fork. A worker that dies is replaced.
     """
@@ -79,8 +88,9 @@ def run_watched(
                         kind = f"FAULT: crash, exit status {worker.process.exitcode}"
                         outcome = Outcome(worker.number, kind, "", time.monotonic() - worker.since, "")
                         _dismiss(crew, worker)
-                elif time.monotonic() - worker.since > longest:
-                    outcome = Outcome(worker.number, "FAULT: hang", f"killed after {longest:g} s", longest, "")
+                elif worker.cpu() - worker.used > longest or time.monotonic() - worker.since > ASLEEP * longest:
+                    used = worker.cpu() - worker.used
+                    outcome = Outcome(worker.number, "FAULT: hang", f"killed after {used:.0f} s of CPU time", used, "")
                     _dismiss(crew, worker)
                 if outcome is None:
                     continue

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tomlkit
 
+from spacearm.deadline import time_limit
 from spacearm.ejection import Device, Rig
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact import System
@@ -87,6 +88,18 @@ CASES = [
     ),
     ("joint-twin", "test.0.twin.seed", -1, "test[0].twin.seed ('large'): value is -1"),
     ("joint-twin", "test.0.twin.rate", 0.0, "test[0].twin.rate ('large'): value is 0"),
+    (
+        "joint-torque",
+        "fixed.motor_inertia",
+        1e-12,
+        "fixed.motor_inertia: is 1e-12, and the model cannot be followed to the end of test 'one'",
+    ),
+    (
+        "joint-torque",
+        "bounds",
+        {"damping": [1e9, 1e10]},
+        "bounds.damping: is (1000000000.0, 10000000000.0), and the model cannot be followed to the end of test 'one'",
+    ),
     ("joint-twin", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
 ]
 
@@ -97,7 +110,7 @@ def test_what_cannot_be_meant_is_refused_with_file_and_place(
 ) -> None:
     file = tmp_path / "case.toml"
     file.write_bytes(changed(name, place, value))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as caught, time_limit(120.0):
         run_scenario(file)
     assert caught.value.file == file
     assert caught.value.place
@@ -121,6 +134,16 @@ def test_an_absurd_blow_ends_within_the_budget_of_steps(tmp_path: Path, monkeypa
     assert caught.value.file == file
     assert caught.value.place
     assert max(steps) < 300_000
+
+
+def test_a_search_among_stiff_joints_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("spacearm.identify.joint.forward"), "MOST_STIFF", 20_000, raising=False)
+    file = tmp_path / "case.toml"
+    file.write_bytes(changed("joint-torque", "fixed.motor_inertia", 1e-3))
+    message = "test 'one': the search goes on among values for which the joints are far too stiff"
+    with pytest.raises(SimulationError, match=message) as caught, time_limit(120.0):
+        run_scenario(file)
+    assert caught.value.file == file
 
 
 def test_only_plain_files_are_read(tmp_path: Path) -> None:
@@ -150,7 +173,7 @@ def test_a_share_of_damaged_scenarios() -> None:
     """The whole is ``tools/fuzz_scenarios.py --count 20000``."""
     faults = [
         outcome
-        for outcome in run_watched(lambda number: judge(2, number), prepare, range(150), 1, 400.0)
+        for outcome in run_watched(lambda number: judge(2, number), prepare, range(150), 1, 100.0)
         if outcome.kind.startswith("FAULT")
     ]
     assert not faults, "\n".join(f"{one.number}: {one.kind}: {one.changes}\n{one.said}" for one in faults)

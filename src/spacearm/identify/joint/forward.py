@@ -23,7 +23,11 @@ from spacearm.identify.joint.program import Setup, programs
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
-MAX_STEPS = 200_000
+#: Joints that samples can show take about one step a sample. What takes more steps a sample than the first number is
+#: stiff; more than the second, or than the third in all, and the motion is given up.
+STIFF_PER_SAMPLE, MOST_PER_SAMPLE, MOST_STEPS = 10, 50, 200_000
+#: Steps that every motion may take in any case, and that one test's stiff motions may take together.
+SPARE_STEPS, MOST_STIFF = 1000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class _Loop:
         placed = [(shift["path"] + at if at >= 0 else shift["torque"] - at - 1, b, c) for at, b, c in channels]
         signals = merge(placed, float(times[-1]))
         system = make_system(make_code(kernel.address(1), nx, nx), np.zeros(kernel.n_in), kernel.n_out, signals)
-        options = Options(1, 0.0, accuracy.rtol, np.full(nx, accuracy.atol), float("inf"), MAX_STEPS, 1)
+        most = min(SPARE_STEPS + MOST_PER_SAMPLE * times.size, MOST_STEPS)
+        options = Options(1, 0.0, accuracy.rtol, np.full(nx, accuracy.atol), float("inf"), most, 1)
         self.stage = make_stage(system, options, times)
         self.times = np.array(times)
         self.at = kernel.inputs["parameters"]
@@ -94,6 +99,7 @@ class Forward:
             raise InputError("sample times must start at 0 and rise", place="forward model")
         self.accuracy = accuracy or Accuracy()
         self.evaluations = 0
+        self.stiff = 0  # steps of motions that are stiff, beyond what is usual
         self.torques = dict(torques or {})
         names = setup.robot.joint_names
         needed = {*setup.paths, *(f.motor for f in setup.flexible)}
@@ -133,6 +139,18 @@ class Forward:
             base_pose=self._base[6:],
             accuracy=self.accuracy,
         )
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether stiff motions have taken so many steps that a search goes nowhere."""
+        return self.stiff > MOST_STIFF + SPARE_STEPS * self.times.size
+
+    def _run(self, loop: _Loop, start: Array, parameters: Array) -> Array:
+        rows = loop.run(start, parameters)[0]
+        counts = loop.stage.record.counts
+        usual = STIFF_PER_SAMPLE * (self.times.size + 10)
+        self.stiff += max(int(counts[2] + counts[3]) - usual, 0)
+        return rows
 
     def _loop(self, derivatives: bool) -> _Loop:
         if derivatives not in self._loops:
@@ -174,14 +192,14 @@ class Forward:
         y = self.start(offset, np.zeros(count) if rate is None else rate)
         self.evaluations += 1
         if not derivatives:
-            return Response(loop.run(y, parameters)[0].copy(), None)
+            return Response(self._run(loop, y, parameters).copy(), None)
         many, size = len(setup.directions), setup.size
         moved = np.zeros((many, size))
         first = len(setup.parameters)
         for i in range(count):
             moved[first + i, setup.places["joints"].start + i] = 1.0
             moved[first + count + i, setup.places["velocity"].start + 6 + i] = 1.0
-        rows = loop.run(np.concatenate([y, moved.ravel()]), parameters)[0]
+        rows = self._run(loop, np.concatenate([y, moved.ravel()]), parameters)
         tangents = rows[:, size:].reshape(-1, many, size).transpose(0, 2, 1)
         return Response(rows[:, :size].copy(), np.ascontiguousarray(tangents))
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, SimulationError, did_you_mean
 from spacearm.identify.joint.forward import Accuracy, Forward, Response
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.linear import linearise
@@ -83,6 +83,7 @@ class Model:
         self.free = [self.all_names.index(p.name) for p in self.parameters]
         held = fixed or {}
         self._held = np.array([float(held.get(n, held.get(n.rsplit(".", 1)[1], 0.0))) for n in self.all_names])
+        self._check_start({"fixed": held, "guess": guess or {}, "bounds": bounds or {}})
 
     # -- set-up -------------------------------------------------------------------------------------------------
 
@@ -141,6 +142,32 @@ class Model:
         if not result:
             raise InputError("every parameter is fixed", place="identification")
         return tuple(result)
+
+    def _check_start(self, given: Mapping[str, Mapping[str, object]]) -> None:
+        """The start values can be followed through every test; what the caller gave and keeps them from it is told.
+
+        A search would not get away from such a start, but take long over it.
+        """
+        start = self.complete(np.array([p.guess for p in self.parameters]))
+
+        def followed(full: Array, test: int) -> bool:
+            return bool(np.all(np.isfinite(self.forwards[test](*self.split(full, test)).states[-1])))
+
+        for k, test in enumerate(self.tests):
+            if followed(start, k):
+                continue
+            what = f"the model cannot be followed to the end of test {test.name!r}"
+            why = f"too stiff for samples every {np.median(np.diff(test.time)):.3g} s, or unstable"
+            for table, values in given.items():
+                for name, value in values.items():
+                    short = name.rsplit(".", 1)[-1]
+                    unit, low, high, usual, _ = SPECIFICATION[short]
+                    mine = [n == name or (name == short and n.endswith(f".{short}")) for n in self.all_names]
+                    if followed(np.where(mine, usual, start), k):
+                        raise InputError(f"is {value}, and {what}: {why}", place=f"{table}.{name}",
+                                         hint=f"expected between {low:g} and {high:g} {unit}")  # fmt: skip
+            raise InputError(f"{what} with the start values: {why}", place="guess",
+                             hint="give other start values, or other speeds and edges of the law")  # fmt: skip
 
     def _guesses(self, period: bool) -> dict[str, float]:
         """Start values: the robot's own, stiffness from the oscillation's period, offsets from the first samples."""
@@ -235,6 +262,12 @@ class Model:
     def respond(self, x: Array, test: int, derivatives: bool = False, forward: Forward | None = None) -> Response:
         """One test's states at the values ``x`` of the free parameters; ``forward``: with other paths."""
         parameters, offset, rate = self.split(self.complete(x), test)
+        if self.forwards[test].exhausted:
+            raise SimulationError(
+                "the search goes on among values for which the joints are far too stiff for the samples",
+                place=f"test {self.tests[test].name!r}",
+                hint="give closer start values, or bounds with more motor inertia and less damping and stiffness",
+            )
         return (forward or self.forwards[test])(parameters, offset, rate, derivatives=derivatives)
 
     def outputs(

@@ -16,7 +16,7 @@ import tomlkit
 from spacearm.deadline import time_limit
 from spacearm.ejection import Device, Rig
 from spacearm.errors import InputError, SimulationError
-from spacearm.impact import System
+from spacearm.impact import FloatingSystem
 from spacearm.model import catalogue
 from spacearm.simulate import Run, State, simulate, simulate_batch
 from spacearm.simulate.checks import LARGEST_ANGLE
@@ -160,7 +160,7 @@ def test_an_angle_that_no_double_can_tell_is_an_error() -> None:
     for wrong in (
         lambda: State.at_rest(robot, far),
         lambda: State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).check(robot),
-        lambda: System(robot, "hand", far),
+        lambda: FloatingSystem(robot, "hand", far),
         lambda: Rig(robot, Device(100.0, 0.1)).configuration(far),
         lambda: simulate_batch(robot, State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).vector, 1.0),
     ):

@@ -30,8 +30,8 @@ from spacearm.simulate import (
     triangle,
 )
 from spacearm.simulate.bodies import centred, momentum, move
-from spacearm.simulate.books import Books
-from spacearm.simulate.certificate import certify
+from spacearm.simulate.certificate import balance_checks
+from spacearm.simulate.ledger import Balance
 from spacearm.simulate.motion import motion, robot_parameters
 from spacearm.simulate.signals import Signal
 from spacearm.typing import Array
@@ -89,13 +89,12 @@ def test_a_wrong_inertia_would_be_noticed() -> None:
     model = motion(robot, (), True)
     parameters = model.parameters()
     inputs, y = run.inputs, run.integrated
-    assert certify(model, parameters, run.times, y, inputs, None, []).sound
+    assert all(check.sound for check in balance_checks(model, parameters, run.times, y, inputs).values())
     heavier: Robot = robot.with_inertia_parameters(
         robot.inertia_parameters * np.where(np.arange(len(robot.bodies)) == 2, 1.01, 1.0)[:, None]
     )
-    wrong = certify(
-        model, {**parameters, "inertia": heavier.inertia_parameters.ravel()}, run.times, y, inputs, None, []
-    )
+    other = {**parameters, "inertia": heavier.inertia_parameters.ravel()}
+    wrong = balance_checks(model, other, run.times, y, inputs)
     for name in ("linear_momentum", "angular_momentum", "energy"):
         assert wrong[name].value > 1e-6
 
@@ -111,20 +110,20 @@ def test_a_wrong_position_would_be_noticed(pushed: bool, far: float, monkeypatch
     assert run.sound
     assert run.certificate is not None
     assert run.certificate["mass_centre"].value < 1e-10 + 4e-16 * far  # m, of a reach of about 1 m: rounding included
-    add_steps, add_samples = Books.add_steps, Books.add_samples
+    add_steps, add_samples = Balance.add_steps, Balance.add_samples
 
-    def creeping_steps(books: Books, audit: Array) -> None:
+    def creeping_steps(balance: Balance, audit: Array) -> None:
         moved = audit.copy()
         moved[:, 2] += 1e-6 * audit[:, 0]
-        add_steps(books, moved)
+        add_steps(balance, moved)
 
-    def creeping_samples(books: Books, times: Array, y: Array, inputs: Array) -> None:
+    def creeping_samples(balance: Balance, times: Array, y: Array, inputs: Array) -> None:
         moved = y.copy()
         moved[:, 0] += 1e-6 * times
-        add_samples(books, times, moved, inputs)
+        add_samples(balance, times, moved, inputs)
 
-    monkeypatch.setattr(Books, "add_steps", creeping_steps)
-    monkeypatch.setattr(Books, "add_samples", creeping_samples)
+    monkeypatch.setattr(Balance, "add_steps", creeping_steps)
+    monkeypatch.setattr(Balance, "add_samples", creeping_samples)
     with pytest.warns(CertificateWarning):
         wrong = simulate(robot, start, phase)
     assert wrong.certificate is not None
@@ -219,7 +218,7 @@ def test_an_orbital_speed_hides_no_error() -> None:
         assert fast.certificate[name].value > 0.5 * slow.certificate[name].value > 1e-8
 
 
-def test_books_close_at_moderate_speed_whatever_pushes_the_base() -> None:
+def test_balance_close_at_moderate_speed_whatever_pushes_the_base() -> None:
     robot = rail(0.0)
     hit = Load.along("tip", [1.0, 0.5, 0.2], half_sine(30.0, 0.2, 0.1))
     spun = Load("tip", (0.0, 1.0, 0.0, 0.2, 0.0, 0.1), "frame")

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from spacearm.model import Body, Friction, Inertia, Joint, Limits, Pose, Robot, Spring
-from spacearm.simulate.crosscheck import CrossCheck, compare, cross_check, with_parameters
+from spacearm.simulate.crosscheck import CrossCheck, compare, cross_check
 from spacearm.simulate.loads import Load
 from spacearm.simulate.methods import RK4, Dopri853
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import motion, with_parameters
 from spacearm.simulate.phase import Event, Phase
 from spacearm.simulate.run import Run, RunWarning, simulate
 from spacearm.simulate.signals import half_sine, pulse, spline, triangle
 from spacearm.simulate.state import State
+from spacearm.simulate.world import World
 from support.random_robots import random_robot, random_state
 
 TIGHT = Dopri853(rtol=1e-12, atol=1e-13)
@@ -39,7 +40,7 @@ def both(
     **options: Any,
 ) -> tuple[Run, CrossCheck]:
     run = simulate(robot, start, phases, method=options.pop("method", TIGHT), overrides=overrides, **options)
-    return run, cross_check(run, start, phases, overrides=overrides)
+    return run, cross_check(run)
 
 
 def check(result: tuple[Run, CrossCheck], tolerance: float = 1e-9) -> None:
@@ -131,7 +132,7 @@ def test_overrides() -> None:
     check(both(robot, start, 0.7, overrides))
     # The same run held against the robot's own numbers is far off: the overrides did something.
     run = simulate(robot, start, 0.7, method=TIGHT, overrides=overrides)
-    assert cross_check(run, start, 0.7).largest > 1e-3
+    assert cross_check(run, world=robot).largest > 1e-3
 
 
 def test_damping_for_joints_alone() -> None:
@@ -146,7 +147,7 @@ def test_a_coarse_run_is_seen_to_be_coarse() -> None:
     gaps = []
     for step in (0.1, 0.05):
         run = simulate(robot, start, 2.0, method=RK4(step), tolerance=1.0, sample=0.5)
-        gaps.append(cross_check(run, start, 2.0).largest)
+        gaps.append(cross_check(run).largest)
     assert 1e-9 < gaps[1] < gaps[0]
     assert 8.0 < gaps[0] / gaps[1] < 40.0
 
@@ -158,7 +159,7 @@ def test_a_wrong_robot_is_seen() -> None:
     run = simulate(robot, start, 1.0, method=TIGHT)
     wrong = robot.inertia_parameters.copy()
     wrong[-1] *= 1.001
-    checked = cross_check(run, start, 1.0, overrides={"inertia": wrong})
+    checked = cross_check(run, world=World.of(robot, {"inertia": wrong}))
     assert 1e-7 < checked.largest < 1e-1
 
 
@@ -205,7 +206,7 @@ def test_impossible_overrides_are_refused_with_a_reason() -> None:
     bad = robot.inertia_parameters.copy()
     bad[1, 4] = -0.5 * bad[1, 4]
     run = simulate(robot, start, 0.1, method=TIGHT)
-    checked = cross_check(run, start, 0.1, overrides={"inertia": bad})
+    checked = cross_check(run, world=World.of(robot, {"inertia": bad}))
     assert "make no robot" in checked.reason
 
 

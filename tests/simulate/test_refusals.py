@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "level": (lambda: Event("j0", text), "event of 'j0': is 'x'"),
     "quantity": (
         lambda: simulate(ARM, START, [Phase(0.1), Phase(0.1, until=Event("j0.rat"))]),
-        r"phase\[1\]: event of 'j0.rat': there is no such quantity .did you mean 'j0.rate'",
+        r"phase\[1\]: event of 'j0.rat': there is no quantity 'j0.rat' .did you mean 'j0.rate'",
     ),
     "method": (lambda: simulate(ARM, START, 1.0, method=text), r"method: the method is 'x' .expected RK4\(step\)"),
     "class of a method": (lambda: simulate_batch(ARM, VECTOR, 1.0, method=RK4), "method: the method is <class"),  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ import pytest
 import xarray as xr
 
 from spacearm.engine import Mechanics
-from spacearm.engine.phase import make_record
 from spacearm.errors import InputError
 from spacearm.model import Body, Coupling, Friction, Inertia, Joint, Pose, Robot, Rotor, Spring, Thruster, edit
 from spacearm.simulate import (
@@ -36,8 +35,8 @@ from spacearm.simulate import (
     warm_up,
 )
 from spacearm.simulate.bodies import momentum, move
-from spacearm.simulate.course import Course
-from spacearm.simulate.motion import motion, prepare
+from spacearm.simulate.chain import Chain, Settings
+from spacearm.simulate.world import World
 from support.arms import BASE_LOCKED, arm, slider, tumbling
 
 
@@ -234,7 +233,7 @@ def test_prescribed_acceleration() -> None:
         (Phase(1.0, forces={"j0": np.nan}), "not finite"),
         (Phase(1.0, locked=["j1"], accelerations={"j1": 1.0}), "two ways"),
         (Phase(1.0, loads=[Load("palm", (0,) * 6)]), "no frame"),
-        (Phase(1.0, until=Event("j0.speed")), "no such quantity"),
+        (Phase(1.0, until=Event("j0.speed")), "no quantity"),
     ],
 )
 def test_phases_that_cannot_be_run(phase: Phase, message: str) -> None:
@@ -286,10 +285,8 @@ def test_a_run_that_breaks_down_gives_its_reason() -> None:
     assert run.reason == Reason.TOO_MANY_STEPS
     assert not run.sound
     assert 0 < run.end_time < 10
-    model = motion(robot, (), False)
-    course = Course(model, (prepare(model, Phase(1.0), 0),), Dopri853())
-    record = make_record(np.zeros(0), model.code, model.kernel.n_out)
-    stopped = course.run(tumbling(robot).vector, model.parameters(), record, np.ones(1, dtype=np.uint8))
+    chain = Chain(World.of(robot), tumbling(robot).vector, 1.0, Settings(Dopri853(), np.zeros(0), False))
+    stopped = chain.run(np.ones(1, dtype=np.uint8))
     assert stopped.reason == Reason.INTERRUPTED
     assert stopped.time == 0.0
 

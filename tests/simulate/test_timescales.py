@@ -12,9 +12,10 @@ import scipy.linalg
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, RunWarning, State, simulate
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import robot_parameters, world_motion
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.timescales import TimeScales, time_scales
+from spacearm.simulate.world import World
 from support.random_robots import random_robot, random_state
 
 LINK, BASE = 0.5, 4.0  # kg m2
@@ -34,8 +35,8 @@ def flywheel(damping: float = 0.0, stiffness: float = 0.0) -> Robot:
 
 
 def scales(robot: Robot, state: State | None = None, driven: tuple[int, ...] = ()) -> TimeScales:
-    model = motion(robot, (), True)
-    return time_scales(model, model.parameters(), (state or State.at_rest(robot)).vector, driven)
+    model = world_motion(World.of(robot), {robot.name: ()})
+    return time_scales(model, [robot_parameters(robot)], (state or State.at_rest(robot)).vector, driven)
 
 
 def test_a_wheel_on_a_free_base_and_on_a_held_one() -> None:
@@ -78,7 +79,7 @@ def test_random_trees_against_mujocos_mass_matrix(seed: int) -> None:
     state = State(drawn.position, drawn.quaternion, drawn.joints, drawn.velocity)
     twin = MujocoTwin(robot)
     twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
-    own = motion(robot, (), True).parameters()
+    own = robot_parameters(robot)
     assert not robot.couplings
     mass = twin.mass_matrix()
     rates = scipy.linalg.eigh(np.diag(own["damping"]), mass, eigvals_only=True)

@@ -251,7 +251,7 @@ class CaptureRun:
 
         if self.steps > MOST_CHECKED_STEPS:
             return CrossCheck(reason=f"{self.steps} steps: too stiff for MuJoCo's dynamics called from Python")
-        checks = [cross_check(s.run, s.start, s.phase, overrides=s.overrides) for s in self.stretches]
+        checks = [cross_check(s.run) for s in self.stretches]
         return next((c for c in checks if not c.expressed), max(checks, key=lambda check: check.largest))
 
     def dataset(self, caught: Caught | None = None) -> xr.Dataset:

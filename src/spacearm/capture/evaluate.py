@@ -25,7 +25,7 @@ from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import Load, State
-from spacearm.simulate.motion import load_frames, motion
+from spacearm.simulate.motion import motion
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
@@ -125,7 +125,7 @@ class Evaluator:
             if self.robot.joint(name).friction is not None:
                 raise InputError(f"joint {name!r} has dry friction", place="free", hint="designs are judged without")
         self._phases = [Phase(self.duration, loads=case.loads) for case in self.cases]
-        self.loads = load_frames(self._phases)
+        self.loads = tuple(dict.fromkeys(load.place for phase in self._phases for load in phase.loads))
         self._model = motion(self.robot, self.loads, False)
         self._grid()
         self.axes = np.array([self.robot.joint_index(name) for name in cushioning_axes(self.robot)], dtype=np.int64)

@@ -33,8 +33,10 @@ from spacearm.errors import InputError
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Dopri853, Event, Phase
-from spacearm.simulate.motion import Motion, Prepared, enter, motion, prepare
+from spacearm.simulate.motion import WorldMotion, load_frames, robot_parameters, world_motion
+from spacearm.simulate.prepare import Prepared, enter, prepare
 from spacearm.simulate.threads import spread
+from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Local errors far below what friction and springs are known to.
@@ -207,16 +209,16 @@ def announced_compilation(text: str) -> Iterator[None]:
 class _Leg:
     """One phase, ready to be given memory."""
 
-    model: Motion
+    model: WorldMotion
     prepared: Prepared
     solver: Dopri853
     parameters: Mapping[str, Array]
 
     def stage(self, instants: Array) -> Stage:
         code = self.model.code
-        work = make_work(self.model.input(self.parameters), self.model.kernel.n_out, code.ny)
+        work = make_work(self.model.input([self.parameters]), self.model.kernel.n_out, code.ny)
         work.y[3] = 1.0
-        system = enter(self.model, self.prepared, work, self.parameters, 0.0)
+        system = enter(self.model, self.prepared, work, [self.parameters], 0.0)
         options = self.solver.options(np.full(code.ny, self.solver.tolerances[1]), MAX_STEPS, MAX_EVENTS)
         return make_stage(system, options, instants)
 
@@ -227,13 +229,14 @@ class _Plan:
     def __init__(
         self, rig: Rig, solver: Dopri853, flight: float, locked: tuple[str, ...], given: Parameters, turning: bool
     ) -> None:
-        mounted, arm = motion(rig.mounted, (), False), motion(rig.arm, (), False)
+        worlds = World.of(rig.mounted), World.of(rig.arm)
+        mounted, arm = (world_motion(world, load_frames(world, ()), False) for world in worlds)
         # Contacts of all samples: where any has friction. The numbers are the sample's own.
         static, coulomb = given.static.max(axis=0), given.coulomb.max(axis=0)
         held = [rig.arm.joint_index(name) for name in locked]
         self.contacts = [i for i in range(rig.arm.n) if static[i] > 0.0 and i not in held]
         self.rubbing = 1 if given.rail_friction[0] > 0.0 else 0
-        own, alone = dict(mounted.parameters()), dict(arm.parameters())
+        own, alone = robot_parameters(rig.mounted), robot_parameters(rig.arm)
         for name, values, slide in (
             ("static_friction", static, given.rail_friction[0]),
             ("coulomb_friction", coulomb, given.rail_friction[1]),
@@ -252,8 +255,8 @@ class _Plan:
         inputs = mounted.kernel.inputs
         self.spring = np.array([inputs["stiffness"].start, inputs["rest"].start])  # of the rail, joint 0
         free = Phase(flight, locked=(*rig.out_of_plane, *locked), name="flight")
-        self.rail = _Leg(mounted, prepare(mounted, on_rail, 0), solver, own)
-        self.flight = _Leg(arm, prepare(arm, free, 1), solver, alone)
+        self.rail = _Leg(mounted, prepare(mounted, worlds[0], on_rail, 0), solver, own)
+        self.flight = _Leg(arm, prepare(arm, worlds[1], free, 1), solver, alone)
 
 
 def _room(rig: Rig, count: int, plan: _Plan, instants: int) -> Found:

@@ -16,9 +16,9 @@ from spacearm.errors import SimulationError
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.result import Certificate
-from spacearm.simulate import Dopri853, Event, Phase, Run, State, simulate
+from spacearm.simulate import Dopri853, Event, Phase, Run, State, Track, simulate
 from spacearm.simulate.bodies import elastic_energy
-from spacearm.simulate.certificate import Ledger
+from spacearm.simulate.ledger import Ledger
 from spacearm.simulate.motion import robot_parameters
 from spacearm.typing import Array
 
@@ -104,6 +104,7 @@ def joined(rig: Rig, stretches: Sequence[Stretch]) -> Run:
         before = run.integrated[-1, nx:] + before
         integrated.append(part)
     whole = np.concatenate(integrated)
+    ledger = _ledger(rig, stretches, kept, whole[:, :nx])
     at = [replace(event, time=event.time + t) for run, t in zip(runs, offsets, strict=False) for event in run.events]
     inner = [event for event in at if event.kind != "event" or event.name != rig.rail or event.time == offsets[-1]]
     return replace(
@@ -113,12 +114,20 @@ def joined(rig: Rig, stretches: Sequence[Stretch]) -> Run:
         stats=type(first.stats)(*(sum(values) for values in zip(*(_values(run.stats) for run in runs), strict=True))),
         certificate=Certificate.worst({f"stretch {k + 1}": run.certificate or {} for k, run in enumerate(runs)}),
         phase_starts=(0.0,),
+        tracks=(_track(runs, kept, offsets, whole, ledger),),
+        ledger=ledger,
+    )
+
+
+def _track(runs: Sequence[Run], kept: Sequence[slice], offsets: Array, whole: Array, ledger: Ledger) -> Track:
+    return replace(
+        runs[-1].track,
         times=np.concatenate([run.times[r] + t for run, r, t in zip(runs, kept, offsets, strict=False)]),
         integrated=whole,
         inputs=np.concatenate([run.inputs[r] for run, r in zip(runs, kept, strict=True)]),
         outputs=np.concatenate([run.outputs[r] for run, r in zip(runs, kept, strict=True)]),
         stuck=np.concatenate([run.stuck[r] for run, r in zip(runs, kept, strict=True)]),
-        ledger=_ledger(rig, stretches, kept, whole[:, :nx]),
+        ledger=ledger,
     )
 
 
@@ -132,7 +141,7 @@ def _ledger(rig: Rig, stretches: Sequence[Stretch], kept: Sequence[slice], state
     rest = own["stiffness"].copy()
     rest[0] = 0.0  # the rail's springs are added as they are
     elastic = elastic_energy(rig.mounted, states, rest, own["rest"], own["coupling"])
-    parts: dict[str, list[Array]] = {each.name: [] for each in fields(Ledger)}
+    parts: dict[str, list[Array]] = {each.name: [] for each in fields(Ledger) if each.name not in ("lost", "entries")}
     before = dict.fromkeys(("damping", "coupling", "friction", "drive", "load"), 0.0)
     for stretch, rows in zip(stretches, kept, strict=True):
         ledger = stretch.run.ledger
@@ -143,8 +152,8 @@ def _ledger(rig: Rig, stretches: Sequence[Stretch], kept: Sequence[slice], state
             parts[name].append(values[rows])
             before[name] = float(values[-1])
         parts["kinetic"].append(ledger.kinetic[rows])
-    joint = {name: np.concatenate(values) for name, values in parts.items() if name != "elastic"}
-    return Ledger(elastic=elastic + rig.device.stored(states[:, 7]), **joint)
+    joint: dict[str, Any] = {name: np.concatenate(values) for name, values in parts.items() if name != "elastic"}
+    return Ledger(elastic=elastic + rig.device.stored(states[:, 7]), lost=np.zeros(len(states)), **joint)
 
 
 def rail_loads(rig: Rig, run: Run) -> tuple[Array, Array]:

@@ -142,3 +142,11 @@ def chosen_entries(flat: SX, name: str, which: Sequence[int] | None) -> SX:
 
 def _like(symbol: SX, name: str) -> SX:
     return ca.SX.sym(name, symbol.shape[0], symbol.shape[1])
+
+
+def beside(programs: Sequence[Program]) -> Program:
+    """Programs with the same inputs and outputs as one: of each name all numbers, one program's behind the other's."""
+    first = programs[0]
+    inputs = {name: ca.vertcat(*(program.inputs[name] for program in programs)) for name in first.inputs}
+    outputs = {name: ca.vertcat(*(program.outputs[name] for program in programs)) for name in first.outputs}
+    return Program(first.name, inputs, outputs, first.matrices)

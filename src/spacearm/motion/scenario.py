@@ -176,7 +176,7 @@ class MotionFile(StudyFile):
         checked = None
         if session.cross_check:
             session.tell(0.6, "cross-checking with MuJoCo")
-            checked = agreement(cross_check(done, start, phases))
+            checked = agreement(cross_check(done))
         return Motion(
             end_time=Noted(done.end_time, done.reason.text),
             end=None if done.end is None else End.of(robot, done.end),

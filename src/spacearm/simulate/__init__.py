@@ -5,12 +5,15 @@ from spacearm.engine.warm import warm_up
 from spacearm.result import Certificate
 from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.certificate import CertificateWarning
-from spacearm.simulate.course import Occurrence
+from spacearm.simulate.chain import Here, Occurrence
+from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
+from spacearm.simulate.distance import distance
+from spacearm.simulate.ledger import Entry, Ledger
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, EventFunction, Phase
 from spacearm.simulate.rollout import rollout
-from spacearm.simulate.run import Run, RunWarning, simulate
+from spacearm.simulate.run import Run, RunWarning, Track, simulate
 from spacearm.simulate.signals import (
     Signal,
     approximate,
@@ -23,25 +26,39 @@ from spacearm.simulate.signals import (
     triangle,
 )
 from spacearm.simulate.state import State
+from spacearm.simulate.world import World
 
 __all__ = [
     "RK4",
+    "Attach",
     "BatchRun",
     "Certificate",
     "CertificateWarning",
+    "Change",
+    "Changed",
     "Dopri853",
+    "Entry",
     "Event",
     "EventFunction",
+    "Here",
+    "Ledger",
     "Load",
+    "Lock",
     "Occurrence",
     "Phase",
     "Reason",
+    "Release",
     "Run",
     "RunWarning",
+    "Separate",
     "Signal",
     "State",
+    "Switch",
+    "Track",
+    "World",
     "approximate",
     "constant",
+    "distance",
     "firing",
     "from_ppoly",
     "half_sine",

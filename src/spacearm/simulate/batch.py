@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import NonFiniteWarning
-from spacearm.engine.phase import make_record
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
-from spacearm.simulate.certificate import energy_residual, inner_scale
+from spacearm.simulate.chain import MAX_STEPS, Chain, Item, Occurrence, Phases, Settings, as_items, first_phase
 from spacearm.simulate.checks import flat_states, is_robot, numbers
-from spacearm.simulate.course import MAX_STEPS, Course, Occurrence, as_phases
+from spacearm.simulate.ledger import energy_residual
 from spacearm.simulate.methods import Method, as_method
-from spacearm.simulate.motion import check_limits, check_resisted, load_frames, motion, prepare
 from spacearm.simulate.phase import Phase
+from spacearm.simulate.prepare import check_limits
 from spacearm.simulate.rollout import split_overrides
 from spacearm.simulate.run import RunWarning
 from spacearm.simulate.threads import spread
+from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 CHUNK = 16
-Phases: TypeAlias = Phase | Sequence[Phase] | float
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +44,28 @@ class BatchRun:
     evaluations: npt.NDArray[np.int64]  # (B,)
     energy_residual: Array  # (B,) relative, NaN without ledger
 
+    def keep(self, i: int, chain: Chain) -> None:
+        """What a run leaves behind of sample ``i``."""
+        rows = 0
+        for segment in chain.segments:
+            if segment.model.nx != self.end.shape[1]:
+                raise InputError(
+                    "a change alters what there is", place="batch", hint="a batch keeps the states of one robot"
+                )
+            taken = segment.record.y[segment.rows, : segment.model.nx]
+            self.states[i, rows : rows + len(taken)] = taken
+            rows += len(taken)
+            if segment.model.ledger and np.all(np.isfinite(segment.work.y)):
+                first = np.zeros(segment.model.code.ny)
+                first[: segment.model.nx] = segment.start
+                both = np.stack([first, segment.work.y])
+                error = energy_residual(segment.model.parts[0].motion, segment.parameters[0], both)
+                self.energy_residual[i] = np.fmax(self.energy_residual[i], error)
+        if rows < self.times.size and abs(self.times[rows] - chain.time) <= 1e-9:
+            self.states[i, rows] = chain.vector
+        self.end[i], self.end_time[i], self.reason[i] = chain.vector, chain.time, chain.reason
+        self.steps[i], self.evaluations[i] = chain.stats.steps, chain.stats.evaluations
+
     @property
     def sound(self) -> npt.NDArray[np.bool_]:
         """Which runs came to their end."""
@@ -60,7 +80,7 @@ class BatchRun:
 def simulate_batch(
     robot: Robot,
     starts: npt.ArrayLike,
-    phases: Phases | Callable[[int], Phases],
+    phases: float | Item | Sequence[Item] | Callable[[int], Phases],
     *,
     method: Method | None = None,
     sample: npt.ArrayLike = (),
@@ -75,7 +95,8 @@ def simulate_batch(
 
     Args:
         starts: flat states (B, 13 + 2 n). One that is not finite ends at once, with its reason, and touches no other.
-        phases: as for :func:`simulate`, the same for all samples; or a function that gives the phases of sample ``i``.
+        phases: as for :func:`simulate`, the same for all samples, or a function that gives those of sample ``i``.
+            Changes may lock, release and switch, but not alter what there is.
         sample: times (s) at which states are kept.
         overrides: parameters for all samples, or with a first axis of length B for each.
         ledger: integrate energies and return the relative residual of their balance.
@@ -83,62 +104,53 @@ def simulate_batch(
     """
     is_robot(robot, "batch")
     states = flat_states(starts, robot, "batch")
-    each_phases = [as_phases(phases(i)) for i in range(len(states))] if callable(phases) else [as_phases(phases)]
-    model = motion(robot, load_frames([phase for chosen in each_phases for phase in chosen]), ledger)
-    count = len(states)
-    solver = as_method(method)
-    courses = [
-        Course(model, tuple(prepare(model, phase, k) for k, phase in enumerate(chosen)), solver, max_steps, max_events)
-        for chosen in each_phases
-    ]
-    for course in courses:
-        check_resisted(course.prepared, robot, overrides)
-    _check_starts(robot, states, each_phases)
+    count, nx = len(states), states.shape[1]
+    items = [as_items(phases(i)) for i in range(count)] if callable(phases) else [as_items(phases)]
+    _check_starts(robot, states, [first_phase(chosen) for chosen in items])
     common, each = split_overrides(robot, overrides, count)
-    shared = model.parameters(common)
     times = numbers(sample, "sample times of the batch")
     if times.ndim != 1 or np.any(np.diff(times) < 0) or np.any(times < 0) or not np.all(np.isfinite(times)):
         raise InputError("sample times must be finite, from zero on, and rise", place="batch")
+    settings = Settings(as_method(method), times, ledger, max_steps, max_events, full=False)
     ensure_loops()
-    kept = np.full((count, times.size, model.nx), np.nan)
-    end, end_time = np.full((count, model.nx), np.nan), np.zeros(count)
-    reason, steps, evaluations = (np.zeros(count, dtype=np.int64) for _ in range(3))
-    residual = np.full(count, np.nan)
+    zeros = np.zeros((3, count), dtype=np.int64)
+    found = BatchRun(
+        times,
+        np.full((count, times.size, nx), np.nan),
+        np.full((count, nx), np.nan),
+        np.zeros(count),
+        zeros[0],
+        ((),) * count,
+        zeros[1],
+        zeros[2],
+        np.full(count, np.nan),
+    )
     events: list[tuple[Occurrence, ...]] = [()] * count
     stop = np.zeros(1, dtype=np.uint8)
 
-    def one(i: int) -> None:
-        course = courses[i if len(courses) > 1 else 0]
-        parameters = shared if not each else {**shared, **{name: rows[i] for name, rows in each.items()}}
-        record = make_record(times, model.code, model.kernel.n_out, full=False, max_events=max_events + 100)
-        try:
-            escale = max(inner_scale(model, parameters, states[i]), 1e-3) if ledger else 1.0
-            outcome = course.run(states[i], parameters, record, stop, escale=escale)
-        except InputError as error:
-            error.place = f"sample {i}: {error.place}"
-            raise
-        rows = int(record.counts[0])
-        kept[i, :rows] = record.y[:rows, : model.nx]
-        if rows < times.size and abs(times[rows] - outcome.time) <= 1e-9:
-            kept[i, rows] = outcome.work.y[: model.nx]
-        end[i], end_time[i], reason[i] = outcome.work.y[: model.nx], outcome.time, outcome.reason
-        steps[i], evaluations[i] = outcome.stats.steps, outcome.stats.evaluations
-        events[i] = outcome.events(course)
-        if ledger and np.all(np.isfinite(outcome.work.y)):
-            first = np.zeros(model.code.ny)
-            first[: model.nx] = states[i]
-            residual[i] = energy_residual(model, parameters, np.stack([first, outcome.work.y]))
+    def chain(i: int) -> Chain:
+        own = World.of(robot, {**common, **{name: rows[i] for name, rows in each.items()}})
+        return Chain(own, states[i], items[i if len(items) > 1 else 0], settings)
+
+    if count and len(items) == 1:
+        chain(0)  # what is wrong with the phases is told before anything runs
 
     def chunk(first: int) -> int:
         last = min(first + CHUNK, count)
         for i in range(first, last):
             if stop[0]:
                 break
-            one(i)
+            try:
+                done = chain(i).run(stop)
+            except InputError as error:
+                error.place = f"sample {i}: {error.place}"
+                raise
+            events[i] = done.occurrences()
+            found.keep(i, done)
         return last - first
 
     spread(chunk, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
-    bad = np.flatnonzero(reason == Reason.NOT_FINITE)
+    bad = np.flatnonzero(found.reason == Reason.NOT_FINITE)
     if bad.size:
         warnings.warn(
             f"simulate_batch: {bad.size} of {count} samples ended in numbers that are not finite, the first at index "
@@ -146,10 +158,10 @@ def simulate_batch(
             NonFiniteWarning,
             stacklevel=2,
         )
-    return BatchRun(times, kept, end, end_time, reason, tuple(events), steps, evaluations, residual)
+    return replace(found, events=tuple(events))
 
 
-def _check_starts(robot: Robot, states: Array, each_phases: Sequence[tuple[Phase, ...]]) -> None:
+def _check_starts(robot: Robot, states: Array, firsts: Sequence[Phase | None]) -> None:
     """Joint limits at every start: an error where they stop the run, one warning where they are reported."""
     n = robot.n
     lower, upper = (np.array([getattr(joint.limits, side) for joint in robot.joints]) for side in ("lower", "upper"))
@@ -157,8 +169,9 @@ def _check_starts(robot: Robot, states: Array, each_phases: Sequence[tuple[Phase
     outside = np.flatnonzero(((joints < lower) | (joints > upper)).any(axis=1))
     told = []
     for i in outside:
+        phase = firsts[int(i) if len(firsts) > 1 else 0]
         try:
-            text = check_limits(robot, joints[i], each_phases[int(i) if len(each_phases) > 1 else 0][0])
+            text = "" if phase is None else check_limits(robot, joints[i], phase)
         except InputError as error:
             error.place = f"sample {i}: {error.place}"
             raise

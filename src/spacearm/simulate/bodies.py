@@ -131,6 +131,22 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
     return Motion(linear, angular, linear_scale, angular_scale, kinetic)
 
 
+def inertia_about(bodies: Bodies, inertia: Array) -> tuple[float, Array, Array]:
+    """Mass (kg), first moment (T, 3) and inertia tensor (T, 3, 3) of all bodies about the origin, world axes."""
+    rows = np.asarray(inertia).reshape(-1, 10)
+    mass, origin = rows[:, 0], bodies.origin
+    arm = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
+    xx, yy, zz, xy, xz, yz = rows[:, 4:].T
+    tensor = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
+    # Second moments of mass about the origin, of which the tensor is the trace less the moments themselves.
+    own = 0.5 * np.einsum("bii->b", tensor)[:, None, None] * np.eye(3) - tensor
+    mixed = np.einsum("tbi,tbj->tbij", origin, arm)
+    moments = np.einsum("tbij,bjk,tblk->til", bodies.rotation, own, bodies.rotation)
+    moments = moments + (mixed + mixed.swapaxes(2, 3)).sum(axis=1) + np.einsum("b,tbi,tbj->tij", mass, origin, origin)
+    whole: Array = np.einsum("tii->t", moments)[:, None, None] * np.eye(3) - moments
+    return float(mass.sum()), arm.sum(axis=1) + np.einsum("b,tbi->ti", mass, origin), whole
+
+
 def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, coupling: Array) -> Array:
     """Energy (T,) in joint springs and couplings, J."""
     q = states[:, Layout(robot.n).joints]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from spacearm.engine.friction import SLACK
-from spacearm.model.layout import QUATERNION, Layout
 from spacearm.result import Certificate, Check
-from spacearm.simulate.bodies import centred, elastic_energy, momentum, move
-from spacearm.simulate.books import CHUNK, Books, inner_energy
-from spacearm.simulate.motion import Motion, Prepared, path_values
+from spacearm.simulate.chain import Segment
+from spacearm.simulate.ledger import Balance, Ledger, relative
+from spacearm.simulate.motion import Motion
 from spacearm.typing import Array
 
 #: Largest error, relative to what moves, that a run may show before it warns.
@@ -21,119 +19,83 @@ TOLERANCE = 1e-8
 ROUNDING = 2e-14
 #: Share of the impulse of forces within joints to which their balance is known: dry friction holds this much more.
 BALANCE = SLACK
+#: Largest error, relative to what took part, of momentum and mass in a change.
+CHANGE_TOLERANCE = 1e-10
 
 
 class CertificateWarning(UserWarning):
     """A run did not keep what it should have kept."""
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """The samples of one phase and the time at which it began."""
-
-    prepared: Prepared
-    start: float
-    first: int
-    last: int
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """Energies at the samples, J; what was dissipated or done since the start."""
-
-    kinetic: Array
-    elastic: Array
-    damping: Array
-    coupling: Array
-    friction: Array
-    drive: Array
-    load: Array
-
-    @property
-    def balance(self) -> Array:
-        """What should stay constant: stored and dissipated energy less the work done on the robot."""
-        stored = self.kinetic + self.elastic
-        return stored + self.damping + self.coupling + self.friction - self.drive - self.load
-
-    @property
-    def scale(self) -> float:
-        parts = (self.kinetic, self.elastic, self.damping, self.coupling, self.friction, self.drive, self.load)
-        return float(sum(np.abs(part).max(initial=0.0) for part in parts))
+def certify(segments: Sequence[Segment], ledger: Ledger, tolerance: float = TOLERANCE) -> Certificate:
+    """Judge a run from the samples of its segments, or from the balances of their steps where something acted from
+    outside, and from the entries of its changes."""
+    found: dict[str, Mapping[str, Check]] = {}
+    for segment in segments:
+        record, rows = segment.record, segment.rows
+        times, y, inputs = record.times[rows], record.y[rows], record.inp[rows]
+        balances = segment.balances or (None,) * len(segment.model.parts)
+        for part, own, balance in zip(segment.model.parts, segment.parameters, balances, strict=True):
+            start, columns = segment.start[part.at.whole], inputs[:, part.inputs]
+            found[f"{part.name} from {segment.time:.6g} s on"] = balance_checks(
+                part.motion, own, times, y[:, part.y], columns, balance, tolerance, start, segment.time
+            )
+        name, checks = found.popitem()
+        found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance)}
+    return Certificate.worst(found) | _changes(ledger, tolerance)
 
 
-def energy_ledger(model: Motion, parameters: Mapping[str, Array], y: Array) -> Ledger:
-    """The energy ledger at samples ``y`` (T, ny), with the kinetic energy in the world."""
-    states = y[:, : model.nx]
-    kinetic = np.zeros(len(y))
-    for first in range(0, len(y), CHUNK):
-        rows = slice(first, first + CHUNK)
-        bodies = move(model.robot, states[rows])
-        moving = momentum(model.robot, bodies, states[rows], parameters["inertia"], parameters["rotor"])
-        kinetic[rows] = moving.kinetic
-    elastic = elastic_energy(model.robot, states, parameters["stiffness"], parameters["rest"], parameters["coupling"])
-    sums = {name: y[:, place].sum(axis=1) for name, place in model.energies.items()}
-    return Ledger(kinetic, elastic, **sums)
+def _changes(ledger: Ledger, tolerance: float) -> dict[str, Check]:
+    """What changes must keep."""
+    entries = ledger.entries
+    if not entries:
+        return {}
+    texts = ", ".join(f"{entry.text} at {entry.time:.6g} s" for entry in entries[:3])
+    what = texts if len(entries) <= 3 else f"{texts}, and {len(entries) - 3} more"
+    meanings = {
+        "momentum": (CHANGE_TOLERANCE, "change of linear and angular momentum less what came from outside"),
+        "energy": (tolerance, "kinetic energy lost but for the work of the impulses, relative to what there was"),
+        "mass": (CHANGE_TOLERANCE, "jump of mass, mass centre and inertia of all systems together"),
+    }
+    checks = {
+        f"change_{name}": Check(max(entry.residuals[name] for entry in entries), limit, "", f"{meaning}; {what}")
+        for name, (limit, meaning) in meanings.items()
+    }
+    drift, scale = ledger.balance - ledger.balance[:1], ledger.scale
+    meaning = "drift of kinetic + elastic + dissipated + lost in changes - work over the whole run, relative to them"
+    if scale:
+        checks["ledger"] = Check(float(np.abs(drift).max() / scale), tolerance, "", meaning)
+    return checks
 
 
-def inner_scale(model: Motion, parameters: Mapping[str, Array], state: Array) -> float:
-    """Kinetic energy in the mass centre's frame and elastic energy of one flat state, J."""
-    y = np.zeros((1, model.code.ny))
-    y[0, : model.nx] = state
-    motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
-    return float(inner_energy(model, parameters, y, motion)[1].sum())
-
-
-def energy_residual(model: Motion, parameters: Mapping[str, Array], y: Array) -> float:
-    """Relative error of the energy balance between two instants ``y`` (2, ny), from integrated energies alone."""
-    motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
-    inner, sizes = inner_energy(model, parameters, y, motion)
-    outside = {name: y[:, place] for name, place in model.energies.items()}
-    terms = [outside["drive"][:, :6], -outside["damping"][:, :6], -outside["friction"][:, :6], outside["load"]]
-    work = sum(float((part[1] - part[0]).sum()) for part in terms)
-    gain = 0.0
-    if any(np.any(part != 0.0) for part in terms):
-        # Of the work from outside, a share went into the motion of the mass centre.
-        gain = float(motion.mass * (motion.velocity[1] - motion.velocity[0]) @ (0.5 * motion.velocity.sum(axis=0)))
-    drift = abs(inner[1] - inner[0] + gain - work)
-    return _relative(drift, float(sizes.sum()) + abs(work - gain))
-
-
-def certify(
+def balance_checks(
     model: Motion,
     parameters: Mapping[str, Array],
     times: Array,
     y: Array,
     inputs: Array,
-    books: Books | None,
-    stretches: Sequence[Stretch],
+    balance: Balance | None = None,
     tolerance: float = TOLERANCE,
     start: Array | None = None,
-) -> Certificate:
-    """Judge a run from its samples, and from the books of its steps where something acted from outside.
+    time: float = 0.0,
+) -> dict[str, Check]:
+    """Momentum and energy of one robot.
 
-    ``start``: the integrated vector (ny,), or the flat state alone, at the run's start: what everything is compared
-    with. Without it, that is the first sample.
+    ``start``: the integrated vector (ny,), or the flat state alone, at the start, which was at ``time``: what
+    everything is compared with. Without it, that is the first sample.
     """
-    if books is None:
-        given = y[0] if start is None else np.asarray(start, dtype=np.float64)
-        books = Books(
-            model, parameters, np.pad(given, (0, y.shape[1] - given.size)), times[0] if start is None else 0.0
-        )
-        books.add_samples(times, y, inputs)
-    return Certificate(_balances(books, tolerance) | _constraints(model, times, y, inputs, stretches, tolerance))
-
-
-def _relative(value: float, scale: float) -> float:
-    if value == 0.0:
-        return 0.0
-    return float(value / scale) if scale > 0.0 else float("inf")
+    if balance is None:
+        given, begin = (y[0], times[0]) if start is None else (np.asarray(start, dtype=np.float64), time)
+        balance = Balance(model, parameters, np.pad(given, (0, y.shape[1] - given.size)), begin)
+        balance.add_samples(times, y, inputs)
+    return _balances(balance, tolerance)
 
 
 def _balance(residual: Array, rounding: float, scale: float, tolerance: float, meaning: str) -> Check:
     """A residual relative to its scale. What rounding can do is no drift, however little moves."""
-    value = _relative(float(residual), scale)
+    value = relative(float(residual), scale)
     if value > tolerance:
-        value = _relative(float(np.maximum(residual - rounding, 0.0)), scale)  # keeps a NaN
+        value = relative(float(np.maximum(residual - rounding, 0.0)), scale)  # keeps a NaN
         if value == 0.0:
             return Check.not_applicable(f"nothing moves by more than rounding; {meaning}", tolerance)
     if value == scale == 0.0:
@@ -141,13 +103,13 @@ def _balance(residual: Array, rounding: float, scale: float, tolerance: float, m
     return Check(value, tolerance, "", meaning)
 
 
-def _balances(books: Books, tolerance: float) -> dict[str, Check]:
-    largest, mass, reach = {name: size.sum() for name, size in books.largest.items()}, books.mass, books.reach
+def _balances(balance: Balance, tolerance: float) -> dict[str, Check]:
+    largest, mass, reach = {name: size.sum() for name, size in balance.largest.items()}, balance.mass, balance.reach
     speed = largest["speed"]
     rms = np.sqrt(2.0 * mass * largest["kinetic"])
     noise = ROUNDING * mass * speed
-    push, twist = books.impulses_within
-    pushes = float(largest["linear_scale"] + rms + books.gross[0])
+    push, twist = balance.impulses_within
+    pushes = float(largest["linear_scale"] + rms + balance.gross[0])
     return {
         "linear_momentum": _balance(
             largest["linear"],
@@ -159,8 +121,8 @@ def _balances(books: Books, tolerance: float) -> dict[str, Check]:
         ),
         "mass_centre": _balance(
             largest["gone"],
-            ROUNDING * (largest["distance"] + speed * books.time) + BALANCE * push / mass * books.time,
-            reach + pushes / mass * books.time,
+            ROUNDING * (largest["distance"] + speed * balance.time) + BALANCE * push / mass * balance.time,
+            reach + pushes / mass * balance.time,
             tolerance,
             "way of the mass centre less the integral of its velocity, relative to the robot's reach and to the way "
             "that the momenta and impulses of linear_momentum would carry its mass",
@@ -168,7 +130,7 @@ def _balances(books: Books, tolerance: float) -> dict[str, Check]:
         "angular_momentum": _balance(
             largest["angular"],
             noise * reach + BALANCE * twist,
-            float(largest["angular_scale"] + books.gross[1]),
+            float(largest["angular_scale"] + balance.gross[1]),
             tolerance,
             "change of angular momentum about the mass centre less the impulse from outside, relative to the sum of "
             "the bodies' shares and to the impulses of all that acts",
@@ -176,7 +138,7 @@ def _balances(books: Books, tolerance: float) -> dict[str, Check]:
         "energy": _balance(
             largest["energy"],
             noise * (rms / mass + ROUNDING * speed),
-            float(largest["inner"] + books.gross[2]),
+            float(largest["inner"] + balance.gross[2]),
             tolerance,
             "drift of kinetic + elastic + dissipated - work in the mass centre's frame, relative to the largest of "
             "them summed",
@@ -184,36 +146,38 @@ def _balances(books: Books, tolerance: float) -> dict[str, Check]:
     }
 
 
-def _constraints(
-    model: Motion, times: Array, y: Array, inputs: Array, stretches: Sequence[Stretch], tolerance: float
-) -> dict[str, Check]:
-    robot = model.robot
-    velocity = y[:, Layout(robot.n).velocity]
+def _constraints(segment: Segment, times: Array, y: Array, inputs: Array, tolerance: float) -> dict[str, Check]:
+    model = segment.model
+    velocity = y[:, model.code.speed]
     mode = inputs[:, model.kernel.inputs["mode"]]
     resting = path = 0.0
     rested = False
-    for stretch in stretches:
-        rows = slice(stretch.first, stretch.last)
-        if stretch.first >= stretch.last:
+    for prepared, begin, rows in segment.spans:
+        if rows.start >= rows.stop:
             continue
         still = mode[rows] != 0.0
-        moved = [index for index in stretch.prepared.driven if index not in stretch.prepared.locked]
-        still[:, moved] = False
+        still[:, [index for index in prepared.driven if index not in prepared.locked]] = False
         rested = rested or bool(still.any())
         resting = max(resting, float(np.abs(velocity[rows][still]).max(initial=0.0)))
-        for joint, position, rate in path_values(stretch.prepared, times[rows] - stretch.start):
-            gap = np.abs(y[rows, Layout(robot.n).joint(joint)] - position) / (1.0 + np.abs(position))
-            slip = np.abs(velocity[rows, 6 + joint] - rate) / (1.0 + np.abs(rate))
+        for index, signal in prepared.paths:
+            position, rate = signal(times[rows] - begin), signal.derivative()(times[rows] - begin)
+            gap = np.abs(y[rows, model.positions[index]] - position) / (1.0 + np.abs(position))
+            slip = np.abs(velocity[rows, index] - rate) / (1.0 + np.abs(rate))
             path = max(path, float(gap.max()), float(slip.max()))
-    norm = float(np.abs(np.linalg.norm(y[:, QUATERNION], axis=1) - 1.0).max())
+    norms = [np.linalg.norm(y[:, at : at + 4], axis=1) for at in model.code.quaternion]
     slowest = "largest speed of a degree of freedom that sticks or is locked"
     checks = {
-        "quaternion": Check(norm, 1e-12, "", "largest deviation of the base quaternion's norm from 1"),
+        "quaternion": Check(
+            float(np.abs(np.array(norms) - 1.0).max()),
+            1e-12,
+            "",
+            "largest deviation of the base quaternion's norm from 1",
+        ),
         "resting_velocity": Check(resting, 0.0, "", slowest)
         if rested
         else Check.not_applicable(f"nothing sticks or is locked at any sample; {slowest}", 0.0),
     }
-    if any(stretch.prepared.paths for stretch in stretches):
+    if any(prepared.paths for prepared in segment.prepared):
         meaning = "largest deviation of driven joints from their paths"
         checks["path"] = Check(path, min(tolerance, 1e-10), "", meaning)
     return checks

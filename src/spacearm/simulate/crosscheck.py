@@ -3,34 +3,47 @@
 MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant (:mod:`spacearm.simulate.mujoco_twin`);
 SciPy's DOP853 integrates them, since MuJoCo's own time steps are too coarse for a comparison to 1e-9. What is locked or
 follows a path has its acceleration prescribed: those rows leave the linear system that MuJoCo's mass matrix and bias
-make. Nothing of spacearm's mechanics, kernels or loops takes part.
+make. Changes are made with MuJoCo's mass matrices, poses and Jacobians. Nothing of spacearm's mechanics, kernels or
+loops takes part.
+
+MuJoCo only has a dry friction that creeps. But between two events every joint either rests or slips under a constant
+torque, and both can be told to MuJoCo exactly: with ``friction="replay"`` the recorded sequence of events is
+followed, stuck joints locked, slipping ones under their Coulomb torque. What is compared is then the whole motion;
+that the sequence is the right one, friction's own laws must show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.solver import Reason
 from spacearm.errors import ModelError, SimulationError
-from spacearm.model import Friction, Robot, Rotor, Spring
+from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
-from spacearm.simulate.course import as_phases
+from spacearm.simulate.chain import Occurrence, Segment
+from spacearm.simulate.changes import own_robot
+from spacearm.simulate.loads import Load
+from spacearm.simulate.motion import Part, robot_parameters
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.run import Run
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
+from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Tolerance of the reference integration: well below the 1e-9 that a comparison should show.
 RTOL, ATOL = 1e-12, 1e-13
+#: Events nearer to each other than this are replayed as one, s.
+SAME_EVENT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,19 @@ class CrossCheck:
         """Largest relative difference; NaN when the case was not run."""
         return max(self.relative.values(), default=float("nan"))
 
+    def worst(self, other: CrossCheck) -> CrossCheck:
+        """Of both, what is farther apart."""
+
+        def larger(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+            return {name: max(a.get(name, 0.0), b.get(name, 0.0)) for name in {**a, **b}}
+
+        return CrossCheck(
+            larger(self.differences, other.differences),
+            larger(self.relative, other.relative),
+            self.reason or other.reason,
+            self.evaluations + other.evaluations,
+        )
+
     def __str__(self) -> str:
         if self.reason:
             return f"not cross-checked: {self.reason}"
@@ -68,101 +94,84 @@ class CrossCheck:
         return f"cross-check with MuJoCo: largest relative difference {self.largest:.1e} (relative: {parts})"
 
 
-def obstacle(robot: Robot, phases: Sequence[Phase], rubbing: Sequence[str] = ()) -> str:
-    """Why MuJoCo cannot express a run of these phases; empty when it can.
+def cross_check(
+    run: Run, *, world: World | Robot | None = None, friction: Literal["refuse", "replay", "ignore"] = "refuse"
+) -> CrossCheck:
+    """Runs the same in MuJoCo, changes included, and compares at the run's samples.
 
-    ``rubbing`` are degrees of freedom of the base with dry friction, which no robot has as its own.
+    A phase that an event ended ends here at the same time. Where MuJoCo cannot express the case, the result says why.
+
+    Args:
+        world: in place of the run's own, to see what a wrong number would do.
+        friction: whether dry friction is such a case, is replayed (see the module's text), or left out.
     """
-    for number, phase in enumerate(phases):
-        if not phase.friction:
+    if run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+        return CrossCheck(reason=f"the run did not come to its end: {run.reason.text}")
+    found = CrossCheck()
+    world, theirs = run.world if world is None else World.of(world), dict(run.start)
+    for step in run.steps:
+        if not isinstance(step, Segment):
+            changed = step.change.apply(world, theirs, MujocoTerms())
+            world, theirs = changed.world, dict(changed.states)
             continue
-        held = {*phase.locked, *phase.driven, *phase.accelerations}
-        dry = [name for name in (*rubbing, *_rubbing(robot)) if name not in held]
-        if dry:
+        for part in step.model.parts:
+            try:
+                robot = own_robot(world, part.name)
+            except ModelError as error:
+                return CrossCheck(reason=f"the overrides make no robot: {error}")
+            own = robot_parameters(world.robot(part.name), world.overrides.get(part.name))
+            reason = _obstacle(step, part, robot, own["static_friction"][:6], friction == "refuse")
+            if reason:
+                return CrossCheck(reason=reason)
+            reference = _Reference(step, part, robot, own["damping"][:6], friction == "replay")
+            start = theirs[part.name]
+            samples, theirs[part.name] = reference.run(start)
+            ours = step.record.y[step.rows, part.at.whole]
+            found = found.worst(CrossCheck(*compare(robot.n, ours, samples, start.position), "", reference.evaluations))
+    return found
+
+
+def _obstacle(segment: Segment, part: Part, robot: Robot, base: Array, joints: bool) -> str:
+    """Why MuJoCo cannot express a segment; empty when it can.
+
+    ``base`` is the static friction of the base's own six, which no robot has but by overrides; ``joints`` whether that
+    of joints counts.
+    """
+    own = [joint.name for joint in robot.joints if joints and joint.friction is not None]
+    rubbing = [*(BASE_DOFS[i] for i in np.flatnonzero(base)), *own]
+    for prepared in segment.prepared:
+        held = [robot.dof_names[i] for i in part.own_dofs(prepared.driven)]
+        dry = [name for name in rubbing if name not in held]
+        if prepared.phase.friction and dry:
             return (
-                f"{phase.numbered(number)}: dry friction on {', '.join(dry)}; MuJoCo only has a regularised friction "
+                f"{prepared.place}: dry friction on {', '.join(dry)}; MuJoCo only has a regularised friction "
                 "loss, which creeps where a joint should stick"
             )
     return ""
 
 
-def _rubbing(robot: Robot) -> list[str]:
-    return [joint.name for joint in robot.joints if joint.friction is not None]
+class MujocoTerms:
+    """Terms of changes (:class:`~spacearm.simulate.changes.Terms`) by MuJoCo."""
+
+    def _at(self, robot: Robot, state: State) -> MujocoTwin:
+        twin = _twin(robot)
+        twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
+        return twin
+
+    def mass_matrix(self, robot: Robot, state: State) -> Array:
+        return self._at(robot, state).mass_matrix()
+
+    def frame_pose(self, robot: Robot, state: State, frame: str) -> tuple[Array, Array]:
+        pose = self._at(robot, state).frame_pose(frame)
+        return pose.translation, pose.rotation
+
+    def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
+        return self._at(robot, state).frame_jacobian(frame)
 
 
-def cross_check(
-    run: Run,
-    start: State,
-    phases: Phase | Sequence[Phase] | float,
-    *,
-    overrides: Mapping[str, npt.ArrayLike] | None = None,
-) -> CrossCheck:
-    """Runs the same in MuJoCo and compares at the run's samples.
-
-    ``start``, ``phases`` and ``overrides`` are what :func:`~spacearm.simulate.run.simulate` was given. A phase that an
-    event ended ends here at the same time. Where MuJoCo cannot express the case, the result says why.
-    """
-    done = as_phases(phases)[: len(run.phase_starts)]
-    given = {name: np.asarray(value, dtype=float).ravel() for name, value in (overrides or {}).items()}
-    try:
-        robot = with_parameters(run.robot, given)
-    except ModelError as error:
-        return CrossCheck(reason=f"the overrides make no robot: {error}")
-    static = given.get("static_friction", np.zeros(0))
-    rubbing = [BASE_DOFS[i] for i in np.flatnonzero(static[:6])] if static.size == robot.dofs else []
-    reason = obstacle(robot, done, rubbing)
-    if reason:
-        return CrossCheck(reason=reason)
-    if run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
-        return CrossCheck(reason=f"the run did not come to its end: {run.reason.text}")
-    ends = np.array([*run.phase_starts[1:], run.end_time])
-    reference = _Reference(robot, _base_damping(robot, given))
-    theirs = reference.run(start.check(robot), done, ends, np.minimum(run.times, run.end_time))
-    differences, relative = compare(robot.n, run.states, theirs, start.position)
-    return CrossCheck(differences, relative, evaluations=reference.evaluations)
-
-
-def with_parameters(robot: Robot, parameters: Mapping[str, Array]) -> Robot:
-    """The robot that has these numbers as its own; damping of the base's freedoms, which no robot has, is left out."""
-    n, values = robot.n, dict(parameters)
-    if "inertia" in values:
-        robot = robot.with_inertia_parameters(values["inertia"].reshape(-1, 10))
-    rotors = iter(values.get("rotor", ()))
-    coupling = values.get("coupling", np.zeros(0)).reshape(-1, 4)
-    joints = []
-    for i, joint in enumerate(robot.joints):
-        spring, friction = joint.spring or Spring(0.0), joint.friction or Friction(0.0, 0.0)
-        stiffness = values["stiffness"][i] if "stiffness" in values else spring.stiffness
-        rest = values["rest"][i] if "rest" in values else spring.rest
-        static, coulomb = (
-            values[name][values[name].size - n + i] if name in values else own
-            for name, own in (("static_friction", friction.static), ("coulomb_friction", friction.coulomb))
-        )
-        rotor = joint.rotor
-        if rotor is not None and "rotor" in values:
-            rotor = Rotor(float(next(rotors)), rotor.ratio)
-        joints.append(
-            replace(
-                joint,
-                spring=Spring(float(stiffness), float(rest)) if stiffness else None,
-                friction=Friction(float(static), float(coulomb)) if static > 0.0 else None,
-                damping=float(values["damping"][values["damping"].size - n + i])
-                if "damping" in values
-                else joint.damping,
-                rotor=rotor,
-            )
-        )
-    couplings = [
-        replace(part, stiffness=row[0], damping=row[1], ratio=row[2], rest=row[3])
-        for part, row in zip(robot.couplings, coupling.tolist(), strict=False)
-    ]
-    return robot.replace(joints=tuple(joints), couplings=tuple(couplings) if couplings else robot.couplings)
-
-
-def _base_damping(robot: Robot, parameters: Mapping[str, Array]) -> Array:
-    """Damping of the base's six velocities: applied by hand, since MuJoCo's free joint has it in world axes."""
-    damping = parameters.get("damping", np.zeros(0))
-    return damping[:6] if damping.size == robot.dofs else np.zeros(6)
+@lru_cache(maxsize=8)
+def _twin(robot: Robot) -> MujocoTwin:
+    return MujocoTwin(robot)
 
 
 def compare(
@@ -195,54 +204,71 @@ def compare(
     return differences, relative
 
 
+@dataclass(frozen=True)
+class _Friction:
+    """From a time on (s since the phase's start): which degrees of freedom stick, and what drags those that slip."""
+
+    time: float
+    stuck: frozenset[int]
+    drag: Mapping[int, float]
+
+
 class _Drive:
-    """What is prescribed and applied in one phase, as signals."""
+    """What is prescribed and applied to one system in one phase, as signals."""
 
-    def __init__(self, robot: Robot, phase: Phase) -> None:
-        def named(given: dict[str, object]) -> dict[int, Signal]:
-            return {robot.dof_index(name): as_signal(value, name) for name, value in given.items()}
+    def __init__(self, world: World, system: str, robot: Robot, phase: Phase) -> None:
+        def named(given: Mapping[str, Any]) -> dict[int, Signal]:
+            found = {world.dof(name): as_signal(value, name) for name, value in given.items()}
+            return {robot.dof_index(own): signal for (owner, own), signal in found.items() if owner == system}
 
-        self.paths = named(dict(phase.driven))
+        self.paths = named(phase.driven)
         self.rates = {dof: path.derivative() for dof, path in self.paths.items()}
-        self.accelerations = named(dict(phase.accelerations))
+        self.accelerations = named(phase.accelerations)
         self.accelerations |= {dof: rate.derivative() for dof, rate in self.rates.items()}
-        self.accelerations |= named(dict.fromkeys(phase.locked, 0.0))
-        self.forces = named(dict(phase.forces))
-        self.loads = phase.loads
-        self.driven = np.array(sorted(self.accelerations), dtype=int)
-        self.free = np.setdiff1d(np.arange(robot.dofs), self.driven)
+        self.accelerations |= named(dict.fromkeys((*phase.locked, *world.locked), 0.0))
+        self.forces = named(phase.forces)
+        self.loads: list[Load] = []
+        for load in phase.loads:
+            owner, own = world.frame(load.frame)
+            if owner == system:
+                self.loads.append(replace(load, frame=own))
+        self.friction = [_Friction(0.0, frozenset(), {})]
 
     def breaks(self, duration: float) -> Array:
-        """Times of the phase between which everything is smooth."""
         signals = [*self.paths.values(), *self.accelerations.values(), *self.forces.values()]
         signals += [entry for load in self.loads for entry in load.wrench]
-        inner = np.unique(np.concatenate([np.zeros(0), *(signal.breaks for signal in signals)]))
+        edges = [signal.breaks for signal in signals] + [np.array([part.time for part in self.friction])]
+        inner = np.unique(np.concatenate(edges))
         return np.concatenate([[0.0], inner[(inner > 0.0) & (inner < duration)], [duration]])
 
 
 class _Reference:
-    """Runs phases with MuJoCo's terms."""
+    """Runs a system through a segment with MuJoCo's terms."""
 
-    def __init__(self, robot: Robot, base_damping: Array) -> None:
-        self.robot = robot
+    def __init__(self, segment: Segment, part: Part, robot: Robot, base_damping: Array, replay: bool) -> None:
+        self.segment, self.part, self.robot, self.replay = segment, part, robot, replay
         self.base_damping = base_damping
-        self.twin = MujocoTwin(robot)
+        self.twin = _twin(robot)
         self.evaluations = 0
+        self.slipping: dict[int, int] = {}  # direction of slip of each joint with dry friction; 0: stuck
 
-    def run(self, start: State, phases: Sequence[Phase], ends: Array, times: Array) -> Array:
-        """Flat states at ``times``."""
+    def run(self, start: State) -> tuple[Array, State]:
+        """Flat states at the segment's samples, and at its end."""
         from scipy.integrate import solve_ivp
 
+        segment = self.segment
+        times = np.minimum(segment.record.times[segment.rows], segment.end_time)
+        ends = [*segment.starts[1:], segment.end_time]
         y = start.vector.copy()
         samples = np.full((times.size, y.size), np.nan)
-        offset = 0.0
-        for phase, end in zip(phases, ends, strict=False):
-            drive = _Drive(self.robot, phase)
-            duration = float(end) - offset
-            rows = np.flatnonzero((times >= offset) & (times <= end))
-            local = np.clip(times[rows] - offset, 0.0, duration)
-            for low, high in pairwise(drive.breaks(duration)):
-                pieces = _Pieces(drive, 0.5 * (low + high))
+        for prepared, begin, end in zip(segment.prepared, segment.starts, ends, strict=True):
+            drive = _Drive(segment.world, self.part.name, self.robot, prepared.phase)
+            if self.replay and prepared.phase.friction:
+                self._replay(drive, prepared.number, begin, y)
+            rows = np.flatnonzero((times >= begin) & (times <= end))
+            local = np.clip(times[rows] - begin, 0.0, end - begin)
+            for low, high in pairwise(drive.breaks(end - begin)):
+                pieces = _Pieces(drive, 0.5 * (low + high), self.robot.dofs)
                 inside = (local >= low) & (local <= high)
                 self._place(pieces, low, y)
                 result = solve_ivp(
@@ -261,8 +287,33 @@ class _Reference:
                     self._place(pieces, float(t), samples[row])
                 y = result.y[:, -1].copy()
                 self._place(pieces, high, y)
-            offset = float(end)
-        return samples
+        return samples, State.from_vector(y)
+
+    def _replay(self, drive: _Drive, number: int, begin: float, y: Array) -> None:
+        """The recorded stick-slip of a phase into its drive."""
+        coulomb = {
+            6 + i: joint.friction.coulomb
+            for i, joint in enumerate(self.robot.joints)
+            if joint.friction is not None and 6 + i not in drive.accelerations
+        }
+        rates = y[Layout(self.robot.n).velocity]
+        status = {dof: self.slipping.get(dof, int(np.sign(rates[dof]))) for dof in coulomb}
+        names = {self.segment.model.dof_names[self.part.dofs.start + dof]: dof for dof in coulomb}
+
+        def after(time: float) -> _Friction:
+            stuck = frozenset(dof for dof, way in status.items() if way == 0)
+            return _Friction(time, stuck, {dof: -way * coulomb[dof] for dof, way in status.items() if way})
+
+        history = [after(0.0)]
+        for event in _of_friction(self.segment.occurrences(), number):
+            if event.name not in names:
+                continue
+            status[names[event.name]] = 0 if event.kind == "stick" else int(event.value)
+            if event.time - begin - history[-1].time > SAME_EVENT:
+                history.append(after(event.time - begin))
+            else:
+                history[-1] = after(history[-1].time)
+        drive.friction, self.slipping = history, status
 
     def _place(self, pieces: _Pieces, t: float, y: Array) -> None:
         """Puts driven joints on their paths and the quaternion on the unit sphere."""
@@ -291,7 +342,7 @@ class _Reference:
         acceleration = np.zeros(6 + n)
         for dof, value in pieces.accelerations(t).items():
             acceleration[dof] = value
-        mass, free, driven = twin.mass_matrix(), drive.free, drive.driven
+        mass, free, driven = twin.mass_matrix(), pieces.free, pieces.driven
         rest = (force - twin.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
         acceleration[free] = np.linalg.solve(mass[np.ix_(free, free)], rest)
         w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
@@ -309,9 +360,12 @@ class _Reference:
 class _Pieces:
     """The signals of a drive on one smooth stretch: each by the polynomial that holds in its middle."""
 
-    def __init__(self, drive: _Drive, middle: float) -> None:
+    def __init__(self, drive: _Drive, middle: float, dofs: int) -> None:
         self.drive = drive
         self._middle = middle
+        self.friction = [part for part in drive.friction if part.time <= middle][-1]
+        self.driven = np.array(sorted({*drive.accelerations, *self.friction.stuck}), dtype=int)
+        self.free = np.setdiff1d(np.arange(dofs), self.driven)
 
     def _value(self, signal: Signal, t: float) -> float:
         piece = int(np.clip(np.searchsorted(signal.breaks, self._middle, side="right") - 1, 0, signal.breaks.size - 2))
@@ -321,7 +375,10 @@ class _Pieces:
         return {dof: self._value(signal, t) for dof, signal in signals.items()}
 
     def forces(self, t: float) -> dict[int, float]:
-        return self._all(self.drive.forces, t)
+        found = self._all(self.drive.forces, t)
+        for dof, drag in self.friction.drag.items():
+            found[dof] = found.get(dof, 0.0) + drag
+        return found
 
     def accelerations(self, t: float) -> dict[int, float]:
         return self._all(self.drive.accelerations, t)
@@ -332,3 +389,7 @@ class _Pieces:
 
     def wrenches(self, t: float) -> list[Array]:
         return [np.array([self._value(entry, t) for entry in load.wrench]) for load in self.drive.loads]
+
+
+def _of_friction(events: Iterable[Occurrence], phase: int) -> list[Occurrence]:
+    return [event for event in events if event.phase == phase and event.kind in ("stick", "slip", "reverse")]

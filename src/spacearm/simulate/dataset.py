@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate.certificate import Ledger
+from spacearm.simulate.ledger import Ledger
 from spacearm.simulate.motion import Motion
 from spacearm.typing import Array
 
@@ -25,7 +26,7 @@ def dataset(
     outputs: Array,
     stuck: npt.NDArray[np.bool_],
     account: Ledger | None,
-    attrs: dict[str, Any],
+    attrs: Mapping[str, Any],
 ) -> xr.Dataset:
     """Samples of the integrated vector, of the kernel's input and of its output at each time."""
     import xarray as xr

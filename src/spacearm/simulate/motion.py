@@ -1,34 +1,28 @@
-"""The motion kernel of a robot with the numbers that it needs, and a phase made ready for the loop."""
+"""The motion kernels of a robot and of a world, with the numbers that they need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.events import ROUNDING
-from spacearm.engine.friction import begin
-from spacearm.engine.phase import Functions, Level, make_events
-from spacearm.engine.signals import Signals, merge
-from spacearm.engine.system import Code, System, Work, make_code, make_friction
-from spacearm.errors import InputError, ModelError, did_you_mean
+from spacearm.engine.system import Code, make_code
+from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics import LoadFrame, motion_program
+from spacearm.mechanics.program import beside
 from spacearm.mechanics.tree import rotor_inertias
-from spacearm.model import Robot
+from spacearm.model import Friction, Joint, Robot, Rotor, Spring
 from spacearm.model.layout import Layout
-from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import mapping, numbers
-from spacearm.simulate.phase import DIRECTIONS, Phase
-from spacearm.simulate.signals import Signal, as_signal
+from spacearm.simulate.phase import Phase
+from spacearm.simulate.world import SEPARATOR, World
 from spacearm.typing import Array
 
-#: A rate (rad/s, m/s) or position below this counts as met where a joint is locked or starts on a path.
-MEETS = 1e-9
 #: Inputs that a user may replace, for a run or for each sample of a batch; the last two belong to the loop.
 PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling", "static_friction", "coulomb_friction")
 
@@ -99,6 +93,43 @@ def check_mass(inertia: Array) -> None:
         )
 
 
+def with_parameters(robot: Robot, parameters: Mapping[str, Array]) -> Robot:
+    """The robot that has these numbers as its own; damping of the base's freedoms, which no robot has, is left out."""
+    n, values = robot.n, dict(parameters)
+    if "inertia" in values:
+        robot = robot.with_inertia_parameters(values["inertia"].reshape(-1, 10))
+    rotors = iter(values.get("rotor", ()))
+    coupling = values.get("coupling", np.zeros(0)).reshape(-1, 4)
+    joints = []
+    for i, joint in enumerate(robot.joints):
+        spring, friction = joint.spring or Spring(0.0), joint.friction or Friction(0.0, 0.0)
+        stiffness = values["stiffness"][i] if "stiffness" in values else spring.stiffness
+        rest = values["rest"][i] if "rest" in values else spring.rest
+        static, coulomb = (
+            values[name][values[name].size - n + i] if name in values else own
+            for name, own in (("static_friction", friction.static), ("coulomb_friction", friction.coulomb))
+        )
+        rotor = joint.rotor
+        if rotor is not None and "rotor" in values:
+            rotor = Rotor(float(next(rotors)), rotor.ratio)
+        joints.append(
+            replace(
+                joint,
+                spring=Spring(float(stiffness), float(rest)) if stiffness else None,
+                friction=Friction(float(static), float(coulomb)) if static > 0.0 else None,
+                damping=float(values["damping"][values["damping"].size - n + i])
+                if "damping" in values
+                else joint.damping,
+                rotor=rotor,
+            )
+        )
+    couplings = [
+        replace(part, stiffness=row[0], damping=row[1], ratio=row[2], rest=row[3])
+        for part, row in zip(robot.couplings, coupling.tolist(), strict=False)
+    ]
+    return robot.replace(joints=tuple(joints), couplings=tuple(couplings) if couplings else robot.couplings)
+
+
 @dataclass(frozen=True, eq=False)
 class Motion:
     """A robot's compiled right-hand side under a set of loads."""
@@ -150,296 +181,158 @@ def motion(robot: Robot, loads: Sequence[LoadFrame] = (), ledger: bool = True) -
 @lru_cache(maxsize=32)
 def _motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> Motion:
     kernel = Kernel(motion_program(robot, loads, ledger=ledger))
-    at = Layout(robot.n)
-    code = make_code(
+    code = _code(kernel, [Layout(robot.n)])
+    return Motion(robot, loads, ledger, kernel, code)
+
+
+def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFrame, ...]]:
+    """For each system every frame that a wrench acts on in any of the phases, or is expected to by the world, once."""
+    found: dict[str, dict[LoadFrame, None]] = {name: {} for name in world.systems}
+    places = [*world.loads, *(load.place for phase in phases for load in phase.loads)]
+    for place in dict.fromkeys(places):
+        system, own = world.frame(place.frame)
+        found[system][LoadFrame(own, place.axes)] = None
+    return {name: tuple(frames) for name, frames in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A system within a world's vectors. ``motion`` is that of its robot alone, in whose terms its rows are read."""
+
+    name: str
+    motion: Motion
+    at: Layout
+    dofs: slice  # among the degrees of freedom of all systems
+    y: Any  # columns of the integrated vector (state, energies) that are its own
+    inputs: Any  # of the recorded inputs
+    outputs: Any  # of the kernel's outputs
+    audit: Any  # of the audit rows
+
+    def own_dofs(self, indices: Iterable[int]) -> list[int]:
+        """Those of its own among degrees of freedom of the world, counted from its first."""
+        return [index - self.dofs.start for index in indices if self.dofs.start <= index < self.dofs.stop]
+
+
+@dataclass(frozen=True, eq=False)
+class WorldMotion:
+    """The compiled right-hand side of all systems of a world under a set of loads."""
+
+    parts: tuple[Part, ...]
+    kernel: Kernel
+    code: Code
+    ledger: bool
+    dof_names: tuple[str, ...]
+
+    @property
+    def nx(self) -> int:
+        return self.code.nx
+
+    @cached_property
+    def positions(self) -> tuple[int, ...]:
+        """Place in the state of each degree of freedom's position; -1 for those of a base."""
+        return tuple(at for part in self.parts for at in (*[-1] * 6, *range(part.at.joints.start, part.at.joints.stop)))
+
+    @cached_property
+    def joints(self) -> tuple[tuple[int, Joint], ...]:
+        """Every joint with its degree of freedom."""
+        return tuple(
+            (part.dofs.start + 6 + i, joint) for part in self.parts for i, joint in enumerate(part.motion.robot.joints)
+        )
+
+    def index(self, system: str, dof: str) -> int:
+        """A degree of freedom among those of all systems."""
+        part = next(part for part in self.parts if part.name == system)
+        return int(part.dofs.start) + part.motion.robot.dof_index(dof)
+
+    def wrench(self, system: str, frame: str, axes: str) -> int:
+        """Where the wrench on a frame begins in the kernel's input."""
+        at = int(self.kernel.inputs["wrench"].start)
+        for part in self.parts:
+            if part.name == system:
+                return at + 6 * part.motion.loads.index(LoadFrame(frame, axes))
+            at += 6 * len(part.motion.loads)
+        raise AssertionError(system)
+
+    def carries(self, frames: Mapping[str, tuple[LoadFrame, ...]]) -> bool:
+        """Whether it knows all these frames."""
+        return all({*frames[part.name]} <= {*part.motion.loads} for part in self.parts)
+
+    def input(self, parameters: Sequence[Mapping[str, Array]]) -> Array:
+        """The kernel's flat input with these parameters of each system; everything else zero."""
+        inp = np.zeros(self.kernel.n_in)
+        for name, place in self.kernel.inputs.items():
+            if name in parameters[0]:
+                inp[place] = np.concatenate([own[name] for own in parameters])
+        return inp
+
+
+def _columns(sizes: Sequence[Mapping[str, int]]) -> list[npt.NDArray[np.int64]]:
+    """Where each part's numbers stand in a vector that holds every named block of all parts, one behind the other."""
+    found: list[list[npt.NDArray[np.int64]]] = [[] for _ in sizes]
+    at = 0
+    for name in sizes[0]:
+        for own, block in zip(found, sizes, strict=True):
+            own.append(np.arange(at, at + block[name]))
+            at += block[name]
+    return [np.concatenate(own) for own in found]
+
+
+def world_motion(world: World, loads: Mapping[str, tuple[LoadFrame, ...]], ledger: bool = True) -> WorldMotion:
+    """The motion kernel of a world, compiled or from the cache."""
+    return _world_motion(tuple(world.systems.items()), tuple(loads[name] for name in world.systems), bool(ledger))
+
+
+@lru_cache(maxsize=32)
+def _world_motion(
+    systems: tuple[tuple[str, Robot], ...], loads: tuple[tuple[LoadFrame, ...], ...], ledger: bool
+) -> WorldMotion:
+    models = [motion(robot, frames, ledger) for (_, robot), frames in zip(systems, loads, strict=True)]
+    names = [name for name, _ in systems]
+    if len(models) == 1:
+        model = models[0]
+        every = slice(None)
+        part = Part(names[0], model, Layout(model.robot.n), slice(0, model.robot.dofs), every, every, every, every)
+        return WorldMotion((part,), model.kernel, model.code, ledger, model.robot.dof_names)
+    kernel = Kernel(beside([model.kernel.program for model in models]))
+
+    def sizes(model: Motion, names: Iterable[str]) -> dict[str, int]:
+        places = {**model.kernel.inputs, **model.kernel.outputs}
+        return {name: places[name].stop - places[name].start for name in names}
+
+    recorded = [name for name, place in kernel.inputs.items() if place.start < kernel.inputs["inertia"].start]
+    integrated = [name for name in kernel.outputs if name != "reaction"]
+    inputs = _columns([sizes(model, recorded) for model in models])
+    outputs = _columns([sizes(model, kernel.outputs) for model in models])
+    vectors = _columns([sizes(model, integrated) for model in models])
+    audited = _columns([{"clock": 0, **sizes(model, [*recorded, "reaction", *integrated[1:]])} for model in models])
+    clock = np.array([0, 1])
+    parts, at, dof = [], 0, 0
+    for k, (name, model) in enumerate(zip(names, models, strict=True)):
+        layout = Layout(model.robot.n, at)
+        audit = np.concatenate([clock, 2 + audited[k]])
+        dofs = slice(dof, dof + model.robot.dofs)
+        parts.append(Part(name, model, layout, dofs, vectors[k], inputs[k], outputs[k], audit))
+        at, dof = layout.stop, dofs.stop
+    code = _code(kernel, [part.at for part in parts])
+    return WorldMotion(
+        tuple(parts),
+        kernel,
+        code,
+        ledger,
+        tuple(f"{part.name}{SEPARATOR}{own}" for part in parts for own in part.motion.robot.dof_names),
+    )
+
+
+def _code(kernel: Kernel, layouts: Sequence[Layout]) -> Code:
+    return make_code(
         kernel.address(1),
-        at.size,
+        layouts[-1].stop,
         kernel.outputs["reaction"].start,
-        range(at.velocity.start, at.velocity.stop),
-        [at.quaternion.start],
+        [place for at in layouts for place in range(at.velocity.start, at.velocity.stop)],
+        [at.quaternion.start for at in layouts],
         drive=kernel.inputs["drive"].start,
         mode=kernel.inputs["mode"].start,
         friction=kernel.inputs["friction"].start,
         reaction=kernel.outputs["reaction"].start,
         record=kernel.inputs["inertia"].start,
     )
-    return Motion(robot, loads, ledger, kernel, code)
-
-
-def load_frames(phases: Sequence[Phase]) -> tuple[LoadFrame, ...]:
-    """Every place that a wrench acts on in any of the phases, once."""
-    return tuple(dict.fromkeys(load.place for phase in phases for load in phase.loads))
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A phase in the loop's terms; the same for all samples of a batch."""
-
-    phase: Phase
-    place: str
-    signals: Signals
-    driven: tuple[int, ...]  # degrees of freedom whose motion is given
-    locked: tuple[int, ...]
-    paths: tuple[tuple[int, Signal], ...]  # joint index and path
-    levels: tuple[Level, ...]
-    labels: tuple[tuple[str, str, str], ...]  # kind, name, what ends: of each level and gauge output
-    pushed: bool  # whether the base or a frame is acted on from outside
-
-
-def prepare(model: Motion, phase: Phase, number: int) -> Prepared:
-    """Check a phase against the robot and merge its signals."""
-    robot, inputs, at = model.robot, model.kernel.inputs, Layout(model.robot.n)
-    place = phase.numbered(number)
-
-    def dof(name: str, what: str) -> int:
-        if name not in robot.dof_names:
-            raise InputError(
-                f"{what}: there is no degree of freedom {name!r}",
-                place=place,
-                hint=did_you_mean(name, robot.dof_names),
-            )
-        return robot.dof_index(name)
-
-    channels: list[tuple[int, Array, Array]] = []
-
-    def channel(target: int, signal: Signal, what: str) -> None:
-        if not signal.finite:
-            raise InputError(f"{what} holds numbers that are not finite", place=place)
-        channels.append((target, signal.breaks, signal.coefficients))
-
-    locked = tuple(dof(name, "locked") for name in phase.locked)
-    paths = []
-    given = list(locked)
-    for name, path in phase.driven.items():
-        index = dof(name, "driven")
-        if index < 6:
-            raise InputError(
-                f"the base cannot follow a path in {name!r}", place=place, hint="give its acceleration instead"
-            )
-        signal = as_signal(path, f"{place}, path of {name!r}")
-        value_jump, rate_jump = signal.jumps(0.0, phase.duration)
-        if value_jump > MEETS or rate_jump > MEETS:
-            raise InputError(
-                f"the path of {name!r} jumps by {value_jump:.3g} in position and {rate_jump:.3g} in rate",
-                place=place,
-                hint="expected a path with continuous rate, for example simulate.spline(times, values)",
-            )
-        rate = signal.derivative()
-        channel(at.joint(index - 6), signal, f"path of {name!r}")
-        channel(at.speed(index), rate, f"path of {name!r}")
-        channel(inputs["drive"].start + index, rate.derivative(), f"path of {name!r}")
-        paths.append((index - 6, signal))
-        given.append(index)
-    for name, value in phase.accelerations.items():
-        index = dof(name, "accelerations")
-        channel(inputs["drive"].start + index, as_signal(value, f"{place}, acceleration of {name!r}"), name)
-        given.append(index)
-    for index in given:
-        if given.count(index) > 1:
-            raise InputError(
-                f"{robot.dof_names[index]!r} is driven in two ways", place=place, hint="locked, driven or accelerations"
-            )
-    for name, value in phase.forces.items():
-        channel(inputs["force"].start + dof(name, "forces"), as_signal(value, f"{place}, force on {name!r}"), name)
-    sums: dict[int, Signal] = {}
-    for load in phase.loads:
-        robot.frame(load.frame)
-        first = inputs["wrench"].start + 6 * model.loads.index(load.place)
-        for target, signal in enumerate(load.wrench, first):
-            if np.any(signal.coefficients != 0.0):
-                sums[target] = sums[target] + signal if target in sums else signal
-    for target, signal in sums.items():
-        channel(target, signal, "a load")
-
-    try:
-        components = [crossing.component(robot) for crossing in phase.watched]
-    except InputError as error:
-        error.place = f"{place}: {error.place}"
-        raise
-    levels = [
-        Level(component, c.value, DIRECTIONS[c.direction], c.ends != "nothing")
-        for component, c in zip(components, phase.watched, strict=True)
-    ]
-    labels = [("event", c.quantity, c.ends) for c in phase.watched]
-    if phase.limits != "ignore":
-        stops = phase.limits == "stop"
-        for i, joint in enumerate(robot.joints):
-            for bound, direction in ((joint.limits.lower, -1), (joint.limits.upper, 1)):
-                if np.isfinite(bound):
-                    levels.append(Level(at.joint(i), bound, direction, stops, -direction))
-                    labels.append(("limit", joint.name, "run" if stops else "nothing"))
-    if phase.event_function is not None:
-        fits = (model.nx + 1, model.nx + 1 + model.kernel.n_out)
-        if phase.event_function.kernel.n_in not in fits:
-            raise InputError(
-                f"the event function takes {phase.event_function.kernel.n_in} numbers",
-                place=place,
-                hint=f"expected the state and the time: {fits[0]}; or these and the motion's output: {fits[1]}",
-            )
-        labels += [
-            ("function", name, ends)
-            for name, ends in zip(phase.event_function.names, phase.event_function.ends, strict=True)
-        ]
-    return Prepared(
-        phase,
-        place,
-        merge(channels, float(phase.duration)),
-        tuple(given),
-        locked,
-        tuple(paths),
-        tuple(levels),
-        tuple(labels),
-        bool(sums) or any(index < 6 for index in given) or any(name.startswith("base_") for name in phase.forces),
-    )
-
-
-def check_resisted(prepared: Iterable[Prepared], robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None) -> None:
-    """A :class:`ModelError` where a phase leaves a degree of freedom free that nothing resists.
-
-    One with dry friction may rest for the whole phase; if it slips, the run itself ends. So does it with overrides that
-    take the inertia away: only the robot's own numbers are judged beforehand.
-    """
-    if {"inertia", "rotor", "static_friction"} & {*(overrides or ())}:
-        return
-    for each in prepared:
-        sticky = [joint.name for joint in robot.joints if each.phase.friction and joint.friction is not None]
-        try:
-            check_weightless(robot, [*(robot.dof_names[index] for index in each.driven), *sticky])
-        except ModelError as error:
-            error.place = f"{each.place}: {error.place}"
-            raise
-
-
-#: The side on which each watched function was when a phase ended; see :func:`last_sides`.
-Sides: TypeAlias = Mapping[tuple[Any, ...], int]
-
-
-def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
-    """What tells each level and gauge output of a phase from others, in other phases too."""
-    keys: list[tuple[Any, ...]] = [(level.component, level.value) for level in prepared.levels]
-    if prepared.phase.event_function is not None:
-        keys += [
-            ("function", id(prepared.phase.event_function.kernel), i)
-            for i in range(len(prepared.phase.event_function.names))
-        ]
-    return keys
-
-
-def last_sides(prepared: Prepared, system: System) -> Sides:
-    """Where the watched functions of a phase are at its end."""
-    signs = system.events.sign[system.friction.dof.size :]
-    return dict(zip(_watched_keys(prepared), (int(sign) for sign in signs), strict=True))
-
-
-def starting_sides(prepared: Prepared, y: Array, before: Sides | None) -> list[int]:
-    """The side from which each watched function of a phase starts, 0 where its value decides.
-
-    ``y`` is the state (13 + 2 n), ``before`` what :func:`last_sides` gave for the phase before; None for the first.
-
-    What the phase before watched goes on from there, else a gauge may tell the side it comes from. A limit that is
-    exceeded, though no phase has reported it, or though it now ends the run, counts as not yet crossed: it is found at
-    once. On the bound itself a joint is inside, unless only rounding has put it beyond.
-    """
-    keys = _watched_keys(prepared)
-    known = before if before is not None else {}
-    gauge = prepared.phase.event_function
-    own = [0] * len(prepared.levels) + list(gauge.before if gauge is not None else ())
-    result = [known.get(key, side) for key, side in zip(keys, own, strict=True)]
-    paths = dict(prepared.paths)
-    at = Layout.of_size(y.size)
-    for k, level in enumerate(prepared.levels):
-        if not level.inside or (keys[k] in known and not level.terminal):
-            continue
-        joint = level.component - at.joints.start
-        position, rate = y[level.component], y[at.rates][joint]
-        if joint in paths:
-            position, rate = paths[joint](0.0), paths[joint].derivative()(0.0)
-        beyond = -level.inside * (position - level.value)
-        slack = ROUNDING * (abs(position) + abs(level.value))
-        if beyond > slack:
-            result[k] = level.inside if before is not None else 0
-        elif beyond >= -slack:
-            rounded = beyond > 0.0 and not -level.inside * rate > 0.0
-            result[k] = -level.inside if rounded else level.inside
-        else:
-            result[k] = 0
-    return result
-
-
-def check_limits(robot: Robot, joints: Array, phase: Phase) -> str:
-    """Why a start at these positions lies outside limits that the phase watches; empty if it does not.
-
-    Limits are watched for crossings, so a start beyond one would pass unseen. Where it should stop the run, that is
-    an error.
-    """
-    if phase.limits == "ignore":
-        return ""
-    for joint, position in zip(robot.joints, joints, strict=True):
-        if position < joint.limits.lower or position > joint.limits.upper:
-            text = f"starts at {position:.6g}, outside its limits {joint.limits.lower:g} to {joint.limits.upper:g}"
-            if phase.limits == "stop":
-                raise InputError(text, place=f"joint {joint.name!r}", hint="start inside, or set limits='ignore'")
-            return f"joint {joint.name!r} {text}"
-    return ""
-
-
-def enter(
-    model: Motion,
-    prepared: Prepared,
-    work: Work,
-    parameters: Mapping[str, Array],
-    time: float,
-    sides: Sequence[int] = (),
-) -> System:
-    """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
-
-    ``sides``: see :func:`starting_sides`.
-    """
-    robot, code, at = model.robot, model.code, Layout(model.robot.n)
-    y, inp = work.y, work.inp
-    velocities = y[at.velocity]
-    inputs = model.kernel.inputs
-    for name in ("force", "drive", "mode", "friction", "wrench"):
-        inp[inputs[name]] = 0.0
-    for index in prepared.driven:
-        inp[code.mode + index] = 1.0
-    for index in prepared.locked:
-        rate = velocities[index]
-        if not abs(rate) <= MEETS and np.isfinite(rate):
-            raise InputError(
-                f"{robot.dof_names[index]!r} is locked while it moves at {rate:.6g} per second",
-                place=prepared.place,
-                hint="stopping it takes an impulse: let it come to rest, or start it at rest",
-            )
-        velocities[index] = 0.0
-    for joint, path in prepared.paths:
-        position, rate = path(0.0), path.derivative()(0.0)
-        here = y[at.joint(joint)]
-        gap, jump = abs(here - position), abs(velocities[6 + joint] - rate)
-        if gap > MEETS * (1.0 + abs(position)) or jump > MEETS * (1.0 + abs(rate)):
-            raise InputError(
-                f"joint {robot.joint_names[joint]!r} is at {here:.9g} with rate {velocities[6 + joint]:.6g}, "
-                f"its path starts at {position:.9g} with rate {rate:.6g}",
-                place=prepared.place,
-                hint="a jump takes an impulse: let the path start where the joint is",
-            )
-    rubbing = [j for j in range(robot.dofs) if j not in prepared.driven] if prepared.phase.friction else []
-    friction = make_friction(rubbing, parameters["static_friction"][rubbing], parameters["coulomb_friction"][rubbing])
-    gauge = prepared.phase.event_function
-    functions = None
-    if gauge is not None:
-        functions = Functions(
-            gauge.kernel.address(1),
-            gauge.kernel.n_in,
-            [DIRECTIONS[d] for d in gauge.directions],
-            [ends != "nothing" for ends in gauge.ends],
-        )
-    events = make_events(code, friction, prepared.levels, functions, time, sides)
-    system = System(code, prepared.signals, friction, events, work)
-    begin(system)
-    return system
-
-
-def path_values(prepared: Prepared, times: Array) -> list[tuple[int, Any, Any]]:
-    """(joint, position, rate) of every path at these times since the phase's start."""
-    return [(joint, path(times), path.derivative()(times)) for joint, path in prepared.paths]

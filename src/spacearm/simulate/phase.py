@@ -8,15 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from spacearm.engine import Kernel
-from spacearm.errors import InputError, did_you_mean, quoted
-from spacearm.model import Robot
-from spacearm.model.layout import Layout
+from spacearm.errors import InputError, quoted
 from spacearm.simulate.checks import mapping, number
 from spacearm.simulate.loads import Load
 
 Direction = Literal["rising", "falling", "either"]
 DIRECTIONS: dict[str, int] = {"rising": 1, "falling": -1, "either": 0}
-_BASE = {"base_x": 0, "base_y": 1, "base_z": 2}
 
 
 @dataclass(frozen=True)
@@ -47,19 +44,6 @@ class Event:
     @property
     def place(self) -> str:
         return f"event of {self.quantity!r}"
-
-    def component(self, robot: Robot) -> int:
-        """Index of the quantity in the flat state."""
-        name = self.quantity
-        if name in _BASE:
-            return _BASE[name]
-        if name in robot.joint_names:
-            return 7 + robot.joint_index(name)
-        rate = name.removesuffix(".rate")
-        if rate in robot.dof_names and (rate != name or rate not in robot.joint_names):
-            return Layout(robot.n).speed(robot.dof_index(rate))
-        known = (*_BASE, *robot.dof_names, *(f"{joint}.rate" for joint in robot.joint_names))
-        raise InputError("there is no such quantity", place=self.place, hint=did_you_mean(name, known))
 
 
 @dataclass(frozen=True, eq=False)

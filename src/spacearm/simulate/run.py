@@ -1,51 +1,43 @@
-"""A run in time: phases one after the other, with events, samples and a certificate."""
+"""A run in time: phases one after the other, changes between them, with events, samples and a certificate."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.phase import make_record
-from spacearm.engine.record import Record
-from spacearm.engine.record import sample as keep_sample
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError, SimulationError, TimeLimitError
+from spacearm.errors import InputError, SimulationError, TimeLimitError, did_you_mean
 from spacearm.model import Robot
-from spacearm.model.layout import Layout
 from spacearm.result import Certificate
-from spacearm.simulate.books import Books
-from spacearm.simulate.certificate import (
-    TOLERANCE,
-    CertificateWarning,
-    Ledger,
-    Stretch,
-    certify,
-    energy_ledger,
-    inner_scale,
+from spacearm.simulate.certificate import TOLERANCE, CertificateWarning, certify
+from spacearm.simulate.chain import (
+    MAX_EVENTS,
+    Chain,
+    Occurrence,
+    Phases,
+    Segment,
+    Settings,
+    Stats,
+    as_items,
+    first_phase,
 )
-from spacearm.simulate.checks import LARGEST_ANGLE, check_angles, is_robot, number, numbers
-from spacearm.simulate.course import MAX_EVENTS, Course, Occurrence, Outcome, Stats, as_phases
+from spacearm.simulate.checks import LARGEST_ANGLE, check_angles, number, numbers
 from spacearm.simulate.dataset import dataset
+from spacearm.simulate.ledger import Entry, Ledger, energy_ledger
 from spacearm.simulate.methods import Method, as_method
-from spacearm.simulate.motion import Motion, Prepared, check_limits, check_resisted, load_frames, motion, prepare
+from spacearm.simulate.motion import Motion
 from spacearm.simulate.phase import Phase
+from spacearm.simulate.prepare import check_limits
 from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
-from spacearm.simulate.timescales import (
-    TimeScales,
-    cause,
-    check_step,
-    step_budget,
-    stiffness_warnings,
-    time_scales,
-)
+from spacearm.simulate.world import Overrides, States, World
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -61,25 +53,64 @@ class RunWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """The result of :func:`simulate`."""
+class Track:
+    """One system in the course of a run, for as long as its robot stays the same.
 
-    robot: Robot
-    reason: Reason
-    why: str  # the reason in words, with its cause where that is known
-    end: State | None  # None where the state is not finite
-    end_time: float
-    events: tuple[Occurrence, ...]
-    stats: Stats
-    certificate: Certificate | None
-    phase_starts: tuple[float, ...]
+    A change leaves two samples at its instant: before and after.
+    """
+
+    name: str
+    model: Motion = field(repr=False)  # kernel and offsets of this robot alone, with which the samples are read
     times: Array
-    model: Motion = field(repr=False)  # kernel and offsets, with which the samples below are read
     integrated: Array = field(repr=False)  # (T, ny): flat state, then energies since the start
     inputs: Array = field(repr=False)  # (T, ...) the kernel's inputs that change in time
     outputs: Array = field(repr=False)  # (T, n_out) the kernel's outputs
     stuck: npt.NDArray[np.bool_] = field(repr=False)  # (T, 6 + n)
     ledger: Ledger | None = field(repr=False)
+    attrs: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def robot(self) -> Robot:
+        return self.model.robot
+
+    @property
+    def states(self) -> Array:
+        """Flat states at the sample times (T, 13 + 2 n)."""
+        return self.integrated[:, : self.model.nx]
+
+    @property
+    def end(self) -> State:
+        """At its last sample."""
+        return State.from_vector(self.states[-1])
+
+    @cached_property
+    def data(self) -> xr.Dataset:
+        """Samples with names and units."""
+        samples = (self.times, self.integrated, self.inputs, self.outputs, self.stuck)
+        return dataset(self.model, *samples, self.ledger, {"robot": self.robot.name, **self.attrs})
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The result of :func:`simulate`.
+
+    ``robot``, ``end``, ``times``, ``states``, ``data`` and the like are those of the one track of a run of one robot
+    that stays as it is; of any other, :meth:`of` gives the track of a system.
+    """
+
+    world: World  # at the start
+    start: dict[str, State] = field(repr=False)  # of each system
+    reason: Reason
+    why: str  # the reason in words, with its cause where that is known
+    end_time: float
+    events: tuple[Occurrence, ...]
+    stats: Stats
+    certificate: Certificate | None
+    phase_starts: tuple[float, ...]
+    tracks: tuple[Track, ...]
+    ledger: Ledger | None = field(repr=False)  # energies of all systems, at the samples of all segments
+    steps: tuple[Segment | Entry, ...] = field(repr=False)  # segments and changes in their order
+    ends: dict[str, State] | None = field(repr=False)  # of each system at the end; None where one is not finite
 
     @property
     def sound(self) -> bool:
@@ -88,19 +119,73 @@ class Run:
         return finished and (self.certificate is None or self.certificate.sound)
 
     @property
+    def changes(self) -> tuple[Entry, ...]:
+        """An entry of the ledger for each change."""
+        return tuple(step for step in self.steps if isinstance(step, Entry))
+
+    def of(self, system: str) -> Track:
+        """A system; where a change has altered its robot, as it was last."""
+        found = [track for track in self.tracks if track.name == system]
+        if not found:
+            names = {track.name: None for track in self.tracks}
+            raise InputError(f"there is no system {system!r}", place="run", hint=did_you_mean(system, names))
+        return found[-1]
+
+    @property
+    def track(self) -> Track:
+        """The only one."""
+        if len(self.tracks) != 1:
+            names = ", ".join(dict.fromkeys(track.name for track in self.tracks))
+            raise InputError("several systems took part", place="run", hint=f"expected run.of(system): {names}")
+        return self.tracks[0]
+
+    @property
+    def robot(self) -> Robot:
+        return self.track.robot
+
+    @property
+    def end(self) -> State | None:
+        """Of one system; None where the state is not finite."""
+        if self.ends is None:
+            return None
+        if len(self.ends) != 1:
+            raise InputError("several systems took part", place="run", hint="expected run.ends[system]")
+        (state,) = self.ends.values()
+        return state
+
+    @property
+    def times(self) -> Array:
+        return self.track.times
+
+    @property
+    def model(self) -> Motion:
+        return self.track.model
+
+    @property
+    def integrated(self) -> Array:
+        return self.track.integrated
+
+    @property
+    def inputs(self) -> Array:
+        return self.track.inputs
+
+    @property
+    def outputs(self) -> Array:
+        return self.track.outputs
+
+    @property
+    def stuck(self) -> npt.NDArray[np.bool_]:
+        return self.track.stuck
+
+    @property
     def states(self) -> Array:
         """Flat states at the sample times (T, 13 + 2 n)."""
-        return self.integrated[:, : self.model.nx]
+        return self.track.states
 
-    @cached_property
+    @property
     def data(self) -> xr.Dataset:
         """Samples with names and units."""
-        attrs: dict[str, Any] = {"robot": self.robot.name, "reason": self.why}
-        if self.certificate is not None:
-            attrs["certificate"] = str(self.certificate)
-        return dataset(
-            self.model, self.times, self.integrated, self.inputs, self.outputs, self.stuck, self.ledger, attrs
-        )
+        return self.track.data
 
     def events_of(self, kind: str) -> tuple[Occurrence, ...]:
         return tuple(event for event in self.events if event.kind == kind)
@@ -134,24 +219,28 @@ def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
 
 
 def simulate(
-    robot: Robot,
-    start: State,
-    phases: Phase | Sequence[Phase] | float,
+    robot: Robot | World | Mapping[str, Robot],
+    start: States,
+    phases: Phases,
     *,
+    duration: float | None = None,
     method: Method | None = None,
     sample: float | npt.ArrayLike | None = None,
-    overrides: Mapping[str, npt.ArrayLike] | None = None,
+    overrides: Overrides | None = None,
     ledger: bool = True,
     tolerance: float = TOLERANCE,
     max_steps: int | None = None,
     max_events: int = MAX_EVENTS,
     progress: Callable[[float, float], None] | None = None,
 ) -> Run:
-    """Run a robot in time.
+    """Run a robot, or all systems of a world, in time.
 
     Args:
-        start: state at time zero.
-        phases: one or several phases, or a duration (s) in which everything is free.
+        robot: one robot, or a world of several systems.
+        start: state at time zero; of each system where there are several.
+        phases: a duration (s) in which everything is free, a phase, or phases and changes in their order. Or a function
+            that gets a :class:`Here` and yields one after the other, looking at where the run is.
+        duration: how long such a function goes on, s, for samples and progress.
         method: :class:`Dopri853` (default) or :class:`RK4`.
         sample: interval (s) or times of the samples; the end of the run is always the last sample.
         overrides: numbers to use in place of the robot's own: ``inertia``, ``rotor``, ``stiffness``, ``rest``,
@@ -168,137 +257,183 @@ def simulate(
         RunWarning: the run ended early, and ``why``; or a spring or damper is so fast that the method needs very many
             steps, or blows up with the step given.
     """
-    is_robot(robot, "simulate")
-    chosen = as_phases(phases)
-    if not isinstance(start, State):
-        raise InputError(
-            f"the start is {type(start).__name__}", place="simulate", hint="expected a State, as State.at_rest(robot)"
-        )
+    world = World.of(robot, overrides)
+    items = as_items(phases)
     if not (np.isfinite(number(tolerance, "tolerance")) and tolerance > 0.0):
         raise InputError(f"tolerance is {tolerance}", place="simulate", hint="expected a finite number above zero")
-    told = check_limits(robot, start.check(robot).joints, chosen[0])
-    if told:
-        warnings.warn(told, RunWarning, stacklevel=2)
-    solver = as_method(method)
-    model = motion(robot, load_frames(chosen), ledger)
-    prepared = tuple(prepare(model, phase, number) for number, phase in enumerate(chosen))
-    check_resisted(prepared, robot, overrides)
-    parameters = model.parameters(overrides)
-    total = float(sum(phase.duration for phase in chosen))
-    wanted = sample_times(sample, total)
-    scales = _time_scales(model, prepared, parameters, start)
-    if max_steps is None:
-        max_steps = step_budget(solver, prepared, scales)
-    check_step(solver, prepared, max_steps)
-    for text in stiffness_warnings(solver, prepared, scales):
+    vector = world.flat(start)
+    if not callable(items):
+        duration = float(sum(item.duration for item in items if isinstance(item, Phase)))
+        _tell_limits(world, vector, first_phase(items))
+    elif duration is None or not (np.isfinite(number(duration, "duration")) and duration > 0.0):
+        raise InputError(f"duration is {duration}", place="simulate", hint="expected seconds, for samples and progress")
+    total = float(duration)
+    settings = Settings(as_method(method), sample_times(sample, total), ledger, max_steps, max_events)
+    chain = Chain(world, vector, items, settings)
+    told = len(chain.warnings)
+    for text in chain.warnings:
         warnings.warn(text, RunWarning, stacklevel=2)
     ensure_loops()
-    course = Course(model, prepared, solver, max_steps, max_events)
-    record = make_record(np.append(wanted, np.inf), model.code, model.kernel.n_out, max_events=max_events + 1000)
-    pushed = ledger and (any(p.pushed for p in prepared) or bool(np.any(parameters["damping"][:6])))
-    pushed = pushed or (ledger and bool(np.any(parameters["static_friction"][:6])))
-    escale = max(inner_scale(model, parameters, start.vector), 1e-3) if ledger else 1.0
-    books = Books(model, parameters, np.pad(start.vector, (0, model.code.ny - model.nx))) if pushed else None
 
     def watch() -> None:
         if progress is not None:
-            progress(min(float(record.now[0]), total), total)
+            progress(min(chain.now, total), total)
 
     try:
-        outcome = interruptible(lambda stop: course.run(start.vector, parameters, record, stop, books, escale), watch)
+        interruptible(chain.run, watch)
     except TimeLimitError as error:
-        error.place = error.place or f"run at t = {record.now[0]:.9g} s of {total:g} s"
+        error.place = error.place or f"run at t = {chain.now:.9g} s of {total:g} s"
         raise
-    _record_end(outcome, wanted)
-    _check_turns(robot, record)
-    return _result(course, outcome, parameters, wanted, books, tolerance, start)
+    for text in chain.warnings[told:]:
+        warnings.warn(text, RunWarning, stacklevel=2)
+    if not chain.segments:
+        raise InputError("there is no phase", place="simulate", hint="expected at least one")
+    _check_turns(chain)
+    return _result(world, vector, chain, tolerance)
 
 
-def _time_scales(
-    model: Motion, prepared: Sequence[Prepared], parameters: Mapping[str, Array], start: State
-) -> list[TimeScales]:
-    """Of every phase, with the robot as it is at the start of the run."""
-    kinds = {phase.driven: time_scales(model, parameters, start.vector, phase.driven) for phase in prepared}
-    return [kinds[phase.driven] for phase in prepared]
+def _tell_limits(world: World, vector: Array, phase: Phase | None) -> None:
+    """Joint limits that the start exceeds: an error where they stop the run, else a warning."""
+    for name, robot in world.systems.items():
+        told = "" if phase is None else check_limits(robot, vector[world.layouts[name].joints], phase)
+        if told:
+            warnings.warn(told, RunWarning, stacklevel=3)
 
 
-def _check_turns(robot: Robot, record: Record) -> None:
+def _check_turns(chain: Chain) -> None:
     """An error where a joint has turned so far that its angle is no longer known."""
-    rows = record.y[: int(record.counts[0]), Layout(robot.n).joints]
-    try:
-        check_angles(robot, rows)
-    except InputError as error:
-        far = int(np.argmax((np.abs(rows) > LARGEST_ANGLE).any(axis=1)))
-        raise SimulationError(error.message, place=f"run at t = {record.times[far]:.9g} s", hint=error.hint) from None
+    for segment in chain.segments:
+        for part in segment.model.parts:
+            rows = segment.record.y[segment.rows, part.at.joints]
+            try:
+                check_angles(part.motion.robot, rows)
+            except InputError as error:
+                far = int(np.argmax((np.abs(rows) > LARGEST_ANGLE).any(axis=1)))
+                place = f"run at t = {segment.record.times[far]:.9g} s"
+                raise SimulationError(error.message, place=place, hint=error.hint) from None
 
 
-def _record_end(outcome: Outcome, wanted: Array) -> None:
-    """The end state as the last sample."""
-    record, row = outcome.record, int(outcome.record.counts[0])
-    if outcome.at is None or not np.all(np.isfinite(outcome.work.y)):
-        return
-    if row and abs(record.times[row - 1] - outcome.time) <= 1e-14 * max(1.0, outcome.time):
-        record.counts[0] = row - 1
-    row = int(record.counts[0])
-    keep_sample(*outcome.at, outcome.work.y, record)
-    if row < wanted.size and abs(wanted[row] - outcome.time) < 1e-9:
-        record.times[row] = wanted[row]
+def _sample_times(segment: Segment) -> Array:
+    """As they were wanted, where they are up to rounding."""
+    times = segment.record.times[segment.rows].copy()
+    near = min(times.size, segment.wanted.size)
+    close = np.abs(times[:near] - segment.wanted[:near]) < 1e-9
+    times[:near][close] = segment.wanted[:near][close]
+    return times
 
 
-def _result(
-    course: Course,
-    outcome: Outcome,
-    parameters: Mapping[str, Array],
-    wanted: Array,
-    books: Books | None,
-    tolerance: float,
-    start: State,
-) -> Run:
-    model, record = course.model, outcome.record
-    count = int(record.counts[0])
-    times, y = record.times[:count].copy(), record.y[:count]
-    near = min(count, wanted.size)
-    close = np.abs(times[:near] - wanted[:near]) < 1e-9
-    times[:near][close] = wanted[:near][close]
-    inputs, outputs = record.inp[:count], record.out[:count]
-    account = certificate = None
-    why = outcome.reason.text
-    if outcome.reason == Reason.TOO_MANY_STEPS:
-        at = time_scales(model, parameters, outcome.work.y[: model.nx], course.prepared[len(outcome.starts) - 1].driven)
-        why += f", {course.max_steps}{cause(at)}"
-    if outcome.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
-        warnings.warn(f"the run ended at t = {outcome.time:.9g} s: {why}", RunWarning, stacklevel=3)
-    edges = [*outcome.firsts, count]
-    stretches = [
-        Stretch(p, t, a, b) for p, t, a, b in zip(course.prepared, outcome.starts, edges[:-1], edges[1:], strict=False)
-    ]
-    stuck = inputs[:, model.kernel.inputs["mode"]] != 0.0
-    for stretch in stretches:
-        stuck[stretch.first : stretch.last, list(stretch.prepared.driven)] = False
-    if model.ledger and count:
-        with np.errstate(over="ignore", invalid="ignore"):  # a run that broke down; its residuals are not numbers
-            account = energy_ledger(model, parameters, y)
-            certificate = certify(
-                model, parameters, record.times[:count], y, inputs, books, stretches, tolerance, start.vector
+def _accounts(chain: Chain) -> list[list[Ledger]]:
+    """Energies of every system in every segment."""
+    found, gone = [], 0.0
+    for step in chain.steps:
+        if isinstance(step, Entry):
+            gone += step.lost
+            continue
+        y = step.record.y[step.rows]
+        parts = zip(step.model.parts, step.parameters, strict=True)
+        own = [energy_ledger(part.motion, values, y[:, part.y]) for part, values in parts]
+        found.append([replace(account, lost=np.full(len(y), gone)) for account in own])
+    return found
+
+
+def _tracks(chain: Chain, accounts: list[list[Ledger]], attrs: Mapping[str, Any]) -> list[Track]:
+    """One for each system and robot; energies go on where the segment before left them."""
+    found: list[Track] = []
+    before: dict[str, Track] = {}
+    for index, segment in enumerate(chain.segments):
+        rows, record, times = segment.rows, segment.record, _sample_times(segment)
+        stuck = record.inp[rows, segment.model.kernel.inputs["mode"]] != 0.0
+        for prepared, _, span in segment.spans:
+            stuck[span, list(prepared.driven)] = False
+        going = {}
+        for k, part in enumerate(segment.model.parts):
+            track = Track(
+                part.name,
+                part.motion,
+                times,
+                record.y[rows][:, part.y],
+                record.inp[rows][:, part.inputs],
+                record.out[rows][:, part.outputs],
+                stuck[:, part.dofs],
+                accounts[index][k] if accounts else None,
+                attrs,
             )
+            if part.name in before and before[part.name].model is track.model:
+                found.remove(before[part.name])
+                track = _joined(before[part.name], track)
+            found.append(track)
+            going[part.name] = track
+        before = going
+    return found
+
+
+def _joined(first: Track, second: Track) -> Track:
+    """A track that goes on."""
+    nx = first.model.nx
+    y = second.integrated.copy()
+    y[:, nx:] += first.integrated[-1:, nx:].sum(axis=0)
+    ledger = None
+    if first.ledger is not None and second.ledger is not None:
+        ledger = _joined_ledgers(first.ledger, second.ledger)
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("times", "inputs", "outputs", "stuck")
+    }
+    return replace(second, integrated=np.concatenate([first.integrated, y]), ledger=ledger, **arrays)
+
+
+def _joined_ledgers(first: Ledger, second: Ledger) -> Ledger:
+    """What was dissipated or done counts on from the end of the first."""
+    parts: dict[str, Any] = {}
+    for each in fields(Ledger):
+        if each.name == "entries":
+            continue
+        a, b = getattr(first, each.name), getattr(second, each.name)
+        carried = a[-1] if each.name not in ("kinetic", "elastic", "lost") else 0.0
+        parts[each.name] = np.concatenate([a, b + carried])
+    return Ledger(**parts)
+
+
+def _whole_ledger(accounts: list[list[Ledger]], entries: Sequence[Entry]) -> Ledger:
+    """Energies of all systems over all segments."""
+    whole: Ledger | None = None
+    for own in accounts:
+        names = [each.name for each in fields(Ledger) if each.name != "entries"]
+        sums = {name: np.sum([getattr(part, name) for part in own], axis=0) for name in names}
+        account = replace(own[0], **(sums | {"lost": own[0].lost}))
+        whole = account if whole is None else _joined_ledgers(whole, account)
+    assert whole is not None
+    return replace(whole, entries=tuple(entries))
+
+
+def _result(world: World, start: Array, chain: Chain, tolerance: float) -> Run:
+    why = chain.why
+    if chain.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+        warnings.warn(f"the run ended at t = {chain.time:.9g} s: {why}", RunWarning, stacklevel=3)
+    accounts: list[list[Ledger]] = []
+    whole = certificate = None
+    if chain.settings.ledger and all(segment.record.counts[0] for segment in chain.segments):
+        with np.errstate(over="ignore", invalid="ignore"):  # a run that broke down; its residuals are not numbers
+            accounts = _accounts(chain)
+            whole = _whole_ledger(accounts, chain.entries)
+            certificate = certify(chain.segments, whole, tolerance)
         if not certificate.sound:
             warnings.warn(f"conservation check failed: {certificate}", CertificateWarning, stacklevel=3)
-    state = outcome.work.y[: model.nx]
+    attrs: dict[str, Any] = {"reason": why}
+    if certificate is not None:
+        attrs["certificate"] = str(certificate)
     return Run(
-        model.robot,
-        outcome.reason,
+        world,
+        world.states(start),
+        chain.reason,
         why,
-        State.from_vector(state) if np.all(np.isfinite(state)) else None,
-        outcome.time,
-        outcome.events(course),
-        outcome.stats,
+        chain.time,
+        chain.occurrences(),
+        chain.stats,
         certificate,
-        tuple(outcome.starts),
-        times,
-        model,
-        y,
-        inputs,
-        outputs,
-        stuck,
-        account,
+        tuple(start for segment in chain.segments for start in segment.starts),
+        tuple(_tracks(chain, accounts, attrs)),
+        whole,
+        tuple(chain.steps),
+        chain.world.states(chain.vector) if np.all(np.isfinite(chain.vector)) else None,
     )

@@ -114,6 +114,11 @@ class State:
         return np.concatenate([self.position, self.quaternion, self.joints, self.velocity])
 
     @property
+    def pose(self) -> Array:
+        """Position and quaternion of the base (7,)."""
+        return np.concatenate([self.position, self.quaternion])
+
+    @property
     def n(self) -> int:
         """Number of joints."""
         return int(self.joints.size)

@@ -10,15 +10,18 @@ import ctypes
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.simulate.methods import RK4, Dopri853, Method
-from spacearm.simulate.motion import Motion, Prepared
+from spacearm.simulate.motion import WorldMotion
+from spacearm.simulate.prepare import Prepared
 from spacearm.typing import Array
 
+#: Of each system: see ``spacearm.simulate.motion.PARAMETERS``.
+Parameters: TypeAlias = Sequence[Mapping[str, Array]]
 #: Largest step times rate with which RK4 does not blow up, for a damper and for a spring, and DOP853 for a damper.
 STABLE_RK4 = (2.78, 2.82)
 STABLE_DOP853 = 6.3
@@ -63,13 +66,14 @@ class TimeScales:
         return max(self.damper, self.spring, self.motion, key=lambda scale: scale.rate)
 
 
-def inverse_inertia(model: Motion, parameters: Mapping[str, Array], state: Array, driven: Sequence[int]) -> Array:
+def inverse_inertia(model: WorldMotion, parameters: Parameters, state: Array, driven: Sequence[int]) -> Array:
     """Accelerations (nv, nv) of the free degrees of freedom under unit forces, at rest and without passive forces."""
     code, inputs = model.code, model.kernel.inputs
     inp, out = model.input(parameters), np.zeros(model.kernel.n_out)
     for name in ("stiffness", "damping", "coupling"):
         inp[inputs[name]] = 0.0
-    inp[: code.nx - code.speed.size] = state[: code.nx - code.speed.size]
+    inp[: code.nx] = state
+    inp[code.speed] = 0.0
     inp[code.mode + np.asarray(driven, dtype=np.int64)] = 1.0
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)
     result = np.zeros((code.speed.size, code.speed.size))
@@ -94,23 +98,32 @@ def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Arr
     return max(float(values[-1]), 0.0), names[int(chosen[np.argmax(np.abs(vectors[:, -1]))])]
 
 
-def time_scales(model: Motion, parameters: Mapping[str, Array], state: Array, driven: Sequence[int] = ()) -> TimeScales:
-    """The time scales of a robot in a flat state, with the driven degrees of freedom held."""
-    robot, nv = model.robot, model.robot.dofs
+def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven: Sequence[int] = ()) -> TimeScales:
+    """The time scales of a world in a flat state, with the driven degrees of freedom held."""
+    nv = len(model.dof_names)
     inverse = inverse_inertia(model, parameters, state, driven)
-    couplings = parameters["coupling"].reshape(-1, 4)
-    directions = np.zeros((len(couplings), nv))
-    for row, part, (_, _, ratio, _) in zip(directions, robot.couplings, couplings, strict=True):
-        row[robot.dof_index(part.first)], row[robot.dof_index(part.second)] = 1.0, -ratio
-    every = np.concatenate([np.eye(nv), directions])
-    dofs = [f"joint {name!r}" if i >= 6 else repr(name) for i, name in enumerate(robot.dof_names)]
-    names = [*dofs, *(f"coupling {part.name!r}" for part in robot.couplings)]
-    damping = np.concatenate([parameters["damping"], couplings[:, 1]])
-    stiffness = np.concatenate([np.zeros(6), parameters["stiffness"], couplings[:, 0]])
-    damper, spring = (_fastest(inverse, names, every, sizes) for sizes in (damping, stiffness))
-    speeds = np.abs(state[model.nx - nv : model.nx])
-    speeds[:3] = 0.0
-    speeds[6:][[joint.kind != "revolute" for joint in robot.joints]] = 0.0
+    dofs = [
+        f"joint {name!r}" if at >= 0 else repr(name) for name, at in zip(model.dof_names, model.positions, strict=True)
+    ]
+    names, rows, sizes = [*dofs], [np.eye(nv)], np.zeros((2, 0))
+    for own in parameters:
+        passive = [own["damping"], np.concatenate([np.zeros(6), own["stiffness"]])]
+        sizes = np.concatenate([sizes, passive], axis=1)
+    for part, own in zip(model.parts, parameters, strict=True):
+        robot, couplings = part.motion.robot, own["coupling"].reshape(-1, 4)
+        directions = np.zeros((len(couplings), nv))
+        for row, coupling, (_, _, ratio, _) in zip(directions, robot.couplings, couplings, strict=True):
+            row[part.dofs.start + robot.dof_index(coupling.first)] = 1.0
+            row[part.dofs.start + robot.dof_index(coupling.second)] = -ratio
+            names.append(f"coupling {coupling.name!r}")
+        rows.append(directions)
+        sizes = np.concatenate([sizes, couplings[:, [1, 0]].T], axis=1)
+    every = np.concatenate(rows)
+    damper, spring = (_fastest(inverse, names, every, size) for size in sizes)
+    turning = [i for i, joint in model.joints if joint.kind == "revolute"]
+    turning += [part.dofs.start + i for part in model.parts for i in (3, 4, 5)]
+    speeds = np.zeros(nv)
+    speeds[turning] = np.abs(state[model.code.speed[turning]])
     quickest = int(np.argmax(speeds))
     return TimeScales(
         TimeScale("damper", *damper),
@@ -165,7 +178,7 @@ def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[T
 
 def check_step(method: Method, prepared: Sequence[Prepared], most: int) -> None:
     """An error where a given step makes for more steps than a run may take, and no event could end it before."""
-    if not isinstance(method, RK4) or any(_may_end(phase) for phase in prepared):
+    if not isinstance(method, RK4) or any(phase.ends_early for phase in prepared):
         return
     total = sum(float(phase.phase.duration) for phase in prepared)
     if total / method.step > most:
@@ -174,11 +187,6 @@ def check_step(method: Method, prepared: Sequence[Prepared], most: int) -> None:
             place="RK4",
             hint=f"expected at most {most}; take a longer step, or set max_steps",
         )
-
-
-def _may_end(phase: Prepared) -> bool:
-    gauge = phase.phase.event_function
-    return any(level.terminal for level in phase.levels) or (gauge is not None and {*gauge.ends} != {"nothing"})
 
 
 def cause(scales: TimeScales) -> str:

@@ -323,7 +323,7 @@ def _cross_check(real: Robot, experiment: Experiment) -> Check:
     from spacearm.simulate.crosscheck import cross_check
 
     times = np.linspace(0.0, experiment.duration, 31)
-    outcome = cross_check(experiment.run(real, times), experiment.start(real), experiment.phases(real))
+    outcome = cross_check(experiment.run(real, times))
     if not outcome.expressed:
         return Check.not_applicable(outcome.reason)
     return Check(outcome.largest, 1e-8, "", "largest relative difference to MuJoCo")

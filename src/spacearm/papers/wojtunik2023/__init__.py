@@ -35,7 +35,7 @@ from spacearm.papers.wojtunik2023.data import (
     times,
 )
 from spacearm.result import Certificate, Check, Checks, Figure, Result, Row, Verdict
-from spacearm.simulate import Phase, State, simulate
+from spacearm.simulate import Phase, Run, State, simulate
 
 UNIT_NOTE = "printed in kg m/s, meant is kg m2/s"
 
@@ -300,19 +300,17 @@ def _law_rows(selections: dict[str, Any], use: runs.Use) -> list[Row]:
     ]
 
 
-def _plain_run() -> tuple[Any, State, Phase]:
+def _plain_run() -> Run:
     """Test 2 as a plain run in time."""
     robot = catalogue.load("wojtunik2023_printed")  # it has test 2's joint
     given = paths()
     joints = np.array([float(given[name](0.0)) if name in given else 0.0 for name in robot.joint_names])
     joints[robot.joint_index("joint1")] = joints[robot.joint_index("joint1.motor")] + OFFSETS[1] * DEGREE
-    start = State.at_rest(robot, joints)
-    phase = Phase(DURATION, driven=given)
-    return simulate(robot, start, phase, sample=times()), start, phase
+    return simulate(robot, State.at_rest(robot, joints), Phase(DURATION, driven=given), sample=times())
 
 
 def _against_engine(campaign: runs.Campaign) -> float:
-    run, _, _ = _plain_run()
+    run = _plain_run()
     link = campaign.robot.joint_index("joint1")
     return float(np.max(np.abs(run.states[:, 7 + link] - campaign.truths[1].joints[: len(run.states), link])))
 
@@ -320,9 +318,8 @@ def _against_engine(campaign: runs.Campaign) -> float:
 def _mujoco() -> Check:
     from spacearm.simulate.crosscheck import cross_check
 
-    run, start, phase = _plain_run()
     try:
-        found = cross_check(run, start, phase)
+        found = cross_check(_plain_run())
     except ImportError as error:
         raise InputError(
             "MuJoCo is not installed", place="--cross-check", hint="pip install spacearm[verify]"

@@ -1,21 +1,34 @@
-"""The books of a run: what came from outside against what the robot has, summed up while the run goes on.
+"""The ledger of a run: energies at its samples, balances of what came from outside, an entry for each change.
 
-Everything is seen from the mass centre. Only sums and largest values are kept, whatever the number of steps.
+Everything here is summed over bodies by :mod:`spacearm.simulate.bodies`, apart from the mechanics that was integrated.
+Balances and entries are seen from the mass centre. Of balances only sums and largest values are kept, whatever the
+number of steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.simulate.bodies import Centred, centred, elastic_energy, external
-from spacearm.simulate.motion import Motion
+from spacearm.simulate.bodies import Centred, centred, elastic_energy, external, inertia_about, momentum, move
+from spacearm.simulate.changes import Change, Changed
+from spacearm.simulate.motion import Motion, robot_parameters
+from spacearm.simulate.state import State
+from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Samples that are looked at together: large enough to cost little, small enough for the memory of any machine.
 CHUNK = 4096
+
+
+def relative(value: float, scale: float) -> float:
+    """``value`` by ``scale``; infinite where there is no scale."""
+    if value == 0.0:
+        return 0.0
+    return float(value / scale) if scale > 0.0 else float("inf")
 
 
 def inner_energy(model: Motion, parameters: Mapping[str, Array], y: Array, motion: Centred) -> tuple[Array, Array]:
@@ -37,8 +50,8 @@ def inner_energy(model: Motion, parameters: Mapping[str, Array], y: Array, motio
     return total, np.concatenate(sizes)
 
 
-class Books:
-    """Balances of momentum and energy since the start of a run.
+class Balance:
+    """Balances of momentum and energy of one robot since the start of a run.
 
     Either every step is given as audit rows (:meth:`add_steps`), which hold what acted from outside, or, where nothing
     acts from outside, samples (:meth:`add_samples`).
@@ -174,3 +187,148 @@ class Books:
 
     def _enlarge(self, name: str, value: Array | np.floating) -> None:
         self.largest[name] = np.maximum(self.largest.get(name, np.zeros_like(value)), value)  # keeps a NaN
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A change in the ledger. Momenta are in world axes, moments about the mass centre of all just before.
+
+    Args:
+        time: s.
+        text: what changed.
+        phase: number of the phase that it ended.
+        before, after: momentum of all systems (force and moment, N s and N m s) in the mass centre's frame before.
+        lost: energy that is gone, kinetic and elastic, J.
+        changed: what the change says of itself: impulses, external impulse, kinetic energy lost.
+        residuals: ``momentum``, ``energy``, ``mass``: relative errors by which the change is judged.
+    """
+
+    time: float
+    text: str
+    phase: int
+    before: Array
+    after: Array
+    lost: float
+    change: Change = field(repr=False)
+    changed: Changed = field(repr=False)
+    residuals: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """All systems of a world at an instant, seen from a moving point."""
+
+    mass: float
+    centre: Array  # from the point, m
+    inertia: Array  # (3, 3) about the point
+    momentum: Array  # (6,)
+    scale: Array  # (2,) of its parts
+    kinetic: float
+    elastic: float
+
+
+def _sums(world: World, states: Mapping[str, State], point: Array, velocity: Array) -> _Sums:
+    total: list[_Sums] = []
+    for name, robot in world.systems.items():
+        own, rows = robot_parameters(robot, world.overrides.get(name)), states[name].vector[None].copy()
+        rows[:, :3] -= point
+        seen = move(robot, rows)
+        seen = replace(seen, velocity=seen.velocity - velocity)
+        sums = momentum(robot, seen, rows, own["inertia"], own["rotor"])
+        mass, first, tensor = inertia_about(seen, own["inertia"])
+        elastic = elastic_energy(robot, rows, own["stiffness"], own["rest"], own["coupling"])
+        both = np.concatenate([sums.linear[0], sums.angular[0]])
+        scale = np.array([sums.linear_scale[0], sums.angular_scale[0]])
+        total.append(_Sums(mass, first[0], tensor[0], both, scale, float(sums.kinetic[0]), float(elastic[0])))
+    found = [sum(getattr(each, part.name) for each in total) for part in fields(_Sums)]
+    return replace(_Sums(*found), centre=found[1] / found[0])
+
+
+def book(world: World, states: Mapping[str, State], change: Change, changed: Changed, time: float, phase: int) -> Entry:
+    """The entry of a change, from the states on both sides of it."""
+    still = np.zeros(3)
+    first = _sums(world, states, still, still)
+    centre, velocity = first.centre, first.momentum[:3] / first.mass
+    before = _sums(world, states, centre, velocity)
+    after = _sums(changed.world, changed.states, centre, velocity)
+    outside = changed.external.copy()
+    outside[3:] += np.cross(changed.point - centre, outside[:3])
+    gain = after.momentum - before.momentum
+    slip = gain - outside
+    scale = before.scale + after.scale + [np.linalg.norm(outside[:3]), np.linalg.norm(outside[3:])]
+    # Seen from the world, and not from the mass centre, what came from outside worked on the common motion too.
+    lost = before.kinetic - after.kinetic - float(velocity @ gain[:3])
+    reach = float(np.sqrt(np.trace(before.inertia) / before.mass))
+    residuals = {
+        "momentum": max(relative(float(np.linalg.norm(slip[i : i + 3])), scale[i // 3]) for i in (0, 3)),
+        "energy": relative(abs(lost - changed.lost), before.kinetic + after.kinetic),
+        "mass": max(
+            abs(after.mass - before.mass) / before.mass,
+            relative(float(np.linalg.norm(after.centre - before.centre)), reach),
+            relative(float(np.abs(after.inertia - before.inertia).max()), float(np.trace(before.inertia))),
+        ),
+    }
+    lost += before.elastic - after.elastic
+    return Entry(time, changed.text, phase, before.momentum, after.momentum, lost, change, changed, residuals)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Energies at the samples, J; what was dissipated or done since the start."""
+
+    kinetic: Array
+    elastic: Array
+    damping: Array
+    coupling: Array
+    friction: Array
+    drive: Array
+    load: Array
+    lost: Array  # in changes
+    entries: tuple[Entry, ...] = ()  # one for each change
+
+    @property
+    def balance(self) -> Array:
+        """What should stay constant: stored and dissipated energy less the work done on the robot."""
+        stored = self.kinetic + self.elastic
+        return stored + self.damping + self.coupling + self.friction + self.lost - self.drive - self.load
+
+    @property
+    def scale(self) -> float:
+        return float(sum(np.abs(part).max(initial=0.0) for name, part in vars(self).items() if name != "entries"))
+
+
+def energy_ledger(model: Motion, parameters: Mapping[str, Array], y: Array) -> Ledger:
+    """The energy ledger at samples ``y`` (T, ny), with the kinetic energy in the world."""
+    states = y[:, : model.nx]
+    kinetic = np.zeros(len(y))
+    for first in range(0, len(y), CHUNK):
+        rows = slice(first, first + CHUNK)
+        bodies = move(model.robot, states[rows])
+        moving = momentum(model.robot, bodies, states[rows], parameters["inertia"], parameters["rotor"])
+        kinetic[rows] = moving.kinetic
+    elastic = elastic_energy(model.robot, states, parameters["stiffness"], parameters["rest"], parameters["coupling"])
+    sums = {name: y[:, place].sum(axis=1) for name, place in model.energies.items()}
+    return Ledger(kinetic, elastic, lost=np.zeros(len(y)), **sums)
+
+
+def inner_scale(model: Motion, parameters: Mapping[str, Array], state: Array) -> float:
+    """Kinetic energy in the mass centre's frame and elastic energy of one flat state, J."""
+    y = np.zeros((1, model.code.ny))
+    y[0, : model.nx] = state
+    motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
+    return float(inner_energy(model, parameters, y, motion)[1].sum())
+
+
+def energy_residual(model: Motion, parameters: Mapping[str, Array], y: Array) -> float:
+    """Relative error of the energy balance between two instants ``y`` (2, ny), from integrated energies alone."""
+    motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
+    inner, sizes = inner_energy(model, parameters, y, motion)
+    outside = {name: y[:, place] for name, place in model.energies.items()}
+    terms = [outside["drive"][:, :6], -outside["damping"][:, :6], -outside["friction"][:, :6], outside["load"]]
+    work = sum(float((part[1] - part[0]).sum()) for part in terms)
+    gain = 0.0
+    if any(np.any(part != 0.0) for part in terms):
+        # Of the work from outside, a share went into the motion of the mass centre.
+        gain = float(motion.mass * (motion.velocity[1] - motion.velocity[0]) @ (0.5 * motion.velocity.sum(axis=0)))
+    drift = abs(inner[1] - inner[0] + gain - work)
+    return relative(drift, float(sizes.sum()) + abs(work - gain))

@@ -1,0 +1,446 @@
+"""The loop over phases and changes, on buffers: shared by single runs and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from spacearm.engine.phase import make_audit, make_record
+from spacearm.engine.record import Record
+from spacearm.engine.record import sample as keep_sample
+from spacearm.engine.solver import PAUSED, EventKind, Reason, make_progress, solve
+from spacearm.engine.system import System, Work, make_work
+from spacearm.errors import InputError
+from spacearm.mechanics import LoadFrame
+from spacearm.simulate.changes import Change
+from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
+from spacearm.simulate.methods import Method
+from spacearm.simulate.motion import WorldMotion, load_frames, robot_parameters, world_motion
+from spacearm.simulate.phase import Phase
+from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
+from spacearm.simulate.state import State
+from spacearm.simulate.timescales import cause, check_step, step_budget, stiffness_warnings, time_scales
+from spacearm.simulate.world import World
+from spacearm.typing import Array
+
+MAX_STEPS = 1_000_000
+MAX_EVENTS = 10_000
+#: Numbers of audit rows that are kept before they are summed up: 4 MB.
+AUDIT_NUMBERS = 500_000
+#: A sample this near to the start of a segment, s, is that start.
+SAME_TIME = 1e-12
+_FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE: "reverse"}
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Something that happened: ``kind`` is stick, slip, reverse, limit, event, function, timeout or change."""
+
+    time: float
+    kind: str
+    name: str
+    value: float
+    phase: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a run cost."""
+
+    steps: int = 0
+    rejected: int = 0
+    evaluations: int = 0
+    events: int = 0
+
+    def __add__(self, other: Stats) -> Stats:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Stats(*(a + b for a, b in pairs))
+
+
+class Here:
+    """Where a run is, for functions that choose its next phase or change."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    @property
+    def time(self) -> float:
+        """s since the start of the run."""
+        return self._chain.time
+
+    @property
+    def world(self) -> World:
+        return self._chain.world
+
+    @property
+    def states(self) -> dict[str, State]:
+        """By the names of the systems."""
+        return self._chain.world.states(self._chain.vector)
+
+    @property
+    def state(self) -> State:
+        """Of a world of one system."""
+        (state,) = self.states.values()
+        return state
+
+    @property
+    def events(self) -> tuple[Occurrence, ...]:
+        """What happened in the phase before."""
+        segment = self._chain.segment
+        return segment.occurrences(len(segment.prepared) - 1) if segment and segment.prepared else ()
+
+
+Item: TypeAlias = Phase | Change
+#: A duration; a phase; phases and changes in their order; or a function that gives them one after the other.
+Phases: TypeAlias = float | Item | Sequence[Item] | Callable[[Here], Iterable[Item]]
+
+
+def as_items(phases: Phases) -> tuple[Item, ...] | Callable[[Here], Iterable[Item]]:
+    if isinstance(phases, Phase | Change):
+        return (phases,)
+    if isinstance(phases, Real) or (isinstance(phases, np.ndarray) and phases.ndim == 0):
+        return (Phase(float(phases)),)
+    if callable(phases):
+        return phases
+    chosen = tuple(phases) if isinstance(phases, Iterable) else ()
+    if not any(isinstance(item, Phase) for item in chosen) or not all(isinstance(i, Phase | Change) for i in chosen):
+        raise InputError(
+            "phases must be a Phase, several of them with changes between, or a duration in seconds", place="simulate"
+        )
+    return chosen
+
+
+def first_phase(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]]) -> Phase | None:
+    """None where a function gives them."""
+    return None if callable(items) else next(item for item in items if isinstance(item, Phase))
+
+
+def _blocks(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]], here: Here) -> Iterator[Change | list[Phase]]:
+    """Changes, and the phases between them: all that are known to follow one another."""
+    if callable(items):
+        for item in items(here):
+            if not isinstance(item, Phase | Change):
+                raise InputError(f"the chain gives {item!r}", place="simulate", hint="expected a Phase or a change")
+            yield [item] if isinstance(item, Phase) else item
+        return
+    waiting: list[Phase] = []
+    for item in items:
+        if isinstance(item, Phase):
+            waiting.append(item)
+            continue
+        if waiting:
+            yield waiting
+        waiting = []
+        yield item
+    if waiting:
+        yield waiting
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """How a chain is run.
+
+    Args:
+        wanted: times of samples, s.
+        max_steps: None for as many as time scales let one expect.
+        full: whether samples keep the kernel's inputs and outputs, and the end of each segment is one.
+        known, models: phases that have been prepared and programs, for other samples of a batch.
+    """
+
+    method: Method
+    wanted: Array
+    ledger: bool = True
+    max_steps: int | None = None
+    max_events: int = MAX_EVENTS
+    full: bool = True
+    known: dict[tuple[Any, ...], Prepared] = field(default_factory=dict)
+    models: dict[tuple[Any, ...], WorldMotion] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Segment:
+    """A part of a run between two changes: one world, one program, one record."""
+
+    world: World
+    model: WorldMotion
+    parameters: tuple[dict[str, Array], ...]
+    start: Array  # flat state
+    time: float  # s, when it began
+    work: Work
+    record: Record
+    balances: tuple[Balance, ...] | None  # of each system, where something acts from outside
+    audit: Array
+    scale: Array  # absolute tolerances
+    wanted: Array  # times of its samples, s
+    prepared: list[Prepared] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)  # first sample of each phase
+    logs: list[tuple[int, int]] = field(default_factory=list)
+    timeouts: list[tuple[int, float]] = field(default_factory=list)
+    at: tuple[System, int, float] | None = None  # where it ended: piece, s since the phase's start
+    step: float = 0.0
+    end_time: float = 0.0
+
+    @property
+    def rows(self) -> slice:
+        return slice(0, int(self.record.counts[0]))
+
+    @property
+    def stats(self) -> Stats:
+        counts = self.record.counts
+        return Stats(int(counts[2]), int(counts[3]), int(self.work.count[0]), int(counts[1]))
+
+    def occurrences(self, first: int = 0) -> tuple[Occurrence, ...]:
+        """The log in words, from this phase of the segment on."""
+        names, found = self.model.dof_names, []
+        for prepared, (begin, end) in zip(self.prepared[first:], self.logs[first:], strict=False):
+            for time, code, number, value in self.record.log[begin : min(end, len(self.record.log))]:
+                kind = EventKind(int(code))
+                if kind in _FRICTION:
+                    what, name = _FRICTION[kind], names[int(number)]
+                else:
+                    what, name, _ = prepared.labels[int(number)]
+                found.append(Occurrence(float(time), what, name, float(value), prepared.number))
+        found += [
+            Occurrence(time, "timeout", self.prepared[k].phase.name, 0.0, self.prepared[k].number)
+            for k, time in self.timeouts
+            if k >= first
+        ]
+        return tuple(sorted(found, key=lambda event: event.time))
+
+    @property
+    def spans(self) -> list[tuple[Prepared, float, slice]]:
+        """Every phase with the time at which it began, s, and its samples."""
+        edges = [*self.firsts, int(self.record.counts[0])]
+        rows = [slice(first, last) for first, last in pairwise(edges)]
+        return list(zip(self.prepared, self.starts, rows, strict=False))
+
+    def keep_end(self) -> None:
+        """The end state as the last sample."""
+        record, row, end = self.record, int(self.record.counts[0]), self.end_time
+        if self.at is None or not np.all(np.isfinite(self.work.y)):
+            return
+        if row and abs(record.times[row - 1] - end) <= 1e-14 * max(1.0, end):
+            record.counts[0] = row - 1
+        row = int(record.counts[0])
+        keep_sample(*self.at, self.work.y, record)
+        if row < self.wanted.size and abs(self.wanted[row] - end) < 1e-9:
+            record.times[row] = self.wanted[row]
+
+    def sum_audit(self) -> None:
+        """Audited steps into the balances."""
+        if self.balances is None:
+            return
+        rows = self.audit[: self.record.counts[4]]
+        for part, balance in zip(self.model.parts, self.balances, strict=True):
+            balance.add_steps(rows[:, part.audit])
+        self.record.counts[4] = 0
+
+
+class Chain:
+    """A run that goes on from phase to phase and from change to change."""
+
+    def __init__(self, world: World, start: Array, phases: Phases, settings: Settings) -> None:
+        self.world, self.vector, self.settings = world, start, settings
+        self.time, self.number, self.reason = 0.0, 0, Reason.FINISHED
+        self.segment: Segment | None = None  # that is open
+        self.steps: list[Segment | Entry] = []
+        self.warnings: list[str] = []
+        self.budget = settings.max_steps or 0
+        self._sides: Sides | None = None
+        self._ready: list[Prepared] = []
+        self._blocks = _blocks(as_items(phases), Here(self))
+        # What can be wrong with the first phases is told before anything runs.
+        self._begin()
+
+    @property
+    def segments(self) -> list[Segment]:
+        return [step for step in self.steps if isinstance(step, Segment)]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Of all changes."""
+        return [step for step in self.steps if isinstance(step, Entry)]
+
+    @property
+    def stats(self) -> Stats:
+        return sum((segment.stats for segment in self.segments), Stats())
+
+    @property
+    def now(self) -> float:
+        """Time reached, s: for whoever watches from another thread."""
+        segment = self.segment
+        return self.time if segment is None else float(segment.record.now[0])
+
+    def run(self, stop: Any) -> Chain:
+        """Go through all of it; ``stop[0]`` set from another thread ends it soon."""
+        while self._ready:
+            for prepared in self._ready:
+                if not self._run(prepared, stop):
+                    self._close()
+                    return self
+            self._begin()
+        self._close()
+        return self
+
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        found = [event for segment in self.segments for event in segment.occurrences()]
+        found += [Occurrence(entry.time, "change", entry.text, entry.lost, entry.phase) for entry in self.entries]
+        return tuple(sorted(found, key=lambda event: event.time))
+
+    # -- from phase to phase ------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Make the changes that come next, and the phases after them ready."""
+        self._ready = []
+        for block in self._blocks:
+            if isinstance(block, Change):
+                self._change(block)
+            else:
+                self._prepare(block)
+                return
+
+    def _change(self, change: Change) -> None:
+        self._close()
+        before, states = self.world, self.world.states(self.vector)
+        changed = change.apply(before, states)
+        entry = book(before, states, change, changed, self.time, max(self.number - 1, 0))
+        self.steps.append(entry)
+        self.world, self.vector = changed.world, changed.world.flat(changed.states)
+        if before.systems != changed.world.systems:
+            self._sides = None
+
+    def _prepare(self, phases: list[Phase]) -> None:
+        settings, segment, frames = self.settings, self.segment, load_frames(self.world, phases)
+        model = segment.model if segment is not None and segment.model.carries(frames) else None
+        if model is None:
+            model = self._model(frames)
+        prepared = [self._prepared(model, phase, self.number + k) for k, phase in enumerate(phases)]
+        pushed = settings.full and settings.ledger and any(each.pushed for each in prepared)
+        check_resisted(prepared, model, self.world)
+        if segment is None or segment.model is not model or (pushed and segment.balances is None):
+            segment = self._open(model, pushed)
+        if settings.max_steps is None:
+            kinds = {each.driven: time_scales(model, segment.parameters, self.vector, each.driven) for each in prepared}
+            scales = [kinds[each.driven] for each in prepared]
+            self.budget += step_budget(settings.method, prepared, scales)
+            self.warnings += stiffness_warnings(settings.method, prepared, scales)
+        check_step(settings.method, prepared, self.budget)
+        self._ready = prepared
+        self.number += len(prepared)
+
+    def _model(self, frames: Mapping[str, tuple[LoadFrame, ...]]) -> WorldMotion:
+        if self.entries:
+            return world_motion(self.world, frames, self.settings.ledger)
+        key = tuple(frames.items())  # before any change all samples of a batch have the same robots
+        if key not in self.settings.models:
+            self.settings.models[key] = world_motion(self.world, frames, self.settings.ledger)
+        return self.settings.models[key]
+
+    def _prepared(self, model: WorldMotion, phase: Phase, number: int) -> Prepared:
+        key = (model, phase, number, self.world.locked)
+        if key not in self.settings.known:
+            self.settings.known[key] = prepare(model, self.world, phase, number)
+        return self.settings.known[key]
+
+    def _open(self, model: WorldMotion, pushed: bool) -> Segment:
+        """A segment that begins here."""
+        self._close()
+        settings, code, overrides = self.settings, model.code, self.world.overrides
+        parameters = tuple(robot_parameters(part.motion.robot, overrides.get(part.name)) for part in model.parts)
+        outside = any(np.any(own[name][:6]) for own in parameters for name in ("damping", "static_friction"))
+        work = make_work(model.input(parameters), model.kernel.n_out, code.ny)
+        work.y[: code.nx] = self.vector
+        wanted = settings.wanted
+        if self.time > 0.0 and settings.full:
+            wanted = np.concatenate([[self.time], wanted[wanted > self.time + SAME_TIME]])
+        elif self.time > 0.0:
+            wanted = wanted[sum(int(segment.record.counts[0]) for segment in self.segments) :]
+        times = np.append(wanted, np.inf) if settings.full else wanted
+        room = settings.max_events + (1000 if settings.full else 100)
+        record = make_record(times, code, model.kernel.n_out, full=settings.full, max_events=room)
+        balances, audit = None, make_audit(code)
+        if pushed or (outside and settings.full and settings.ledger):
+            balances = tuple(
+                Balance(part.motion, own, work.y[part.y].copy(), self.time)
+                for part, own in zip(model.parts, parameters, strict=True)
+            )
+            audit = make_audit(code, max(32, AUDIT_NUMBERS // make_audit(code, 1).size))
+        rtol, atol = settings.method.tolerances
+        scale = np.full(code.ny, atol)
+        for part, own in zip(model.parts, parameters, strict=True):
+            energies = np.arange(code.ny)[part.y][part.motion.nx :]
+            if energies.size:
+                scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.at.whole]), 1e-3)
+        self.segment = Segment(
+            self.world, model, parameters, self.vector, self.time, work, record, balances, audit, scale, wanted
+        )
+        self.steps.append(self.segment)
+        return self.segment
+
+    def _close(self) -> None:
+        if self.segment is not None and self.settings.full:
+            self.segment.keep_end()
+        self.segment = None
+
+    def _run(self, prepared: Prepared, stop: Any) -> bool:
+        """One phase; whether the run goes on after it."""
+        segment = self.segment
+        assert segment is not None
+        model, work, record, settings = segment.model, segment.work, segment.record, self.settings
+        spent = self.stats
+        steps = self.budget - spent.steps - spent.rejected + int(record.counts[2] + record.counts[3])
+        events = settings.max_events - spent.events + int(record.counts[1])
+        options = settings.method.options(segment.scale, steps, events)
+        if segment.step:
+            options = options._replace(step=segment.step)
+        sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
+        system = enter(model, prepared, work, segment.parameters, self.time, sides)
+        progress = make_progress(system, options)
+        logged = int(record.counts[1])
+        segment.prepared.append(prepared)
+        segment.starts.append(self.time)
+        segment.firsts.append(int(record.counts[0]))
+        while (reason := solve(system, options, progress, record, segment.audit, stop)) == PAUSED:
+            segment.sum_audit()
+        segment.sum_audit()
+        local, step = float(progress.now[0]), float(progress.now[1])
+        segment.step = step if options.method == 1 else 0.0
+        segment.logs.append((logged, int(record.counts[1])))
+        self._sides = last_sides(prepared, system)
+        self.time += local
+        segment.end_time = self.time
+        self.vector = work.y[: model.code.nx].copy()
+        pieces = prepared.signals.breaks
+        piece = min(int(np.searchsorted(pieces, local, side="right")), pieces.size - 1) - 1
+        segment.at = (system, piece, local)
+        self.reason = Reason(reason)
+        if self.reason == Reason.TERMINAL_EVENT and not _ends_run(prepared, record, segment.logs[-1]):
+            self.reason = Reason.FINISHED
+            return True
+        if self.reason == Reason.FINISHED and prepared.phase.until:
+            segment.timeouts.append((len(segment.prepared) - 1, self.time))
+        return self.reason == Reason.FINISHED
+
+    @property
+    def why(self) -> str:
+        """The reason in words, with its cause where that is known."""
+        why = self.reason.text
+        if self.reason == Reason.TOO_MANY_STEPS:
+            last = self.segments[-1]
+            at = time_scales(last.model, last.parameters, self.vector, last.prepared[-1].driven)
+            why += f", {self.budget}{cause(at)}"
+        return why
+
+
+def _ends_run(prepared: Prepared, record: Record, rows: tuple[int, int]) -> bool:
+    """Whether one of the events of the last instant ends more than its phase."""
+    log = record.log[rows[0] : rows[1]]
+    last = log[log[:, 0] == log[-1, 0]]
+    functions = last[last[:, 1] >= EventKind.COMPONENT]
+    return any(prepared.labels[int(row[2])][2] == "run" for row in functions)

@@ -1,0 +1,334 @@
+"""Changes between two phases: each maps a world and its state to the next world and the state in it.
+
+An impulse is momentum that constraints exchange in no time. What is free keeps its generalised momentum; springs,
+dampers and friction are finite forces and have no part in it. Kinetic energy that is lost becomes heat in whatever
+stopped the motion. Numbers come from *terms* (mass matrix, poses, Jacobians), by default spacearm's own; the
+cross-check applies the same changes with MuJoCo's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Protocol
+
+import numpy as np
+
+from spacearm.engine import mechanics_of
+from spacearm.errors import InputError
+from spacearm.model import Pose, Robot, edit
+from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
+from spacearm.simulate.motion import robot_parameters, with_parameters
+from spacearm.simulate.state import State
+from spacearm.simulate.world import SEPARATOR, World
+from spacearm.typing import Array
+
+
+class Terms(Protocol):
+    """What a change needs to know of a robot in a state."""
+
+    def mass_matrix(self, robot: Robot, state: State) -> Array:
+        """(6 + n, 6 + n)."""
+
+    def frame_pose(self, robot: Robot, state: State, frame: str) -> tuple[Array, Array]:
+        """Origin and rotation matrix in the world."""
+
+    def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
+        """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
+
+
+class OwnTerms:
+    """By spacearm's mechanics."""
+
+    def mass_matrix(self, robot: Robot, state: State) -> Array:
+        return mechanics_of(robot).mass_matrix(state.joints)
+
+    def frame_pose(self, robot: Robot, state: State, frame: str) -> tuple[Array, Array]:
+        return mechanics_of(robot).frame_pose(frame, state.joints, base=state.pose)
+
+    def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
+        return mechanics_of(robot).jacobian(frame, state.joints, base=state.pose)
+
+
+OWN = OwnTerms()
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """What a change has made of a world and its state.
+
+    Args:
+        text: what happened, in words.
+        lost: kinetic energy that is gone, J, by the change's own terms.
+        impulse: on every degree of freedom that was stopped or held, by its name before, N s or N m s.
+        wrench: impulse on the frame at which systems were joined (force, moment), world axes, N s and N m s.
+        external: sum of the impulses on the bases' own degrees of freedom (force, moment about ``point``), world axes.
+    """
+
+    world: World
+    states: Mapping[str, State]
+    text: str
+    lost: float = 0.0
+    impulse: Mapping[str, float] = field(default_factory=dict)
+    wrench: Array = field(default_factory=lambda: np.zeros(6))
+    external: Array = field(default_factory=lambda: np.zeros(6))
+    point: Array = field(default_factory=lambda: np.zeros(3))
+
+
+class Change(ABC):
+    """A map of world and state that ends one phase and begins the next."""
+
+    @abstractmethod
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        """The next world and the state in it."""
+
+
+def redistribute(mass: Array, momentum: Array, velocity: Array, held: Sequence[int]) -> tuple[Array, Array]:
+    """(velocity, impulse) in which all but ``held`` have this generalised momentum.
+
+    Those that are held have the velocities given for them; the impulse that this takes is zero for all others.
+    """
+    free = np.setdiff1d(np.arange(velocity.size), held)
+    stuck = np.setdiff1d(np.arange(velocity.size), free)
+    after = velocity.copy()
+    known = momentum[free] - mass[np.ix_(free, stuck)] @ velocity[stuck]
+    after[free] = np.linalg.solve(mass[np.ix_(free, free)], known)
+    impulse = np.zeros(velocity.size)
+    impulse[stuck] = (mass @ after - momentum)[stuck]
+    return after, impulse
+
+
+def _kinetic(mass: Array, velocity: Array) -> float:
+    return float(0.5 * velocity @ mass @ velocity)
+
+
+def _moved(state: State, velocity: Array) -> State:
+    return State(state.position, state.quaternion, state.joints, velocity)
+
+
+def _from_outside(state: State, impulse: Array) -> Array:
+    """The impulse (6) on a base's own degrees of freedom in world axes, at the base."""
+    return np.asarray((rotation_matrices(state.quaternion) @ impulse[:6].reshape(2, 3, 1)).ravel())
+
+
+def _held(world: World, system: str, names: Sequence[str]) -> list[int]:
+    """Degrees of freedom of a system that the world locks or that are named."""
+    robot, chosen = world.robot(system), [*world.locked, *names]
+    return sorted({robot.dof_index(own) for owner, own in map(world.dof, chosen) if owner == system})
+
+
+def _names(given: Sequence[str] | str) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@dataclass(frozen=True, eq=False)
+class Lock(Change):
+    """Stop degrees of freedom of one or several systems at once, and keep them locked; what is free takes it up.
+
+    Args:
+        dofs: names of degrees of freedom.
+        held: others that keep their velocity through it: joints that stiff drives move.
+    """
+
+    dofs: Sequence[str] | str
+    held: Sequence[str] | str = ()
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        chosen = [world.dof(name) for name in _names(self.dofs)]
+        new, lost, impulses = dict(states), 0.0, dict[str, float]()
+        external, point = np.zeros(6), np.zeros(3)
+        for system in dict.fromkeys(owner for owner, _ in chosen):
+            robot, state = own_robot(world, system), states[system]
+            wanted = state.velocity.copy()
+            wanted[[robot.dof_index(own) for owner, own in chosen if owner == system]] = 0.0
+            if np.array_equal(wanted, state.velocity):
+                continue
+            held = _held(world, system, (*_names(self.dofs), *_names(self.held)))
+            mass = terms.mass_matrix(robot, state)
+            velocity, impulse = redistribute(mass, mass @ state.velocity, wanted, held)
+            lost += _kinetic(mass, state.velocity) - _kinetic(mass, velocity)
+            impulses |= {world.label(system, robot.dof_names[i]): float(impulse[i]) for i in held}
+            outside = _from_outside(state, impulse)
+            if not external.any():
+                point = state.position
+            external += [*outside[:3], *outside[3:] + np.cross(state.position - point, outside[:3])]
+            new[system] = _moved(state, velocity)
+        after = world.replace(locked=(*world.locked, *_names(self.dofs)))
+        text = f"{', '.join(_names(self.dofs))} locked"
+        return Changed(after, new, text, lost, impulses, external=external, point=point)
+
+
+@dataclass(frozen=True, eq=False)
+class Release(Change):
+    """Let locked degrees of freedom move again."""
+
+    dofs: Sequence[str] | str
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        del terms
+        chosen = [world.label(*world.dof(name)) for name in _names(self.dofs)]
+        for name in chosen:
+            if name not in world.locked:
+                raise InputError(f"{name!r} is not locked", place="release", hint=f"locked: {list(world.locked)}")
+        rest = tuple(name for name in world.locked if name not in chosen)
+        return Changed(world.replace(locked=rest), states, f"{', '.join(chosen)} released")
+
+
+@dataclass(frozen=True, eq=False)
+class Switch(Change):
+    """Other numbers for springs, dampers and dry friction from now on; nothing moves by it.
+
+    What springs store may jump by it: the ledger books that as lost (or, less than zero, as put in). Other drives and
+    signals need no change: they are the next phase's.
+
+    Args:
+        stiffness, rest, damping, static_friction, coulomb_friction: joint to its new number.
+    """
+
+    stiffness: Mapping[str, float] = field(default_factory=dict)
+    rest: Mapping[str, float] = field(default_factory=dict)
+    damping: Mapping[str, float] = field(default_factory=dict)
+    static_friction: Mapping[str, float] = field(default_factory=dict)
+    coulomb_friction: Mapping[str, float] = field(default_factory=dict)
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        del terms
+        overrides = {system: dict(values) for system, values in world.overrides.items()}
+        told = []
+        for each in fields(self):
+            for joint, value in getattr(self, each.name).items():
+                system, own = world.joint(joint)
+                robot, numbers = world.robot(system), overrides.setdefault(system, {})
+                now = robot_parameters(robot, numbers)[each.name].copy()
+                now[now.size - robot.n + robot.joint_index(own)] = value
+                numbers[each.name] = now
+                told.append(f"{each.name} of {joint} {value:g}")
+        for system, numbers in overrides.items():
+            robot_parameters(world.robot(system), numbers)  # static friction not below Coulomb's, and so on
+        return Changed(world.replace(overrides=overrides), states, ", ".join(told) or "nothing switched")
+
+
+def own_robot(world: World, system: str) -> Robot:
+    """The robot of a system with its overrides as its own numbers."""
+    robot, given = world.robot(system), world.overrides.get(system, {})
+    return with_parameters(robot, {name: np.ravel(value) for name, value in given.items()}) if given else robot
+
+
+@dataclass(frozen=True, eq=False)
+class Attach(Change):
+    """Join a system rigidly, by its base, to a frame of another: where they are, in one plastic impact.
+
+    Args:
+        guest: the system that is attached; its joints, frames and thrusters become the other system's.
+        frame: what it is attached to.
+        held: degrees of freedom that keep their velocity through it: joints that stiff drives move.
+        prefix: in front of the names of the guest's parts, where both systems have parts of one name.
+    """
+
+    guest: str
+    frame: str
+    held: Sequence[str] | str = ()
+    prefix: str = ""
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        host, frame = world.frame(self.frame)
+        if host == self.guest:
+            raise InputError(
+                f"{self.frame!r} is a frame of {host!r} itself", place="attach", hint="expected one of another system"
+            )
+        ours, theirs = own_robot(world, host), own_robot(world, self.guest)
+        a, b = states[host], states[self.guest]
+        if any(i < 6 for i in _held(world, self.guest, _names(self.held))):
+            raise InputError(
+                f"the base of {self.guest!r} is held from outside", place="attach", hint="attach the other system to it"
+            )
+        origin, rotation = terms.frame_pose(ours, a, frame)
+        turn = rotation_matrices(b.quaternion)
+        placement = Pose(rotation.T @ turn, rotation.T @ (b.position - origin))
+        joined = edit.attach(ours, frame, theirs, placement, prefix=self.prefix)
+        names = [*ours.joint_names, *(self.prefix + name for name in theirs.joint_names)]
+        order = [names.index(name) for name in joined.joint_names]
+        joints, rates = np.concatenate([a.joints, b.joints])[order], np.concatenate([a.rates, b.rates])[order]
+        before = State(a.position, a.quaternion, joints, np.concatenate([a.velocity[:6], rates]))
+        # Velocities of both by that of the joined system.
+        first = np.zeros((ours.dofs, joined.dofs))
+        second = np.zeros((theirs.dofs, joined.dofs))
+        first[:6, :6] = np.eye(6)
+        for k, place in enumerate(order):
+            own, row = (first, 6 + place) if place < ours.n else (second, 6 + place - ours.n)
+            own[row, 6 + k] = 1.0
+        twist = terms.jacobian(joined, before, self.prefix + theirs.bodies[0].name)
+        second[:6] = np.concatenate([turn.T @ twist[:3], turn.T @ twist[3:]])
+        masses = terms.mass_matrix(ours, a), terms.mass_matrix(theirs, b)
+        momentum = first.T @ masses[0] @ a.velocity + second.T @ masses[1] @ b.velocity
+        held = _held(world, host, _names(self.held))
+        stuck = [i if i < 6 else 6 + joined.joint_index(ours.joint_names[i - 6]) for i in held]
+        theirs_held = _held(world, self.guest, _names(self.held))
+        stuck += [6 + joined.joint_index(self.prefix + theirs.joint_names[i - 6]) for i in theirs_held]
+        mass = terms.mass_matrix(joined, before)
+        velocity, impulse = redistribute(mass, momentum, before.velocity, stuck)
+        state = _moved(before, velocity)
+        lost = _kinetic(masses[0], a.velocity) + _kinetic(masses[1], b.velocity) - _kinetic(mass, velocity)
+        pushed = (masses[1] @ (b.velocity - second @ velocity))[:6].reshape(2, 3) @ turn.T  # at the guest's base
+        wrench = np.concatenate([pushed[0], pushed[1] + np.cross(b.position - origin, pushed[0])])
+        after = self._world(world, host, joined)
+        labels = {after.label(host, joined.dof_names[i]): float(impulse[i]) for i in stuck}
+        outside = _from_outside(a, impulse)
+        text = f"{self.guest} attached to {self.frame}"
+        left = {name: state if name == host else states[name] for name in after.systems}
+        return Changed(after, left, text, lost, labels, wrench, outside, a.position)
+
+    def _world(self, world: World, host: str, joined: Robot) -> World:
+        """Without the guest, and with its locked joints as the host's."""
+        systems = {name: joined if name == host else robot for name, robot in world.systems.items()}
+        del systems[self.guest]
+        locked = []
+        for owner, own in map(world.dof, world.locked):
+            part = (host, self.prefix + own) if owner == self.guest else (owner, own)
+            locked.append(part[1] if len(systems) == 1 else SEPARATOR.join(part))
+        rest = {name: values for name, values in world.overrides.items() if name not in (host, self.guest)}
+        return World(systems, tuple(locked), rest, world.loads)
+
+
+@dataclass(frozen=True, eq=False)
+class Separate(Change):
+    """Cut a joint: what it carries becomes a system of its own and goes on as it moves.
+
+    The joint's spring, damper and rotor are gone; what the spring stored then is booked as lost.
+
+    Args:
+        joint: that is cut.
+        name: of the new system.
+    """
+
+    joint: str
+    name: str
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        system, own = world.joint(self.joint)
+        if self.name in world.systems:
+            raise InputError(f"there is a system {self.name!r} already", place="separate", hint="choose another name")
+        robot, state = own_robot(world, system), states[system]
+        rest, away = edit.detach(robot, own)
+        base = away.bodies[0].name
+        origin, rotation = terms.frame_pose(robot, state, base)
+        twist = terms.jacobian(robot, state, base) @ state.velocity
+
+        def carried(part: Robot, position: Array, quaternion: Array, velocity: Array) -> State:
+            index = [robot.joint_index(name) for name in part.joint_names]
+            return State(position, quaternion, state.joints[index], np.concatenate([velocity, state.rates[index]]))
+
+        new = dict(states)
+        new[system] = carried(rest, state.position, state.quaternion, state.velocity[:6])
+        inside = np.concatenate([rotation.T @ twist[:3], rotation.T @ twist[3:]])
+        new[self.name] = carried(away, origin, quaternion_from_rotation(rotation), inside)
+        systems = {**world.systems, system: rest, self.name: away}
+        locked = []
+        for owner, part in map(world.dof, world.locked):
+            gone = owner == system and part in away.joint_names
+            if (owner, part) != (system, own):
+                locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
+        values = {name: numbers for name, numbers in world.overrides.items() if name != system}
+        after = World(systems, tuple(locked), values, world.loads)
+        return Changed(after, new, f"{self.name} separated at {self.joint}")

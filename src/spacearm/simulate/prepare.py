@@ -1,0 +1,332 @@
+"""A phase in the loop's terms: checked against the world, its signals merged, its events found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from spacearm.engine.events import ROUNDING
+from spacearm.engine.friction import begin
+from spacearm.engine.phase import Functions, Level, make_events
+from spacearm.engine.signals import Signals, merge
+from spacearm.engine.system import System, Work, make_friction
+from spacearm.errors import InputError, ModelError
+from spacearm.model import Robot
+from spacearm.model.weightless import check_weightless
+from spacearm.simulate.motion import WorldMotion
+from spacearm.simulate.phase import DIRECTIONS, Phase
+from spacearm.simulate.signals import Signal, as_signal
+from spacearm.simulate.world import World
+from spacearm.typing import Array
+
+#: A rate (rad/s, m/s) or position below this counts as met where a joint is locked or starts on a path.
+MEETS = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A phase in the loop's terms; the same for all samples of a batch. Degrees of freedom count over all systems."""
+
+    phase: Phase
+    number: int
+    signals: Signals
+    driven: tuple[int, ...]  # degrees of freedom whose motion is given
+    locked: tuple[int, ...]
+    paths: tuple[tuple[int, Signal], ...]  # degree of freedom and path
+    levels: tuple[Level, ...]
+    labels: tuple[tuple[str, str, str], ...]  # kind, name, what ends: of each level and event function
+    pushed: bool  # whether a base or a frame is acted on from outside
+
+    @property
+    def place(self) -> str:
+        return self.phase.numbered(self.number)
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether an event may end it."""
+        return any(ends != "nothing" for _, _, ends in self.labels)
+
+
+class _Preparing:
+    """The parts of :func:`prepare` with what they share."""
+
+    def __init__(self, model: WorldMotion, world: World, phase: Phase, place: str) -> None:
+        self.model, self.world, self.phase, self.place = model, world, phase, place
+        self.inputs = model.kernel.inputs
+        self.channels: list[tuple[int, Array, Array]] = []
+        self.given: list[int] = []
+        self.paths: list[tuple[int, Signal]] = []
+
+    def dof(self, name: str, what: str) -> int:
+        try:
+            return self.model.index(*self.world.dof(name))
+        except InputError as error:
+            raise InputError(f"{what}: {error.message}", place=self.place, hint=error.hint) from None
+
+    def channel(self, target: int, signal: Signal, what: str) -> None:
+        if not signal.finite:
+            raise InputError(f"{what} holds numbers that are not finite", place=self.place)
+        self.channels.append((target, signal.breaks, signal.coefficients))
+
+    def path(self, name: str, path: Any) -> None:
+        index = self.dof(name, "driven")
+        position, drive = self.model.positions[index], self.inputs["drive"].start + index
+        if position < 0:
+            raise InputError(
+                f"the base cannot follow a path in {name!r}", place=self.place, hint="give its acceleration instead"
+            )
+        signal = as_signal(path, f"{self.place}, path of {name!r}")
+        value_jump, rate_jump = signal.jumps(0.0, self.phase.duration)
+        if value_jump > MEETS or rate_jump > MEETS:
+            raise InputError(
+                f"the path of {name!r} jumps by {value_jump:.3g} in position and {rate_jump:.3g} in rate",
+                place=self.place,
+                hint="expected a path with continuous rate, for example simulate.spline(times, values)",
+            )
+        rate, what = signal.derivative(), f"path of {name!r}"
+        self.channel(position, signal, what)
+        self.channel(int(self.model.code.speed[index]), rate, what)
+        self.channel(drive, rate.derivative(), what)
+        self.paths.append((index, signal))
+        self.given.append(index)
+
+    def motions(self) -> tuple[int, ...]:
+        """What is locked, follows a path or is accelerated; the locked ones are returned."""
+        named = dict.fromkeys((*self.phase.locked, *self.world.locked))
+        locked = tuple(dict.fromkeys(self.dof(name, "locked") for name in named))
+        self.given += locked
+        for name, path in self.phase.driven.items():
+            self.path(name, path)
+        for name, value in self.phase.accelerations.items():
+            index = self.dof(name, "accelerations")
+            signal = as_signal(value, f"{self.place}, acceleration of {name!r}")
+            self.channel(self.inputs["drive"].start + index, signal, name)
+            self.given.append(index)
+        for index in self.given:
+            if self.given.count(index) > 1:
+                raise InputError(
+                    f"{self.model.dof_names[index]!r} is driven in two ways",
+                    place=self.place,
+                    hint="locked, driven or accelerations",
+                )
+        return locked
+
+    def actions(self) -> bool:
+        """Forces and loads; whether anything acts from outside."""
+        outside = any(self.model.positions[index] < 0 for index in self.given)
+        for name, value in self.phase.forces.items():
+            index = self.dof(name, "forces")
+            signal = as_signal(value, f"{self.place}, force on {name!r}")
+            self.channel(self.inputs["force"].start + index, signal, name)
+            outside = outside or self.model.positions[index] < 0
+        sums: dict[int, Signal] = {}
+        for load in self.phase.loads:
+            first = self.model.wrench(*self.world.frame(load.frame), load.axes)
+            for target, signal in enumerate(load.wrench, first):
+                if np.any(signal.coefficients != 0.0):
+                    sums[target] = sums[target] + signal if target in sums else signal
+        for target, signal in sums.items():
+            self.channel(target, signal, "a load")
+        return outside or bool(sums)
+
+    def events(self) -> tuple[list[Level], list[tuple[str, str, str]]]:
+        """Levels that are watched, and labels of these and of the event functions."""
+        phase, model = self.phase, self.model
+        levels: list[Level] = []
+        labels: list[tuple[str, str, str]] = []
+        for event in phase.watched:
+            try:
+                component = self.world.quantity(event.quantity)
+            except InputError as error:
+                raise InputError(error.message, place=f"{self.place}: {event.place}", hint=error.hint) from None
+            levels.append(Level(component, event.value, DIRECTIONS[event.direction], event.ends != "nothing"))
+            labels.append(("event", event.quantity, event.ends))
+        if phase.limits != "ignore":
+            stops = phase.limits == "stop"
+            for index, joint in model.joints:
+                for bound, direction in ((joint.limits.lower, -1), (joint.limits.upper, 1)):
+                    if np.isfinite(bound):
+                        levels.append(Level(model.positions[index], bound, direction, stops, -direction))
+                        labels.append(("limit", model.dof_names[index], "run" if stops else "nothing"))
+        function = phase.event_function
+        if function is not None:
+            fits = (model.code.nx + 1, model.code.nx + 1 + model.kernel.n_out)
+            if function.kernel.n_in not in fits:
+                raise InputError(
+                    f"the event function takes {function.kernel.n_in} numbers",
+                    place=self.place,
+                    hint=f"expected the state and the time: {fits[0]}; or these and the motion's output: {fits[1]}",
+                )
+            labels += [("function", name, ends) for name, ends in zip(function.names, function.ends, strict=True)]
+        return levels, labels
+
+
+def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prepared:
+    """Check a phase against the world and merge its signals."""
+    work = _Preparing(model, world, phase, phase.numbered(number))
+    locked = work.motions()
+    pushed = work.actions()
+    levels, labels = work.events()
+    return Prepared(
+        phase,
+        number,
+        merge(work.channels, float(phase.duration)),
+        tuple(work.given),
+        locked,
+        tuple(work.paths),
+        tuple(levels),
+        tuple(labels),
+        pushed,
+    )
+
+
+def check_resisted(prepared: Iterable[Prepared], model: WorldMotion, world: World) -> None:
+    """A :class:`ModelError` where a phase leaves a degree of freedom free that nothing resists.
+
+    One with dry friction may rest for the whole phase; if it slips, the run itself ends. So does it with overrides that
+    take the inertia away: only the robots' own numbers are judged beforehand.
+    """
+    for part in model.parts:
+        robot = part.motion.robot
+        if {"inertia", "rotor", "static_friction"} & {*world.overrides.get(part.name, ())}:
+            continue
+        for each in prepared:
+            sticky = [joint.name for joint in robot.joints if each.phase.friction and joint.friction is not None]
+            driven = [robot.dof_names[i] for i in part.own_dofs(each.driven)]
+            try:
+                check_weightless(robot, [*driven, *sticky])
+            except ModelError as error:
+                error.place = f"{each.place}: {error.place}"
+                raise
+
+
+#: The side on which each watched function was when a phase ended; see :func:`last_sides`.
+Sides: TypeAlias = Mapping[tuple[Any, ...], int]
+
+
+def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
+    """What tells each level and event function of a phase from others, in other phases too."""
+    keys: list[tuple[Any, ...]] = [(level.component, level.value) for level in prepared.levels]
+    function = prepared.phase.event_function
+    if function is not None:
+        keys += [("function", id(function.kernel), i) for i in range(len(function.names))]
+    return keys
+
+
+def last_sides(prepared: Prepared, system: System) -> Sides:
+    """Where the watched functions of a phase are at its end."""
+    signs = system.events.sign[system.friction.dof.size :]
+    return dict(zip(_watched_keys(prepared), (int(sign) for sign in signs), strict=True))
+
+
+def starting_sides(model: WorldMotion, prepared: Prepared, y: Array, before: Sides | None) -> list[int]:
+    """The side from which each watched function of a phase starts, 0 where its value decides.
+
+    ``y`` is the flat state, ``before`` what :func:`last_sides` gave for the phase before; None for the first.
+
+    What the phase before watched goes on from there, else an event function may tell the side it comes from. A limit
+    that is exceeded, though no phase has reported it, or though it now ends the run, counts as not yet crossed: it is
+    found at once. On the bound itself a joint is inside, unless only rounding has put it beyond.
+    """
+    keys = _watched_keys(prepared)
+    known = before if before is not None else {}
+    function = prepared.phase.event_function
+    own = [0] * len(prepared.levels) + list(function.before if function is not None else ())
+    result = [known.get(key, side) for key, side in zip(keys, own, strict=True)]
+    paths = dict(prepared.paths)
+    for k, level in enumerate(prepared.levels):
+        if not level.inside or (keys[k] in known and not level.terminal):
+            continue
+        index = model.positions.index(level.component)
+        position, rate = y[level.component], y[model.code.speed[index]]
+        if index in paths:
+            position, rate = paths[index](0.0), paths[index].derivative()(0.0)
+        beyond = -level.inside * (position - level.value)
+        slack = ROUNDING * (abs(position) + abs(level.value))
+        if beyond > slack:
+            result[k] = level.inside if before is not None else 0
+        elif beyond >= -slack:
+            rounded = beyond > 0.0 and not -level.inside * rate > 0.0
+            result[k] = -level.inside if rounded else level.inside
+        else:
+            result[k] = 0
+    return result
+
+
+def check_limits(robot: Robot, joints: Array, phase: Phase) -> str:
+    """Why a start at these positions lies outside limits that the phase watches; empty if it does not.
+
+    Limits are watched for crossings, so a start beyond one would pass unseen. Where it should stop the run, that is
+    an error.
+    """
+    if phase.limits == "ignore":
+        return ""
+    for joint, position in zip(robot.joints, joints, strict=True):
+        if position < joint.limits.lower or position > joint.limits.upper:
+            text = f"starts at {position:.6g}, outside its limits {joint.limits.lower:g} to {joint.limits.upper:g}"
+            if phase.limits == "stop":
+                raise InputError(text, place=f"joint {joint.name!r}", hint="start inside, or set limits='ignore'")
+            return f"joint {joint.name!r} {text}"
+    return ""
+
+
+def enter(
+    model: WorldMotion,
+    prepared: Prepared,
+    work: Work,
+    parameters: Sequence[Mapping[str, Array]],
+    time: float,
+    sides: Sequence[int] = (),
+) -> System:
+    """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
+
+    ``sides``: see :func:`starting_sides`.
+    """
+    code, names = model.code, model.dof_names
+    y, inp = work.y, work.inp
+    inputs = model.kernel.inputs
+    for name in ("force", "drive", "mode", "friction", "wrench"):
+        inp[inputs[name]] = 0.0
+    for index in prepared.driven:
+        inp[code.mode + index] = 1.0
+    for index in prepared.locked:
+        rate = y[code.speed[index]]
+        if not abs(rate) <= MEETS and np.isfinite(rate):
+            raise InputError(
+                f"{names[index]!r} is locked while it moves at {rate:.6g} per second",
+                place=prepared.place,
+                hint="stopping it takes an impulse: let it come to rest, start it at rest, or stop it with Lock",
+            )
+        y[code.speed[index]] = 0.0
+    for index, path in prepared.paths:
+        position, rate = path(0.0), path.derivative()(0.0)
+        here, speed = y[model.positions[index]], y[code.speed[index]]
+        gap, jump = abs(here - position), abs(speed - rate)
+        if gap > MEETS * (1.0 + abs(position)) or jump > MEETS * (1.0 + abs(rate)):
+            raise InputError(
+                f"joint {names[index]!r} is at {here:.9g} with rate {speed:.6g}, "
+                f"its path starts at {position:.9g} with rate {rate:.6g}",
+                place=prepared.place,
+                hint="a jump takes an impulse: let the path start where the joint is",
+            )
+    rubbing = [j for j in range(len(names)) if j not in prepared.driven] if prepared.phase.friction else []
+    static, coulomb = (
+        np.concatenate([own[name] for own in parameters])[rubbing] for name in ("static_friction", "coulomb_friction")
+    )
+    friction = make_friction(rubbing, static, coulomb)
+    function = prepared.phase.event_function
+    functions = None
+    if function is not None:
+        functions = Functions(
+            function.kernel.address(1),
+            function.kernel.n_in,
+            [DIRECTIONS[d] for d in function.directions],
+            [ends != "nothing" for ends in function.ends],
+        )
+    events = make_events(code, friction, prepared.levels, functions, time, sides)
+    system = System(code, prepared.signals, friction, events, work)
+    begin(system)
+    return system

@@ -1,0 +1,170 @@
+"""All that moves together: named systems, what is locked in them, and their states as one flat vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError, did_you_mean, quoted
+from spacearm.mechanics import LoadFrame
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
+from spacearm.model.robot import BASE_POSITION, RATE_ENDING
+from spacearm.simulate.checks import mapping
+from spacearm.simulate.state import State
+from spacearm.typing import Array
+
+#: One state, or one for each system of a world.
+States: TypeAlias = State | Mapping[str, State]
+Overrides: TypeAlias = Mapping[str, npt.ArrayLike]
+#: Between the name of a system and that of one of its parts.
+SEPARATOR = "/"
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Named systems, each a robot, in the order of their blocks in the flat state.
+
+    In a world of several systems a part is called ``<system>/<part>``; ``<part>`` alone serves where one system only
+    has it.
+
+    Args:
+        systems: name to robot.
+        locked: degrees of freedom that do not move in any phase, until they are released.
+        overrides: system to numbers in place of its robot's own, as for :func:`~spacearm.simulate.simulate`.
+        loads: frames that phases will push: one program then serves all of them.
+    """
+
+    systems: Mapping[str, Robot]
+    locked: tuple[str, ...] = ()
+    overrides: Mapping[str, Overrides] = field(default_factory=dict)
+    loads: tuple[LoadFrame, ...] = ()
+
+    def __post_init__(self) -> None:
+        mapping(self.systems, "world", "name to robot")
+        if not self.systems:
+            raise InputError("there is no system", place="world", hint="expected at least one robot")
+        for name, robot in self.systems.items():
+            if not isinstance(robot, Robot):
+                raise InputError(f"system {quoted(name)} is {quoted(robot)}", place="world", hint="expected a Robot")
+            if len(self.systems) > 1 and (not isinstance(name, str) or not name or SEPARATOR in name):
+                raise InputError(f"{quoted(name)} is no name", place="world", hint=f"expected text without {SEPARATOR}")
+        for name in self.overrides:
+            self.robot(name)
+        object.__setattr__(self, "systems", dict(self.systems))
+        object.__setattr__(self, "locked", tuple(dict.fromkeys(self.label(*self.dof(name)) for name in self.locked)))
+
+    @classmethod
+    def of(cls, robots: Robot | World | Mapping[str, Robot], overrides: Overrides | None = None) -> World:
+        """A world as it is; one robot as a world of its own, with these overrides."""
+        if isinstance(robots, Robot):
+            return cls({robots.name: robots}, overrides={robots.name: overrides} if overrides else {})
+        if not isinstance(robots, World | Mapping):
+            raise InputError(
+                f"the robot is {quoted(robots)}", place="simulate", hint="expected a Robot, as load(file) gives it"
+            )
+        if overrides:
+            raise InputError("a world has overrides of its own", place="overrides", hint="World(..., overrides=...)")
+        return robots if isinstance(robots, World) else cls(robots)
+
+    def replace(self, **changes: object) -> World:
+        """A copy with other fields."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    # -- names --------------------------------------------------------------------------------------------------
+
+    def robot(self, system: str) -> Robot:
+        if system not in self.systems:
+            raise InputError(
+                f"there is no system {quoted(system)}", place="world", hint=did_you_mean(system, self.systems)
+            )
+        return self.systems[system]
+
+    def label(self, system: str, part: str) -> str:
+        """A part's name in this world."""
+        return part if len(self.systems) == 1 else f"{system}{SEPARATOR}{part}"
+
+    def _find(self, name: str, what: str, parts: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+        found = [(system, name) for system, names in parts.items() if name in names]
+        system, _, part = str(name).partition(SEPARATOR)
+        if part in parts.get(system, ()):
+            found.append((system, part))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            hint = " or ".join(f"{owner}{SEPARATOR}{part}" for owner, part in found)
+            raise InputError(f"several systems have a {what} {quoted(name)}", hint=f"expected {hint}")
+        known = [self.label(owner, part) for owner, names in parts.items() for part in names]
+        raise InputError(f"there is no {what} {quoted(name)}", hint=did_you_mean(str(name), known))
+
+    def dof(self, name: str) -> tuple[str, str]:
+        """(system, own name) of a degree of freedom."""
+        return self._find(name, "degree of freedom", {key: robot.dof_names for key, robot in self.systems.items()})
+
+    def joint(self, name: str) -> tuple[str, str]:
+        return self._find(name, "joint", {key: robot.joint_names for key, robot in self.systems.items()})
+
+    def frame(self, name: str) -> tuple[str, str]:
+        """(system, own name) of a frame; a body's name stands for its own frame."""
+        frames = {
+            key: [*(frame.name for frame in robot.frames), *robot.body_names] for key, robot in self.systems.items()
+        }
+        return self._find(name, "frame", frames)
+
+    def quantity(self, name: str) -> int:
+        """Place in the flat state of a joint's position, of ``<joint>.rate``, ``base_x`` ... or ``base_vx`` ..."""
+        known: dict[str, dict[str, int]] = {}
+        for system, robot in self.systems.items():
+            at = self.layouts[system]
+            known[system] = {own: at.position.start + i for i, own in enumerate(BASE_POSITION)}
+            known[system] |= {own: at.speed(i) for i, own in enumerate(robot.dof_names[:6])}
+            for i, own in enumerate(robot.joint_names):
+                known[system] |= {own: at.joint(i), own + RATE_ENDING: at.speed(6 + i)}
+        system, own = self._find(name, "quantity", {key: tuple(names) for key, names in known.items()})
+        return known[system][own]
+
+    # -- states -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def layouts(self) -> dict[str, Layout]:
+        """Where each system's state stands."""
+        found: dict[str, Layout] = {}
+        at = 0
+        for name, robot in self.systems.items():
+            found[name] = Layout(robot.n, at)
+            at = found[name].stop
+        return found
+
+    def flat(self, states: States) -> Array:
+        """The states of all systems as one vector."""
+        if isinstance(states, State):
+            if len(self.systems) > 1:
+                raise InputError(
+                    "the start is one State", place="world", hint=f"expected one for each of {', '.join(self.systems)}"
+                )
+            states = dict.fromkeys(self.systems, states)
+        if not isinstance(states, Mapping):
+            raise InputError(
+                f"the start is {type(states).__name__}",
+                place="simulate",
+                hint="expected a State, as State.at_rest(robot)",
+            )
+        if {*states} != {*self.systems}:
+            raise InputError(
+                f"the start has states of {', '.join(map(str, states)) or 'nothing'}",
+                place="world",
+                hint=f"expected {', '.join(self.systems)}",
+            )
+        for name, state in states.items():
+            if not isinstance(state, State):
+                raise InputError(f"the start of {name!r} is {quoted(state)}", place="world", hint="expected a State")
+        return np.concatenate([states[name].check(robot).vector for name, robot in self.systems.items()])
+
+    def states(self, vector: Array) -> dict[str, State]:
+        """Each system's state from the one vector."""
+        return {name: State.from_vector(vector[at.whole]) for name, at in self.layouts.items()}

@@ -219,9 +219,9 @@ def test_resistances_so_unequal_that_a_push_draws_the_hand_in_are_refused() -> N
     heavy = flying(ball(1000.0, 1.0), "contact", velocity=direction).meeting(resisting)
     assert virtual_mass(resisting.point.acceleration(direction, joints, resistance=held), direction).projected < -50.0
     for options in ({"normal": direction}, {"kind": "point"}, {"kind": "grasp"}):
-        with pytest.raises(InputError, match=r"draws the contact together.*not passive"):
+        with pytest.raises(InputError, match=r"not positive definite.*not passive"):
             collide(resisting, heavy, **options)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"draws the contact together.*not passive"):
+        with pytest.raises(InputError, match=r"not positive definite.*not passive"):
             effective_mass(resisting, heavy, **options)  # type: ignore[arg-type]
         locked = collide(FloatingSystem(robot, "hand", joints, locked=held), heavy, **options)  # type: ignore[arg-type]
         assert locked.energy_lost > 0.0
@@ -246,7 +246,7 @@ def test_whether_a_contact_gives_way_depends_on_its_directions_and_not_on_units(
                 hit = collide(chain, target, kind=kind)  # type: ignore[arg-type]
                 assert hit.contact_work < 0.0
             else:
-                with pytest.raises(InputError, match="draws the contact together"):
+                with pytest.raises(InputError, match="not positive definite"):
                     collide(chain, target, kind=kind)  # type: ignore[arg-type]
     assert 0 < refused["point"] < refused["grasp"] < 120
 
@@ -342,17 +342,17 @@ def test_what_is_refused() -> None:
         collide(chain, striker)
     with pytest.raises(InputError, match="no meaning for kind 'grasp'"):
         collide(chain, striker, kind="grasp", normal=[1, 0, 0])
-    with pytest.raises(InputError, match="expected normal, point or grasp"):
+    with pytest.raises(InputError, match="kind of contact is"):
         collide(chain, striker, kind="glue")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected error or ignore"):
+    with pytest.raises(InputError, match="apart is"):
         collide(chain, striker, normal=[1, 0, 0], apart="maybe")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected error or ignore"):
+    with pytest.raises(InputError, match="apart is"):
         collide(chain, striker, kind="grasp", apart="maybe")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no frame 'foot'"):
         FloatingSystem(chain.robot, "foot", "L")
     with pytest.raises(InputError, match=r"velocity.*expected .*8"):
         FloatingSystem(chain.robot, "hand", "L", velocity=np.zeros(7))
-    with pytest.raises(InputError, match=r"base.*not finite"):
+    with pytest.raises(InputError, match=r"base.*finite"):
         FloatingSystem(chain.robot, "hand", "L", base=[np.nan, 0, 0, 1, 0, 0, 0])
     with pytest.raises(InputError, match="radius"):
         ball(1.0, -0.1)
@@ -361,15 +361,15 @@ def test_what_is_refused() -> None:
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"velocity": [0, 1]}, r"velocity.*expected \(\.\.\., 3\)"),
+        ({"velocity": [0, 1]}, r"velocity.*expected shape \(\.\.\., 3\)"),
         ({"velocity": 1.0}, "velocity"),
-        ({"velocity": "fast"}, "velocity.*not numbers"),
-        ({"angular_velocity": [0, 0, np.nan]}, "angular velocity.*not finite"),
+        ({"velocity": "fast"}, "velocity.*not an array of numbers"),
+        ({"angular_velocity": [0, 0, np.nan]}, "angular velocity.*finite"),
         ({"position": 0.0}, "position"),
-        ({"rates": [1.0]}, r"rates.*expected \(\.\.\., 2\)"),
-        ({"quaternion": [2, 0, 0, 0]}, "quaternion.*unit length"),
-        ({"quaternion": [0, 0, 0, 0]}, "quaternion.*unit length"),
-        ({"quaternion": [1, 0, 0]}, r"quaternion.*expected \(\.\.\., 4\)"),
+        ({"rates": [1.0]}, r"rates.*expected shape \(\.\.\., 2\)"),
+        ({"quaternion": [2, 0, 0, 0]}, "quaternion has length"),
+        ({"quaternion": [0, 0, 0, 0]}, "quaternion has length"),
+        ({"quaternion": [1, 0, 0]}, r"quaternion.*expected shape \(\.\.\., 4\)"),
     ],
 )
 def test_a_state_must_be_one(wrong: dict[str, object], match: str) -> None:

@@ -158,7 +158,7 @@ def test_searches_refuse_nonsense() -> None:
         ({"direction": (0, 0, 0)}, "no direction"),
         ({"direction": (0, 0, 1), "restitution": 1.5}, "restitution"),
         ({"direction": (0, 0, 1), "mass": 0.0}, "mass"),
-        ({"direction": (0, 0, 1), "speed": 0.0}, "speed.*no collision"),
+        ({"direction": (0, 0, 1), "speed": 0.0}, "speed is"),
         ({"direction": (0, 0, 1), "axes": "moon"}, "axes"),
     ):
         with pytest.raises(InputError, match=match):
@@ -170,7 +170,7 @@ def test_searches_refuse_nonsense() -> None:
         optimise_configuration(robot, "hnd", hit)
     with pytest.raises(InputError, match="restarts"):
         optimise_configuration(robot, "hand", hit, restarts=0)
-    with pytest.raises(InputError, match="no joint may move"):
+    with pytest.raises(InputError, match="no joint that may move"):
         optimise_configuration(robot, "hand", hit, vary=[])
     with pytest.raises(ModelError, match="did you mean"):
         optimise_configuration(robot, "hand", hit, vary=["joint_1"])

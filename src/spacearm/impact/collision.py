@@ -14,7 +14,7 @@ reaction impulses t. A free joint does no work, a locked one none if it stands s
 resist with one mu change it by ``-mu (1 - mu) / 2 g^T H*^-1 g - mu g . qd`` (g = J*^T p): from rest that is a loss, so
 that even an elastic contact loses energy. When they move before the impact, or with unequal mu, Eq. 10 is not passive
 and may add energy, which no resistance can: such a collision is not :attr:`~Collision.sound`. Where unequal mu go so
-far that a push in some direction of the contact draws the contact together, the collision is refused.
+far that the contact's compliance is not positive definite, the collision is refused.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, one_of
 from spacearm.errors import InputError
 from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.joint_modes import unit
@@ -143,8 +144,7 @@ class Collision:
 
 def selection(kind: str, normal: npt.ArrayLike | None) -> Array:
     """Directions (..., k, 6) in which a contact pushes, as rows."""
-    if kind not in KINDS:
-        raise InputError(f"is {kind!r}", place="kind of contact", hint="expected normal, point or grasp")
+    one_of(kind, KINDS, "kind of contact")
     if kind == "normal":
         if normal is None:
             raise InputError("is missing", place="normal", hint="a contact along a normal needs a vector")
@@ -173,9 +173,8 @@ def collide(
         restitution: 0 (plastic) to 1 (elastic).
         apart: when systems move apart along the normal: an ``error``, or no impulse (``ignore``, for batches).
     """
-    e = _restitution(restitution)
-    if apart not in ("error", "ignore"):
-        raise InputError(f"is {apart!r}", place="apart", hint="expected error or ignore")
+    e = array(restitution, "restitution", least=0.0, most=1.0, hint="expected 0 (plastic) to 1 (elastic)")
+    one_of(apart, ("error", "ignore"), "apart")
     _check_together(first, second)
     rows = selection(kind, normal)
     relative = second.twist - first.twist
@@ -196,24 +195,24 @@ def effective_mass(
 
 
 def contact_compliance(first: FloatingSystem, second: FloatingSystem, rows: Array) -> Array:
-    """S (G1* + G2*) S^T (..., k, k) for the rows of S. It must give way to every push, or there is no such contact."""
+    """S (G1* + G2*) S^T (..., k, k) for the rows of S. It must be finite and positive definite."""
     inner = np.asarray(rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2))
     if not np.all(np.isfinite(inner)):
         raise InputError(
-            "gives way without end",
+            "compliance is infinite",
             place="contact",
             hint="a system has no inertia about some axis in this configuration",
         )
-    if not _gives_way(inner):
+    if not _positive_definite(inner):
         raise InputError(
-            "a push draws the contact together",
-            place="resistance",
+            "compliance is not positive definite",
+            place="contact",
             hint="Eq. 10 with unequal resistances is not passive here; lock joints, or take one resistance for all",
         )
     return inner
 
 
-def _gives_way(compliance: Array) -> bool:
+def _positive_definite(compliance: Array) -> bool:
     """Whether x^T C x > 0 for all x, whatever the units of x: only unequal resistances can break it."""
     diagonal = np.einsum("...ii->...i", compliance)
     if np.any(diagonal <= 0.0):
@@ -225,17 +224,6 @@ def _gives_way(compliance: Array) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def _restitution(value: npt.ArrayLike) -> Array:
-    try:
-        e = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"is {value!r}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)") from error
-    if not np.all((e >= 0.0) & (e <= 1.0)):
-        wrong = float(e[~((e >= 0.0) & (e <= 1.0))].flat[0])
-        raise InputError(f"is {wrong:g}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)")
-    return e
 
 
 def _check_together(first: FloatingSystem, second: FloatingSystem) -> None:

@@ -16,6 +16,7 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, checked, number, one_of, positive, some, unique, whole
 from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
 from spacearm.impact.generalized import Symbols, generalized_blocks
@@ -52,18 +53,10 @@ class Impactor:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "direction", tuple(float(x) for x in unit(self.direction)))
-        if self.axes not in ("world", "frame"):
-            raise InputError(f"is {self.axes!r}", place="axes of the impactor", hint="expected 'world' or 'frame'")
-        if not 0.0 <= self.restitution <= 1.0:
-            raise InputError(
-                f"is {self.restitution:g}", place="restitution", hint="expected 0 (plastic) to 1 (elastic)"
-            )
-        if not self.mass > 0.0:
-            raise InputError(f"is {self.mass:g}", place="mass of the impactor", hint="expected more than zero")
-        if not (np.isfinite(self.speed) and self.speed > 0.0):
-            raise InputError(
-                f"is {self.speed:g}", place="speed of the impactor", hint="expected more than zero: no collision"
-            )
+        one_of(self.axes, ("world", "frame"), "axes", place="impactor")
+        checked(self, positive, "speed", place="impactor", unit="m/s")
+        checked(self, positive, "mass", place="impactor", unit="kg", infinite=True)
+        checked(self, number, "restitution", place="impactor", least=0.0, most=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +100,7 @@ class ConfigurationObjective:
         locked: Locked = "none",
         resistance: Resistance = 0.0,
     ) -> None:
-        if quantity not in QUANTITIES:
-            raise InputError(f"is {quantity!r}", place="quantity", hint=f"expected one of {', '.join(QUANTITIES)}")
+        one_of(quantity, QUANTITIES, "quantity")
         if robot.n == 0:
             raise InputError(f"robot {robot.name!r} has no joints", place="configuration")
         robot.frame(frame)
@@ -256,12 +248,8 @@ def optimise_configuration(
         samples: configurations screened beforehand.
         seed: of the screened configurations; the same seed gives the same result.
     """
-    if restarts < 1 or samples < restarts:
-        raise InputError(
-            f"{restarts} restarts of {samples} samples", place="search", hint="expected 1 <= restarts <= samples"
-        )
-    if seed < 0:
-        raise InputError(f"is {seed}", place="seed", hint="expected zero or more")
+    whole(restarts, "restarts", least=1, most=samples)
+    whole(seed, "seed", least=0)
     objective = ConfigurationObjective(
         robot, frame, impactor, quantity, quaternion=quaternion, locked=locked, resistance=resistance
     )
@@ -304,19 +292,12 @@ class _Space:
         self, robot: Robot, start: npt.ArrayLike | str | None, vary: Sequence[str] | None, bounds: ConfigurationBounds
     ) -> None:
         named = start is None or isinstance(start, str)
-        self.given = robot.configuration(start or "zero") if named else np.asarray(start, dtype=float)  # type: ignore[arg-type]
-        if self.given.shape != (robot.n,) or not np.all(np.isfinite(self.given)):
-            raise InputError(
-                f"is {self.given.tolist()}" if self.given.size < 8 else f"has shape {self.given.shape}",
-                place="start",
-                hint=f"expected {robot.n} finite numbers",
-            )
+        given = robot.configuration(start or "zero") if named else start  # type: ignore[arg-type]
+        self.given = array(given, "start", (robot.n,), hint=f"expected {robot.n} finite numbers")  # type: ignore[arg-type]
         names = robot.joint_names if vary is None else vary
+        some(names, "joint that may move", place="vary")
+        unique(names, "joint", place="vary")
         self.free = np.array([robot.joint_index(name) for name in names], dtype=int)
-        if self.free.size == 0:
-            raise InputError("no joint may move", place="vary")
-        if np.unique(self.free).size < self.free.size:
-            raise InputError("names a joint twice", place="vary")
         self.bounds = bounds
 
     def full(self, part: Array) -> Array:

@@ -26,6 +26,7 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import only_one, positive
 from spacearm.engine import Kernel
 from spacearm.engine.phase import Functions, make_stage, make_system, run_stage
 from spacearm.engine.record import sample
@@ -189,11 +190,9 @@ def simulate_contact(
 
 
 def _frequency(frequency: float | None, stiffness: float | None, kind: str, mass: Array) -> float:
-    if (frequency is None) == (stiffness is None):
-        raise InputError("give either a frequency or a stiffness", place="contact")
-    value = float(frequency if stiffness is None else stiffness)  # type: ignore[arg-type]
-    if not (np.isfinite(value) and value > 0.0):
-        raise InputError(f"is {value:g}", place="contact stiffness or frequency", hint="expected more than zero")
+    given = {"frequency": frequency, "stiffness": stiffness}
+    name = only_one(given, required=True, place="contact")
+    value = positive(given[str(name)], str(name), place="contact")
     if stiffness is None:
         return value
     if kind != "normal":
@@ -328,8 +327,7 @@ def contact_convergence(
     """Contacts of growing frequency (rad/s) or (kind ``normal``) stiffness (N/m), how near they come to the jump."""
     jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
     mass = effective_mass(first, second, kind=kind, normal=normal)
-    if (frequencies is None) == (stiffnesses is None):
-        raise InputError("give either frequencies or stiffnesses", place="contact")
+    only_one({"frequencies": frequencies, "stiffnesses": stiffnesses}, required=True, place="contact")
     if frequencies is None:
         frequencies = [_frequency(None, k, kind, mass) for k in stiffnesses or ()]
     omega = np.asarray(frequencies, dtype=np.float64)

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import UNIT_TOLERANCE
-from spacearm.errors import InputError
+from spacearm.checks import array, positive, unit_vector
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
@@ -48,13 +47,13 @@ class FloatingSystem:
 
     def __post_init__(self) -> None:
         point = impact_point(self.robot, self.frame)
-        object.__setattr__(self, "joints", _array(point.configuration(self.joints), self.robot.n, "joints"))
+        object.__setattr__(self, "joints", array(point.configuration(self.joints), "joints", (..., self.robot.n)))
         check_angles(self.robot, np.asarray(self.joints), "joints")
-        base = _array(self.base, 7, "base")
+        base = array(self.base, "base", (..., 7))
         object.__setattr__(self, "base", np.concatenate([base[..., :3], _unit_quaternion(base[..., 3:])], axis=-1))
         still = np.zeros(self.robot.dofs)
         velocity = still if self.velocity is None else self.velocity
-        object.__setattr__(self, "velocity", _array(velocity, self.robot.dofs, "velocity"))
+        object.__setattr__(self, "velocity", array(velocity, "velocity", (..., self.robot.dofs)))
         object.__setattr__(self, "modes", JointModes.of(self.robot, self.locked, self.resistance))
 
     @classmethod
@@ -143,25 +142,10 @@ class FloatingSystem:
         return np.asarray(self.velocity)
 
 
-def _array(value: npt.ArrayLike, size: int, place: str) -> Array:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("is not numbers", place=place) from error
-    if array.ndim == 0 or array.shape[-1] != size:
-        raise InputError(f"has shape {array.shape}", place=place, hint=f"expected (..., {size})")
-    if not np.all(np.isfinite(array)):
-        raise InputError("is not finite", place=place)
-    return array
-
-
 def _unit_quaternion(value: npt.ArrayLike) -> Array:
     """Quaternions (..., 4), scaled to length one exactly."""
-    quaternion = _array(value, 4, "quaternion")
-    norm = np.linalg.norm(quaternion, axis=-1, keepdims=True)
-    if np.any(np.abs(norm - 1.0) > UNIT_TOLERANCE):
-        raise InputError("is not of unit length", place="quaternion", hint="expected w, x, y, z with norm 1")
-    return np.asarray(quaternion / norm)
+    quaternion = unit_vector(value, "quaternion", (..., 4))
+    return np.asarray(quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True))
 
 
 def free_body(
@@ -188,9 +172,7 @@ def free_body(
 
 def ball(mass: float, radius: float = 0.05, *, name: str = "ball") -> Robot:
     """A solid ball, struck in line with its centre: to a central hit it is the paper's mass point."""
-    if not radius > 0.0:
-        raise InputError(f"is {radius:g}", place="radius of the ball", hint="expected more than zero, m")
-    return free_body(mass, [0.4 * mass * radius**2] * 3, name=name)
+    return free_body(mass, [0.4 * mass * positive(radius, "radius of the ball", unit="m") ** 2] * 3, name=name)
 
 
 def flying(
@@ -207,11 +189,11 @@ def flying(
     resistance: Resistance = 0.0,
 ) -> FloatingSystem:
     """A system from the velocities of its base in WORLD axes (..., 3) and joint rates (..., n)."""
-    place, attitude = _array(position, 3, "position"), _unit_quaternion(quaternion)
+    place, attitude = array(position, "position", (..., 3)), _unit_quaternion(quaternion)
     turn = rotation_matrices(attitude)
-    linear = np.einsum("...ji,...j->...i", turn, _array(velocity, 3, "velocity"))
-    angular = np.einsum("...ji,...j->...i", turn, _array(angular_velocity, 3, "angular velocity"))
-    turning = np.zeros(robot.n) if rates is None else _array(rates, robot.n, "rates")
+    linear = np.einsum("...ji,...j->...i", turn, array(velocity, "velocity", (..., 3)))
+    angular = np.einsum("...ji,...j->...i", turn, array(angular_velocity, "angular velocity", (..., 3)))
+    turning = np.zeros(robot.n) if rates is None else array(rates, "rates", (..., robot.n))
     return FloatingSystem(
         robot, frame, joints, _joined(place, attitude), _joined(linear, angular, turning), locked, resistance
     )

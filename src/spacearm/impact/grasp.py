@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import one_of
 from spacearm.errors import InputError
 from spacearm.impact.collision import Collision, Kind, collide
 from spacearm.impact.floating import FloatingSystem
@@ -72,12 +73,9 @@ def grasp_velocity(
         kind: ``grasp`` or ``point``.
     """
     robot = first.robot
-    if still not in ROWS:
-        raise InputError(f"is {still!r}", place="still", hint="expected angular, linear or all")
-    if measure not in ("after", "jump"):
-        raise InputError(f"is {measure!r}", place="measure", hint="expected after or jump")
-    if kind == "normal":
-        raise InputError("is 'normal'", place="kind", hint="expected grasp or point: a grasp has no normal")
+    one_of(still, ROWS, "still")
+    one_of(measure, ("after", "jump"), "measure")
+    one_of(kind, ("grasp", "point"), "kind")
     if robot.n == 0:
         raise InputError(f"{robot.name!r} has no joints to choose rates for", place="grasp velocity")
     planned = np.asarray(first.velocity)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.checks import array, known, number, one_of
+from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -38,81 +40,42 @@ class JointModes:
         return cls(_locked(robot, locked), _resistance(robot, resistance))
 
 
-def _per_joint(robot: Robot, value: npt.ArrayLike, place: str) -> Array:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{value!r} is not numbers", place=place) from error
-    if array.ndim == 0:
-        array = np.broadcast_to(array, (robot.n,))
-    if array.shape[-1] != robot.n:
-        raise InputError(f"has shape {array.shape}", place=place, hint=f"expected (..., {robot.n}): one for each joint")
-    return array
+def _per_joint(robot: Robot, value: npt.ArrayLike, what: str, **bounds: Any) -> Array:
+    given = np.full(robot.n, value) if np.ndim(value) == 0 else value
+    return array(given, what, (..., robot.n), **bounds)
 
 
 def _locked(robot: Robot, locked: Locked) -> Array:
     if isinstance(locked, str):
-        if locked not in ("all", "none"):
-            raise InputError(
-                f"is {locked!r}", place="locked", hint="expected 'all', 'none', a list of joints, or 0 and 1 for each"
-            )
+        one_of(locked, ("all", "none"), "locked")
         return np.full(robot.n, 1.0 if locked == "all" else 0.0)
     if isinstance(locked, Sequence) and all(isinstance(name, str) for name in locked):
-        mask = np.zeros(robot.n)
-        for name in locked:
-            mask[_index(robot, str(name), "locked")] = 1.0
-        return mask
-    array = _per_joint(robot, locked, "locked")
-    if not np.all((array == 0.0) | (array == 1.0)):
+        chosen = [known(str(name), robot.joint_names, "joint", place="locked") for name in locked]
+        return np.array([float(name in chosen) for name in robot.joint_names])
+    mask = _per_joint(robot, locked, "locked")
+    if not np.all((mask == 0.0) | (mask == 1.0)):
         raise InputError("is neither 0 nor 1", place="locked", hint="partial resistance is another argument")
-    return array
+    return mask
 
 
 def _resistance(robot: Robot, resistance: Resistance) -> Array:
     if isinstance(resistance, Mapping):
-        array = np.zeros(robot.n)
         for name, value in resistance.items():
-            array[_index(robot, name, "resistance")] = _number(value, f"resistance of {name!r}")
-    else:
-        array = _per_joint(robot, resistance, "resistance")
-    wrong = ~((array >= 0.0) & (array <= 1.0))
-    if np.any(wrong):
-        raise InputError(
-            f"is {float(array[wrong].flat[0]):g}",
-            place="resistance",
-            hint="expected 0 (free) to 1 (as if all were fixed)",
-        )
-    return array
-
-
-def _number(value: object, place: str) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{value!r} is not a number", place=place) from error
-
-
-def _index(robot: Robot, name: str, place: str) -> int:
-    if name not in robot.joint_names:
-        raise InputError(f"there is no joint {name!r}", place=place, hint=did_you_mean(name, robot.joint_names))
-    return robot.joint_index(name)
+            number(value, f"resistance of {known(name, robot.joint_names, 'joint', place='resistance')!r}")
+        resistance = [float(resistance.get(name, 0.0)) for name in robot.joint_names]
+    return _per_joint(robot, resistance, "resistance", least=0.0, most=1.0)
 
 
 def unit(direction: npt.ArrayLike, what: str = "direction") -> Array:
     """Vectors (..., 3) scaled to length one; a zero or non-finite one is an error."""
-    try:
-        array = np.asarray(direction, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("is not numbers", place=what) from error
-    if array.ndim == 0 or array.shape[-1] != 3:
-        raise InputError(f"has shape {array.shape}", place=what, hint="expected (..., 3)")
-    length = np.sqrt(np.einsum("...i,...i->...", array, array))[..., None]
+    vector = array(direction, what, (..., 3))
+    length = np.sqrt(np.einsum("...i,...i->...", vector, vector))[..., None]
     if length.size and not (length.min() > TINY and length.max() < 1.0 / TINY):
         # Squares under- or overflow, or there is no direction: take the largest entry out first.
-        largest = np.abs(array).max(axis=-1, keepdims=True)
-        if not np.all(np.isfinite(array)) or np.any(largest == 0.0):
-            raise InputError("has no direction", place=what, hint="expected finite numbers, not all zero")
-        array = array / largest
-        length = np.linalg.norm(array, axis=-1, keepdims=True)
-    result: Array = array / length
+        largest = np.abs(vector).max(axis=-1, keepdims=True)
+        if np.any(largest == 0.0):
+            raise InputError(f"{what} is zero and has no direction", hint="expected a vector of any length")
+        vector = vector / largest
+        length = np.linalg.norm(vector, axis=-1, keepdims=True)
+    result: Array = vector / length
     return result

@@ -18,6 +18,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import numbers
 from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
 from spacearm.impact.generalized import direction_program, tensor_program
@@ -119,10 +120,7 @@ class ImpactPoint:
         """Joint positions (..., n) from numbers, the name of a configuration, or None (all zero)."""
         if joints is None or isinstance(joints, str):
             return self.robot.configuration(joints or "zero")
-        try:
-            return np.asarray(joints, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError("is not numbers", place="joints") from error
+        return numbers(joints, "joints")
 
     def tensor(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> Array:
         """G* (..., 6, 6), world axes."""

@@ -19,6 +19,7 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, numbers, whole
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.impact.joint_modes import unit
@@ -107,11 +108,7 @@ def mass_ellipsoid(tensor: npt.ArrayLike, normal: npt.ArrayLike | None = None) -
 
     In a plane that is the section of the ellipsoid by the plane: the force lies in it, the acceleration need not.
     """
-    block = np.asarray(tensor, dtype=np.float64)[..., :3, :3]
-    if block.shape[-2:] != (3, 3):
-        raise InputError(f"has shape {np.shape(tensor)}", place="tensor", hint="expected (..., 6, 6) or (..., 3, 3)")
-    if not np.all(np.isfinite(block)):
-        raise InputError("is not finite", place="tensor", hint="something has no inertia to resist a push")
+    block = array(numbers(tensor, "tensor")[..., :3, :3], "tensor", (..., 3, 3))
     basis = np.eye(3) if normal is None else plane_basis(normal)
     left, values, right = np.linalg.svd(block @ basis, full_matrices=False)
     # Smallest compliance first: the heaviest direction.
@@ -135,14 +132,14 @@ def circle(count: int = 721, normal: npt.ArrayLike = (0.0, 0.0, 1.0), *, half: b
 
     Masses repeat after 180 deg. About z, the angle is counted from x towards y.
     """
-    _check_count(count)
+    whole(count, "number of directions", least=2)
     angles = np.linspace(0.0, np.pi if half else 2.0 * np.pi, count)
     return angles, np.stack([np.cos(angles), np.sin(angles)], axis=-1) @ plane_basis(normal).T
 
 
 def sphere(rows: int = 91, columns: int = 181) -> tuple[Array, Array, Array]:
     """Polar angles from z (rows), azimuths (columns), rad, and directions (rows, columns, 3): a grid for drawing."""
-    _check_count(min(rows, columns))
+    whole(min(rows, columns), "number of directions", least=2)
     polar, azimuth = np.linspace(0.0, np.pi, rows), np.linspace(0.0, 2.0 * np.pi, columns)
     z, ring = np.cos(polar)[:, None], np.sin(polar)[:, None]
     directions = np.stack([ring * np.cos(azimuth), ring * np.sin(azimuth), z + 0.0 * azimuth], axis=-1)
@@ -151,13 +148,8 @@ def sphere(rows: int = 91, columns: int = 181) -> tuple[Array, Array, Array]:
 
 def even_sphere(count: int) -> Array:
     """Directions (count, 3) spread evenly over the sphere (a Fibonacci spiral): for statistics over all directions."""
-    _check_count(count)
+    whole(count, "number of directions", least=2)
     index = np.arange(count) + 0.5
     z = 1.0 - 2.0 * index / count
     ring, turn = np.sqrt(1.0 - z * z), np.pi * (1.0 + np.sqrt(5.0)) * index
     return np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=-1)
-
-
-def _check_count(count: int) -> None:
-    if count < 2:
-        raise InputError(f"is {count}", place="number of directions", hint="expected at least 2")

@@ -358,7 +358,7 @@ BAD = {
     "grasp without target": (chain(grasp_velocity=[{"name": "a"}]), r"grasp_velocity\[0\].*no target"),
     "two angles": (chain(start={"joints": [0, 0], "joints_deg": [0, 0]}), "both given"),
     "quaternion": (chain(start={"quaternion": [2, 0, 0, 0]}), "unit length"),
-    "joints": (chain(start={"joints": [0.0]}), r"expected \(\.\.\., 2\)"),
+    "joints": (chain(start={"joints": [0.0]}), r"expected shape \(\.\.\., 2\)"),
 }  # fmt: skip
 
 

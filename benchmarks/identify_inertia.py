@@ -9,9 +9,9 @@ import numpy as np
 
 from spacearm.identify.inertia import (
     MOMENTUM_CHANNELS,
+    InertiaProblem,
     LinearLeastSquares,
     Sensors,
-    Task,
     base_parameters,
     fit_total,
     identify,
@@ -55,8 +55,8 @@ def main() -> list[dict[str, Any]]:
     )
     timed(
         "the regression alone",
-        lambda: LinearLeastSquares().solve(Task(wrong, records, both)),
-        lambda found: f"{found.extra['equations']} equations",
+        lambda: LinearLeastSquares().solve(InertiaProblem(wrong, records, both)),
+        lambda found: f"{sum(r.size for rows in found.residuals.values() for r in rows.values())} equations",
     )
     problem = single_body_problem(wrong, records[0].thinned(5), robot.configuration(paper.POSTURE))
     timed(
@@ -68,12 +68,12 @@ def main() -> list[dict[str, Any]]:
     clean = [measure(robot, experiment, sensors) for experiment in experiments]
     timed(
         "weighted total estimation, 1 Hz",
-        lambda: fit_total(Task(wrong, [record.noisy(k) for k, record in enumerate(clean)])),
+        lambda: fit_total(InertiaProblem(wrong, [record.noisy(k) for k, record in enumerate(clean)])),
         lambda found: f"{found.iterations} iterations, chi square {2 * float(found.cost) / found.freedom:.3f}",
     )
     timed(
         "Monte Carlo, 200 repetitions",
-        lambda: monte_carlo(Task(wrong, clean), truth, 200),
+        lambda: monte_carlo(InertiaProblem(wrong, clean), truth, 200),
         lambda found: f"coverage {found.coverage:.3f}, {200 / found.seconds:.0f} repetitions/s",
     )
     return rows

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from scipy.io import savemat
 
 from spacearm.errors import InputError
-from spacearm.identify import guard, read_measurements
+from spacearm.identify import read_measurements, readers
 from spacearm.study import run_scenario
 from support import ROOT
 
@@ -60,27 +60,27 @@ def test_what_a_library_does_to_its_process(
     """The caller gets an error with the place that was read last, and the next file is read again."""
     script = tmp_path / "stub.py"
     script.write_text(f'import sys\nsys.stdin.readline()\nprint(\'{{"at": "column 7"}}\', flush=True)\n{STUBS[stub]}\n')
-    guard.SERVICE.close()
+    readers.SERVICE.close()
     with monkeypatch.context() as patch:
-        patch.setattr(guard.SERVICE, "script", script)
-        patch.setattr(guard, "SECONDS", 2.0)
+        patch.setattr(readers.SERVICE, "script", script)
+        patch.setattr(readers, "SECONDS", 2.0)
         error = refused(good)
     assert error.place == "column 7"
     assert message.replace(".", "(") in error.message
-    assert guard.SERVICE.process is None
+    assert readers.SERVICE.process is None
     assert np.array_equal(read_measurements(good, {"q": "q"})["q"], 2.0 * TIME)
 
 
 def test_one_worker_serves_many_files_and_is_started_again_when_it_has_gone(good: Path) -> None:
     read_measurements(good, {"q": "q"})
-    first = guard.SERVICE.process
+    first = readers.SERVICE.process
     read_measurements(good, {"q": "q"})
     assert first is not None
-    assert guard.SERVICE.process is first
+    assert readers.SERVICE.process is first
     first.kill()
     first.wait(timeout=10)
     read_measurements(good, {"q": "q"})
-    assert guard.SERVICE.process is not first
+    assert readers.SERVICE.process is not first
 
 
 def test_declared_sizes_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_declared_sizes_are_not_believed(tmp_path: Path, monkeypatch: pytest.Mon
     with h5py.File(path, "w") as file:
         file["time"] = TIME
         file.create_dataset("q", data=np.zeros(20_000_000), chunks=(20_000_000,), compression="gzip")
-    monkeypatch.setattr(guard, "BYTES", 200 << 20)
+    monkeypatch.setattr(readers, "BYTES", 200 << 20)
     assert "more than" in refused(path).message  # 160 MB of zeros from 150 kB: unpacking them needs twice as much
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.optimise import LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem, Reason
+from spacearm.optimise import Block, LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem, Reason
 
 T = np.linspace(0.0, 3.0, 60)
 TRUE = np.array([2.0, 0.7])
@@ -21,10 +21,12 @@ def problem(noise: float = 0.0, seed: int = 1, sigma: float | None = None) -> Pr
     data = decay(TRUE) + noise * np.random.default_rng(seed).normal(size=T.size)
     return Problem(
         [Parameter("a", 1.0, "m", 0.1, 5.0), Parameter("b", 0.2, "1/s", 0.0, 4.0)],
-        lambda x: decay(x) - data,
-        lambda x: np.stack([np.exp(-x[1] * T), -T * decay(x)], axis=1),
-        lambda xs: xs[:, :1] * np.exp(-xs[:, 1:] * T) - data,
-        sigma=sigma,
+        Block(
+            lambda x: decay(x) - data,
+            lambda x: np.stack([np.exp(-x[1] * T), -T * decay(x)], axis=1),
+            sigma,
+            lambda xs: xs[:, :1] * np.exp(-xs[:, 1:] * T) - data,
+        ),
     )
 
 
@@ -59,15 +61,14 @@ def test_unknown_noise_is_taken_from_the_fit() -> None:
 def test_differences_replace_a_jacobian() -> None:
     given = problem(NOISE, 2, NOISE)
     x = np.array([1.7, 0.4])
-    without = Problem(given.parameters, given.residual, sigma=given.sigma)
+    without = Problem(given.parameters, Block(given.blocks[0].residual, sigma=NOISE))
     assert np.allclose(without.weighted_jacobian(x), given.weighted_jacobian(x), rtol=1e-6, atol=1e-6)
 
 
 def test_blind_directions_have_infinite_deviation() -> None:
     blind = Problem(
         [Parameter("a", 1.0), Parameter("b", 1.0), Parameter("c", 1.0)],
-        lambda x: np.array([x[0] + x[1] - 3.0, 2.0 * (x[0] + x[1]) - 6.0, x[2] - 1.0]),
-        sigma=0.1,
+        Block(lambda x: np.array([x[0] + x[1] - 3.0, 2.0 * (x[0] + x[1]) - 6.0, x[2] - 1.0]), sigma=0.1),
     )
     std = LeastSquares().solve(blind).std
     assert np.isinf(std[:2]).all()
@@ -81,21 +82,23 @@ def test_swarm_is_seeded_and_needs_bounds() -> None:
     assert not np.array_equal(one.history, other.history)
     assert one.evaluations == 60 * 41
     with pytest.raises(InputError, match="finite bounds"):
-        ParticleSwarm().solve(Problem([Parameter("a", 1.0)], lambda x: x))
+        ParticleSwarm().solve(Problem([Parameter("a", 1.0)], Block(lambda x: x)))
 
 
 def test_swarm_leaves_local_minima() -> None:
     def rastrigin(xs: np.ndarray) -> np.ndarray:
         return np.sum(xs**2 - 10 * np.cos(2 * np.pi * xs) + 10, axis=1)
 
-    wavy = Problem([Parameter(f"x{i}", 3.0, lower=-5.0, upper=5.0) for i in range(3)], lambda x: x, cost=rastrigin)
+    wavy = Problem(
+        [Parameter(f"x{i}", 3.0, lower=-5.0, upper=5.0) for i in range(3)], Block(lambda x: x), cost=rastrigin
+    )
     found = ParticleSwarm(particles=80, iterations=400, neighbours=2, target=1e-8).solve(wavy)
     assert found.reason is Reason.SMALL_COST
     assert NelderMead().solve(wavy).cost > 1.0
 
 
 def test_multistart_tells_whether_starts_agree() -> None:
-    folded = Problem([Parameter("x", 1.5, lower=-3.0, upper=3.0)], lambda x: x**4 - 2 * x**2 - 0.3 * x)
+    folded = Problem([Parameter("x", 1.5, lower=-3.0, upper=3.0)], Block(lambda x: x**4 - 2 * x**2 - 0.3 * x))
     found = MultiStart(12, estimator=LeastSquares()).solve(folded)
     assert 0.0 < found.extra["agree"] <= 1.0
     assert found.extra["minima"].size == 12
@@ -105,9 +108,9 @@ def test_bounds_and_guesses_are_checked() -> None:
     with pytest.raises(InputError, match="not within"):
         Parameter("a", 5.0, lower=0.0, upper=1.0)
     with pytest.raises(InputError, match="share a name"):
-        Problem([Parameter("a", 1.0), Parameter("a", 1.0)], lambda x: x)
+        Problem([Parameter("a", 1.0), Parameter("a", 1.0)], Block(lambda x: x))
     with pytest.raises(InputError, match="above zero"):
-        Problem([Parameter("a", 1.0)], lambda x: x, sigma=0.0)
-    stuck = Problem([Parameter("a", 0.5, lower=0.4, upper=1.0)], lambda x: np.array([x[0]]))
+        Block(lambda x: x, sigma=0.0)
+    stuck = Problem([Parameter("a", 0.5, lower=0.4, upper=1.0)], Block(lambda x: np.array([x[0]])))
     assert LeastSquares().solve(stuck)["a"] == pytest.approx(0.4, abs=1e-6)
     assert NelderMead().solve(stuck)["a"] == pytest.approx(0.4, abs=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.optimise import Estimate, LeastSquares, Parameter, Problem, profile, sample
+from spacearm.optimise import Block, Estimate, LeastSquares, Parameter, Problem, profile, sample
 
 SIGMA = 0.3
 
@@ -18,7 +18,7 @@ def line(upper: float = 50.0) -> tuple[Problem, np.ndarray, np.ndarray]:
     covariance = SIGMA**2 * np.linalg.inv(design.T @ design)
     mean = np.linalg.lstsq(design, data, rcond=None)[0]
     parameters = [Parameter("start", 0.0, "m", -50.0, upper), Parameter("slope", 0.0, "m/s", -50.0, 50.0)]
-    return Problem(parameters, lambda x: design @ x - data, sigma=SIGMA), mean, covariance
+    return Problem(parameters, Block(lambda x: design @ x - data, sigma=SIGMA)), mean, covariance
 
 
 @pytest.fixture(scope="module")

@@ -113,11 +113,11 @@ def read_measurements(
     """
     path = Path(path)
     clock = Column(time, "s", "s") if isinstance(time, str) else replace(time, unit=time.unit or "s", expects="s")
-    wanted = {key: Column(entry) if isinstance(entry, str) else entry for key, entry in columns.items()}
-    scales = {key: _scale(path, key, column) for key, column in {"time": clock, **wanted}.items()}
-    raw = read_columns(path, [clock.name, *(column.name for column in wanted.values())])
-    samples = raw[clock.name].size
-    for key, column in wanted.items():
+    plan = {"time": clock, **{key: Column(c) if isinstance(c, str) else c for key, c in columns.items()}}
+    units = {key: _scale(path, key, column) for key, column in plan.items()}
+    raw = read_columns(path, [column.name for column in plan.values()])
+    samples, values = raw[clock.name].size, {}
+    for key, column in plan.items():
         if raw[column.name].size != samples:
             raise InputError(
                 f"columns differ in length: {clock.name!r} {samples}, {column.name!r} {raw[column.name].size}",
@@ -125,38 +125,41 @@ def read_measurements(
                 place=_place(key, column),
                 hint="expected equal lengths",
             )
-    with np.errstate(over="ignore"):
-        times = raw[clock.name] * scales["time"][0] + clock.offset
-        values = {key: raw[column.name] * scales[key][0] + column.offset for key, column in wanted.items()}
-    good = np.isfinite(times) & np.all([np.isfinite(v) for v in values.values()], axis=0)
-    dropped = int(np.sum(~good))
-    if dropped and missing == "reject":
-        row = int(np.flatnonzero(~good)[0])
-        where = next((key for key, v in values.items() if not np.isfinite(v[row])), "time")
-        raise InputError(
-            f"sample {row} of {where!r} is not a finite number ({dropped} such rows)",
-            file=path,
-            place=_place(where, wanted.get(where, clock)),
-            hint="missing='drop' leaves such rows out",
-        )
-    times = times[good]
-    values = {key: np.ascontiguousarray(v[good]) for key, v in values.items()}
-    for key, v in {"time": times, **values}.items():
-        if np.any(np.abs(v) > LARGEST):
+        with np.errstate(over="ignore"):
+            values[key] = raw[column.name] * units[key][0] + column.offset
+    good = np.all([np.isfinite(v) for v in values.values()], axis=0)
+    if missing == "reject":
+        _refuse_missing(path, plan, values)
+    for key, column in plan.items():
+        values[key] = kept = np.ascontiguousarray(values[key][good])
+        if np.any(np.abs(kept) > LARGEST):
             raise InputError(
-                f"is {v[np.argmax(np.abs(v))]:.3g} in SI units, larger than anything that is measured",
+                f"is {kept[np.argmax(np.abs(kept))]:.3g} in SI units, larger than anything that is measured",
                 file=path,
-                place=_place(key, wanted.get(key, clock)),
+                place=_place(key, column),
                 hint="the unit is wrong, or the file is damaged",
             )
-    for key, column in wanted.items():
         if column.unwrap:
-            values[key] = np.unwrap(values[key])
-    units = {key: scales[key][1] for key in wanted}
-    result = Measurements(times, values, units, str(path), dropped)
+            values[key] = np.unwrap(kept)
+    times, si = values.pop("time"), {key: unit for key, (_, unit) in units.items() if key != "time"}
+    result = Measurements(times, values, si, str(path), int(np.sum(~good)))
     if gaps == "reject":
         _refuse_gaps(result, path, largest_step)
     return result
+
+
+def _refuse_missing(path: Path, plan: Mapping[str, Column], values: Mapping[str, Array]) -> None:
+    bad = ~np.isfinite(list(values.values()))
+    if bad.any():
+        row = int(np.flatnonzero(bad.any(axis=0))[0])
+        quantities = [*(key for key in plan if key != "time"), "time"]
+        where = next(key for key in quantities if not np.isfinite(values[key][row]))
+        raise InputError(
+            f"sample {row} of {where!r} is not a finite number ({int(bad.any(axis=0).sum())} such rows)",
+            file=path,
+            place=_place(where, plan[where]),
+            hint="missing='drop' leaves such rows out",
+        )
 
 
 def _place(key: str, column: Column) -> str:

@@ -12,14 +12,19 @@ from typing import TextIO
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean, quoted
-from spacearm.identify.guard import read_guarded
+from spacearm.guarded import Crashed, Guarded, TooSlow
 from spacearm.typing import Array
 
 Columns = dict[str, Array]
 
 TEXT = (".csv", ".txt", ".tsv")
-#: Formats whose libraries a damaged file can crash.
+#: Formats whose C libraries a damaged file can crash: they are read in a process of their own, with limits.
 GUARDED = {".parquet": "parquet", ".nc": "netcdf", ".nc4": "netcdf", ".mat": "matlab"}
+#: Time for one such file: so many seconds, and one more for so many bytes of it.
+SECONDS, BYTES_PER_SECOND = 15.0, 20e6
+#: Memory for one: so many bytes, and so many times its size.
+BYTES, TIMES_SIZE = 1 << 30, 20
+SERVICE = Guarded(Path(__file__).with_name("table_worker.py"))
 #: Longest line of a text file, characters.
 LINE = 1 << 20
 
@@ -43,9 +48,39 @@ def read_columns(path: Path, names: Iterable[str]) -> Columns:
                 place="name",
                 hint="pip install 'spacearm[parquet]', or write CSV",
             )
-        return read_guarded(path, GUARDED[ending], wanted)
+        return _read_guarded(path, GUARDED[ending], wanted)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path, place="name") from None
+
+
+def _read_guarded(path: Path, kind: str, names: list[str]) -> Columns:
+    """The named columns of a MATLAB, NetCDF-4 or Parquet file (``kind``), whatever it does to its library.
+
+    One process (:mod:`spacearm.identify.table_worker`) serves a whole session: see :mod:`spacearm.guarded`.
+    """
+    size = path.stat().st_size
+    request = {"file": str(path.absolute()), "kind": kind, "names": names}
+    seconds, memory = SECONDS + size / BYTES_PER_SECOND, int(BYTES + TIMES_SIZE * size)
+    try:
+        answer, columns = SERVICE.ask(request, seconds=seconds, memory=memory)
+    except OSError as error:
+        why = f"no process could be started for it: {error.strerror}"
+        raise InputError(f"cannot be read: {why}", file=path, place="header") from None
+    except TooSlow as fault:
+        raise InputError(
+            "takes too long to read", file=path, place=fault.place, hint="the file is damaged, or must be split"
+        ) from None
+    except Crashed as fault:
+        raise InputError(
+            f"cannot be read: the library that reads it crashed ({fault})",
+            file=path,
+            place=fault.place or "header",
+            hint="the file is damaged",
+        ) from None
+    if "error" in answer:
+        raise InputError(answer["error"], file=path, place=answer["place"], hint=answer["hint"])
+    found = zip(answer["names"], columns, strict=True)
+    return {str(name): np.frombuffer(column, dtype="<f8").astype(np.float64) for name, column in found}
 
 
 def _csv(path: Path, names: list[str]) -> Columns:

@@ -1,7 +1,7 @@
 """Tables read in a process of their own: MATLAB, NetCDF-4 and Parquet files.
 
 The C libraries behind these formats may crash, loop or ask for all the memory there is when a file is damaged.
-:mod:`spacearm.identify.guard` runs this module as a script, by its path and not by its name: importing the package
+:mod:`spacearm.identify.readers` runs this module as a script, by its path and not by its name: importing the package
 ``spacearm.identify`` takes longer than reading a table.
 
 A request names the ``file``, its ``kind`` and the ``names`` of its columns; the answer is ``error``, ``place`` and

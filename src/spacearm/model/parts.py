@@ -92,9 +92,12 @@ class Part:
 
 
 def skew(vector: npt.ArrayLike) -> Array:
-    """The matrix of the cross product: ``skew(a) @ b == cross(a, b)``."""
-    x, y, z = np.asarray(vector, dtype=np.float64)
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    """Matrices (..., 3, 3) of the cross product with vectors (..., 3): ``skew(a) @ b == cross(a, b)``."""
+    x, y, z = np.moveaxis(np.asarray(vector, dtype=np.float64), -1, 0)
+    full = np.zeros((*np.shape(x), 3, 3))
+    full[..., 0, 1], full[..., 0, 2], full[..., 1, 2] = -z, y, -x
+    full[..., 1, 0], full[..., 2, 0], full[..., 2, 1] = z, -y, x
+    return full
 
 
 @dataclass(frozen=True, slots=True, eq=False)

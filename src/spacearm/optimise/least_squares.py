@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from spacearm.optimise.problem import Estimate, Problem, Reason, Stopwatch
+from spacearm.optimise.estimate import Estimate, Reason, Stopwatch
+from spacearm.optimise.problem import Problem
 from spacearm.typing import Array
 
 _REASONS = {0: Reason.LIMIT, 1: Reason.CONVERGED, 2: Reason.CONVERGED, 3: Reason.SMALL_STEP, 4: Reason.CONVERGED}

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.optimise.estimate import Estimate, Estimator
 from spacearm.optimise.least_squares import LeastSquares
-from spacearm.optimise.problem import Estimate, Estimator, Problem
+from spacearm.optimise.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,10 @@ class MultiStart:
         begin = time.perf_counter()
         estimator = self.estimator or LeastSquares()
         rng = np.random.default_rng(self.seed)
-        found: list[Estimate] = []
-        for k in range(self.starts):
-            parameters = [
-                p if k == 0 else replace(p, guess=_draw(p.lower, p.upper, p.guess, self.spread * p.size, rng))
-                for p in problem.parameters
-            ]
-            found.append(estimator.solve(replace(problem, parameters=parameters)))
+        found = [estimator.solve(problem)]
+        for _ in range(1, self.starts):
+            start = [_draw(p.lower, p.upper, p.guess, self.spread * p.size, rng) for p in problem.parameters]
+            found.append(estimator.solve(problem.starting_at(start)))
         costs = np.array([one.cost for one in found])
         best = found[int(np.nanargmin(np.where(np.isfinite(costs), costs, np.inf)))]
         close = costs <= best.cost + self.same * max(abs(best.cost), 1e-300)

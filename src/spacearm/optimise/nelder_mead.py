@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.optimise.problem import Estimate, Problem, Reason, Stopwatch
+from spacearm.optimise.estimate import Estimate, Reason, Stopwatch
+from spacearm.optimise.problem import Problem
 from spacearm.typing import Array
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.least_squares import LeastSquares
-from spacearm.optimise.problem import Estimate, Problem
+from spacearm.optimise.problem import Block, Problem
 from spacearm.typing import Array
 
 #: Rise of twice the cost at the ends of a 95 % interval of one parameter (chi-square, one degree of freedom).
@@ -53,7 +54,7 @@ def _deviance(problem: Problem, x: Array) -> float:
     """Twice the negative log-likelihood up to a constant."""
     r = problem.weighted(x)
     total = float(r @ r)
-    return total if problem.sigma is not None else r.size * float(np.log(max(total / r.size, 1e-300)))
+    return total if problem.noise_known else r.size * float(np.log(max(total / r.size, 1e-300)))
 
 
 def _conditional(problem: Problem, index: int, others: list[int], value: float, start: Array) -> tuple[Array, float]:
@@ -66,19 +67,13 @@ def _conditional(problem: Problem, index: int, others: list[int], value: float, 
         full[others], full[index] = rest, value
         return full
 
-    jacobian = problem.jacobian
-    kept = [
-        replace(
-            problem.parameters[i], guess=float(np.clip(x, problem.parameters[i].lower, problem.parameters[i].upper))
-        )
-        for i, x in zip(others, start, strict=True)
-    ]
-    inner = Problem(
-        kept,
-        lambda rest: problem.residual(whole(rest)),
-        None if jacobian is None else lambda rest: jacobian(whole(rest))[:, others],
-        sigma=problem.sigma,
+    kept = problem.starting_at(whole(start)).parameters
+    rest = Block(
+        lambda x: problem.weighted(whole(x)),
+        lambda x: problem.weighted_jacobian(whole(x))[:, others],
+        1.0 if problem.noise_known else None,
     )
+    inner = Problem([replace(kept[i], prior=None) for i in others], rest)
     found = LeastSquares(tolerance=1e-6, uncertainty=False).solve(inner)
     return found.values, _deviance(problem, whole(found.values))
 

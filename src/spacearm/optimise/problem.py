@@ -1,42 +1,35 @@
-"""One interface for all estimators: a problem goes in, an estimate with its uncertainty comes out.
+"""What every estimator takes: a problem.
 
-A problem is residuals r(x) of named parameters; noise of standard deviation ``sigma`` in each residual makes the cost
-``sum((r / sigma)**2) / 2``. Searches that need no derivatives may be given another cost, of many x at once.
+A problem has named parameters and blocks of residuals r(x), one for each record or test. Noise of standard deviation
+``sigma`` in each residual makes the cost ``sum((r / sigma)**2) / 2``; a parameter's prior is one residual more.
+Searches that need no derivatives may be given another cost, of many x at once.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.typing import Array
 
 
-class Reason(StrEnum):
-    """Why an estimator stopped."""
-
-    CONVERGED = "converged"
-    SMALL_STEP = "steps became small"
-    SMALL_COST = "cost reached its target"
-    LIMIT = "iterations or evaluations used up"
-    STALLED = "no progress"
-    NOT_FINITE = "cost was not finite"
-
-    @property
-    def success(self) -> bool:
-        return self in (Reason.CONVERGED, Reason.SMALL_STEP, Reason.SMALL_COST)
-
-
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number to be found: start value, bounds and typical size (``scale``; used to balance steps)."""
+    """A number to be found.
+
+    Args:
+        guess: start value.
+        lower, upper: bounds.
+        scale: typical size, which balances steps; what guess and bounds suggest when not given.
+        prior: mean and standard deviation of what is believed beforehand; None: nothing.
+    """
 
     name: str
     guess: float
@@ -44,14 +37,16 @@ class Parameter:
     lower: float = -math.inf
     upper: float = math.inf
     scale: float | None = None
+    prior: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        place = f"parameter {self.name!r}"
         if not (math.isfinite(self.guess) and self.lower <= self.guess <= self.upper):
-            raise InputError(
-                f"guess {self.guess:g} is not within [{self.lower:g}, {self.upper:g}]", place=f"parameter {self.name!r}"
-            )
+            raise InputError(f"guess {self.guess:g} is not within [{self.lower:g}, {self.upper:g}]", place=place)
         if self.scale is not None and not (math.isfinite(self.scale) and self.scale > 0):
-            raise InputError(f"scale is {self.scale}", place=f"parameter {self.name!r}", hint="expected above zero")
+            raise InputError(f"scale is {self.scale}", place=place, hint="expected above zero")
+        if self.prior is not None and not (math.isfinite(self.prior[0]) and self.prior[1] > 0):
+            raise InputError(f"prior is {self.prior}", place=place, hint="expected a mean and a deviation above zero")
 
     @property
     def size(self) -> float:
@@ -62,37 +57,98 @@ class Parameter:
             return self.upper - self.lower
         return abs(self.guess) or 1.0
 
+    def on_bound(self, value: float) -> bool:
+        return min(value - self.lower, self.upper - value) <= 1e-6 * self.size
+
 
 @dataclass(frozen=True, eq=False)
+class Block:
+    """Residuals of one source of data, a record or a test.
+
+    Args:
+        residual: x (p,) to residuals (m,) or (samples, channels), unweighted.
+        jacobian: x (p,) to (m, p), samples before channels; by differences when not given.
+        sigma: standard deviation of each residual, a number or an array. None: unknown, taken from the fit.
+        batch: X (B, p) to residuals (B, m); by a loop when not given.
+        channels: names of the residuals' columns.
+    """
+
+    residual: Callable[[Array], Array]
+    jacobian: Callable[[Array], Array] | None = None
+    sigma: float | Array | None = None
+    batch: Callable[[Array], Array] | None = None
+    name: str = "data"
+    channels: Sequence[str] = ("residual",)
+
+    def __post_init__(self) -> None:
+        sigma = np.asarray(1.0 if self.sigma is None else self.sigma, dtype=np.float64)
+        if not np.all(np.isfinite(sigma) & (sigma > 0)):
+            raise InputError("sigma holds numbers that are not above zero", place=self.name)
+
+    def _weighted(self, rows: Array) -> Array:
+        return rows if self.sigma is None else rows / self.sigma
+
+    def weighted(self, x: Array) -> Array:
+        """Residuals in standard deviations, as they are shaped."""
+        return self._weighted(np.asarray(self.residual(x), dtype=np.float64))
+
+    def weighted_jacobian(self, x: Array, parameters: Sequence[Parameter]) -> Array:
+        """Derivative (m, p) of :meth:`weighted`; central differences where no Jacobian is given."""
+        if self.jacobian is not None:
+            full = np.asarray(self.jacobian(x), dtype=np.float64)
+            return (
+                full if self.sigma is None else full / np.reshape(np.broadcast_to(self.sigma, full.shape[:1]), (-1, 1))
+            )
+        columns = []
+        for i, p in enumerate(parameters):
+            step = 6e-6 * max(abs(x[i]), 1e-3 * p.size)  # about the cube root of rounding
+            high, low = x.copy(), x.copy()
+            high[i], low[i] = min(x[i] + step, p.upper), max(x[i] - step, p.lower)
+            columns.append((self.weighted(high) - self.weighted(low)).ravel() / (high[i] - low[i]))
+        return np.stack(columns, axis=1)
+
+    def weighted_batch(self, xs: Array) -> Array:
+        """Residuals (B, m) of candidates (B, p)."""
+        if self.batch is None:
+            return np.stack([self.weighted(x).ravel() for x in xs])
+        return self._weighted(np.asarray(self.batch(xs), dtype=np.float64))
+
+
 class Problem:
     """What is to be found and how a candidate is judged.
 
     Args:
         parameters: p of them.
-        residual: x (p,) to residuals (m,), unweighted.
-        jacobian: x (p,) to (m, p); by differences when not given.
-        batch: X (B, p) to residuals (B, m); by a loop when not given.
-        sigma: standard deviation of each residual, a number or (m,). None: unknown, taken from the fit.
+        blocks: of residuals; all have known noise, or none.
         cost: X (B, p) to costs (B,), for searches without derivatives; half the weighted square sum when not given.
     """
 
-    parameters: Sequence[Parameter]
-    residual: Callable[[Array], Array]
-    jacobian: Callable[[Array], Array] | None = None
-    batch: Callable[[Array], Array] | None = None
-    sigma: float | Array | None = None
-    cost: Callable[[Array], Array] | None = None
-    name: str = ""
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        blocks: Block | Sequence[Block] = (),
+        *,
+        cost: Callable[[Array], Array] | None = None,
+        name: str = "problem",
+    ) -> None:
+        self.parameters, self.cost, self.name = tuple(parameters), cost, name
+        self._blocks = (blocks,) if isinstance(blocks, Block) else tuple(blocks)
+        for what, names in (("parameters", self.names), ("blocks", tuple(b.name for b in self._blocks) or ("",))):
+            if not names or len(set(names)) < len(names):
+                raise InputError(f"{what} are missing or share a name", place=name)
+        if len({block.sigma is None for block in self._blocks}) > 1:
+            raise InputError("some blocks have known noise and some have not", place=name)
+        if self._priors and not self.noise_known:
+            raise InputError("a prior cannot be weighed against residuals of unknown noise", place=name)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", tuple(self.parameters))
-        names = [p.name for p in self.parameters]
-        if not names or len(set(names)) < len(names):
-            raise InputError("parameters are missing or share a name", place=self.name or "problem")
-        if self.sigma is not None:
-            sigma = np.asarray(self.sigma, dtype=np.float64)
-            if not np.all(np.isfinite(sigma) & (sigma > 0)):
-                raise InputError("sigma holds numbers that are not above zero", place=self.name or "problem")
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return self._blocks
+
+    @property
+    def noise_known(self) -> bool:
+        """Whether residuals are in standard deviations; else their size is taken from the fit."""
+        return all(block.sigma is not None for block in self.blocks)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,161 +170,47 @@ class Problem:
     def sizes(self) -> Array:
         return np.array([p.size for p in self.parameters])
 
+    def starting_at(self, guess: npt.ArrayLike) -> Self:
+        """The same problem with other start values, clipped to the bounds."""
+        other = copy.copy(self)
+        start = np.clip(np.asarray(guess, dtype=np.float64), self.lower, self.upper)
+        other.parameters = tuple(replace(p, guess=float(g)) for p, g in zip(self.parameters, start, strict=True))
+        return other
+
+    def residuals(self, x: Array) -> dict[str, dict[str, Array]]:
+        """Weighted residuals by block and channel."""
+        return self.named([block.weighted(x) for block in self.blocks])
+
+    def named(self, rows: Sequence[Array]) -> dict[str, dict[str, Array]]:
+        """Rows of each block, samples before channels, by block and channel."""
+        return {
+            block.name: dict(zip(block.channels, part.reshape(-1, len(block.channels)).T, strict=True))
+            for block, part in zip(self.blocks, rows, strict=True)
+        }
+
+    @property
+    def _priors(self) -> tuple[tuple[int, float, float], ...]:
+        return tuple((i, *p.prior) for i, p in enumerate(self.parameters) if p.prior is not None)
+
     def weighted(self, x: Array) -> Array:
-        """Residuals divided by their standard deviations."""
-        r = np.asarray(self.residual(x), dtype=np.float64)
-        return r if self.sigma is None else r / self.sigma
+        """All residuals, flat, divided by their standard deviations; those of the priors last."""
+        parts = [block.weighted(x).ravel() for block in self.blocks]
+        return np.concatenate([*parts, [(x[i] - mean) / sigma for i, mean, sigma in self._priors]])
 
     def weighted_jacobian(self, x: Array) -> Array:
-        """Derivative (m, p) of :meth:`weighted`; central differences where no Jacobian is given."""
-        if self.jacobian is not None:
-            full = np.asarray(self.jacobian(x), dtype=np.float64)
-            return (
-                full if self.sigma is None else full / np.reshape(np.broadcast_to(self.sigma, full.shape[:1]), (-1, 1))
-            )
-        steps = 6e-6 * np.maximum(np.abs(x), 1e-3 * self.sizes)  # about the cube root of rounding
-        columns = []
-        for i, step in enumerate(steps):
-            high, low = x.copy(), x.copy()
-            high[i], low[i] = min(x[i] + step, self.upper[i]), max(x[i] - step, self.lower[i])
-            columns.append((self.weighted(high) - self.weighted(low)) / (high[i] - low[i]))
-        return np.stack(columns, axis=1)
+        """Derivative (m, p) of :meth:`weighted`."""
+        beliefs = np.zeros((len(self._priors), x.size))
+        for row, (i, _, sigma) in zip(beliefs, self._priors, strict=True):
+            row[i] = 1.0 / sigma
+        return np.concatenate([*(block.weighted_jacobian(x, self.parameters) for block in self.blocks), beliefs])
 
     def costs(self, xs: Array) -> Array:
         """Costs (B,) of candidates (B, p)."""
         if self.cost is not None:
             return np.asarray(self.cost(xs), dtype=np.float64)
-        if self.batch is not None:
-            r = np.asarray(self.batch(xs), dtype=np.float64)
-            weighted = r if self.sigma is None else r / self.sigma
-        else:
-            weighted = np.stack([self.weighted(x) for x in xs])
+        beliefs = [[(x[i] - mean) / sigma for i, mean, sigma in self._priors] for x in xs]
+        weighted = np.concatenate(
+            [*(block.weighted_batch(xs) for block in self.blocks), np.reshape(beliefs, (len(xs), -1))], axis=1
+        )
         costs: Array = 0.5 * np.einsum("bm,bm->b", weighted, weighted)
         return costs
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """Values with their uncertainty and how they were found.
-
-    ``covariance`` is None only when it was not asked for; a direction that the data do not determine has an infinite
-    standard deviation. ``history`` is the best cost after each iteration.
-    """
-
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    values: Array
-    covariance: Array | None
-    cost: float
-    evaluations: int
-    iterations: int
-    reason: Reason
-    history: Array
-    seconds: float
-    method: str
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> float:
-        return float(self.values[self.names.index(name)])
-
-    @property
-    def success(self) -> bool:
-        return self.reason.success
-
-    @property
-    def std(self) -> Array:
-        """Standard deviations; NaN when no covariance was computed, infinite where the data determine nothing."""
-        if self.covariance is None:
-            return np.full(len(self.names), np.nan)
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-
-    @property
-    def correlation(self) -> Array:
-        """Correlation matrix; NaN in rows of undetermined parameters."""
-        if self.covariance is None:
-            return np.full((len(self.names),) * 2, np.nan)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return self.covariance / np.outer(self.std, self.std)
-
-    def interval(self, factor: float = 1.959964) -> tuple[Array, Array]:
-        """Values minus and plus ``factor`` standard deviations (95 % by default)."""
-        return self.values - factor * self.std, self.values + factor * self.std
-
-
-class Estimator(Protocol):
-    """Anything that solves a :class:`Problem`."""
-
-    def solve(self, problem: Problem) -> Estimate: ...
-
-
-def covariance_at(problem: Problem, x: Array, *, rank_tolerance: float = 1e-10) -> Array:
-    """Covariance (p, p) of the estimate at ``x`` from the residuals' Jacobian.
-
-    With unknown ``sigma`` the residuals' own variance stands for it. Parameters with a share in a direction that the
-    data do not determine get an infinite variance.
-    """
-    sizes = problem.sizes
-    jacobian = problem.weighted_jacobian(x) * sizes
-    if not np.all(np.isfinite(jacobian)):
-        return np.full((x.size, x.size), np.inf)
-    _, singular, rows = np.linalg.svd(jacobian, full_matrices=False)
-    seen = singular > rank_tolerance * (singular[0] if singular.size else 0.0)
-    scaled = rows[seen].T / singular[seen]
-    full: Array = (scaled @ scaled.T) * np.outer(sizes, sizes)
-    if problem.sigma is None:
-        r = problem.weighted(x)
-        full = full * (r @ r) / max(r.size - x.size, 1)
-    blind = np.sqrt(np.maximum(1.0 - np.sum(rows[seen] ** 2, axis=0), 0.0)) > 1e-6
-    full[blind, :] = 0.0
-    full[:, blind] = 0.0
-    full[blind, blind] = np.inf
-    return full
-
-
-class Stopwatch:
-    """Counts evaluations and time of a problem's functions."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.evaluations = 0
-        self.history: list[float] = []
-        self._start = time.perf_counter()
-
-    def costs(self, xs: Array) -> Array:
-        self.evaluations += len(xs)
-        values = self.problem.costs(xs)
-        return np.where(np.isfinite(values), values, np.inf)
-
-    def weighted(self, x: Array) -> Array:
-        self.evaluations += 1
-        return self.problem.weighted(x)
-
-    def estimate(
-        self,
-        values: Array,
-        cost: float,
-        iterations: int,
-        reason: Reason,
-        method: str,
-        *,
-        uncertainty: bool = True,
-        **extra: Any,
-    ) -> Estimate:
-        """The estimate at ``values``, with covariance unless it is not wanted."""
-        seconds = time.perf_counter() - self._start
-        problem = self.problem
-        covariance = covariance_at(problem, values) if uncertainty and math.isfinite(cost) else None
-        return Estimate(
-            problem.names,
-            tuple(p.unit for p in problem.parameters),
-            np.asarray(values, dtype=np.float64),
-            covariance,
-            float(cost),
-            self.evaluations,
-            iterations,
-            reason,
-            np.asarray(self.history, dtype=np.float64),
-            seconds,
-            method,
-            extra,
-        )

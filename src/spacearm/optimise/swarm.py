@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.optimise.problem import Estimate, Problem, Reason, Stopwatch
+from spacearm.optimise.estimate import Estimate, Reason, Stopwatch
+from spacearm.optimise.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from spacearm.identify.inertia import (
     Equations,
     Experiment,
     Firing,
+    InertiaProblem,
     Nodes,
     Record,
     Sensors,
-    Task,
     base_parameters,
     fit_total,
     measure,
@@ -28,11 +28,11 @@ from spacearm.identify.inertia import (
     sensitivity,
     write_record,
 )
-from spacearm.identify.inertia.cholesky import inverse_factor
 from spacearm.identify.inertia.files import Channel
-from spacearm.identify.inertia.sensitivity import tensor_coefficients
 from spacearm.identify.inertia.validate import attitude_difference
+from spacearm.identify.inertia.weights import inverse_factor
 from spacearm.model.rotations import rotation_matrices
+from spacearm.papers.xu2017.claims import tensor_coefficients
 from support.identify_robots import ROBOTS
 
 ROBOT = ROBOTS["two-arms"]
@@ -86,7 +86,7 @@ def test_sensors_at_the_mount_differ_from_those_at_the_origin() -> None:
 def test_slopes_by_differences(kinds: tuple[str, ...]) -> None:
     rng = np.random.default_rng(0)
     record = read(FREE, 1.0)
-    _, _, sigma = record.deviations()
+    _, sigma = record.deviations()
     record = record.moved(rng.normal(size=(record.times.size, sigma.size)) * 1e-3)
     equations = Equations(ROBOT, kinds)  # type: ignore[arg-type]
     inertia = ROBOT.inertia_parameters.ravel()
@@ -105,7 +105,7 @@ def test_slopes_by_differences(kinds: tuple[str, ...]) -> None:
 
 def test_impulse_slopes_by_differences() -> None:
     record = read(PUSH, 1.0)
-    _, _, sigma = record.deviations()
+    _, sigma = record.deviations()
     equations = Equations(ROBOT)
     slopes, parts = equations.impulse_slopes(record)
     rng = np.random.default_rng(1)
@@ -139,7 +139,7 @@ def test_unknown_initial_momentum_is_found() -> None:
     experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
     sensors = Sensors(MOUNT, 0.25, noise=TYPICAL_NOISE)
     records = [measure(ROBOT, experiment, sensors) for experiment in experiments]
-    fit = fit_total(Task(ROBOT, records))
+    fit = fit_total(InertiaProblem(ROBOT, records))
     true = Equations(ROBOT).linear(records[0])
     start = (true.matrix @ ROBOT.inertia_parameters.ravel() - true.known)[0]
     assert np.allclose(fit.momenta[:6], start, atol=1e-4)
@@ -153,8 +153,8 @@ def test_sensor_bias_is_estimated_when_asked() -> None:
     clean = [measure(ROBOT, experiment, sensors).biased(sensors) for experiment in experiments]
     records = [record.noisy([4, k]) for k, record in enumerate(clean)]
     truth = base_parameters(ROBOT).combine @ ROBOT.inertia_parameters.ravel()
-    honest = fit_total(Task(ROBOT, records))
-    blind = fit_total(Task(ROBOT, [replace(record, bias_sigma={}) for record in records]))
+    honest = fit_total(InertiaProblem(ROBOT, records))
+    blind = fit_total(InertiaProblem(ROBOT, [replace(record, bias_sigma={}) for record in records]))
     assert np.allclose(honest.biases, bias, atol=1e-4)
     assert np.abs((honest.information.values - truth) / honest.information.std).max() < 4.5
     assert np.abs((blind.information.values - truth) / blind.information.std).max() > 10.0
@@ -234,4 +234,4 @@ def test_what_experiments_refuse() -> None:
     with pytest.raises(InputError, match="was not measured"):
         Equations(ROBOT).linear(read(FREE, channels=("rate", "joint_position", "joint_rate")))
     with pytest.raises(InputError, match="no record"):
-        Task(ROBOT, ())
+        InertiaProblem(ROBOT, ())

@@ -13,13 +13,13 @@ from spacearm.identify.inertia import (
     TYPICAL_NOISE,
     Experiment,
     Firing,
+    InertiaProblem,
     Limits,
     LinearLeastSquares,
     Nodes,
     Prior,
     Record,
     Sensors,
-    Task,
     Torque,
     TotalLeastSquares,
     base_parameters,
@@ -27,7 +27,6 @@ from spacearm.identify.inertia import (
     design,
     evaluate,
     follow,
-    from_noise,
     hold_out,
     identifiability,
     identify,
@@ -64,16 +63,16 @@ def test_exact_identification_and_ranks(name: str) -> None:
     whole = base_parameters(robot)
     truth = whole.combine @ robot.inertia_parameters.ravel()
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.15)
-    task = Task(wrong, records)
+    task = InertiaProblem(wrong, records)
     found = identifiability(task)
     steps = [10, *(7 if joint.kind == "revolute" else 4 for joint in robot.joints)]
     assert [stage.rank for stage in found.stages] == list(np.cumsum(steps))
     assert found.complete
     estimate = LinearLeastSquares().solve(task)
-    scale = np.maximum(np.abs(truth), task.sizes)
+    scale = np.maximum(np.abs(truth), task.base_sizes)
     assert np.max(np.abs(estimate.values - truth) / scale) < 1e-7
     total = TotalLeastSquares().solve(task)
-    assert total.success
+    assert total.converged
     assert np.max(np.abs(total.values - truth) / scale) < 1e-6
     if robot.n:
         chain = recursion(wrong, records[0], {r.name: r for r in records[1:]}, np.zeros(robot.n))
@@ -88,7 +87,7 @@ def test_noise_and_twins(name: str) -> None:
     truth = base_parameters(robot).combine @ robot.inertia_parameters.ravel()
     found = identify(wrong, records, prior=Prior.from_robot(wrong))
     assert np.abs((found.estimate.values - truth) / found.estimate.std).max() < 4.5
-    worst = from_noise(found.information)[0]
+    worst = found.weakest[0]
     assert worst.deviation > 0
     assert "typical sizes" in worst.words
     twin = null_twin(robot, 0.4, seed=3)

@@ -14,7 +14,6 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, scenario, write_record
 from spacearm.identify.inertia.scenario import run
 from spacearm.identify.inertia.schema import ExperimentTable
-from spacearm.identify.inertia.sensitivity import tensor_coefficients
 from spacearm.identify.inertia.validate import compare_models, largest_differences
 from spacearm.model import catalogue, load
 from spacearm.model.toml import robot_from_toml
@@ -22,6 +21,7 @@ from spacearm.papers import xu2017
 from spacearm.papers.xu2017 import claims as xu2017_claims
 from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017 import runs as xu2017_runs
+from spacearm.papers.xu2017.claims import tensor_coefficients
 from spacearm.report import write_result
 from spacearm.result import Check, Result, Verdict
 from support import ROOT

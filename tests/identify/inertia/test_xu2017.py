@@ -11,16 +11,17 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia import (
     MOMENTUM_CHANNELS,
     Consistent,
+    InertiaProblem,
     LinearLeastSquares,
     Prior,
     Record,
     Recursive,
     Source,
     SwarmSequence,
-    Task,
     TotalLeastSquares,
     base_parameters,
     compare_models,
+    equivalent_robot,
     fit_total,
     identifiability,
     identify,
@@ -30,15 +31,13 @@ from spacearm.identify.inertia import (
     possible,
     recursion,
     single_body_problem,
-    single_robot,
     standard_parameters,
     two_body_problem,
 )
-from spacearm.identify.inertia.equivalent import lump_single, lump_two
+from spacearm.identify.inertia.equivalent import from_plain, lumped, to_plain
 from spacearm.identify.inertia.parameters import linear_of, plain_of
-from spacearm.identify.inertia.swarm_costs import from_plain, to_plain
 from spacearm.model import catalogue
-from spacearm.optimise import ParticleSwarm
+from spacearm.optimise import LeastSquares, ParticleSwarm, diagnose
 from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
@@ -65,17 +64,17 @@ def slow(records: tuple[Record, ...]) -> tuple[Record, ...]:
     )
 
 
-def relative(values: np.ndarray, task: Task) -> float:
-    return float(np.max(np.abs(values - TRUTH) / np.maximum(np.abs(TRUTH), task.sizes)))
+def relative(values: np.ndarray, task: InertiaProblem) -> float:
+    return float(np.max(np.abs(values - TRUTH) / np.maximum(np.abs(TRUTH), task.base_sizes)))
 
 
 def test_table_4_from_table_1() -> None:
-    body = plain_of(lump_single(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel())
+    body = plain_of(lumped(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel())
     paper_values = np.array(paper.TABLE4)
     assert body[0] == pytest.approx(476.0, abs=1e-9)
     assert np.abs(body[1:4] - paper_values[1:4]).max() < 0.5e-3
     assert np.abs(body[4:] - paper_values[4:]).max() < 0.025
-    assert np.allclose(single_robot(ROBOT, POSTURE).inertia_parameters[0], linear_of(body), rtol=1e-12)
+    assert np.allclose(equivalent_robot(ROBOT, POSTURE).inertia_parameters[0], linear_of(body), rtol=1e-12)
 
 
 def test_table_1_is_the_robot() -> None:
@@ -85,7 +84,7 @@ def test_table_1_is_the_robot() -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_ranks_after_each_experiment(records: tuple[Record, ...], known: bool) -> None:
     chosen = [replace(r, known_momentum=np.zeros(6)) if known else r for r in records]
-    found = identifiability(Task(WRONG, chosen))
+    found = identifiability(InertiaProblem(WRONG, chosen))
     assert [stage.rank for stage in found.stages] == [10, 17, 24, 31, 38, 45, 52]
     assert found.complete
     assert found.null_dimension == 18
@@ -97,7 +96,7 @@ def test_ranks_after_each_experiment(records: tuple[Record, ...], known: bool) -
 
 
 def test_without_firings_the_scale_is_missing(records: tuple[Record, ...]) -> None:
-    found = identifiability(Task(ROBOT, records[1:]))
+    found = identifiability(InertiaProblem(ROBOT, records[1:]))
     assert found.rank == 51
     assert not found.complete
     direction = THEORY.combine @ found.missing[:, 0]
@@ -114,7 +113,7 @@ def test_exact_data_give_base_parameters_back() -> None:
 
 
 def test_total_and_recursion_are_exact_too(records: tuple[Record, ...]) -> None:
-    task = Task(WRONG, [record.thinned(5) if k == 0 else record for k, record in enumerate(records)])
+    task = InertiaProblem(WRONG, [record.thinned(5) if k == 0 else record for k, record in enumerate(records)])
     fit = fit_total(task)
     assert fit.converged
     assert relative(fit.information.values, task) < 1e-7  # firings are integrated from samples 0.5 s apart
@@ -123,13 +122,13 @@ def test_total_and_recursion_are_exact_too(records: tuple[Record, ...]) -> None:
     back = recursion(WRONG, records[0], joints, POSTURE, single_kinds=("dynamics",), order=ROBOT.joint_names[::-1])
     assert relative(forth.values, task) < 1e-9
     assert np.allclose(forth.values, back.values, rtol=1e-9, atol=1e-9)
-    assert [len(stage.values) for stage in forth.stages] == [10] + [7] * 6
+    assert [len(stage.values) for stage in forth.extra["stages"]] == [10] + [7] * 6
     assert np.all(np.diag(forth.covariance) > 0)
 
 
 def test_swarm_finds_the_single_body(records: tuple[Record, ...]) -> None:
     problem = single_body_problem(WRONG, records[0].thinned(10), POSTURE)
-    true = from_plain(plain_of(lump_single(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()))
+    true = from_plain(plain_of(lumped(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()))
     assert problem.costs(true[None])[0] < 1e-13
     found = ParticleSwarm(40, 900, seed=1, uncertainty=False).solve(problem)
     assert np.abs(found.values - true).max() < 1e-10
@@ -139,9 +138,9 @@ def test_swarm_finds_the_single_body(records: tuple[Record, ...]) -> None:
 
 
 def test_swarm_finds_combinations_but_not_masses(records: tuple[Record, ...]) -> None:
-    body = lump_single(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()
+    body = lumped(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()
     problem = two_body_problem(WRONG, records[6].thinned(10), POSTURE, "joint6", body)
-    both = lump_two(ROBOT, POSTURE, "joint6") @ ROBOT.inertia_parameters.ravel()
+    both = lumped(ROBOT, POSTURE, "joint6") @ ROBOT.inertia_parameters.ravel()
     assert problem.costs(from_plain(plain_of(both[:10]))[None])[0] < 1e-12
     found = [ParticleSwarm(40, 900, seed=seed, uncertainty=False).solve(problem) for seed in (1, 2)]
     first = [linear_of(to_plain(one.values)) for one in found]
@@ -153,7 +152,7 @@ def test_swarm_finds_combinations_but_not_masses(records: tuple[Record, ...]) ->
 
 
 def test_all_estimators_have_one_interface(records: tuple[Record, ...]) -> None:
-    task = Task(WRONG, [record.thinned(5) for record in records])
+    task = InertiaProblem(WRONG, [record.thinned(5) for record in records])
     estimators = {
         "linear": LinearLeastSquares(),
         "total": TotalLeastSquares(),
@@ -168,7 +167,7 @@ def test_all_estimators_have_one_interface(records: tuple[Record, ...]) -> None:
         limit = {"swarm": 1e-2, "consistent": 1e-2}.get(name, 1e-6)
         assert relative(found.values, task) < limit, name
     with pytest.raises(InputError, match="one with all joints locked"):
-        Recursive().solve(Task(WRONG, records[1:]))
+        Recursive().solve(InertiaProblem(WRONG, records[1:]))
 
 
 def test_one_noisy_run_stays_within_four_deviations(slow: tuple[Record, ...]) -> None:
@@ -194,13 +193,13 @@ def test_one_noisy_run_stays_within_four_deviations(slow: tuple[Record, ...]) ->
 
 
 def test_claimed_covariance_is_true(slow: tuple[Record, ...]) -> None:
-    found = monte_carlo(Task(WRONG, slow), TRUTH, 200, seed=1)
+    found = monte_carlo(InertiaProblem(WRONG, slow), TRUTH, 200, seed=1)
     assert 0.90 <= found.coverage <= 0.98
     assert found.coverage_each.min() > 0.88
     assert np.mean(np.abs(found.errors) > 4.0) < 1e-3
     assert np.all(np.abs(found.ratio - 1.0) < 0.2)
     assert found.chi_square.mean() == pytest.approx(1.0, abs=0.01)
-    again = monte_carlo(Task(WRONG, slow), TRUTH, 3, seed=1, chunk=2)
+    again = monte_carlo(InertiaProblem(WRONG, slow), TRUTH, 3, seed=1, chunk=2)
     assert np.all(np.abs(again.values - found.values[:3]) < 0.02 * found.claimed[:3])
 
 
@@ -209,7 +208,7 @@ def test_ordinary_least_squares_is_biased_by_noise(slow: tuple[Record, ...]) -> 
     strong = [replace(r, sigma={**r.sigma, "rate": 3e-3, "velocity": 1e-3}) for r in slow]
     plain, total, claimed = [], [], []
     for seed in range(5):
-        task = Task(ROBOT, [record.noisy([9, seed, k]) for k, record in enumerate(strong)])
+        task = InertiaProblem(ROBOT, [record.noisy([9, seed, k]) for k, record in enumerate(strong)])
         plain.append(LinearLeastSquares().solve(task).values[0])
         information = fit_total(task).information
         total.append(information.values[0])
@@ -233,7 +232,7 @@ def test_validation_cannot_see_null_directions() -> None:
 
 
 def test_known_bodies_decide_what_is_left(slow: tuple[Record, ...]) -> None:
-    free = Task(ROBOT, slow[1:])
+    free = InertiaProblem(ROBOT, slow[1:])
     information = fit_total(free, iterations=1).information
     names = ROBOT.body_names
     arm = standard_parameters(information, ROBOT, Prior.known_bodies(ROBOT, names[1:]))
@@ -241,7 +240,7 @@ def test_known_bodies_decide_what_is_left(slow: tuple[Record, ...]) -> None:
     assert arm.number("satellite", "mass").value == pytest.approx(400.0, abs=4 * arm.number("satellite", "mass").std)
     base = standard_parameters(information, ROBOT, Prior.known_bodies(ROBOT, names[:1]))
     assert base.null.shape[1] == 15
-    target = fit_total(Task(ROBOT, slow[6:]), iterations=1).information
+    target = fit_total(InertiaProblem(ROBOT, slow[6:]), iterations=1).information
     only = standard_parameters(target, ROBOT, Prior.known_bodies(ROBOT, names[:-1]))
     assert only.counts() == {"data": 10, "prior": 60, "undetermined": 0}
     assert only.number("link6", "mass").std < 0.5
@@ -254,9 +253,32 @@ def test_known_bodies_decide_what_is_left(slow: tuple[Record, ...]) -> None:
 
 def test_consistent_estimator_repairs_impossible_bodies(slow: tuple[Record, ...]) -> None:
     strong = [replace(r, sigma={n: 30 * s for n, s in r.sigma.items()}) for r in slow]
-    task = Task(WRONG, [record.noisy([3, k]) for k, record in enumerate(strong)])
+    task = InertiaProblem(WRONG, [record.noisy([3, k]) for k, record in enumerate(strong)])
     information = fit_total(task).information
     found = Consistent(Prior.from_robot(WRONG, 0.3)).refine(information, WRONG)
-    assert found.success
+    assert found.converged
     assert all(possible(row) for row in found.extra["inertia"].reshape(-1, 10))
     assert np.abs((found.values - TRUTH) / found.std).max() < 4.5
+
+
+def test_a_plain_estimator_solves_the_same_problem(records: tuple[Record, ...]) -> None:
+    """Initial momenta are unknowns beside the base parameters; exact records leave no residual."""
+    problem = InertiaProblem(WRONG, [record.thinned(10) for record in records])
+    found = LeastSquares(tolerance=1e-15).solve(problem)
+    assert relative(found.values[: problem.rank], problem) < 1e-6
+    assert found.names[problem.rank] == "thrusters.Px"
+    assert set(found.residuals["thrusters"]) == {"Px", "Py", "Pz", "Lx", "Ly", "Lz"}
+    total = TotalLeastSquares().solve(problem)
+    assert found.std[: problem.rank] == pytest.approx(total.std, rel=0.05)
+
+
+def test_the_same_diagnosis_serves_inertias(slow: tuple[Record, ...]) -> None:
+    noisy = InertiaProblem(WRONG, [record.noisy([5, k]) for k, record in enumerate(slow)])
+    found = TotalLeastSquares().solve(noisy)
+    seen = diagnose(found, found.extra["fit"].freedom)
+    assert seen.chi_square.total == pytest.approx(2.0 * found.cost, rel=1e-3)
+    assert seen.sound
+    assert [*seen.blocks] == [record.name for record in slow]
+    bold = [replace(r, sigma={channel: 0.5 * sigma for channel, sigma in r.sigma.items()}) for r in noisy.records]
+    quiet = TotalLeastSquares().solve(InertiaProblem(WRONG, bold))
+    assert not diagnose(quiet, quiet.extra["fit"].freedom).sound

@@ -26,9 +26,9 @@ from spacearm.identify.joint import (
     profile_likelihood,
     sample_posterior,
     twin,
-    whiteness,
 )
 from spacearm.model import catalogue, load, save
+from spacearm.optimise import whiteness
 from spacearm.simulate import approximate
 from spacearm.study import run_scenario
 from support import ROOT

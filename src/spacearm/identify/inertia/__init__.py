@@ -8,24 +8,29 @@ from spacearm.identify.inertia.base_parameters import BaseParameters, base_param
 from spacearm.identify.inertia.consistent import Consistent, log_cholesky, possible
 from spacearm.identify.inertia.design import Limits, Plan, design, evaluate
 from spacearm.identify.inertia.equations import Equations
-from spacearm.identify.inertia.equivalent import Recursion, recursion, single_robot, two_robot
+from spacearm.identify.inertia.equivalent import equivalent_robot, lumped, single_body_problem, two_body_problem
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure, one_joint
 from spacearm.identify.inertia.files import read_record, write_record
-from spacearm.identify.inertia.identifiability import Identifiability, from_noise, identifiability
+from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify
-from spacearm.identify.inertia.information import Information
 from spacearm.identify.inertia.linear import LinearLeastSquares
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
+from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.sensitivity import sensitivity
+from spacearm.identify.inertia.recursive import Recursive, SwarmSequence, recursion
 from spacearm.identify.inertia.sensors import CHANNELS, MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
-from spacearm.identify.inertia.sequence import Recursive, SwarmSequence
 from spacearm.identify.inertia.standard_parameters import Number, Prior, Source, StandardParameters, standard_parameters
-from spacearm.identify.inertia.swarm_costs import single_body_problem, two_body_problem
-from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import TotalLeastSquares, fit_total
-from spacearm.identify.inertia.validate import Comparison, Torque, compare_models, hold_out, hold_out_record, null_twin
+from spacearm.identify.inertia.validate import (
+    Comparison,
+    Torque,
+    compare_models,
+    hold_out,
+    hold_out_record,
+    null_twin,
+    sensitivity,
+)
 from spacearm.identify.inertia.writeback import identified_robot, provenance, save_identified
 
 __all__ = [
@@ -40,7 +45,7 @@ __all__ = [
     "Firing",
     "Identifiability",
     "Identification",
-    "Information",
+    "InertiaProblem",
     "Limits",
     "LinearLeastSquares",
     "MonteCarlo",
@@ -49,7 +54,6 @@ __all__ = [
     "Plan",
     "Prior",
     "Record",
-    "Recursion",
     "Recursive",
     "Sensors",
     "Source",
@@ -57,22 +61,22 @@ __all__ = [
     "SwarmSequence",
     "TargetFilter",
     "TargetState",
-    "Task",
     "Torque",
     "TotalLeastSquares",
     "base_parameters",
     "compare_models",
     "design",
+    "equivalent_robot",
     "evaluate",
     "fit_total",
     "follow",
-    "from_noise",
     "hold_out",
     "hold_out_record",
     "identifiability",
     "identified_robot",
     "identify",
     "log_cholesky",
+    "lumped",
     "measure",
     "monte_carlo",
     "null_twin",
@@ -84,9 +88,7 @@ __all__ = [
     "save_identified",
     "sensitivity",
     "single_body_problem",
-    "single_robot",
     "standard_parameters",
     "two_body_problem",
-    "two_robot",
     "write_record",
 ]

@@ -11,6 +11,7 @@ directions) can be the parent's. Hence 10(n + 1) - 3 n_revolute - 6 n_prismatic 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -184,6 +185,7 @@ def _formula(row: Array, names: tuple[Label, ...], limit: int = 12) -> str:
     return text + (f" + ... ({len(terms)} terms)" if len(terms) > limit else "")
 
 
+@lru_cache(maxsize=64)
 def base_parameters(robot: Robot) -> BaseParameters:
     """Base parameters and null directions from the kinds and axes of the joints alone."""
     names = labels(robot)

@@ -8,19 +8,22 @@ numbers give a possible body, so the search is free.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.information import ROUNDING, Information
+from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.parameters import six_of, tensor_of, typical_sizes
+from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.standard_parameters import Prior
-from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
+from spacearm.optimise.estimate import Estimate
+from spacearm.optimise.information import Information
 from spacearm.optimise.least_squares import LeastSquares
-from spacearm.optimise.problem import Estimate, Parameter, Problem
+from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
 
 _UPPER = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
@@ -114,74 +117,55 @@ class Consistent:
     barrier: float = 0.1
     tolerance: float = 1e-9
 
-    def solve(self, task: Task) -> Estimate:
+    def solve(self, problem: InertiaProblem) -> Estimate:
         """From records: what the data say by weighted total estimation, then the possible bodies."""
-        return self.refine(fit_total(task).information, task.robot)
+        return self.refine(fit_total(problem).information, problem.robot)
 
     def refine(self, information: Information, robot: Robot) -> Estimate:
-        """From what is known of the base parameters already."""
-        base_parameters = information.base_parameters
-        scale = typical_sizes(robot)
+        """From what the data say about the base parameters already."""
+        whole, scale = base_parameters(robot), typical_sizes(robot)
         mean = robot.inertia_parameters.ravel() if self.prior is None else self.prior.mean
         belief = np.full(scale.size, np.inf) if self.prior is None else self.prior.sigma
         doubt = np.where(np.isfinite(belief), np.maximum(belief, 1e-9 * scale), self.vague * scale)
-        eigen, vectors = information.spectrum()
-        seen = eigen > ROUNDING * eigen[-1]
-        root = (np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes) @ base_parameters.combine
-        target = (np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes) @ information.values
-        start = _regular(robot)
-        bodies = len(start)
-
-        guess = np.concatenate([log_cholesky(row) for row in start])
-        diagonal = np.array([10 * b + k for b in range(bodies) for k in range(4)])
-        pull = np.zeros((diagonal.size, guess.size))
-        pull[np.arange(diagonal.size), diagonal] = self.barrier
-
-        def inertia(z: Array) -> Array:
-            return np.concatenate([inertia_from(part) for part in z.reshape(bodies, 10)])
-
-        def residual(z: Array) -> Array:
-            p = inertia(z)
-            return np.concatenate([root @ p - target, (p - mean) / doubt, self.barrier * (z - guess)[diagonal]])
-
-        def jacobian(z: Array) -> Array:
-            slope = np.zeros((scale.size, scale.size))
-            for b, part in enumerate(z.reshape(bodies, 10)):
-                slope[10 * b : 10 * b + 10, 10 * b : 10 * b + 10] = inertia_slope(part)
-            return np.concatenate([root @ slope, slope / doubt[:, None], pull])
-
+        root = information.root @ whole.combine
+        target = information.root @ information.values
+        guess = np.concatenate([log_cholesky(row) for row in _regular(robot)])
         names = [f"{body.name}[{k}]" for body in robot.bodies for k in range(10)]
+        diagonal = np.arange(guess.size) % 10 < 4
+        pull = self.barrier * np.eye(guess.size)[diagonal]
+
+        def bodies(z: Array) -> Array:
+            return np.concatenate([inertia_from(part) for part in z.reshape(-1, 10)])
+
+        def slope(z: Array) -> Array:
+            return np.asarray(block_diag(*(inertia_slope(part) for part in z.reshape(-1, 10))))
+
         problem = Problem(
             [
                 Parameter(name, float(value), scale=max(abs(float(value)), 0.1))
                 for name, value in zip(names, guess, strict=True)
             ],
-            residual,
-            jacobian,
-            sigma=1.0,
+            [
+                Block(lambda z: root @ bodies(z) - target, lambda z: root @ slope(z), 1.0, name="data"),
+                Block(lambda z: (bodies(z) - mean) / doubt, lambda z: slope(z) / doubt[:, None], 1.0, name="prior"),
+                Block(lambda z: self.barrier * (z - guess)[diagonal], lambda z: pull, 1.0, name="barrier"),
+            ],
             name="physically consistent",
         )
         found = LeastSquares(self.tolerance, 1000, uncertainty=False).solve(problem)
-        p = inertia(found.values)
-        slope = jacobian(found.values)
-        to_inertia = np.zeros((scale.size, scale.size))
-        for b, part in enumerate(found.values.reshape(bodies, 10)):
-            to_inertia[10 * b : 10 * b + 10, 10 * b : 10 * b + 10] = inertia_slope(part)
-        _, s, rows = np.linalg.svd(slope, full_matrices=False)
-        half = to_inertia @ (rows.T / s)
-        values = base_parameters.combine @ p
-        spread = base_parameters.combine @ half
-        return Estimate(
-            base_parameters.names,
-            base_parameters.units,
-            values,
-            spread @ spread.T,
-            found.cost,
-            found.evaluations,
-            found.iterations,
-            found.reason,
-            found.history,
-            found.seconds,
-            "physically consistent (log-Cholesky)",
-            {"inertia": p, "inertia_covariance": half @ half.T},
+        _, s, rows = np.linalg.svd(problem.weighted_jacobian(found.values), full_matrices=False)
+        half = slope(found.values) @ (rows.T / s)
+        inertia, spread = bodies(found.values), whole.combine @ half
+        parameters = [
+            Parameter(p.name, float(value), p.unit, scale=float(size))
+            for p, value, size in zip(whole.parameters, information.values, information.sizes, strict=True)
+        ]
+        return replace(
+            found,
+            parameters=parameters,
+            values=whole.combine @ inertia,
+            covariance=spread @ spread.T,
+            method="physically consistent (log-Cholesky)",
+            information=information,
+            extra={"inertia": inertia, "inertia_covariance": half @ half.T},
         )

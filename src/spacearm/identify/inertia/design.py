@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
-from spacearm.identify.inertia.information import Information
+from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
-from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
+from spacearm.optimise.information import Information
 from spacearm.simulate import Dopri853, spline
 from spacearm.typing import Array
 
@@ -67,16 +67,15 @@ class Plan:
 
 def information_of(robot: Robot, records: Sequence[Record]) -> Information:
     """Information of noise-free records under their sensors' noise, on this robot."""
-    return fit_total(Task(robot, tuple(records)), iterations=1).information
+    return fit_total(InertiaProblem(robot, records), iterations=1).information
 
 
 def score(information: Information, criterion: Criterion) -> float:
     """Smaller is better: mean log10 deviation (D) or root mean square deviation (A), in typical sizes."""
-    values, _ = information.spectrum()
-    floor = 1e-16 * values[-1]
+    rises = np.maximum(information.rises, 1e-16 * information.rises[-1])
     if criterion == "D":
-        return float(-0.5 * np.mean(np.log10(np.maximum(values, floor))))
-    return float(np.sqrt(np.mean(1.0 / np.maximum(values, floor))))
+        return float(-0.5 * np.mean(np.log10(rises)))
+    return float(np.sqrt(np.mean(1.0 / rises)))
 
 
 def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Record]) -> dict[str, float]:

@@ -18,19 +18,14 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.identify.inertia.record import Record
 from spacearm.model import Robot
+from spacearm.model.parts import skew
 from spacearm.typing import Array
 
 Kind = Literal["momentum", "dynamics"]
-
-
-def _skew(v: Array) -> Array:
-    """(..., 3) to (..., 3, 3)."""
-    full = np.zeros((*v.shape, 3))
-    x, y, z = v[..., 0], v[..., 1], v[..., 2]
-    full[..., 0, 1], full[..., 0, 2] = -z, y
-    full[..., 1, 0], full[..., 1, 2] = z, -x
-    full[..., 2, 0], full[..., 2, 1] = -y, x
-    return full
+#: In the order of their rows.
+KINDS: tuple[Kind, ...] = ("momentum", "dynamics")
+MOMENTUM = ("Px", "Py", "Pz", "Lx", "Ly", "Lz")
+FORCE = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,29 +36,35 @@ class Linear:
     known: Array
     momentum_rows: slice
 
+    def free_momentum(self) -> Array:
+        """Columns (..., T, m, 6) of an unknown initial momentum on the known side."""
+        full = np.zeros((*self.known.shape, 6))
+        full[..., self.momentum_rows, :] = np.eye(6)
+        return full
+
 
 class Equations:
     """The chosen equations of one robot's geometry."""
 
     def __init__(self, robot: Robot, kinds: Sequence[Kind] = ("momentum",)) -> None:
-        if not kinds or any(kind not in ("momentum", "dynamics") for kind in kinds):
+        if not kinds or any(kind not in KINDS for kind in kinds):
             raise InputError(f"equations are {kinds!r}", hint="expected 'momentum', 'dynamics' or both")
         self.robot = robot
         self.kinds = tuple(dict.fromkeys(kinds))
         self.mechanics = mechanics_of(robot)
 
+    def row_names(self, record: Record) -> tuple[str, ...]:
+        """Of the equations at each sample."""
+        names = MOMENTUM if "momentum" in self.kinds else ()
+        if "dynamics" in self.kinds:
+            names = (*names, *FORCE, *(self.robot.joint_names if "torque" in record.readings else ()))
+        return names
+
     def linear(self, record: Record) -> Linear:
         """Matrix and known side at the record's readings."""
-        matrices, knowns, rows = [], [], slice(0, 0)
-        if "momentum" in self.kinds:
-            matrix, known = self._momentum(record)
-            matrices.append(matrix)
-            knowns.append(known)
-            rows = slice(0, 6)
-        if "dynamics" in self.kinds:
-            matrix, known = self._dynamics(record)
-            matrices.append(matrix)
-            knowns.append(known)
+        parts = [getattr(self, f"_{kind}")(record) for kind in KINDS if kind in self.kinds]
+        matrices, knowns = zip(*parts, strict=True)
+        rows = slice(0, 6 if "momentum" in self.kinds else 0)
         return Linear(np.concatenate(matrices, axis=-2), np.concatenate(knowns, axis=-1), rows)
 
     def _joints(self, record: Record) -> Array:
@@ -74,7 +75,7 @@ class Equations:
         matrix, offset = self.mechanics.momentum_regressor(self._joints(record), record.velocity())
         both = np.concatenate([matrix, offset[..., None]], axis=-1)
         linear = rotation @ both[..., :3, :]
-        angular = rotation @ both[..., 3:, :] + _skew(origin) @ linear
+        angular = rotation @ both[..., 3:, :] + skew(origin) @ linear
         world = np.concatenate([linear, angular], axis=-2)
         known = record.impulse() - world[..., -1]
         if record.known_momentum is not None:
@@ -97,11 +98,7 @@ class Equations:
 
         Errors of earlier samples enter later ones through the impulse: see :meth:`impulse_slopes`.
         """
-        blocks = []
-        if "momentum" in self.kinds:
-            blocks.append(self._momentum_slopes(record, inertia))
-        if "dynamics" in self.kinds:
-            blocks.append(self._dynamics_slopes(record, inertia))
+        blocks = [getattr(self, f"_{kind}_slopes")(record, inertia) for kind in KINDS if kind in self.kinds]
         return np.concatenate(blocks, axis=-2)
 
     def impulse_slopes(self, record: Record) -> tuple[Array, list[tuple[npt.NDArray[np.intp], Array]]]:
@@ -110,20 +107,20 @@ class Equations:
         Returns (stretches' slopes (..., s, 6, ny) for all their samples in turn, list of samples and weights (T, s)).
         """
         origin, _, rotation = record.pose()
-        _, places, sigma = record.deviations()
+        places, sigma = record.deviations()
         slopes, parts = [], []
         for wrench, span, weights in record.quadrature():
             turn, place = rotation[..., span, :, :], origin[..., span, :]
             force = np.einsum("...ij,j->...i", turn, wrench[:3])
             full = np.zeros((*place.shape[:-1], 6, sigma.size))
             # origin = position - R mount, and R turns by the attitude's error in body axes
-            by_turn = -turn @ _skew(np.broadcast_to(wrench[:3], place.shape))
+            by_turn = -turn @ skew(np.broadcast_to(wrench[:3], place.shape))
             full[..., :3, places["attitude"]] = by_turn
-            full[..., 3:, places["position"]] = -_skew(force)
+            full[..., 3:, places["position"]] = -skew(force)
             full[..., 3:, places["attitude"]] = (
-                _skew(place) @ by_turn
-                - turn @ _skew(np.broadcast_to(wrench[3:], place.shape))
-                - _skew(force) @ turn @ _skew(np.broadcast_to(record.mount, place.shape))
+                skew(place) @ by_turn
+                - turn @ skew(np.broadcast_to(wrench[3:], place.shape))
+                - skew(force) @ turn @ skew(np.broadcast_to(record.mount, place.shape))
             )
             slopes.append(full)
             parts.append((span, weights))
@@ -142,9 +139,9 @@ class Equations:
             _, _, rotation = record.pose()
             inverse = np.swapaxes(rotation, -1, -2)
             seen = np.einsum("...ij,...j->...i", inverse, record.readings["velocity"])
-            by["rate"][..., :3, :] = _skew(np.broadcast_to(record.mount, spin.shape))
+            by["rate"][..., :3, :] = skew(np.broadcast_to(record.mount, spin.shape))
             by["velocity"] = np.concatenate([inverse, np.zeros_like(inverse)], axis=-2)
-            by["attitude"] = np.concatenate([_skew(seen), np.zeros_like(inverse)], axis=-2)
+            by["attitude"] = np.concatenate([skew(seen), np.zeros_like(inverse)], axis=-2)
         return by
 
     def _momentum_slopes(self, record: Record, inertia: Array) -> Array:
@@ -159,12 +156,12 @@ class Equations:
             kernel, base, joints=joints, velocity=velocity, point=np.zeros(3), inertia=self._inertia(inertia, shape)
         )
         by = {name: result[f"d_momentum_d_{name}"].reshape(*shape, 6, -1) for name in wrt}
-        _, places, sigma = record.deviations()
+        places, sigma = record.deviations()
         full = np.zeros((*shape, 6, sigma.size))
         full[..., places["position"]] = by["position"]
         w, v = quaternion[..., :1, None], quaternion[..., 1:]
-        turn = 0.5 * np.concatenate([-v[..., None, :], w * np.eye(3) + _skew(v)], axis=-2)
-        full[..., places["attitude"]] = by["quaternion"] @ turn + by["position"] @ rotation @ _skew(
+        turn = 0.5 * np.concatenate([-v[..., None, :], w * np.eye(3) + skew(v)], axis=-2)
+        full[..., places["attitude"]] = by["quaternion"] @ turn + by["position"] @ rotation @ skew(
             np.broadcast_to(record.mount, origin.shape)
         )
         for name, part in self._velocity_by_reading(record).items():
@@ -184,7 +181,7 @@ class Equations:
             kernel, joints=joints, velocity=velocity, acceleration=acceleration, inertia=self._inertia(inertia, shape)
         )
         by = {name: result[f"d_force_d_{name}"].reshape(*shape, 6 + n, -1) for name in wrt}
-        _, places, sigma = record.deviations()
+        places, sigma = record.deviations()
         rows = 6 + n if "torque" in places else 6
         full = np.zeros((*shape, 6 + n, sigma.size))
         spin = record.channel("rate")
@@ -192,13 +189,13 @@ class Equations:
         steady = by["acceleration"][..., :3]
         for name, part in self._velocity_by_reading(record).items():
             full[..., places[name]] += by["velocity"][..., :6] @ part
-        full[..., places["rate"]] += steady @ _skew(seen)
+        full[..., places["rate"]] += steady @ skew(seen)
         if "velocity" in places:
             inverse = np.swapaxes(record.pose()[2], -1, -2)
-            full[..., places["velocity"]] -= steady @ _skew(spin) @ inverse
-            full[..., places["attitude"]] -= steady @ _skew(spin) @ _skew(seen)
+            full[..., places["velocity"]] -= steady @ skew(spin) @ inverse
+            full[..., places["attitude"]] -= steady @ skew(spin) @ skew(seen)
         full[..., places["acceleration"]] += steady
-        mount = _skew(np.broadcast_to(record.mount, spin.shape))
+        mount = skew(np.broadcast_to(record.mount, spin.shape))
         full[..., places["angular_acceleration"]] += by["acceleration"][..., 3:6] + steady @ mount
         if n:
             full[..., places["joint_position"]] += by["joints"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -149,9 +149,37 @@ class Experiment:
             base_angular_velocity=self.base_angular_velocity,
         )
 
-    def run(self, robot: Robot, times: npt.ArrayLike, *, method: Dopri853 = EXACT, ledger: bool = True) -> Run:
-        """The motion of the robot as it is, sampled at these times."""
-        return simulate(robot, self.start(robot), self.phases(robot), sample=times, method=method, ledger=ledger)
+    def run(
+        self,
+        robot: Robot,
+        times: npt.ArrayLike,
+        *,
+        method: Dopri853 = EXACT,
+        ledger: bool = True,
+        inertia: Array | None = None,
+    ) -> Run:
+        """The motion of the robot as it is, or with other inertias (10(n + 1)), sampled at these times."""
+        overrides = None if inertia is None else {"inertia": np.asarray(inertia).ravel()}
+        phases = self.phases(robot)
+        return simulate(
+            robot, self.start(robot), phases, sample=times, method=method, ledger=ledger, overrides=overrides
+        )
+
+    def record(self, robot: Robot, sensors: Sensors, times: Array, readings: Mapping[str, Array]) -> Record:
+        """What these readings (T, size) by channel of the experiment mean: which joints moved, which wrench acted."""
+        return Record(
+            name=self.name,
+            times=times,
+            readings=readings,
+            mount=sensors.mount,
+            wrench=self.wrench(robot, times),
+            edges=tuple(self.edges()),
+            joint_acceleration=self.joint_accelerations(robot, times),
+            moving=tuple(joint in self.paths for joint in robot.joint_names),
+            sigma={name: sensors.sigma(name) for name in readings},
+            bias_sigma=dict(sensors.bias_sigma),
+            known_momentum=np.zeros(6) if self.known_momentum and self.at_rest() else None,
+        )
 
     def wrench(self, robot: Robot, times: Array) -> Array:
         """Wrench (T, 6) of the firing thrusters at the base's origin, base axes; thrusters must sit on the base."""
@@ -209,8 +237,7 @@ def measure(
             place=experiment.place,
             hint="a slower motion, or weaker forces",
         )
-    rows = np.searchsorted(run.times, times - 1e-9)
-    states = run.states[rows]
+    states = at_times(run, times)
     n = robot.n
     rotation = rotation_matrices(states[:, QUATERNION])
     spin, joints, rates = states[:, Layout(n).angular_velocity], states[:, Layout(n).joints], states[:, Layout(n).rates]
@@ -232,21 +259,19 @@ def measure(
         "joint_rate": rates.copy(),
         "torque": reaction,
     }
-    return Record(
-        name=experiment.name,
-        times=times,
-        readings={name: readings[name] for name in sensors.channels},
-        mount=mount,
-        wrench=wrench,
-        edges=tuple(experiment.edges()),
+    record = experiment.record(robot, sensors, times, {name: readings[name] for name in sensors.channels})
+    return replace(
+        record,
         joint_acceleration=acceleration[:, 6:],
-        moving=tuple(name in experiment.paths for name in robot.joint_names),
-        sigma={name: sensors.sigma(name) for name in sensors.channels},
-        bias_sigma=dict(sensors.bias_sigma),
         known_momentum=_momentum(robot, experiment) if experiment.known_momentum else None,
         certificate=run.certificate or Certificate(),
         sound=run.sound,
     )
+
+
+def at_times(run: Run, times: Array) -> Array:
+    """States of a run at times at which it was sampled."""
+    return run.states[np.searchsorted(run.times, times - 1e-9)]
 
 
 def _momentum(robot: Robot, experiment: Experiment) -> Array:

@@ -13,7 +13,7 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.data import Column, read_measurements
 from spacearm.identify.inertia.experiment import Experiment
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.sensors import CHANNEL_UNITS, CHANNELS, Sensors
+from spacearm.identify.inertia.sensors import CHANNELS, Sensors
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
 from spacearm.typing import Array
@@ -38,8 +38,8 @@ def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Channel
     for name in channels:
         if name == "attitude":
             found[name] = Channel(tuple(f"attitude.{c}" for c in "wxyz"))
-        elif CHANNELS[name] == 3:
-            found[name] = Channel(tuple(f"{name}.{c}" for c in "xyz"), CHANNEL_UNITS[name])
+        elif CHANNELS[name].size == 3:
+            found[name] = Channel(tuple(f"{name}.{c}" for c in "xyz"), CHANNELS[name].unit)
         else:
             found[name] = Channel(tuple(f"{name}.{joint}" for joint in robot.joint_names))
     return found
@@ -90,7 +90,7 @@ def read_record(
             raise InputError(
                 f"there is no channel {name!r}", file=path, place="columns", hint=did_you_mean(name, CHANNELS)
             )
-        size = CHANNELS[name] or robot.n
+        size = CHANNELS[name].size or robot.n
         allowed = (4, 3) if name == "attitude" else (size,)
         if len(channel.names) not in allowed:
             raise InputError(
@@ -105,30 +105,17 @@ def read_record(
         if name == "attitude":
             values = _euler(values) if values.shape[1] == 3 else _unit(values, path)
         readings[name] = values
-    times = data.time - data.time[0]
-    return Record(
-        name=experiment.name,
-        times=times,
-        readings=readings,
-        mount=sensors.mount,
-        wrench=experiment.wrench(robot, times),
-        edges=tuple(experiment.edges()),
-        joint_acceleration=experiment.joint_accelerations(robot, times),
-        moving=tuple(joint in experiment.paths for joint in robot.joint_names),
-        sigma={name: sensors.sigma(name) for name in readings},
-        bias_sigma=dict(sensors.bias_sigma),
-        known_momentum=np.zeros(6) if experiment.known_momentum and experiment.at_rest() else None,
-    )
+    return experiment.record(robot, sensors, data.time - data.time[0], readings)
 
 
 def _expected(robot: Robot, name: str, k: int, channel: Channel) -> str:
     """SI unit of a column; quaternions have none, joints that slide have metres."""
     if name == "attitude":
         return "rad" if len(channel.names) == 3 else ""
-    unit = CHANNEL_UNITS[name]
+    unit = CHANNELS[name].unit
     if not channel.unit:
         return ""  # taken as SI
-    if CHANNELS[name] is None and robot.joints[k].kind == "prismatic":
+    if CHANNELS[name].size is None and robot.joints[k].kind == "prismatic":
         return {"rad": "m", "rad/s": "m/s", "N m": "N"}[unit]
     return unit
 

@@ -1,4 +1,10 @@
-"""Before any estimate: what can these experiments tell?"""
+"""What can these experiments tell? Before any estimate, from planned motions; and from noisy readings.
+
+A motion that does not excite a direction d of the base parameters leaves ``M d = 0``. With noise in the readings
+``M d`` is noise, and its squares add up to an information that is not there: without forces the equations then fit best
+by bodies without any mass. How much of it noise alone makes is known beforehand, C = sum (dM/dy s)^T W (dM/dy s) with
+the readings' deviations s; a direction counts as identifiable only when the data hold clearly more.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.identify.inertia.base_parameters import BaseParameters
-from spacearm.identify.inertia.information import Information
-from spacearm.identify.inertia.task import Task
+from spacearm.identify.inertia.problem import InertiaProblem
+from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.weights import own_whitener
+from spacearm.optimise.information import ROUNDING, combination, complement
 from spacearm.typing import Array
 
 #: Singular values of the scaled regressor below this share of the largest are rounding.
 TOLERANCE = 1e-9
+#: So many samples of a noisy record are enough to judge.
+SAMPLES = 40
+#: Information must exceed the largest that pure noise gives by this factor.
+MARGIN = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +40,9 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
-    """Ranks after each experiment, and what stays hidden.
+    """Ranks after each experiment, and what is not identifiable.
 
-    ``missing`` (10(n + 1), k): directions that could be seen in principle but not by these experiments.
+    ``missing`` (10(n + 1), k): directions that could be identified in principle but not by these experiments.
     """
 
     base_parameters: BaseParameters
@@ -53,69 +65,107 @@ class Identifiability:
         return self.rank == self.base_parameters.rank
 
     def describe(self) -> str:
-        base_parameters = self.base_parameters
+        whole = self.base_parameters
         lines = [
-            f"{self.rank} of {base_parameters.combine.shape[1]} parameter combinations are determined "
-            f"({base_parameters.rank} could be); condition number {self.stages[-1].condition:.3g}",
+            f"{self.rank} of {whole.combine.shape[1]} parameter combinations are determined "
+            f"({whole.rank} could be); condition number {self.stages[-1].condition:.3g}",
             *(f"after {stage.experiment}: rank {stage.rank} (+{stage.gained})" for stage in self.stages),
-            *(f"never visible: {null.text}" for null in base_parameters.nulls),
-            *(f"not visible here: {words}" for words in self.missing_words),
+            *(f"never identifiable: {null.text}" for null in whole.nulls),
+            *(f"not identifiable here: {words}" for words in self.missing_words),
         ]
         return "\n".join(lines)
 
 
-def identifiability(task: Task, *, tolerance: float = TOLERANCE) -> Identifiability:
+def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) -> Identifiability:
     """Ranks from the regressors of planned (noise-free) motions.
 
-    Noise in rates makes every regressor look complete: use planned motions here, or :func:`from_noise` for measured
-    ones.
+    Noise in rates makes every regressor look complete: use planned motions here, or :meth:`.Information.weakest` for
+    measured ones.
     """
-    base_parameters = task.base_parameters
-    momenta = task.unknown_momenta
-    stack = np.zeros((0, base_parameters.rank))
+    whole, rank = problem.base_parameters, problem.rank
+    stack, last = np.zeros((0, rank)), np.zeros((0, rank))
     stages: list[Stage] = []
-    rank = 0
-    last = np.zeros((0, base_parameters.rank))
-    for i, record in enumerate(task.records):
-        linear = task.equations.linear(record)
-        matrix = ((linear.matrix @ base_parameters.lift) * task.sizes).reshape(-1, base_parameters.rank)
-        if i in momenta:
-            columns = np.zeros((*linear.known.shape, 6))
-            columns[..., linear.momentum_rows, :] = np.eye(6)
-            flat = columns.reshape(-1, 6) / np.sqrt(record.times.size)
-            matrix = matrix - flat @ (flat.T @ matrix)  # what a free initial momentum explains, tells nothing
+    for i, record in enumerate(problem.records):
+        linear = problem.equations.linear(record)
+        matrix = ((linear.matrix @ whole.lift) * problem.base_sizes).reshape(-1, rank)
+        if i in problem.unknown_momenta:  # what a free initial momentum explains, tells nothing
+            flat = linear.free_momentum().reshape(-1, 6) / np.sqrt(record.times.size)
+            matrix = matrix - flat @ (flat.T @ matrix)
         matrix = matrix / max(float(np.linalg.norm(matrix)), 1e-300)
         stack = np.concatenate([stack, np.linalg.qr(matrix, mode="r")])
         _, singular, rows = np.linalg.svd(stack, full_matrices=True)
         now = int(np.sum(singular > tolerance * singular[0]))
         condition = float(singular[0] / singular[now - 1]) if now else float("inf")
-        stages.append(Stage(record.name, now, now - rank, condition, singular))
-        rank, last = now, rows[now:]
-    missing = base_parameters.lift @ (last.T * task.sizes[:, None])
-    words = tuple(_words(row, base_parameters) for row in last)
-    return Identifiability(base_parameters, tuple(stages), missing, words)
+        gained = now - (stages[-1].rank if stages else 0)
+        stages.append(Stage(record.name, now, gained, condition, singular))
+        last = rows[now:]
+    missing = whole.lift @ (last.T * problem.base_sizes[:, None])
+    words = tuple(combination(row, whole.names) for row in last)
+    return Identifiability(whole, tuple(stages), missing, words)
 
 
-def _words(row: Array, base_parameters: BaseParameters) -> str:
-    order = np.argsort(-np.abs(row))
-    strong = [k for k in order[:5] if abs(row[k]) > 0.1 * abs(row[order[0]])]
-    return " ".join(f"{row[k]:+.2f} {base_parameters.names[k]}" for k in strong) + " (in typical sizes)"
+def scale_free(problem: InertiaProblem) -> bool:
+    """Whether nothing known acts: then all inertias may be multiplied by one factor, and no data tell it."""
+    return not any(np.any(problem.equations.linear(_few(record)).known) for record in problem.records)
 
 
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """A combination of base parameters and how well the data know it, in typical sizes."""
+def gauge(problem: InertiaProblem, values: Array) -> Array:
+    """The direction (..., r, 1 or 0) of all values together, in typical sizes, where the data do not tell the scale."""
+    scaled = values / problem.base_sizes
+    if not scale_free(problem):
+        return np.zeros((*scaled.shape, 0))
+    return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))[..., None]
 
-    deviation: float
-    words: str
+
+def not_identifiable(problem: InertiaProblem, known: Array, worst: float = np.inf) -> Array:
+    """Orthonormal directions (r, k) of the base parameters, in typical sizes, that noisy records do not show.
+
+    Of repetitions the first is judged: they differ by noise only.
+
+    Args:
+        known: (r, j), orthonormal: directions that are known not to be identifiable, and left out here.
+        worst: a direction with a larger deviation than so many typical sizes is not identifiable either.
+    """
+    from scipy.linalg import eigh
+
+    others = complement(known)
+    rank = others.shape[1]
+    seen, noise, count = np.zeros((rank, rank)), np.zeros((rank, rank)), 0
+    for i, record in enumerate(problem.records):
+        few = _few(record)
+        own, spurious = _of_record(problem, few, i in problem.unknown_momenta)
+        whole = record.times.size / few.times.size
+        seen, noise = seen + whole * (others.T @ own @ others), noise + whole * (others.T @ spurious @ others)
+        count += few.times.size
+    largest = float(np.linalg.eigvalsh(seen)[-1])
+    if not largest > 0:
+        return others
+    # the largest eigenvalue of a noise covariance from so many samples (V. Marchenko, L. Pastur 1967)
+    edge = MARGIN * (1.0 + np.sqrt(rank / count)) ** 2
+    values, vectors = eigh(seen, edge * noise + (ROUNDING * largest + worst**-2) * np.eye(rank))
+    basis, _ = np.linalg.qr(vectors[:, values < 1.0])
+    return np.asarray(others @ basis)
 
 
-def from_noise(information: Information, worst: int = 5) -> tuple[Direction, ...]:
-    """The least known combinations of measured data; a deviation of 1 is as large as the numbers themselves."""
-    values, vectors = information.spectrum()
-    found = []
-    for k in range(min(worst, values.size)):
-        value = float(values[k])
-        deviation = float("inf") if value <= 1e-13 * values[-1] else 1.0 / np.sqrt(value)
-        found.append(Direction(float(deviation), _words(vectors[:, k], information.base_parameters)))
-    return tuple(found)
+def _few(record: Record) -> Record:
+    while record.batch:
+        record = record.picked(0)
+    return record.thinned(-(-record.times.size // SAMPLES))
+
+
+def _of_record(problem: InertiaProblem, record: Record, free_momentum: bool) -> tuple[Array, Array]:
+    """Information of a record about scaled base parameters, and what noise alone would make of it: (r, r) each."""
+    equations, lift, sizes = problem.equations, problem.base_parameters.lift, problem.base_sizes
+    inertia, sigma = problem.robot.inertia_parameters.ravel(), problem.deviations(record)
+    white = own_whitener(equations.slopes(record, inertia) * sigma)
+    linear = equations.linear(record)
+    rank = sizes.size
+    rows = (white @ (linear.matrix @ lift * sizes)).reshape(-1, rank)
+    if free_momentum:
+        q, _ = np.linalg.qr((white @ linear.free_momentum()).reshape(-1, 6))
+        rows = rows - q @ (q.T @ rows)
+    # slopes are linear in the inertias but for rotors, whose inertia is known: of each unit parameter, all at once
+    many = record.repeated(rank + 1)
+    by_reading = equations.slopes(many, np.concatenate([sizes[:, None] * lift.T, np.zeros((1, inertia.size))])) * sigma
+    noise = np.moveaxis(white @ (by_reading[:-1] - by_reading[-1]), 0, -1).reshape(-1, rank)
+    return rows.T @ rows, noise.T @ noise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,15 +11,14 @@ import numpy as np
 from spacearm.errors import InputError
 from spacearm.identify.inertia.consistent import Consistent
 from spacearm.identify.inertia.equations import Kind
-from spacearm.identify.inertia.identifiability import Direction, from_noise
-from spacearm.identify.inertia.information import Information
 from spacearm.identify.inertia.linear import LinearLeastSquares
+from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
-from spacearm.identify.inertia.task import Task
-from spacearm.identify.inertia.total import TotalFit, fit_total
+from spacearm.identify.inertia.total import TotalFit, TotalLeastSquares, fit_total
 from spacearm.model import Robot
-from spacearm.optimise.problem import Estimate, Reason
+from spacearm.optimise.estimate import Estimate
+from spacearm.optimise.information import Direction, Information
 from spacearm.typing import Array
 
 Method = Literal["linear", "total", "consistent"]
@@ -38,7 +37,7 @@ class Identification:
     (10(n + 1)) a complete set for simulation (physically possible with the method ``consistent``).
     """
 
-    task: Task
+    problem: InertiaProblem
     estimate: Estimate
     information: Information
     known: StandardParameters
@@ -90,39 +89,22 @@ def identify(
         raise InputError(f"method is {method!r}", place="identification", hint="expected linear, total or consistent")
     fit: TotalFit | None = None
     if method == "linear":
-        task = Task(robot, tuple(records), kinds)
-        estimate = LinearLeastSquares().solve(task)
+        problem = InertiaProblem(robot, records, kinds)
+        estimate = LinearLeastSquares().solve(problem)
         # how much the data tell depends on the sensors' noise, not on how small the residuals happen to be
-        few = thinned(records, most=SAMPLED)
-        blind = estimate.extra["hidden"]
-        seen = fit_total(Task(robot, few, kinds), start=estimate.values, iterations=1, blind=blind)
-        information = replace(seen.information, values=estimate.values)
+        few = InertiaProblem(robot, thinned(records, most=SAMPLED), kinds)
+        seen = fit_total(few, start=estimate.values, iterations=1, blind=estimate.extra["blind"])
+        information = seen.information.at(estimate.values)
     else:
-        task = Task(robot, thinned(records), kinds)
-        fit = fit_total(task)
+        problem = InertiaProblem(robot, thinned(records), kinds)
+        estimate = TotalLeastSquares().solve(problem)
+        fit = estimate.extra["fit"]
         information = fit.information
-        estimate = _estimate(task, fit)
     known = standard_parameters(information, robot, prior)
     inertia = known.inertia
     if method == "consistent":
         estimate = Consistent(prior).refine(information, robot)
         inertia = np.asarray(estimate.extra["inertia"])
         known = known.at(inertia)
-    return Identification(task, estimate, information, known, inertia, from_noise(information), fit)
-
-
-def _estimate(task: Task, fit: TotalFit) -> Estimate:
-    return Estimate(
-        task.base_parameters.names,
-        task.base_parameters.units,
-        fit.information.values,
-        fit.information.covariance,
-        float(fit.cost),
-        fit.iterations,
-        fit.iterations,
-        Reason.CONVERGED if fit.converged else Reason.LIMIT,
-        fit.history,
-        fit.seconds,
-        "weighted total least squares",
-        {"assumed_noise": task.assumed_noise, "freedom": fit.freedom},
-    )
+    weakest = information.weakest(problem.base_parameters.names)
+    return Identification(problem, estimate, information, known, inertia, weakest, fit)

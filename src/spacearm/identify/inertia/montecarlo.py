@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from spacearm.engine.pieces import piece
 from spacearm.errors import InputError
+from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.total import fit_total, unknowable
 from spacearm.typing import Array
 
@@ -51,38 +51,47 @@ class MonteCarlo:
 
 
 def monte_carlo(
-    task: Task, truth: Array, repetitions: int = 200, seed: int = 0, *, chunk: int = 25, iterations: int = 3
+    problem: InertiaProblem,
+    truth: Array,
+    repetitions: int = 200,
+    seed: int = 0,
+    *,
+    chunk: int = 25,
+    iterations: int = 3,
 ) -> MonteCarlo:
     """Repeat the experiment with seeded noise.
 
     Args:
-        task: records without noise that state their sensors' deviations.
+        problem: records without noise that state their sensors' deviations.
         truth: base parameters of the robot that was simulated.
         chunk: repetitions solved at once (memory).
     """
     if repetitions < 1:
         raise InputError(f"repetitions are {repetitions}", place="Monte Carlo", hint="expected at least 1")
-    if task.assumed_noise:
+    if problem.assumed_noise:
         raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
     begin = time.perf_counter()
-    blind = unknowable(task)
-    start = fit_total(task, blind=blind).information.values
+    blind = unknowable(problem)
+    start = fit_total(problem, blind=blind).information.values
 
     def repeat(first: int, count: int) -> dict[str, Array]:
-        drawn = [_drawn(record, seed, i, first, count) for i, record in enumerate(task.records)]
-        fit = fit_total(replace(task, records=drawn), start=start, iterations=iterations, blind=blind)
+        drawn = [_drawn(record, seed, i, first, count) for i, record in enumerate(problem.records)]
+        fit = fit_total(
+            InertiaProblem(problem.robot, drawn, problem.kinds), start=start, iterations=iterations, blind=blind
+        )
         chi = np.asarray(2.0 * fit.cost / fit.freedom)
         return {"values": fit.information.values, "claimed": fit.information.std, "chi": chi}
 
+    inputs = problem.robot, problem.records, problem.kinds, seed, iterations
     done = []
     for first in range(0, repetitions, chunk):
         span = first, min(chunk, repetitions - first)
-        done.append(piece("repetitions", (task, seed, iterations, *span), partial(repeat, *span)))
+        done.append(piece("repetitions", (*inputs, *span), partial(repeat, *span)))
     estimates, deviations, chi = (np.concatenate([part[name] for part in done]) for name in done[0])
     if not np.any(np.isfinite(deviations)):
         raise InputError("the records determine no parameter", place="Monte Carlo", hint="let something move")
     return MonteCarlo(
-        task.base_parameters.names,
+        problem.base_parameters.names,
         np.where(np.isfinite(deviations), (estimates - truth) / deviations, np.nan),
         estimates,
         deviations,
@@ -93,7 +102,7 @@ def monte_carlo(
 
 def _drawn(record: Record, seed: int, experiment: int, first: int, count: int) -> Record:
     """Repetition k of experiment e has its own random stream, whatever the chunks are."""
-    _, _, sigma = record.deviations()
+    _, sigma = record.deviations()
     streams = [np.random.default_rng([seed, experiment, first + k]) for k in range(count)]
     noise = np.stack([rng.normal(size=(record.times.size, sigma.size)) for rng in streams])
     return record.moved(noise * sigma)

@@ -76,7 +76,7 @@ class TargetFilter:
         inertia = self.robot.inertia_parameters.ravel().copy()
         inertia[self._columns] = self.state().values
         slopes = self._equations.slopes(record, inertia)
-        _, _, sigma = record.deviations()
+        _, sigma = record.deviations()
         if not np.any(sigma > 0):
             raise InputError("states no noise", place=record.place, hint="the filter weighs samples by their noise")
         white = own_whitener(slopes * sigma)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.sensors import CHANNELS, Sensors
+from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
 from spacearm.typing import Array
@@ -84,23 +84,23 @@ class Record:
             )
         return self.readings[name]
 
-    def deviations(self) -> tuple[tuple[str, ...], dict[str, slice], Array]:
-        """Channels, their places in the vector of reading errors, and its standard deviations (ny,)."""
+    def deviations(self) -> tuple[dict[str, slice], Array]:
+        """Channels with their places in the vector of reading errors, and its standard deviations (ny,)."""
         n, at = len(self.moving), 0
         places, sigmas = {}, []
         for name in self.readings:
-            size = CHANNELS[name] or n
+            size = CHANNELS[name].size or n
             values = np.full(size, self.sigma.get(name, 0.0))
             if name == "joint_rate":
                 values = np.where(self.moving, values, 0.0)
             places[name] = slice(at, at + size)
             sigmas.append(values)
             at += size
-        return tuple(places), places, np.concatenate(sigmas)
+        return places, np.concatenate(sigmas)
 
     def moved(self, change: Array) -> Record:
         """Readings with errors (..., T, ny) added; attitude turns in body axes."""
-        _, places, _ = self.deviations()
+        places, _ = self.deviations()
         readings = {}
         for name, values in self.readings.items():
             part = change[..., places[name]]
@@ -110,13 +110,13 @@ class Record:
     def noisy(self, seed: int | Sequence[int] | np.random.Generator, repetitions: int | None = None) -> Record:
         """With drawn noise; ``repetitions`` adds a leading axis."""
         rng = np.random.default_rng(seed)
-        _, _, sigma = self.deviations()
+        _, sigma = self.deviations()
         shape = (*(() if repetitions is None else (repetitions,)), self.times.size, sigma.size)
         return self.moved(rng.normal(size=shape) * sigma)
 
     def biased(self, sensors: Sensors) -> Record:
         """With the sensors' constant biases."""
-        _, places, sigma = self.deviations()
+        places, sigma = self.deviations()
         change = np.zeros(sigma.size)
         for name, value in sensors.bias.items():
             if name not in places:
@@ -128,6 +128,10 @@ class Record:
                 )
             change[places[name]] = given
         return self.moved(np.broadcast_to(change, (self.times.size, sigma.size)))
+
+    def typical(self) -> Record:
+        """The same with the noise of typical sensors."""
+        return replace(self, sigma=TYPICAL_NOISE)
 
     def picked(self, index: int) -> Record:
         """One repetition."""

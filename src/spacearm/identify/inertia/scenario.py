@@ -17,11 +17,11 @@ from spacearm.identify.inertia.files import Channel, read_record
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify, thinned
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
+from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.schema import ExperimentTable, PathTable, Scenario, SensorTable
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.standard_parameters import Prior, Source
-from spacearm.identify.inertia.task import Task
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.writeback import identified_text
 from spacearm.identify.written import with_robot
@@ -73,18 +73,18 @@ def run(
             drawn.append(_read(table, experiment, sensors, drawing, folder))
     tell(0.4, "identifiability")
     kinds = tuple(plan.estimate.equations)
-    possible = identifiability(Task(drawing, clean, kinds))
+    possible = identifiability(InertiaProblem(drawing, clean, kinds))
     tell(0.5, "estimate")
     prior = _prior(plan, drawing)
     found = identify(drawing, drawn, method=plan.estimate.method, kinds=kinds, prior=prior)
     simulated = all(plan.experiment[k].file is None for k in used)
-    truth = found.task.base_parameters.combine @ real.inertia_parameters.ravel() if simulated else None
+    truth = found.problem.base_parameters.combine @ real.inertia_parameters.ravel() if simulated else None
     carlo = None
     if plan.monte_carlo is not None:
         tell(0.6, "Monte Carlo")
         carlo = monte_carlo(
-            Task(drawing, thinned(clean), kinds),
-            found.task.base_parameters.combine @ real.inertia_parameters.ravel(),
+            InertiaProblem(drawing, thinned(clean), kinds),
+            found.problem.base_parameters.combine @ real.inertia_parameters.ravel(),
             plan.monte_carlo.repetitions,
             plan.monte_carlo.seed,
         )
@@ -116,7 +116,7 @@ def run(
             "equations": list(kinds),
             "noise": {name: sensors.sigma(name) for name in sensors.channels},
             "prior": "none" if prior is None else prior.source,
-            "passes": list(found.task.base_parameters.passes),
+            "passes": list(found.problem.base_parameters.passes),
         },
         figures=figures(possible, found, carlo),
         title=plan.title or f"Inertia identification of {drawing.name}",
@@ -241,7 +241,7 @@ def _rows(
     rows.append(Row("rank.condition", possible.stages[-1].condition))
     estimate = found.estimate
     for k, name in enumerate(estimate.names):
-        note = f"standard deviation {estimate.std[k]:.3g}; {found.task.base_parameters.parameters[k].formula}"
+        note = f"standard deviation {estimate.std[k]:.3g}; {found.problem.base_parameters.parameters[k].formula}"
         if not np.isfinite(estimate.std[k]):
             rows.append(Row(f"combination.{name}", None, estimate.units[k], note="not determined by these experiments"))
             continue
@@ -307,10 +307,10 @@ def _certificate(clean: list[Record], found: Identification, truth: Any, carlo: 
         spread = 6.0 * np.sqrt(2.0 / max(found.fit.freedom, 1)) + 0.05
         checks["chi_square"] = (
             Check(2.0 * float(found.fit.cost) / max(found.fit.freedom, 1) - 1.0, float(spread), "", "minus 1")
-            if not found.task.assumed_noise
+            if not found.problem.assumed_noise
             else Check.not_applicable("no noise stated")
         )
-    if truth is not None and found.fit is not None and not found.task.assumed_noise:
+    if truth is not None and found.fit is not None and not found.problem.assumed_noise:
         errors = (found.estimate.values - truth) / found.estimate.std
         checks["errors"] = Check(float(np.nanmax(np.abs(errors))), 5.0, "", "largest error in standard deviations")
     if carlo is not None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,47 +28,30 @@ import numpy.typing as npt
 from spacearm.errors import InputError, did_you_mean
 from spacearm.typing import Array
 
-#: Channels and the number of their noise entries (None: one for each joint).
-CHANNELS: Mapping[str, int | None] = MappingProxyType(
-    {
-        "position": 3,
-        "attitude": 3,
-        "velocity": 3,
-        "rate": 3,
-        "acceleration": 3,
-        "angular_acceleration": 3,
-        "joint_position": None,
-        "joint_rate": None,
-        "torque": None,
-    }
-)
-CHANNEL_UNITS = MappingProxyType(
-    {
-        "position": "m",
-        "attitude": "rad",
-        "velocity": "m/s",
-        "rate": "rad/s",
-        "acceleration": "m/s2",
-        "angular_acceleration": "rad/s2",
-        "joint_position": "rad",
-        "joint_rate": "rad/s",
-        "torque": "N m",
-    }
-)
+
+class Channel(NamedTuple):
+    """Number of noise entries (None: one for each joint), unit, and the standard deviation of a typical sensor."""
+
+    size: int | None
+    unit: str
+    noise: float
+
+
 #: What a mission may carry: laser ranging, star tracker, navigation filter, gyro, accelerometer, joint encoders.
-TYPICAL_NOISE = MappingProxyType(
+CHANNELS: Mapping[str, Channel] = MappingProxyType(
     {
-        "position": 1e-4,
-        "attitude": 2e-5,
-        "velocity": 1e-5,
-        "rate": 1e-6,
-        "acceleration": 1e-6,
-        "angular_acceleration": 1e-6,
-        "joint_position": 1e-5,
-        "joint_rate": 1e-6,
-        "torque": 1e-3,
+        "position": Channel(3, "m", 1e-4),
+        "attitude": Channel(3, "rad", 2e-5),
+        "velocity": Channel(3, "m/s", 1e-5),
+        "rate": Channel(3, "rad/s", 1e-6),
+        "acceleration": Channel(3, "m/s2", 1e-6),
+        "angular_acceleration": Channel(3, "rad/s2", 1e-6),
+        "joint_position": Channel(None, "rad", 1e-5),
+        "joint_rate": Channel(None, "rad/s", 1e-6),
+        "torque": Channel(None, "N m", 1e-3),
     }
 )
+TYPICAL_NOISE = MappingProxyType({name: channel.noise for name, channel in CHANNELS.items()})
 MOMENTUM_CHANNELS = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
 
 
@@ -114,7 +98,7 @@ class Sensors:
         if not self.channels:
             raise InputError("no channel is measured", place="sensors", hint="expected some of " + ", ".join(CHANNELS))
         for name, offset in self.bias.items():
-            size, given = CHANNELS[_known(name)], np.asarray(offset, dtype=np.float64)
+            size, given = CHANNELS[_known(name)].size, np.asarray(offset, dtype=np.float64)
             if given.ndim > 1 or not np.all(np.isfinite(given)) or (given.ndim and size not in (None, given.size)):
                 hint = f"expected {size or 'as many numbers as joints'}"
                 raise InputError(f"bias of {name!r} is {given.tolist()}", place="sensors", hint=hint)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.information import ROUNDING, Information
+from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of, typical_sizes
 from spacearm.model import Robot
+from spacearm.optimise.information import Information
 from spacearm.typing import Array
 
 #: A number that null directions change by more than this share of its size is not determined by the data.
@@ -126,21 +127,19 @@ def standard_parameters(information: Information, robot: Robot, prior: Prior | N
         information: of one repetition.
         robot: gives the inertias at which undetermined directions are left (the guess).
     """
-    base_parameters = information.base_parameters
-    size = base_parameters.combine.shape[1]
+    combine = base_parameters(robot).combine
+    size = combine.shape[1]
     scale = typical_sizes(robot)
     guess = robot.inertia_parameters.ravel() if prior is None else prior.mean
     belief = np.full(size, np.inf) if prior is None else prior.sigma
     free = np.flatnonzero(belief > 0)
     if free.size == 0:
         raise InputError("everything is known already", place="prior")
-    eigen, vectors = information.spectrum()
-    seen = eigen > ROUNDING * eigen[-1]
-    root = np.sqrt(eigen[seen])[:, None] * vectors[:, seen].T / information.sizes  # |root (b - values)|^2 is the misfit
-    rows = root @ base_parameters.combine[:, free] * scale[free]
-    right = root @ (information.values - base_parameters.combine @ guess)
+    rows = information.root @ combine[:, free] * scale[free]
+    right = information.root @ (information.values - combine @ guess)
     # directions that nothing shows: neither the data nor, where there is one, the prior
-    null = _null_space(base_parameters.combine[:, free] * scale[free], vectors[:, seen] / information.sizes[:, None])
+    seen = information.vectors[:, information.seen] / information.sizes[:, None]
+    null = _null_space(combine[:, free] * scale[free], seen)
     doubt = np.where(np.isfinite(belief[free]), belief[free] / scale[free], VAGUE)
     stacked = np.concatenate([rows, np.diag(1.0 / doubt)])
     q, r = np.linalg.qr(stacked)

@@ -1,4 +1,9 @@
-"""Validation as in Sec. 5.5: the same drive torques on two models, and how far their motions part."""
+"""Validation as in Sec. 5.5: the same drive torques on two models, and how far their motions part.
+
+Sensitivity as in Sec. 5.6: how much momentum changes with each inertia parameter. The paper's K1 ... K18 (Eqs. 68 to
+75) are entries of the momentum regressor in world axes: dP/dm_b is the velocity of the body, dL/dI_b turns its angular
+velocity. Here they are taken for every body of any robot, over a whole record.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,8 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.equations import Equations
-from spacearm.identify.inertia.experiment import EXACT, Experiment
+from spacearm.identify.inertia.experiment import EXACT, Experiment, at_times
+from spacearm.identify.inertia.parameters import Label, labels
 from spacearm.identify.inertia.record import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
@@ -42,16 +48,17 @@ class Comparison:
     """Differences of two models over time under the same torques."""
 
     times: Array
-    base_position: Array  # (T, 3) m, world
-    base_attitude: Array  # (T, 3) rad, rotation vector between the two
-    joints: Array  # (T, n) rad or m
+    base_position: Array  # (..., T, 3) m, world
+    base_attitude: Array  # (..., T, 3) rad, rotation vector between the two
+    joints: Array  # (..., T, n) rad or m
+
+    def largest_each(self) -> dict[str, Array]:
+        """Largest difference by name, of each run where there are several."""
+        gaps = {"base_position": self.base_position, "base_attitude": self.base_attitude, "joint_angle": self.joints}
+        return {name: np.abs(gap).max(axis=(-2, -1), initial=0.0) for name, gap in gaps.items()}
 
     def largest(self) -> dict[str, float]:
-        return {
-            "base_position": float(np.abs(self.base_position).max()),
-            "base_attitude": float(np.abs(self.base_attitude).max()),
-            "joint_angle": float(np.abs(self.joints).max(initial=0.0)),
-        }
+        return {name: float(value) for name, value in self.largest_each().items()}
 
 
 def attitude_difference(first: Array, second: Array) -> Array:
@@ -74,23 +81,11 @@ def _forces(robot: Robot, torques: Sequence[Torque], duration: float) -> dict[st
     return forces
 
 
-def motion_under(
-    robot: Robot,
-    torques: Sequence[Torque],
-    duration: float,
-    configuration: npt.ArrayLike | str,
-    times: Array,
-    *,
-    position: npt.ArrayLike,
-    inertia: Array | None = None,
-    method: Dopri853 = EXACT,
-) -> Array:
-    """States (T, 13 + 2 n) under the torques, from rest."""
-    start = State.at_rest(robot, configuration, position=position)
-    phase = Phase(duration, forces=_forces(robot, torques, duration), limits="ignore")
-    overrides = None if inertia is None else {"inertia": np.asarray(inertia).ravel()}
-    run = simulate(robot, start, phase, sample=times, method=method, overrides=overrides)
-    return run.states[np.searchsorted(run.times, times - 1e-9)]
+def _compared(times: Array, real: Array, other: Array, n: int) -> Comparison:
+    """Of states (..., 13 + 2 n)."""
+    joints = Layout(n).joints
+    turned = attitude_difference(real[..., QUATERNION], other[..., QUATERNION])
+    return Comparison(times, other[..., :3] - real[..., :3], turned, other[..., joints] - real[..., joints])
 
 
 def compare_models(
@@ -106,18 +101,13 @@ def compare_models(
     """Real and identified inertias (10(n + 1)) under the same torques from rest."""
     times = np.linspace(0.0, duration, samples)
     joints = robot.configuration(configuration) if isinstance(configuration, str) else np.asarray(configuration)
-    place = -mechanics_of(robot).centre_of_mass(joints)
-    real = motion_under(robot, torques, duration, configuration, times, position=place, method=method)
-    other = motion_under(
-        robot, torques, duration, configuration, times, position=place, inertia=identified, method=method
+    start = State.at_rest(robot, configuration, position=-mechanics_of(robot).centre_of_mass(joints))
+    phase = Phase(duration, forces=_forces(robot, torques, duration), limits="ignore")
+    real, other = (
+        at_times(simulate(robot, start, phase, sample=times, method=method, overrides=overrides), times)
+        for overrides in (None, {"inertia": np.asarray(identified).ravel()})
     )
-    n = robot.n
-    return Comparison(
-        times,
-        other[:, :3] - real[:, :3],
-        attitude_difference(real[:, QUATERNION], other[:, QUATERNION]),
-        other[:, Layout(n).joints] - real[:, Layout(n).joints],
-    )
+    return _compared(times, real, other, robot.n)
 
 
 def largest_differences(
@@ -129,17 +119,17 @@ def largest_differences(
     """
     times = np.linspace(0.0, duration, samples)
     phase = Phase(duration, forces=_forces(real, torques, duration), limits="ignore")
-    states = []
-    for robot in (real, other):
-        vectors = [State.at_rest(robot, joints).vector for joints in np.atleast_2d(starts)]
-        states.append(simulate_batch(robot, vectors, phase, sample=times, method=Dopri853(1e-11, 1e-13)).states)
-    first, second = states
-    gaps = {
-        "base_position": second[..., :3] - first[..., :3],
-        "base_attitude": attitude_difference(first[..., QUATERNION], second[..., QUATERNION]),
-        "joint_angle": second[..., Layout(real.n).joints] - first[..., Layout(real.n).joints],
-    }
-    return {name: np.abs(gap).max(axis=(1, 2)) for name, gap in gaps.items()}
+    first, second = (
+        simulate_batch(
+            robot,
+            [State.at_rest(robot, joints).vector for joints in np.atleast_2d(starts)],
+            phase,
+            sample=times,
+            method=Dopri853(1e-11, 1e-13),
+        ).states
+        for robot in (real, other)
+    )
+    return _compared(times, first, second, real.n).largest_each()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +144,10 @@ class HoldOut:
 def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: Sensors) -> HoldOut:
     """How well the identified inertias predict the base's motion in an experiment that did not serve to find them."""
     times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)
-    real = experiment.run(robot, times)
-    start = experiment.start(robot)
-    other = simulate(
-        robot,
-        start,
-        experiment.phases(robot),
-        sample=times,
-        method=EXACT,
-        overrides={"inertia": np.asarray(identified).ravel()},
-    )
     columns = Layout(robot.n).base_velocity
-    first, second = (run.states[np.searchsorted(run.times, times - 1e-9), columns] for run in (real, other))
+    first, second = (
+        at_times(experiment.run(robot, times, inertia=inertia), times)[:, columns] for inertia in (None, identified)
+    )
     return HoldOut(experiment.name, _rms(second[:, :3] - first[:, :3]), _rms(second[:, 3:] - first[:, 3:]))
 
 
@@ -183,7 +165,7 @@ def hold_out_record(robot: Robot, identified: Array, record: Record) -> HoldOut:
     equations = Equations(robot, ("momentum",))
     linear = equations.linear(record)
     gap = linear.matrix @ inertia - linear.known
-    _, places, _ = record.deviations()
+    places, _ = record.deviations()
     slopes = equations.slopes(record, inertia)
     base = np.concatenate([slopes[..., places["velocity"]], slopes[..., places["rate"]]], axis=-1)  # (T, 6, 6)
     change = np.linalg.solve(base, gap[..., None])[..., 0]
@@ -219,3 +201,28 @@ def null_twin(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:
 
 def _all_possible(inertia: Array) -> bool:
     return all(possible(row) for row in inertia.reshape(-1, 10))
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """Largest size over the record of the derivative of (P, L) by every linear parameter, (6, 10(n + 1)).
+
+    ``floor`` (10(n + 1)): the change of a parameter whose effect is as large as the noise of one sample; infinite where
+    there is no effect.
+    """
+
+    labels: tuple[Label, ...]
+    largest: Array
+    floor: Array
+    rate_bound: float
+
+
+def sensitivity(robot: Robot, record: Record, noise: Array | None = None) -> Sensitivity:
+    """Of a record; ``noise`` (6,) is the deviation of the momentum of one sample, for the floor."""
+    linear = Equations(robot, ("momentum",)).linear(record)
+    largest = np.abs(linear.matrix).max(axis=0)
+    scale = np.ones(6) if noise is None else noise
+    with np.errstate(divide="ignore"):
+        floor = 1.0 / np.max(largest / scale[:, None], axis=0)
+    spin = np.linalg.norm(record.channel("rate"), axis=-1).max()
+    return Sensitivity(labels(robot), largest, floor, float(spin))

@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.inertia.cholesky import inverse_factor
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.record import Record
 from spacearm.typing import Array
+
+
+def inverse_factor(matrices: Array) -> Array:
+    """Inverse of the lower Cholesky factor of symmetric positive matrices (..., m, m): it whitens.
+
+    Column by column, vectorised over the matrices: a library call for each 6 x 6 matrix costs more than its arithmetic.
+    """
+    m = matrices.shape[-1]
+    a = np.ascontiguousarray(np.moveaxis(matrices, (-2, -1), (0, 1)))  # (m, m, ...)
+    factor = np.zeros_like(a)
+    inverse = np.zeros_like(a)
+    for j in range(m):
+        pivot = a[j, j] - np.sum(factor[j, :j] ** 2, axis=0)
+        if not np.all(pivot > 0):
+            raise np.linalg.LinAlgError("matrix is not positive definite")
+        scale = 1.0 / np.sqrt(pivot)
+        factor[j, j] = pivot * scale
+        for i in range(j + 1, m):
+            factor[i, j] = (a[i, j] - np.sum(factor[i, :j] * factor[j, :j], axis=0)) * scale
+        inverse[j, j] = scale
+        for k in range(j):
+            inverse[j, k] = -scale * np.sum(factor[j, k:j] * inverse[k:j, k], axis=0)
+    return np.ascontiguousarray(np.moveaxis(inverse, (0, 1), (-2, -1)))
 
 
 def _regular(covariance: Array) -> Array:
@@ -45,20 +67,20 @@ class Weights:
             return
         self.factor = own_whitener(slopes * sigma)
 
-    def _dense(self, spread: Array, carried: Array) -> Array:
+    def _dense(self, spread: Array, impulse: Array) -> Array:
         """Covariance (T m, T m) of one repetition: own errors, impulse errors, and what they share."""
         count, rows, weights = self.count, self.rows, self.weights
         full = np.zeros((count, rows, count, rows))
         own = np.arange(count)
         full[own, :, own, :] = spread @ np.swapaxes(spread, -1, -2)
-        crossed = spread[self.span] @ np.swapaxes(carried, -1, -2)  # (s, m, 6)
+        crossed = spread[self.span] @ np.swapaxes(impulse, -1, -2)  # (s, m, 6)
         for s, k in enumerate(self.span):
             block = np.einsum("t,mj->mtj", weights[:, s], crossed[s])  # (m, T, 6)
             full[k, :, :, :6] -= block
             full[:, :6, k, :] -= block.transpose(1, 2, 0)
         # a sample at a switch serves two stretches: the same errors
         same = self.span[:, None] == self.span
-        pair = np.einsum("smy,rky->smrk", carried, carried) * same[:, None, :, None]
+        pair = np.einsum("smy,rky->smrk", impulse, impulse) * same[:, None, :, None]
         full[:, :6, :, :6] += np.einsum("ts,smrk,ur->tmuk", weights, pair, weights, optimize=True)
         return full.reshape(count * rows, count * rows)
 
@@ -88,8 +110,8 @@ class Weights:
         """What reading errors (..., T, ny) do to the equations, (..., T, m)."""
         result = np.einsum("...my,...y->...m", self.slopes, errors)
         if self.by_reading is not None:
-            carried = np.einsum("...smy,...sy->...sm", self.by_reading, errors[..., self.span, :])
-            result[..., :6] -= np.einsum("ts,...sm->...tm", self.weights, carried)
+            impulse = np.einsum("...smy,...sy->...sm", self.by_reading, errors[..., self.span, :])
+            result[..., :6] -= np.einsum("ts,...sm->...tm", self.weights, impulse)
         return np.asarray(result)
 
 

@@ -7,25 +7,25 @@ The way of the data: sensors (:class:`Chain`, Eq. 21 of Wojtunik 2023) or a twin
 """
 
 from spacearm.identify.joint.chain import Chain, Reconstruction, SensorNoise, planar_pose
-from spacearm.identify.joint.diagnose import Whiteness, whiteness
 from spacearm.identify.joint.forward import Accuracy, Forward, Response
 from spacearm.identify.joint.identify import (
     DataWarning,
     IdentifiabilityWarning,
     JointFit,
     identify_joints,
+    profile_likelihood,
+    sample_posterior,
 )
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.linear import Linear, linearise
 from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements, joint_test_from_vision
 from spacearm.identify.joint.paths import smooth_path
-from spacearm.identify.joint.problem import Model, early
+from spacearm.identify.joint.problem import JointProblem, early
 from spacearm.identify.joint.program import Setup
 from spacearm.identify.joint.response import FrequencyResponse, HoldOut, frequency_response, hold_out
 from spacearm.identify.joint.robots import FlexibleJoint, flexible_joints, with_gear, with_values
 from spacearm.identify.joint.select import CANDIDATES, Candidate, Selection, select_law
 from spacearm.identify.joint.twin import Truth, observe, twin
-from spacearm.identify.joint.uncertainty import profile_likelihood, sample_posterior
 
 __all__ = [
     "CANDIDATES",
@@ -39,17 +39,16 @@ __all__ = [
     "HoldOut",
     "IdentifiabilityWarning",
     "JointFit",
+    "JointProblem",
     "JointTest",
     "Law",
     "Linear",
-    "Model",
     "Reconstruction",
     "Response",
     "Selection",
     "SensorNoise",
     "Setup",
     "Truth",
-    "Whiteness",
     "early",
     "flexible_joints",
     "frequency_response",
@@ -65,7 +64,6 @@ __all__ = [
     "select_law",
     "smooth_path",
     "twin",
-    "whiteness",
     "with_gear",
     "with_values",
 ]

@@ -11,28 +11,26 @@ from typing import Any, Literal
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.joint.covariance import covariance
-from spacearm.identify.joint.diagnose import Whiteness, whiteness
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.problem import Bounds, Model, Weighting
+from spacearm.identify.joint.problem import Bounds, JointProblem, Weighting
 from spacearm.identify.joint.program import Drive
 from spacearm.identify.joint.robots import flexible_joints, with_values
 from spacearm.model import Robot
+from spacearm.optimise.diagnose import Diagnosis, Whiteness, diagnose
+from spacearm.optimise.estimate import Estimate, Estimator
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
-from spacearm.optimise.problem import Estimate, Estimator, Parameter
+from spacearm.optimise.posterior import Posterior, Profile, profile, sample
 from spacearm.typing import Array
 
 #: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
 LOOSE = 0.5
 #: Dry friction that holds still for more than this share of the samples is told.
 CREEP = 0.1
-#: Parameters correlated more than this cannot be told apart.
-TIED = 0.995
 
 
 class IdentifiabilityWarning(UserWarning):
@@ -46,28 +44,45 @@ class DataWarning(UserWarning):
 Method = Literal["levenberg_marquardt", "nelder_mead", "multi_start"]
 
 
-def estimator_of(method: Method) -> Estimator:
-    """The estimators by name, with settings that suit flexible joints."""
-    if method == "levenberg_marquardt":
-        return LeastSquares()
-    if method == "nelder_mead":
-        return NelderMead(spread=1.0, restarts=3)
-    if method == "multi_start":
-        return MultiStart(starts=12)
-    raise InputError(f"method is {method!r}", place="identification",
-                     hint="levenberg_marquardt, nelder_mead or multi_start")  # fmt: skip
+#: The estimators by name, with settings that suit flexible joints.
+ESTIMATORS: dict[str, Estimator] = {
+    "levenberg_marquardt": LeastSquares(),
+    "nelder_mead": NelderMead(spread=1.0, restarts=3),
+    "multi_start": MultiStart(starts=12),
+}
+
+
+def estimator_of(method: Method | Estimator) -> Estimator:
+    """An estimator, or the one of this name."""
+    if not isinstance(method, str):
+        return method
+    if method not in ESTIMATORS:
+        raise InputError(f"method is {method!r}", place="identification", hint=", ".join(ESTIMATORS))
+    return ESTIMATORS[method]
 
 
 @dataclass(frozen=True, eq=False)
 class JointFit:
     """Identified values, and how far they can be trusted."""
 
-    model: Model
-    estimate: Estimate
-    whiteness: dict[str, dict[str, Whiteness]]  # test, channel
-    chi2: float  # sum of squared residuals in standard deviations, per degree of freedom; NaN with unknown noise
+    model: JointProblem
+    diagnosis: Diagnosis
     remarks: tuple[str, ...]
     seconds: float
+
+    @property
+    def estimate(self) -> Estimate:
+        return self.diagnosis.estimate
+
+    @property
+    def whiteness(self) -> dict[str, dict[str, Whiteness]]:
+        """By test and channel."""
+        return self.diagnosis.whiteness
+
+    @property
+    def chi2(self) -> float:
+        """Sum of squared residuals in standard deviations, per degree of freedom; NaN with unknown noise."""
+        return self.diagnosis.chi_square.ratio if self.model.noise_known else float("nan")
 
     def __getitem__(self, name: str) -> float:
         """A value by its full name, or by its last word where that is unique."""
@@ -88,12 +103,7 @@ class JointFit:
     @property
     def values(self) -> dict[str, dict[str, float]]:
         """``values[joint][parameter]`` of the common parameters, fixed ones included."""
-        full = self.model.complete(self.estimate.values)
-        found: dict[str, dict[str, float]] = {f.name: {} for f in self.model.setup.flexible}
-        for name, value in zip(self.model.setup.parameters, full, strict=False):
-            joint, parameter = name.rsplit(".", 1)
-            found[joint][parameter] = float(value)
-        return found
+        return self.model.values(self.estimate.values)
 
     def robot(self) -> Robot:
         """The robot with the identified values written into its joints."""
@@ -106,10 +116,7 @@ class JointFit:
 
     @property
     def at_bounds(self) -> tuple[str, ...]:
-        """Parameters that ended on a bound; their standard deviations are those of an unbounded fit."""
-        return tuple(
-            p.name for p, value in zip(self.model.parameters, self.estimate.values, strict=True) if on_bound(p, value)
-        )
+        return self.diagnosis.on_bounds
 
     def summary(self) -> list[dict[str, Any]]:
         """Name, value, standard deviation, unit of every parameter."""
@@ -156,19 +163,19 @@ def identify_joints(
     if cost not in ("likelihood", "paper"):
         raise InputError(f"cost is {cost!r}", place="identification", hint="likelihood or paper")
     chosen = [_angles_only(robot, test) for test in tests] if cost == "paper" else tests
-    model = Model(
+    model = JointProblem(
         robot, chosen, drive=drive, law=law, bounds=bounds, guess=guess, fixed=fixed, offset_rate=offset_rate,
         weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
     )  # fmt: skip
-    estimator = estimator_of(method) if isinstance(method, str) else method
-    estimate = estimator.solve(model.paper_problem() if cost == "paper" else model.problem())
+    estimator = estimator_of(method)
     used = model.plain() if cost == "paper" else model
+    estimate = estimator.solve(used)
     model = model.with_path_errors(estimate.values)
     polish = estimator.estimator or LeastSquares() if isinstance(estimator, MultiStart) else estimator
     if cost == "likelihood" and isinstance(polish, LeastSquares) and any(model.path_errors):
         estimate, used = _again(model, estimate, polish), model
     if estimate.covariance is not None:
-        estimate = replace(estimate, covariance=covariance(used, model, estimate.values))
+        estimate = replace(estimate, covariance=used.covariance(model, estimate.values))
     fit = assess(model, estimate, time.perf_counter() - began)
     if warn:
         for text in fit.remarks:
@@ -187,16 +194,14 @@ def _angles_only(robot: Robot, test: JointTest) -> JointTest:
     return test.channels(kept)
 
 
-def _again(model: Model, first: Estimate, estimator: LeastSquares) -> Estimate:
+def _again(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Estimate:
     """The estimate once more, with the paths' errors among the noise."""
-    starts = np.clip(first.values, [p.lower for p in model.parameters], [p.upper for p in model.parameters])
-    parameters = [replace(p, guess=float(start)) for p, start in zip(model.parameters, starts, strict=True)]
-    second = estimator.solve(model.problem(parameters))
+    second = estimator.solve(model.starting_at(first.values))
     return replace(
         second,
         evaluations=first.evaluations + second.evaluations,
         iterations=first.iterations + second.iterations,
-        reason=second.reason if first.success else first.reason,
+        reason=second.reason if first.converged else first.reason,
         history=first.history,
         seconds=first.seconds + second.seconds,
         method=first.method,
@@ -204,68 +209,59 @@ def _again(model: Model, first: Estimate, estimator: LeastSquares) -> Estimate:
     )
 
 
-def on_bound(parameter: Parameter, value: float) -> bool:
-    return bool(min(value - parameter.lower, parameter.upper - value) <= 1e-6 * parameter.size)
-
-
-def assess(model: Model, estimate: Estimate, seconds: float) -> JointFit:
+def assess(model: JointProblem, estimate: Estimate, seconds: float) -> JointFit:
     """Diagnostics of an estimate: whiteness of residuals, what is not determined, what the set-up does."""
-    x = estimate.values
-    rows: dict[str, dict[str, Whiteness]] = {}
-    total, count = 0.0, 0
-    for k, test in enumerate(model.tests):
-        white = model.white(k, model.raw(x, k)[0], weighted=False)
-        rows[test.name] = {channel: whiteness(white[:, i]) for i, channel in enumerate(test.measured)}
-        total, count = total + float(np.sum(white**2)), count + white.size
-    chi2 = total / max(count - x.size, 1) if model.noise_known else float("nan")
-    return JointFit(model, estimate, rows, chi2, tuple(_remarks(model, estimate, chi2)), seconds)
+    residuals = model.named(model.unweighted(estimate.values))
+    found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known))
+    return JointFit(model, found, tuple(_remarks(model, found)), seconds)
 
 
-def _remarks(model: Model, estimate: Estimate, chi2: float) -> list[str]:
-    found = []
-    values = dict(zip(model.all_names, model.complete(estimate.values), strict=True))
-    if model.setup.drive == "rigid_torque":
+def profile_likelihood(fit: JointFit, name: str, *, span: float = 3.0, points: int = 11) -> Profile:
+    """The profile of one parameter over ``+-span`` standard deviations, every other parameter fitted anew."""
+    return profile(fit.model, fit.estimate, fit.estimate.names[fit._index(name)], span=span, points=points)
+
+
+def sample_posterior(
+    fit: JointFit, *, walkers: int | None = None, steps: int = 200, burn: int = 40, seed: int = 0
+) -> Posterior:
+    """Samples of the parameters given the data; see :func:`spacearm.optimise.sample`."""
+    return sample(fit.model, fit.estimate, walkers=walkers, steps=steps, burn=burn, seed=seed)
+
+
+def _remarks(model: JointProblem, diagnosis: Diagnosis) -> list[str]:
+    found, estimate, drive = [], diagnosis.estimate, model.setup.drive
+    if drive == "rigid_torque":
         found.append(_rigid_torque(model, estimate.values))
-    std = estimate.std
-    for name, value, sd in zip(estimate.names, estimate.values, std, strict=True):
+    for name, value, sd in zip(estimate.names, estimate.values, estimate.std, strict=True):
         short = name.rsplit(".", 1)[1]
         if not np.isfinite(sd):
-            found.append(
-                f"{name} is not determined by these data with drive {model.setup.drive!r}{_advice(model, short)}"
-            )
+            found.append(f"{name} is not determined by these data with drive {drive!r}{_advice(model, short)}")
         elif short in ("motor_inertia", "stiffness") and sd > LOOSE * abs(value):
-            found.append(
-                f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {model.setup.drive!r}"
-                + _advice(model, short)
-            )
-    for parameter, value in zip(model.parameters, estimate.values, strict=True):
-        if on_bound(parameter, value):
+            text = f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {drive!r}"
+            found.append(text + _advice(model, short))
+    for parameter, value in zip(estimate.parameters, estimate.values, strict=True):
+        if parameter.name in diagnosis.on_bounds:
             found.append(f"{parameter.name} ended on its bound {value:.4g} {parameter.unit}: it would go further")
-    correlation = estimate.correlation
-    for i, j in zip(*np.triu_indices(len(estimate.names), 1), strict=True):
-        if abs(correlation[i, j]) > TIED:
-            found.append(
-                f"{estimate.names[i]} and {estimate.names[j]} cannot be told apart "
-                f"(correlation {correlation[i, j]:.4f})"
-            )
+    for first, second, correlation in diagnosis.tied:
+        found.append(f"{first} and {second} cannot be told apart (correlation {correlation:.4f})")
     found += _creeping(model, estimate.values)
-    joints = {f.name: {k: values[f"{f.name}.{k}"] for k in ("motor_inertia", "stiffness", "damping")}
-              for f in model.setup.flexible}  # fmt: skip
+    joints = model.values(estimate.values)
     for k, test in enumerate(model.tests):
-        lowest = linearise(model.robot, model.configuration(k), joints).frequencies(model.setup.drive == "motor_angle")
+        lowest = linearise(model.robot, model.configuration(k), joints).frequencies(drive == "motor_angle")
         if lowest.size and lowest[0] > 0 and test.duration < 2.0 * np.pi / lowest[0]:
             found.append(
                 f"data of test {test.name!r} last {test.duration:.3g} s, less than a period of the oscillation "
                 f"({2.0 * np.pi / lowest[0]:.3g} s): frequency and damping are hardly seen"
             )
-    if np.isfinite(chi2) and chi2 > 2.0:
+    chi2 = diagnosis.chi_square.ratio
+    if model.noise_known and chi2 > 2.0:
         found.append(
             f"residuals are {np.sqrt(chi2):.2f} times as large as the noise explains: the model lacks something"
         )
     return found
 
 
-def _creeping(model: Model, x: Array) -> list[str]:
+def _creeping(model: JointProblem, x: Array) -> list[str]:
     """Where dry friction would hold something still, which this law lets creep."""
     setup, found = model.setup, []
     count = len(setup.flexible)
@@ -289,7 +285,7 @@ def _creeping(model: Model, x: Array) -> list[str]:
     return found
 
 
-def _advice(model: Model, parameter: str) -> str:
+def _advice(model: JointProblem, parameter: str) -> str:
     if parameter.startswith("motor_") and parameter != "motor_inertia":
         prescribed = model.setup.drive == "motor_angle"
         return (
@@ -302,7 +298,7 @@ def _advice(model: Model, parameter: str) -> str:
     return ""
 
 
-def _rigid_torque(model: Model, x: Array) -> str:
+def _rigid_torque(model: JointProblem, x: Array) -> str:
     """What the rigid torque does to the modelled motor, against what its encoder says."""
     worst = 0.0
     for k, test in enumerate(model.tests):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from spacearm.identify.joint.forward import Accuracy, Forward, Response
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import BASE, JointTest, attitude_vector
-from spacearm.identify.joint.path_errors import PathErrors, path_errors
-from spacearm.identify.joint.paths import Smoothed
+from spacearm.identify.joint.paths import PathErrors, Smoothed, path_errors
 from spacearm.identify.joint.program import Drive, Setup
 from spacearm.model import Robot
-from spacearm.optimise.problem import Parameter, Problem
+from spacearm.optimise.information import Information
+from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
@@ -33,8 +34,8 @@ def early(decay: float) -> Weighting:
     return lambda time: np.exp(-time / decay)
 
 
-class Model:
-    """Residuals of a set of tests as a function of named parameters.
+class JointProblem(Problem):
+    """Residuals of a set of tests, one block each, as a function of named parameters.
 
     Common parameters are ``<joint>.<parameter>``; each test has its own ``<test>.<joint>.offset`` and, when asked for,
     ``<test>.<joint>.offset_rate``, and ``<test>.<channel>.bias`` of its biased channels. Residuals are whitened by the
@@ -63,14 +64,12 @@ class Model:
         pose = any(channel in BASE for test in self.tests for channel in test.measured)
         self.setup = Setup(robot, drive, law or Law(), pose, reference_inertia)
         self.robot, self.weighting = robot, weighting
-        known = [test.noise is not None for test in self.tests]
-        if any(known) and not all(known):
+        if len({test.noise is None for test in self.tests}) > 1:
             raise InputError("some tests have noise and some have none", place="identification")
-        self.noise_known = all(known)
         self.smoothed: list[dict[tuple[Literal["path", "torque"], str], Smoothed]] = [{} for _ in self.tests]
         self.path_errors: list[PathErrors | None] = [None] * len(self.tests)
         self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
-        self._white = [self._whitener(test) for test in self.tests]
+        self._white = [None if t.noise is None else np.linalg.inv(np.linalg.cholesky(t.noise)) for t in self.tests]
         self._weight = [_weights(weighting, test) for test in self.tests]
         self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
         starts = ("offset", "offset_rate") if offset_rate else ("offset",)
@@ -79,11 +78,23 @@ class Model:
         self._biases = [(k, channel) for k, test in enumerate(self.tests) for channel in test.biases]
         biases = [f"{names[k]}.{channel}.bias" for k, channel in self._biases]
         self.all_names = (*self.setup.parameters, *own, *biases)
-        self.parameters = self._parameters(bounds or {}, guess or {}, fixed or {})
-        self.free = [self.all_names.index(p.name) for p in self.parameters]
         held = fixed or {}
-        self._held = np.array([float(held.get(n, held.get(n.rsplit(".", 1)[1], 0.0))) for n in self.all_names])
+        super().__init__(self._unknowns(bounds or {}, guess or {}, held), name="flexible joints")
+        self.free = [self.all_names.index(name) for name in self.names]
+        self._held = np.array([float(_by_name(held, name, 0.0)) for name in self.all_names])
         self._check_start({"fixed": held, "guess": guess or {}, "bounds": bounds or {}})
+
+    @property
+    def noise_known(self) -> bool:
+        return self._white[0] is not None
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        sigma = 1.0 if self.noise_known else None
+        return tuple(
+            Block(partial(self._residual, k), partial(self._jacobian, k), sigma, None, test.name, tuple(test.measured))
+            for k, test in enumerate(self.tests)
+        )
 
     # -- set-up -------------------------------------------------------------------------------------------------
 
@@ -108,12 +119,7 @@ class Model:
                        torques={joint: path for (kind, joint), path in plain.items() if kind == "torque"},
                        base_velocity=test.base_velocity, base_pose=test.base_pose, accuracy=accuracy)  # fmt: skip
 
-    def _whitener(self, test: JointTest) -> Array | None:
-        return None if test.noise is None else np.linalg.inv(np.linalg.cholesky(test.noise))
-
-    def _parameters(
-        self, bounds: Bounds, guess: Mapping[str, float], fixed: Mapping[str, float]
-    ) -> tuple[Parameter, ...]:
+    def _unknowns(self, bounds: Bounds, guess: Mapping[str, float], fixed: Mapping[str, float]) -> list[Parameter]:
         for what, given in (("bounds", bounds), ("guess", guess), ("fixed", fixed)):
             for name in given:
                 if name not in self.all_names and name not in SPECIFICATION:
@@ -122,33 +128,32 @@ class Model:
         guesses = self._guesses(not ({"stiffness", f"{self.setup.flexible[0].name}.stiffness"} & {*guess, *fixed}))
         result = []
         for name in self.all_names:
-            short = name.rsplit(".", 1)[1]
-            held = fixed.get(name, fixed.get(short))
+            held = _by_name(fixed, name, None)
             if held is not None:
                 if not np.isfinite(held):
                     raise InputError(f"{name!r} is {held}", place="fixed", hint="expected a finite number")
                 continue
-            unit, low, high, _, size = SPECIFICATION[short]
+            unit, low, high, _, size = SPECIFICATION[name.rsplit(".", 1)[1]]
             unit = "m" if name.endswith(tuple(f"{channel}.bias" for channel in BASE[:3])) else unit
-            low, high = bounds.get(name, bounds.get(short, (low, high)))
+            low, high = _by_name(bounds, name, (low, high))
             if not low < high:
                 raise InputError(f"lower bound {low:g} is not below upper bound {high:g}", place=f"bounds of {name!r}",
                                  hint="expected (lower, upper)")  # fmt: skip
-            start = guess.get(name, guess.get(short))
+            start = _by_name(guess, name, None)
             if start is None:
                 room = 1e-3 * min(high - low, size)
                 start = float(np.clip(guesses[name], low + room, high - room))
             result.append(Parameter(name, float(start), unit, low, high, size))
         if not result:
             raise InputError("every parameter is fixed", place="identification")
-        return tuple(result)
+        return result
 
     def _check_start(self, given: Mapping[str, Mapping[str, object]]) -> None:
         """The start values can be followed through every test; what the caller gave and keeps them from it is told.
 
         A search would not get away from such a start, but take long over it.
         """
-        start = self.complete(np.array([p.guess for p in self.parameters]))
+        start = self.complete(self.guess)
 
         def followed(full: Array, test: int) -> bool:
             return bool(np.all(np.isfinite(self.forwards[test](*self.split(full, test)).states[-1])))
@@ -251,6 +256,14 @@ class Model:
         full[self.free] = x
         return full
 
+    def values(self, x: Array) -> dict[str, dict[str, float]]:
+        """``values[joint][parameter]`` of the common parameters, fixed ones included."""
+        found: dict[str, dict[str, float]] = {f.name: {} for f in self.setup.flexible}
+        for name, value in zip(self.setup.parameters, self.complete(x), strict=False):
+            joint, parameter = name.rsplit(".", 1)
+            found[joint][parameter] = float(value)
+        return found
+
     def split(self, full: Array, test: int) -> tuple[Array, Array, Array]:
         """Common parameters, offsets and offset rates of one test."""
         common, count = len(self.setup.parameters), len(self.setup.flexible)
@@ -339,45 +352,76 @@ class Model:
         weight = self._weight[test]
         return rows * weight.reshape(-1, *[1] * (rows.ndim - 1))
 
-    def residual(self, x: Array, *, weighted: bool = True) -> Array:
-        """Whitened residuals of all tests, flat."""
-        return np.concatenate([self.white(k, self.raw(x, k)[0], weighted).ravel() for k in range(len(self.tests))])
+    def _residual(self, test: int, x: Array, weighted: bool = True) -> Array:
+        """Whitened residuals (T, channels) of one test."""
+        return self.white(test, self.raw(x, test)[0], weighted)
 
-    def jacobian(self, x: Array, *, weighted: bool = True) -> Array:
-        """Derivatives (m, p) of :meth:`residual` by the free parameters."""
-        common = len(self.setup.parameters)
-        each, first_bias = self._each, len(self.all_names) - len(self._biases)
-        blocks = []
-        for k in range(len(self.tests)):
-            moved = self.raw(x, k, derivatives=True)[1]
-            assert moved is not None
-            channels = list(self.tests[k].measured)
-            own = [(b, channels.index(channel)) for b, (test, channel) in enumerate(self._biases) if test == k]
-            constant = np.zeros((*moved.shape[:2], len(own)))
-            for column, (_, channel) in enumerate(own):
-                constant[:, channel, column] = 1.0
-            rows = self.white(k, moved, weighted).reshape(-1, len(self.setup.directions))
-            block = np.zeros((len(rows), len(self.all_names)))
-            block[:, :common] = rows[:, :common]
-            block[:, common + k * each : common + (k + 1) * each] = rows[:, common : common + each]
-            block[:, [first_bias + b for b, _ in own]] = self.white(k, constant, weighted).reshape(len(block), -1)
-            blocks.append(block)
+    def unweighted(self, x: Array) -> list[Array]:
+        """Whitened residuals (T, channels) of each test, whatever its weights in time."""
+        return [self._residual(k, x, weighted=False) for k in range(len(self.tests))]
+
+    def variance(self, x: Array) -> float:
+        """Of the samples' noise where only the residuals tell it; else 1."""
+        if self.noise_known:
+            return 1.0
+        r = np.concatenate([rows.ravel() for rows in self.unweighted(x)])
+        return float(r @ r) / max(r.size - x.size, 1)
+
+    def _jacobian(self, test: int, x: Array) -> Array:
+        """Derivatives (T channels, p) of one test's residuals by the free parameters."""
+        common, each, first_bias = len(self.setup.parameters), self._each, len(self.all_names) - len(self._biases)
+        moved = self.raw(x, test, derivatives=True)[1]
+        assert moved is not None
+        channels = list(self.tests[test].measured)
+        own = [(b, channels.index(channel)) for b, (k, channel) in enumerate(self._biases) if k == test]
+        constant = np.zeros((*moved.shape[:2], len(own)))
+        for column, (_, channel) in enumerate(own):
+            constant[:, channel, column] = 1.0
+        rows = self.white(test, moved).reshape(-1, len(self.setup.directions))
+        block = np.zeros((len(rows), len(self.all_names)))
+        block[:, :common] = rows[:, :common]
+        block[:, common + test * each : common + (test + 1) * each] = rows[:, common : common + each]
+        block[:, [first_bias + b for b, _ in own]] = self.white(test, constant).reshape(len(block), -1)
         # A candidate whose derivatives cannot be followed to the end (very stiff) must not stop a search.
-        return np.nan_to_num(np.concatenate(blocks)[:, self.free], nan=0.0, posinf=0.0, neginf=0.0)
+        return np.nan_to_num(block[:, self.free], nan=0.0, posinf=0.0, neginf=0.0)
 
-    def with_path_errors(self, x: Array) -> Model:
+    def with_path_errors(self, x: Array) -> JointProblem:
         """The same, aware of what the encoders' noise does to the paths; ``x``: about which values."""
         found = copy.copy(self)
         found.path_errors = [path_errors(self, x, k) for k in range(len(self.tests))]
         return found
 
-    def plain(self) -> Model:
-        """The same with residuals as they are, rad, as in Eq. 24; only time weights are left."""
+    def plain(self) -> JointProblem:
+        """Eq. 24 in place of the likelihood: residuals as they are, rad; only time weights are left."""
         found = copy.copy(self)
         found._white, found.path_errors = [None] * len(self.tests), [None] * len(self.tests)
+        found.cost = lambda xs: np.array([self.paper_cost(x) for x in xs])
         return found
 
-    def noise_seen(self, noise: Model, test: int, rows: Array) -> Array:
+    def paper_cost(self, x: Array) -> float:
+        """Eq. 24: the plain sum of squares of the angle errors, rad2; weighted in time where that is wanted."""
+        rows = self.plain().weighted(x)
+        total = float(rows @ rows)
+        return total if np.isfinite(total) else float("inf")
+
+    def covariance(self, noise: JointProblem, x: Array) -> Array:
+        """Covariance (p, p) at ``x`` of the least-squares estimate of this problem under the noise of another.
+
+        That is this problem itself, or the same tests with all their noise where this one takes the paths as exact, has
+        weights in time, or Eq. 24's plain residuals. What the data do not determine has an infinite variance.
+        """
+        blind = ~np.isfinite(np.diag(Information.of(self, x).covariance))
+        gain = np.linalg.pinv(self.weighted_jacobian(x) * self.sizes, rcond=1e-10) * self.sizes[:, None]
+        ends = np.cumsum([test.time.size * len(test.measured) for test in self.tests])[:-1]
+        parts = [self._noise_seen(noise, k, rows) for k, rows in enumerate(np.split(gain.T, ends))]
+        spread = np.concatenate(parts)
+        full: Array = (spread.T @ spread) * noise.variance(x)
+        full[blind, :] = 0.0
+        full[:, blind] = 0.0
+        full[blind, blind] = np.inf
+        return full
+
+    def _noise_seen(self, noise: JointProblem, test: int, rows: Array) -> Array:
         """Transpose of the map from independent unit noise to this model's residuals, on rows (m, p) of one test.
 
         ``noise`` is this model, or the one that knows the whole noise where this one takes less of it into account.
@@ -391,27 +435,10 @@ class Model:
         errors = noise.path_errors[test]
         return rows if errors is None or self.path_errors[test] is not None else errors.coloured(rows)
 
-    def problem(self, parameters: Sequence[Parameter] | None = None) -> Problem:
-        """For estimators: residuals of unit size, or of unknown equal size where the noise is not known."""
-        return Problem(
-            parameters or self.parameters, self.residual, self.jacobian, sigma=1.0 if self.noise_known else None,
-            name="flexible joints",
-        )  # fmt: skip
 
-    def paper_cost(self, x: Array) -> float:
-        """Eq. 24: the plain sum of squares of the angle errors, rad2; weighted in time where that is wanted."""
-        rows = self.plain().residual(x)
-        total = float(rows @ rows)
-        return total if np.isfinite(total) else float("inf")
-
-    def paper_problem(self) -> Problem:
-        """Eq. 24 in place of the likelihood, for every estimator."""
-        plain = self.plain()
-
-        def cost(xs: Array) -> Array:
-            return np.array([self.paper_cost(x) for x in xs])
-
-        return Problem(self.parameters, plain.residual, plain.jacobian, cost=cost, name="flexible joints")
+def _by_name(given: Mapping[str, Any], name: str, default: Any) -> Any:
+    """The entry of a parameter: by its full name, or by its kind."""
+    return given.get(name, given.get(name.rsplit(".", 1)[1], default))
 
 
 def _weights(weighting: Weighting | None, test: JointTest) -> Array:

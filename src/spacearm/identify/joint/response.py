@@ -52,17 +52,10 @@ def frequency_response(
     line = linearise(model.robot, configuration, fit.values)
     rng = np.random.default_rng(seed)
     covariance, free = fit.estimate.covariance, fit.estimate.values
-    lower = np.array([p.lower for p in model.parameters])
-    upper = np.array([p.upper for p in model.parameters])
     curves, tones = [], []
     if covariance is not None and np.all(np.isfinite(covariance)):
         for drawn in rng.multivariate_normal(free, covariance, size=draws, method="svd"):
-            full = model.complete(np.clip(drawn, lower, upper))
-            values: dict[str, dict[str, float]] = {f.name: {} for f in model.setup.flexible}
-            for name, value in zip(model.setup.parameters, full, strict=False):
-                joint, parameter = name.rsplit(".", 1)
-                values[joint][parameter] = float(value)
-            one = linearise(model.robot, configuration, values)
+            one = linearise(model.robot, configuration, model.values(np.clip(drawn, model.lower, model.upper)))
             curves.append(np.abs(np.diagonal(one.motor_to_link(w), axis1=1, axis2=2)))
             tones.append(one.frequencies(True))
     response = np.diagonal(line.motor_to_link(w), axis1=1, axis2=2)

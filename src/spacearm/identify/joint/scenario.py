@@ -13,7 +13,7 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.data import Column, read_measurements
 from spacearm.identify.joint.chain import Chain, SensorNoise
 from spacearm.identify.joint.figures import fit_figure, profile_figure, response_figure
-from spacearm.identify.joint.identify import JointFit, identify_joints
+from spacearm.identify.joint.identify import JointFit, identify_joints, profile_likelihood
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements
 from spacearm.identify.joint.problem import early
@@ -21,7 +21,6 @@ from spacearm.identify.joint.response import frequency_response, hold_out
 from spacearm.identify.joint.scenario_schema import JointFile, NoiseTable, PathTable, TestTable, law_options
 from spacearm.identify.joint.select import CANDIDATES, select_law
 from spacearm.identify.joint.twin import observe, twin
-from spacearm.identify.joint.uncertainty import profile_likelihood
 from spacearm.identify.written import with_robot
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated
@@ -102,7 +101,7 @@ def run(
     rows += [Row(f"{r.joint}.resonance", r.resonance, "rad/s", note=f"motor held; sd {r.resonance_sd:.2g}")
              for r in responses]  # fmt: skip
     figures.append(Figure("response", response_figure(responses), "Link angle for a sinus of the motor angle."))
-    certificate = {"converged": Check.that(fit.estimate.success, str(fit.estimate.reason))}
+    certificate = {"converged": Check.that(fit.estimate.converged, str(fit.estimate.reason))}
     if np.isfinite(fit.chi2):
         certificate["chi2"] = Check(fit.chi2, 4.0, "", "mean squared residual in standard deviations")
     if cross_check:

@@ -94,7 +94,7 @@ def select_law(
     for name, law in laws:
         base = found[0].fit if found else None
         fit = _fit(robot, tests, law, base, options)
-        residual = fit.model.residual(fit.estimate.values, weighted=False)
+        residual = np.concatenate([rows.ravel() for rows in fit.model.unweighted(fit.estimate.values)])
         n, p = residual.size, fit.estimate.values.size + (0 if fit.model.noise_known else 1)
         total = float(residual @ residual)
         deviance = total if fit.model.noise_known else n * float(np.log(total / n))
@@ -137,10 +137,7 @@ def _fit(
     rest = {key: value for key, value in options.items() if key != "guess"}
     if simple is None:
         return identify_joints(robot, tests, law=law, guess=guess, **rest)
-    known = {n: float(v) for n, v in zip(simple.estimate.names, simple.estimate.values, strict=True)}
-    lower = {p.name: (p.lower, p.upper, p.size) for p in simple.model.parameters}
-    start = {n: float(np.clip(v, lower[n][0] + 1e-3 * lower[n][2], lower[n][1] - 1e-3 * lower[n][2]))
-             for n, v in known.items()}  # fmt: skip
+    start = _inside(simple, 1e-3)
     new = [name for name in law.parameters if name not in simple.model.setup.law.parameters]
     for scale in (1.0, 4.0):
         opened = {name: scale * value for name in new for value in _STARTS.get(name, ()) if name in _STARTS}
@@ -150,14 +147,17 @@ def _fit(
     return min(fits, key=lambda fit: fit.estimate.cost)
 
 
+def _inside(fit: JointFit, share: float) -> dict[str, float]:
+    """Found values, off their bounds by a share of their sizes: a search may start there."""
+    pairs = zip(fit.model.parameters, fit.estimate.values, strict=True)
+    return {p.name: float(np.clip(v, p.lower + share * p.size, p.upper - share * p.size)) for p, v in pairs}
+
+
 def _predictions(
     robot: Robot, tests: Sequence[JointTest], law: Law, fit: JointFit, folds: int, options: Mapping[str, Any]
 ) -> Array:
     """Squared errors of samples that the fit did not see, block by block (means over blocks of a fold)."""
-    guess = {n: float(v) for n, v in zip(fit.estimate.names, fit.estimate.values, strict=True)}
-    bounds = {p.name: (p.lower, p.upper, p.size) for p in fit.model.parameters}
-    guess = {n: float(np.clip(v, bounds[n][0] + 1e-4 * bounds[n][2], bounds[n][1] - 1e-4 * bounds[n][2]))
-             for n, v in guess.items()}  # fmt: skip
+    guess = _inside(fit, 1e-4)
     rest = {key: value for key, value in options.items() if key not in ("guess", "weighting")}
     span = max(test.duration for test in tests)
     result = []

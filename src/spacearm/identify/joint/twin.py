@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.transform import Rotation
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, did_you_mean
@@ -15,6 +16,7 @@ from spacearm.identify.joint.forward import Accuracy, Forward
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
 from spacearm.identify.joint.program import Drive, Setup
+from spacearm.identify.joint.robots import with_values
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
@@ -61,41 +63,27 @@ def twin(
     setup = Setup(robot, drive, law or Law(), True)
     times = np.asarray(time, dtype=np.float64)
     forward = Forward(setup, paths, times, torques=torques, accuracy=accuracy or Accuracy(1e-12, 1e-14))
-    flat = []
-    known = {*setup.law.parameters, "offset", "offset_rate"}
-    for joint, given in values.items():
-        for name in given:
-            if name not in known:
-                raise InputError(f"there is no parameter {name!r}", place=f"twin experiment: {joint}",
-                                 hint=did_you_mean(name, known))  # fmt: skip
-    for f in setup.flexible:
-        own = {**f.values, **values.get(f.name, {})}
-        for name in setup.law.parameters:
-            if name not in own:
-                raise InputError(f"{name!r} of {f.name!r} is not given", place="twin experiment")
-            flat.append(float(own[name]))
-    parameters = np.array(flat)
-    offset = np.array([float(values.get(f.name, {}).get("offset", 0.0)) for f in setup.flexible])
-    rate = np.array([float(values.get(f.name, {}).get("offset_rate", 0.0)) for f in setup.flexible])
+    parameters = _parameters(setup, values)
+    starts = [values.get(f.name, {}) for f in setup.flexible]
+    offset, rate = (np.array([float(own.get(word, 0.0)) for own in starts]) for word in ("offset", "offset_rate"))
     response = forward(parameters, offset, rate)
     if not np.all(np.isfinite(response.states)):
         raise InputError("the motion cannot be followed to its end", place="twin experiment")
+    state = {name: response.states[:, place] for name, place in setup.places.items()}
     joints, velocity = np.zeros((times.size, robot.n)), np.zeros((times.size, 6 + robot.n))
+    velocity[:, :6] = state["velocity"][:, :6]
     for i, name in enumerate(robot.joint_names):
         if i in setup.free:
             k = setup.free.index(i)
-            joints[:, i] = response.states[:, setup.places["joints"]][:, k]
-            velocity[:, 6 + i] = response.states[:, setup.places["velocity"]][:, 6 + k]
+            joints[:, i], velocity[:, 6 + i] = state["joints"][:, k], state["velocity"][:, 6 + k]
         else:
             joints[:, i], velocity[:, 6 + i] = paths[name](times), paths[name].derivative()(times)
-    velocity[:, :6] = response.states[:, setup.places["velocity"]][:, :6]
-    base = np.concatenate(
-        [response.states[:, setup.places["position"]], response.states[:, setup.places["quaternion"]]], axis=1
-    )
+    base = np.concatenate([state["position"], state["quaternion"]], axis=1)
     base[:, 3:] /= np.linalg.norm(base[:, 3:], axis=1, keepdims=True)
-    mechanics = Mechanics(_robot_with(robot, values))
+    mechanics = Mechanics(with_values(robot, values))
     origin, rotation = mechanics.frame_pose(frame, joints, base=base)
-    hand = np.concatenate([origin, _quaternions(rotation)], axis=1)
+    turn = Rotation.from_matrix(rotation).as_quat(canonical=True)
+    hand = np.concatenate([origin, np.roll(turn, 1, axis=1)], axis=1)
     energy = np.asarray(mechanics.kinetic_energy(joints, velocity), dtype=np.float64)
     each = len(setup.law.parameters)
     for k, f in enumerate(setup.flexible):
@@ -106,19 +94,22 @@ def twin(
     )
 
 
-def _robot_with(robot: Robot, values: Mapping[str, Mapping[str, float]]) -> Robot:
-    from spacearm.identify.joint.robots import with_values
-
-    return with_values(robot, {joint: dict(own) for joint, own in values.items()})
-
-
-def _quaternions(rotation: Array) -> Array:
-    """Unit quaternions (T, 4) of rotation matrices (T, 3, 3)."""
-    from scipy.spatial.transform import Rotation
-
-    vector = Rotation.from_matrix(rotation).as_quat()
-    found: Array = np.roll(vector, 1, axis=1)
-    return np.where(found[:, :1] < 0, -found, found)
+def _parameters(setup: Setup, values: Mapping[str, Mapping[str, float]]) -> Array:
+    """The law's parameters of all flexible joints, in the order of the program."""
+    known = {*setup.law.parameters, "offset", "offset_rate"}
+    for joint, given in values.items():
+        for name in given:
+            if name not in known:
+                raise InputError(f"there is no parameter {name!r}", place=f"twin experiment: {joint}",
+                                 hint=did_you_mean(name, known))  # fmt: skip
+    flat = []
+    for f in setup.flexible:
+        own = {**f.values, **values.get(f.name, {})}
+        for name in setup.law.parameters:
+            if name not in own:
+                raise InputError(f"{name!r} of {f.name!r} is not given", place="twin experiment")
+            flat.append(float(own[name]))
+    return np.array(flat)
 
 
 def observe(
@@ -153,13 +144,11 @@ def observe(
     encoders = {
         joint: blur(truth.joints[:, i], noise.encoder) for i, joint in enumerate(robot.joint_names) if i not in links
     }
-    poses = [
-        _blurred(pose, blur, position, attitude_sigma, _planar(truth))
-        for pose, position, attitude_sigma in (
-            (truth.base, noise.base_position, noise.base_attitude),
-            (truth.hand, noise.hand_position, noise.hand_attitude),
-        )
-    ]
+    seen = (
+        (truth.base, noise.base_position, noise.base_attitude),
+        (truth.hand, noise.hand_position, noise.hand_attitude),
+    )
+    poses = [_blurred(pose, blur, position, turn, _planar(truth)) for pose, position, turn in seen]
     test = joint_test_from_vision(
         name, chain, truth.time, encoders, *poses, method=method, attitude=attitude,
         paths=truth.paths if exact_paths else {}, start_known=start_known,
@@ -176,10 +165,9 @@ def _planar(truth: Truth) -> bool:
     return bool(np.all(np.abs(truth.base[:, 4:6]) < 1e-12) and np.all(np.abs(truth.hand[:, 4:6]) < 1e-12))
 
 
-def _blurred(pose: Array, blur: object, position: float, attitude: float, planar: bool) -> Array:
-    from scipy.spatial.transform import Rotation
-
-    assert callable(blur)
+def _blurred(
+    pose: Array, blur: Callable[[Array, float], Array], position: float, attitude: float, planar: bool
+) -> Array:
     seen = np.empty_like(pose)
     offset = blur(np.zeros((len(pose), 3)), position)
     turn = blur(np.zeros((len(pose), 3)), attitude)

@@ -30,12 +30,11 @@ from spacearm.identify.joint import (
     with_gear,
 )
 from spacearm.identify.joint.forward import Accuracy
-from spacearm.identify.joint.problem import Model
+from spacearm.identify.joint.problem import JointProblem
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Rotor
-from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile
-from spacearm.optimise.problem import covariance_at
+from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile, covariance_at
 from spacearm.papers.wojtunik2023.data import (
     ACCELERATION,
     AVERAGE,
@@ -201,9 +200,9 @@ def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
     for offset in degrees:
         test = observe(truth_of(robot, AVERAGE, float(offset)), FRAME, NOISE, None, chain=chain)
         for label, chosen in (("angle", test.channels(("joint1",))), ("both", test)):
-            model = Model(robot, [chosen], guess={**AVERAGE, "offset": float(offset) * DEGREE})
+            model = JointProblem(robot, [chosen], guess={**AVERAGE, "offset": float(offset) * DEGREE})
             x = np.array([*AVERAGE.values(), float(offset) * DEGREE])
-            sd = np.sqrt(np.diag(covariance_at(model.with_path_errors(x).problem(), x)))
+            sd = np.sqrt(np.diag(covariance_at(model.with_path_errors(x), x)))
             for name, value, one in zip(AVERAGE, x, sd, strict=False):
                 result.setdefault(f"{label}.{name}", []).append(float(one / value))
     return {name: np.array(values) for name, values in result.items()}
@@ -227,8 +226,8 @@ def identifiability() -> dict[str, float]:
             ("motor_angle.angle_torque", "motor_angle", test.channels(("joint1", "joint1.torque"))),
             ("torque.angle_motor", "torque", known),
         ):
-            model = Model(robot, [one], drive=drive).with_path_errors(x)  # type: ignore[arg-type]
-            found[f"{form}.{name}"] = float(np.sqrt(covariance_at(model.problem(), x)[0, 0]) / x[0])
+            model = JointProblem(robot, [one], drive=drive).with_path_errors(x)  # type: ignore[arg-type]
+            found[f"{form}.{name}"] = float(np.sqrt(covariance_at(model, x)[0, 0]) / x[0])
     return found
 
 

@@ -84,7 +84,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
 
 def _single_body(case: Exact) -> list[Row]:
     """Table 4 from the recursion's first stage (thruster firings with all joints locked)."""
-    values = plain_of(case.recursion.stages[0].values)
+    values = plain_of(case.recursion.extra["stages"][0].values)
     names = ("mass", "rx", "ry", "rz", *PLAIN[4:])
     limits = (MASS, *[LENGTH] * 3, *[INERTIA] * 6)
     mass = "the sum of Table 1, put into the simulation; the paper prints 475.999 kg with an error of 2.2e-13 kg"

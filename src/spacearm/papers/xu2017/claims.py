@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import numpy as np
 
-from spacearm.identify.inertia.sensitivity import tensor_coefficients
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017.runs import Case, Exact, StartConfigurations
 from spacearm.result import Row, Verdict
+from spacearm.typing import Array
 
 #: Sec. 5.6 assumes that the base turns no faster, rad/s.
 RATE = 0.03
@@ -150,3 +150,20 @@ def start_configurations(found: StartConfigurations) -> list[Row]:
                 f"{float(np.median(kept)):.2g} {unit}")
         )  # fmt: skip
     return rows
+
+
+def tensor_coefficients(rotation: Array, spin: Array) -> Array:
+    """K1 ... K18 of Eq. 72 for rotation matrices (..., 3, 3) and world angular velocities (..., 3): (..., 3, 6).
+
+    Columns are Ixx, Ixy, Ixz, Iyy, Iyz, Izz in the paper's order.
+    """
+    a, s = rotation, np.einsum("...ji,...j->...i", rotation, spin)
+    columns = [
+        a[..., :, 0] * s[..., None, 0],
+        a[..., :, 1] * s[..., None, 0] + a[..., :, 0] * s[..., None, 1],
+        a[..., :, 2] * s[..., None, 0] + a[..., :, 0] * s[..., None, 2],
+        a[..., :, 1] * s[..., None, 1],
+        a[..., :, 2] * s[..., None, 1] + a[..., :, 1] * s[..., None, 2],
+        a[..., :, 2] * s[..., None, 2],
+    ]
+    return np.stack(columns, axis=-1)

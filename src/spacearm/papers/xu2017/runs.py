@@ -15,20 +15,20 @@ from spacearm.identify.inertia import (
     Firing,
     Identifiability,
     Identification,
+    InertiaProblem,
     Limits,
     MonteCarlo,
     Nodes,
     Plan,
     Prior,
     Record,
-    Recursion,
     Sensors,
     StandardParameters,
     TargetState,
-    Task,
     base_parameters,
     compare_models,
     design,
+    equivalent_robot,
     evaluate,
     fit_total,
     follow,
@@ -42,12 +42,10 @@ from spacearm.identify.inertia import (
     single_body_problem,
     standard_parameters,
     two_body_problem,
-    two_robot,
 )
-from spacearm.identify.inertia.equivalent import lump_single, single_robot
+from spacearm.identify.inertia.equivalent import lumped, to_plain
 from spacearm.identify.inertia.parameters import linear_of, placements, plain_of, transport
 from spacearm.identify.inertia.standard_parameters import Source
-from spacearm.identify.inertia.swarm_costs import to_plain
 from spacearm.identify.inertia.validate import HoldOut, largest_differences
 from spacearm.model import Pose, Robot
 from spacearm.optimise import Estimate, ParticleSwarm
@@ -72,8 +70,8 @@ class Exact:
     records: tuple[Record, ...]
     identifiability: Identifiability
     linear: Identification
-    recursion: Recursion
-    backwards: Recursion
+    recursion: Estimate
+    backwards: Estimate
     known: StandardParameters  # without a prior
     with_prior: StandardParameters
     simulate_seconds: float
@@ -108,9 +106,9 @@ def exact(robot: Robot) -> Exact:
         wrong,
         whole,
         whole.combine @ robot.inertia_parameters.ravel(),
-        linear.task.sizes,
+        linear.problem.base_sizes,
         records,
-        identifiability(Task(wrong, records)),
+        identifiability(InertiaProblem(wrong, records)),
         linear,
         chains[0],
         chains[1],
@@ -137,7 +135,7 @@ class Swarms:
 def swarms(case: Exact) -> Swarms:
     robot, configuration = case.robot, case.robot.configuration(paper.POSTURE)
     quick = [record.thinned(5) for record in case.records]
-    true_single = plain_of(lump_single(robot, configuration) @ robot.inertia_parameters.ravel())
+    true_single = plain_of(lumped(robot, configuration) @ robot.inertia_parameters.ravel())
     single = ParticleSwarm(40, 1500, seed=1, uncertainty=False).solve(
         single_body_problem(case.wrong, quick[0], configuration)
     )
@@ -158,14 +156,14 @@ def swarms(case: Exact) -> Swarms:
 def _two_body_error(case: Exact, joint: str, values: Array, body: Array) -> tuple[float, float]:
     """Relative error of the two-body robot's base parameters, and of its first body's mass."""
     robot, configuration = case.robot, case.robot.configuration(paper.POSTURE)
-    pair = two_robot(robot, configuration, joint)
+    pair = equivalent_robot(robot, configuration, joint)
     small = base_parameters(pair)
     first = linear_of(to_plain(values))
     at = float(configuration[robot.joint_index(joint)])
     to_child = transport(placements(pair, [at])[1].inverse())
     both = np.concatenate([first, to_child @ (body - first)])
     true = pair.inertia_parameters.ravel()
-    sizes = Task(pair, (case.records[0].for_joints([0]),)).sizes
+    sizes = InertiaProblem(pair, (case.records[0].for_joints([0]),)).base_sizes
     gap = np.abs(small.combine @ (both - true)) / np.maximum(np.abs(small.combine @ true), sizes)
     return float(gap.max()), float(abs(first[0] - true[0]) / true[0])
 
@@ -190,7 +188,7 @@ def noisy(case: Exact, repetitions: int = REPETITIONS) -> Noisy:
     total = identify(case.wrong, drawn, prior=prior)
     consistent = identify(case.wrong, drawn, method="consistent", prior=prior)
     plain = identify(case.wrong, drawn, method="linear")
-    found = monte_carlo(Task(case.wrong, clean), case.truth, repetitions, seed=2017)
+    found = monte_carlo(InertiaProblem(case.wrong, clean), case.truth, repetitions, seed=2017)
     return Noisy(
         total,
         consistent,
@@ -350,12 +348,12 @@ def conclusion_cases(case: Exact) -> dict[str, Case]:
     )
     found = {}
     for records, priors in sets:
-        rank = identifiability(Task(robot, records)).rank
-        information = fit_total(Task(robot, tuple(r.thinned(5) for r in records)), iterations=1).information
+        rank = identifiability(InertiaProblem(robot, records)).rank
+        information = fit_total(InertiaProblem(robot, tuple(r.thinned(5) for r in records)), iterations=1).information
         for name, prior in priors.items():
             found[name] = _case(rank, standard_parameters(information, robot, prior))
-    single = single_robot(robot, robot.configuration(paper.POSTURE))
-    task = Task(single, (turned.for_joints([]).thinned(5),))
+    single = equivalent_robot(robot, robot.configuration(paper.POSTURE))
+    task = InertiaProblem(single, (turned.for_joints([]).thinned(5),))
     only = standard_parameters(fit_total(task, iterations=1).information, single)
     tensor = sum(number.source is Source.DATA and number.symbol.startswith("I") for number in only.numbers)
     found["single_body_turned"] = Case(identifiability(task).rank, tensor, 0, 6 - tensor, only.null.shape[1])

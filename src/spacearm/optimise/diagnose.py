@@ -1,0 +1,141 @@
+"""Can an estimate be trusted? The size and colour of its residuals, values on bounds, what the data leave open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spacearm.optimise.estimate import Estimate
+from spacearm.result import Certificate, Check
+from spacearm.typing import Array
+
+#: How often a right model may fail a test of its residuals.
+LEVEL = 0.01
+#: Parameters correlated more than this cannot be told apart.
+TIED = 0.995
+
+
+@dataclass(frozen=True, slots=True)
+class ChiSquare:
+    """Square sum of residuals in standard deviations, and its degrees of freedom."""
+
+    total: float
+    freedom: float
+
+    @property
+    def ratio(self) -> float:
+        """Per degree of freedom: 1 for a right model."""
+        return self.total / max(self.freedom, 1.0)
+
+    def bounds(self, level: float = LEVEL) -> tuple[float, float]:
+        """Between which the ratio of a right model lies but for a share ``level`` of all cases."""
+        from scipy.stats import chi2
+
+        low, high = chi2.ppf([0.5 * level, 1.0 - 0.5 * level], max(self.freedom, 1.0)) / max(self.freedom, 1.0)
+        return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Whiteness:
+    """Ljung and Box's portmanteau test (Biometrika 65, 1978) and Durbin and Watson's number of one residual series.
+
+    ``p_value`` is how often white noise would look as coloured as this; ``durbin_watson`` is 2 for white noise.
+    """
+
+    statistic: float
+    p_value: float
+    durbin_watson: float
+    lags: int
+
+    @property
+    def white(self) -> bool:
+        """At the level of one in a hundred."""
+        return self.p_value > LEVEL
+
+
+def whiteness(series: Array, lags: int | None = None) -> Whiteness:
+    """Judge one series of residuals by its autocorrelations at lags 1 ... ``lags``."""
+    from scipy.stats import chi2
+
+    n = series.size
+    lags = int(min(20, max(1, n // 5))) if lags is None else lags
+    centred = series - np.mean(series)
+    power, around = float(series @ series), float(centred @ centred)
+    rho = np.array([float(centred[k:] @ centred[:-k]) for k in range(1, lags + 1)]) / (around or 1.0)
+    statistic = float(n * (n + 2) * np.sum(rho**2 / (n - np.arange(1, lags + 1))))
+    durbin = float(np.sum(np.diff(series) ** 2) / power) if power > 0 else 2.0
+    return Whiteness(statistic, float(chi2.sf(statistic, lags)), durbin, lags)
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What :func:`diagnose` finds."""
+
+    estimate: Estimate
+    freedom: float
+
+    @cached_property
+    def blocks(self) -> dict[str, ChiSquare]:
+        """Chi-square of each block; its degrees of freedom are the whole's in proportion to its residuals."""
+        squares = {block: [float(r @ r) for r in rows.values()] for block, rows in self.estimate.residuals.items()}
+        counts = {block: sum(r.size for r in rows.values()) for block, rows in self.estimate.residuals.items()}
+        share = self.freedom / max(sum(counts.values()), 1)
+        return {block: ChiSquare(sum(squares[block]), share * counts[block]) for block in squares}
+
+    @property
+    def chi_square(self) -> ChiSquare:
+        return ChiSquare(sum(block.total for block in self.blocks.values()), self.freedom)
+
+    @cached_property
+    def whiteness(self) -> dict[str, dict[str, Whiteness]]:
+        """By block and channel."""
+        return {b: {c: whiteness(r) for c, r in rows.items()} for b, rows in self.estimate.residuals.items()}
+
+    @property
+    def on_bounds(self) -> tuple[str, ...]:
+        """Parameters that ended on a bound; their standard deviations are those of an unbounded fit."""
+        pairs = zip(self.estimate.parameters, self.estimate.values, strict=True)
+        return tuple(p.name for p, value in pairs if p.on_bound(float(value)))
+
+    @property
+    def not_identifiable(self) -> tuple[str, ...]:
+        """Parameters that the data do not determine."""
+        pairs = zip(self.estimate.names, self.estimate.std, strict=True)
+        return tuple(name for name, sd in pairs if np.isinf(sd))
+
+    @property
+    def tied(self) -> tuple[tuple[str, str, float], ...]:
+        """Pairs of parameters that cannot be told apart, with their correlation."""
+        names, correlation = self.estimate.names, self.estimate.correlation
+        pairs = zip(*np.triu_indices(len(names), 1), strict=True)
+        return tuple((names[i], names[j], float(correlation[i, j])) for i, j in pairs if abs(correlation[i, j]) > TIED)
+
+    def certificate(self, level: float = LEVEL) -> Certificate:
+        """Checks that a right model passes but for a share ``level`` of all cases."""
+        found: dict[str, Check] = {
+            "converged": Check.that(self.estimate.converged, str(self.estimate.reason)),
+            "on_bounds": Check(float(len(self.on_bounds)), 0.0, "", ", ".join(self.on_bounds)),
+        }
+        if self.estimate.noise_known:
+            for name, block in self.blocks.items():
+                low, high = block.bounds(level / len(self.blocks))
+                middle, half = 0.5 * (low + high), 0.5 * (high - low)
+                note = f"chi-square per degree of freedom minus {middle:.4g}"
+                found[f"chi_square.{name}"] = Check(block.ratio - middle, half, "", note)
+        series = {f"{b}.{c}": w for b, channels in self.whiteness.items() for c, w in channels.items()}
+        for name, one in series.items():
+            coloured = 1.0 - one.p_value
+            found[f"whiteness.{name}"] = Check(coloured, 1.0 - level / len(series), "", "1 - p of Ljung and Box's test")
+        return Certificate(found)
+
+    @property
+    def sound(self) -> bool:
+        return self.certificate().sound
+
+
+def diagnose(estimate: Estimate, freedom: float | None = None) -> Diagnosis:
+    """Judge an estimate; ``freedom``: residuals less the unknowns that they determine, when these are not all."""
+    count = sum(r.size for rows in estimate.residuals.values() for r in rows.values())
+    return Diagnosis(estimate, max(count - estimate.values.size, 1) if freedom is None else freedom)

@@ -1,0 +1,185 @@
+"""What data say about parameters: how fast the misfit rises along every direction; not at all where they are silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spacearm.optimise.problem import Problem
+from spacearm.typing import Array
+
+#: Eigenvalues of a scaled information matrix below this share of the largest are rounding.
+ROUNDING = 1e-13
+#: The same for squared singular values of a scaled Jacobian.
+ROUNDING_OF_JACOBIAN = 1e-20
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """A combination of parameters and how well the data determine it, in typical sizes."""
+
+    deviation: float
+    words: str
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Twice the cost rises by ``sum(rises * (vectors.T @ change)**2)`` for a change from ``values`` in typical sizes.
+
+    Args:
+        values: (..., p); leading axes are repetitions.
+        sizes: (p,) typical sizes.
+        rises: (..., p), from small to large: eigenvalues of the information in typical sizes.
+        vectors: (..., p, p), the directions in columns.
+        rounding: share of the largest rise below which a direction is not identifiable.
+    """
+
+    values: Array
+    sizes: Array
+    rises: Array
+    vectors: Array
+    rounding: float = ROUNDING
+
+    @classmethod
+    def from_matrix(cls, values: Array, matrix: Array, sizes: Array) -> Information:
+        """From the matrix (..., p, p) of the misfit's second derivatives."""
+        scaled = matrix * sizes[:, None] * sizes
+        return cls(values, sizes, *np.linalg.eigh(0.5 * (scaled + np.swapaxes(scaled, -1, -2))))
+
+    @classmethod
+    def of(cls, problem: Problem, x: Array) -> Information:
+        """From a problem's residuals at ``x``; with unknown noise their own variance stands for it."""
+        jacobian = problem.weighted_jacobian(x) * problem.sizes
+        if not np.all(np.isfinite(jacobian)):
+            jacobian = np.zeros_like(jacobian)
+        _, singular, rows = np.linalg.svd(jacobian, full_matrices=True)
+        rises = np.zeros(x.size)
+        rises[: singular.size] = singular**2
+        if not problem.noise_known:
+            r = problem.weighted(x)
+            rises = rises * max(r.size - x.size, 1) / max(float(r @ r), 1e-300)
+        return cls(x, problem.sizes, rises[::-1], rows[::-1].T, ROUNDING_OF_JACOBIAN)
+
+    @property
+    def seen(self) -> Array:
+        """Which directions (..., p) the data determine at all."""
+        return np.asarray((self.rises > self.rounding * self.rises[..., -1:]) & (self.rises > 0))
+
+    @property
+    def rank(self) -> int:
+        """Number of identifiable combinations (the least of all repetitions)."""
+        return int(np.sum(self.seen, axis=-1).min())
+
+    @property
+    def condition(self) -> float:
+        """Ratio of the worst to the best determined combination's deviation, in typical sizes."""
+        kept = self.rises[self.seen]
+        return float(np.sqrt(kept[-1] / kept[0]))
+
+    @property
+    def root(self) -> Array:
+        """Rows (rank, p), one for each identifiable combination, whose product with a change is its misfit."""
+        seen = self.seen
+        return np.asarray(np.sqrt(self.rises[seen])[:, None] * self.vectors[:, seen].T / self.sizes)
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance (..., p, p); infinite for parameters with a share in a direction that is not identifiable.
+
+        A share counts when such a direction, taken as unknown by a typical size and by all that the values have along
+        it, matters more than the data's own deviation.
+        """
+        seen = self.seen
+        inverse = np.where(seen, 1.0 / np.where(seen, self.rises, 1.0), 0.0)
+        full = np.einsum("...ik,...k,...jk->...ij", self.vectors, inverse, self.vectors)
+        diagonal = np.einsum("...ii->...i", full)
+        share = np.sum(np.where(seen[..., None, :], 0.0, self.vectors**2), axis=-1)
+        along = np.where(seen, 0.0, np.einsum("...ik,...i->...k", self.vectors, self.values / self.sizes))
+        share = share * (1.0 + np.sum(along**2, axis=-1, keepdims=True))
+        diagonal[...] = np.where(share > np.maximum(diagonal, 1e-10), np.inf, diagonal + share)
+        return np.asarray(full * self.sizes[:, None] * self.sizes)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (..., p)."""
+        return np.asarray(np.sqrt(np.einsum("...ii->...i", self.covariance)))
+
+    def at(self, values: Array) -> Information:
+        """The same about other values."""
+        return replace(self, values=values)
+
+    def weakest(self, names: Sequence[str], count: int = 5) -> tuple[Direction, ...]:
+        """The least determined combinations; a deviation of 1 is as large as the numbers themselves."""
+        with np.errstate(divide="ignore"):
+            deviations = np.where(self.seen, 1.0 / np.sqrt(self.rises), np.inf)[:count]
+        pairs = zip(deviations, self.vectors.T, strict=False)
+        return tuple(Direction(float(deviation), combination(row, names)) for deviation, row in pairs)
+
+
+def combination(row: Array, names: Sequence[str]) -> str:
+    """A direction in typical sizes as text: its five strongest terms."""
+    order = np.argsort(-np.abs(row))
+    strong = [k for k in order[:5] if abs(row[k]) > 0.1 * abs(row[order[0]])]
+    return " ".join(f"{row[k]:+.2f} {names[k]}" for k in strong) + " (in typical sizes)"
+
+
+def covariance_at(problem: Problem, x: Array) -> Array:
+    """Covariance (p, p) of the estimate at ``x`` from the residuals' Jacobian."""
+    return Information.of(problem, x).covariance
+
+
+def solve_scaled(matrix: Array, right: Array) -> Array:
+    """``matrix @ x = right`` for symmetric (..., p, p), with nothing along directions that the matrix does not see."""
+    own = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", matrix), 1e-300))
+    balanced = matrix * own[..., :, None] * own[..., None, :]
+    try:
+        factor = np.linalg.cholesky(balanced)
+    except np.linalg.LinAlgError:
+        factor = None
+    if factor is not None and np.einsum("...ii->...i", factor).min() > 1e-6:  # far from singular
+        first = np.linalg.solve(factor, (right * own)[..., None])
+        return np.asarray(np.linalg.solve(np.swapaxes(factor, -1, -2), first)[..., 0] * own)
+    values, vectors = np.linalg.eigh(0.5 * (matrix + np.swapaxes(matrix, -1, -2)))
+    seen = values > ROUNDING * values[..., -1:]
+    inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
+    turned = np.einsum("...ik,...i->...k", vectors, right) * inverse
+    return np.asarray(np.einsum("...ik,...k->...i", vectors, turned))
+
+
+def eliminate(matrix: Array, keep: int) -> Array:
+    """Information of the first ``keep`` unknowns when the others are free: the Schur complement."""
+    if matrix.shape[-1] == keep:
+        return matrix
+    head, cross, tail = matrix[..., :keep, :keep], matrix[..., :keep, keep:], matrix[..., keep:, keep:]
+    size = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", tail), 1e-300))
+    balanced = tail * size[..., :, None] * size[..., None, :]
+    solved = np.linalg.solve(balanced, np.swapaxes(cross, -1, -2) * size[..., :, None])
+    return np.asarray(head - cross @ (size[..., :, None] * solved))
+
+
+def complement(directions: Array) -> Array:
+    """Orthonormal complement (..., r, r - k) of orthonormal directions (..., r, k)."""
+    rank, count = directions.shape[-2:]
+    if not count:
+        return np.broadcast_to(np.eye(rank), (*directions.shape[:-1], rank))
+    q, _ = np.linalg.qr(directions, mode="complete")
+    return np.asarray(q[..., count:])
+
+
+def without(information: Array, directions: Array, sizes: Array) -> Array:
+    """Information (..., r, r) that knows nothing along directions (..., r, k), given in typical sizes.
+
+    What the data do determine must not depend on what these directions were held at: each takes along those changes of
+    the others that keep the fit.
+    """
+    scaled = information * sizes[:, None] * sizes
+    basis, _ = np.linalg.qr(directions)
+    shown = complement(basis)
+    if not shown.shape[-1]:
+        return np.zeros_like(scaled)
+    turned = np.swapaxes(shown, -1, -2)
+    flat = basis - shown @ np.linalg.solve(turned @ scaled @ shown, turned @ scaled @ basis)
+    keep = np.eye(sizes.size) - flat @ np.swapaxes(basis, -1, -2)
+    return np.asarray(np.swapaxes(keep, -1, -2) @ scaled @ keep / sizes[:, None] / sizes)

@@ -40,11 +40,11 @@ class SpacearmError(Exception):
         self.file = Path(file)
         return self
 
-    def locate(self, place: str = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
+    def locate(self, place: object = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
         """Add where the error was met, as :func:`at` does."""
         if self.file is None:  # otherwise its place is one of that file
             if place and not (fallback and self.place):
-                self.place = f"{place}: {self.place}" if self.place else place
+                self.place = f"{place}: {self.place}" if self.place else str(place)
             self.file = None if file is None else Path(file)
 
 
@@ -69,7 +69,7 @@ class TimeLimitError(SimulationError):
 
 
 @contextmanager
-def at(place: str = "", *, file: str | Path | None = None, fallback: bool = False) -> Iterator[None]:
+def at(place: object = "", *, file: str | Path | None = None, fallback: bool = False) -> Iterator[None]:
     """Errors raised inside this block say where: ``place`` is put in front of theirs, ``file`` is the file.
 
     An error that already names a file is left as it is: its place is one of that file. With ``fallback`` the place is

@@ -10,7 +10,7 @@ import pytest
 from spacearm.errors import ModelError
 from spacearm.model.dh import DhRow, dh_links, dh_transform
 from spacearm.model.parts import Pose
-from spacearm.model.toml import robot_from_toml
+from spacearm.model.toml_read import robot_from_toml
 
 
 def craig_matrix(a: float, alpha: float, d: float, theta: float) -> np.ndarray:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from spacearm.errors import ModelError
 from spacearm.model import Robot, catalogue, load
-from spacearm.model.toml import robot_from_toml, toml_text
+from spacearm.model.toml_read import robot_from_toml
+from spacearm.model.toml_write import toml_text
 
 RICH = """
 [robot]

@@ -13,7 +13,8 @@ from spacearm.model import Robot
 from spacearm.model.intake import Reading
 from spacearm.model.lossy import LossyConversion
 from spacearm.model.repair import Repaired
-from spacearm.model.urdf import robot_from_urdf, urdf_text
+from spacearm.model.urdf_read import robot_from_urdf
+from spacearm.model.urdf_write import urdf_text
 from support.urdf_text import ARM
 from support.xml_damage import NASTY as ANY_NASTY
 from support.xml_damage import damaged_text, damaged_tree

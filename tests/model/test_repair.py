@@ -15,7 +15,7 @@ from spacearm.model import Inertia, Pose
 from spacearm.model.intake import Intake, Reading
 from spacearm.model.repair import LARGEST_GYRATION, Repaired, ball, nearest_tensor
 from spacearm.model.toml_read import robot_from_toml
-from spacearm.model.urdf import robot_from_urdf
+from spacearm.model.urdf_read import robot_from_urdf
 
 REPAIR = Reading(repair=True)
 

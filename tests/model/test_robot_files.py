@@ -15,7 +15,8 @@ from spacearm.model import (
     save,
 )
 from spacearm.model.files import file_format, robot_text
-from spacearm.model.toml import robot_from_toml, toml_text
+from spacearm.model.toml_read import robot_from_toml
+from spacearm.model.toml_write import toml_text
 from support.robot_files import ARM, BASE, ELBOW
 
 

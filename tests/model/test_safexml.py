@@ -9,7 +9,7 @@ import pytest
 
 from spacearm.errors import ModelError
 from spacearm.model.safexml import Bounds, parse, read_file
-from spacearm.model.urdf import read_urdf
+from spacearm.model.urdf_read import read_urdf
 
 
 def refused_at_once(path, read):

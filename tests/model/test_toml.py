@@ -31,7 +31,8 @@ from spacearm.model import (
 )
 from spacearm.model.robot import BASE_DOFS, BASE_POSITION, RATE_ENDING
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
-from spacearm.model.toml import robot_from_toml, toml_text
+from spacearm.model.toml_read import robot_from_toml
+from spacearm.model.toml_write import toml_text
 from support import ROOT
 from support.robot_files import ARM, BASE, ELBOW, SLIDE, fault
 

@@ -8,7 +8,8 @@ import warnings
 import pytest
 
 from spacearm import Robot
-from spacearm.model.toml import UnitWarning, robot_from_toml
+from spacearm.model.toml_read import robot_from_toml
+from spacearm.model.toml_values import UnitWarning
 from support.robot_files import ARM, BASE, ELBOW, SLIDE, fault
 
 FAULTS = {

@@ -27,7 +27,8 @@ from spacearm.model import (
 )
 from spacearm.model.intake import Reading
 from spacearm.model.lossy import LossyConversion, NotExpressible
-from spacearm.model.urdf import read_urdf, robot_from_urdf, urdf_text
+from spacearm.model.urdf_read import read_urdf, robot_from_urdf
+from spacearm.model.urdf_write import urdf_text
 from support.numpy_kinematics import close_robots, frame_poses, mass_matrix, mass_properties, random_robot, turn
 from support.urdf_text import ARM, INERTIAL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spacearm.errors import ModelError
-from spacearm.model.toml import robot_from_toml
+from spacearm.model.toml_read import robot_from_toml
 
 BASE = '[robot]\nname = "r"\n[[body]]\nname = "base"\nmass = 10\ninertia = [1, 1, 1]\n'
 

@@ -6,14 +6,13 @@ A study's scenario schema derives its tables from :class:`Table`, and takes numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from spacearm.errors import InputError, SpacearmError, did_you_mean, quoted, shown_path
+from spacearm.errors import InputError, SpacearmError, at, did_you_mean, quoted, shown_path
 from spacearm.model import catalogue
 from spacearm.model.files import read
 from spacearm.model.intake import Reading
@@ -29,11 +28,8 @@ T = TypeVar("T", bound=BaseModel)
 
 def read_document(path: str | Path, expected: str) -> dict[str, Any]:
     """The tables of a TOML file; ``expected`` says what an empty one lacks."""
-    path = Path(path)
-    try:
-        return parse_toml(read_text(path), expected)
-    except InputError as error:
-        raise error.in_file(path) from error.__cause__
+    with at(file=path):
+        return parse_toml(read_text(Path(path)), expected)
 
 
 def validated(schema: type[T], data: Mapping[str, Any]) -> T:
@@ -42,17 +38,6 @@ def validated(schema: type[T], data: Mapping[str, Any]) -> T:
         return schema.model_validate(data)
     except ValidationError as error:
         raise schema_error(error, data, schema) from None
-
-
-@contextmanager
-def at(place: str) -> Iterator[None]:
-    """Gives errors that are met inside their place in the file."""
-    try:
-        yield
-    except SpacearmError as error:
-        if error.file is None:
-            error.place = f"{place}: {error.place}" if error.place else place
-        raise
 
 
 def find_robot(name: str, folder: Path | None = None, reading: Reading | None = None) -> Robot:

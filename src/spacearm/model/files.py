@@ -87,7 +87,7 @@ def read(path: str | Path, reading: Reading) -> Robot:
             )
         return read_toml(path)
     if kind == "urdf":
-        from spacearm.model.urdf import read_urdf
+        from spacearm.model.urdf_read import read_urdf
 
         return read_urdf(path, reading)
     from spacearm.model.mjcf import read_mjcf
@@ -103,7 +103,7 @@ def robot_text(robot: Robot, kind: str, comments: Iterable[str] = ()) -> str:
 
         return toml_text(robot, comments)
     if kind == "urdf":
-        from spacearm.model.urdf import urdf_text
+        from spacearm.model.urdf_write import urdf_text
 
         return _with_xml_comment(urdf_text(robot), comments)
     if kind == "mjcf":

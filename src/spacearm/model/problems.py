@@ -25,7 +25,7 @@ class ModelErrors(ModelError):
         found = list({(each.place, each.message): each for each in reversed(list(problems))}.values())[::-1]
         return found[0] if len(found) == 1 else cls(found)
 
-    def locate(self, place: str = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
+    def locate(self, place: object = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
         if self.file is None:
             for each in self.problems:
                 each.locate(place, fallback=fallback)

@@ -271,18 +271,17 @@ def _check_name(name: object, what: str) -> None:
         )
 
 
-def check_joint_name(name: str) -> None:
+def check_joint_name(name: str, place: object = "") -> None:
     """A joint must not be called like another quantity of the state."""
-    if name in BASE_DOFS:
-        raise ModelError("this name belongs to the base's own degrees of freedom", place=f"joint {name!r}")
-    if name in BASE_POSITION:
-        raise ModelError("this name belongs to the base's position", place=f"joint {name!r}")
-    if name.endswith(RATE_ENDING):
-        raise ModelError(
-            f"a name that ends in {RATE_ENDING!r} means the rate of a joint",
-            place=f"joint {quoted(name)}",
-            hint="choose another name",
-        )
+    with at(place or f"joint {quoted(name)}"):
+        if name in BASE_DOFS:
+            raise ModelError("this name belongs to the base's own degrees of freedom")
+        if name in BASE_POSITION:
+            raise ModelError("this name belongs to the base's position")
+        if name.endswith(RATE_ENDING):
+            raise ModelError(
+                f"a name that ends in {RATE_ENDING!r} means the rate of a joint", hint="choose another name"
+            )
 
 
 def _check_names(robot: Robot) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from spacearm.errors import ModelError, did_you_mean
-from spacearm.model.toml_schema import RobotFile
+from spacearm.model.toml_schema import RobotFile, shortened
 
 #: Endings by which other formats and data sheets mark a unit.
 UNIT_ENDINGS = ("degree", "degrees", "deg", "rad", "mm", "cm", "m", "g", "kg", "kgmm2", "kgm2", "gmm2", "n", "nm")
@@ -39,17 +38,6 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.path} ({self.name!r})" if self.name else self.path
-
-
-@contextmanager
-def located(place: Place) -> Iterator[None]:
-    """Gives every :class:`ModelError` raised inside this place, unless it already has one."""
-    try:
-        yield
-    except ModelError as error:
-        if not error.place:
-            error.place = str(place)
-        raise
 
 
 def schema_error(error: ValidationError, data: Mapping[str, Any], root: type[BaseModel] = RobotFile) -> ModelError:
@@ -86,21 +74,16 @@ def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[BaseModel]) -
     if kind == "literal_error":
         return f"value is {fault['input']!r}", f"expected {context['expected']}"
     if kind == "string_type":
-        return f"{_shown(fault['input'])} is not text", "expected text in quotes"
+        return f"{shortened(fault['input'])} is not text", "expected text in quotes"
     if kind == "list_type":
-        return f"{_shown(fault['input'])} is not a list", _table_hint(key, len(loc))
+        return f"{shortened(fault['input'])} is not a list", _table_hint(key, len(loc))
     if kind in ("model_type", "dict_type", "model_attributes_type"):
-        return f"{_shown(fault['input'])} is not a table", "expected { key = value, ... }"
+        return f"{shortened(fault['input'])} is not a table", "expected { key = value, ... }"
     if kind == "too_short":
         return f"there is no {key!r}", "expected at least one"
     if kind == "spacearm":
         return context["message"], context["hint"]
     return fault["msg"], ""
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _table_hint(key: str, depth: int) -> str:

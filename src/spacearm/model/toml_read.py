@@ -8,19 +8,30 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
-from spacearm.errors import ModelError, clipped
+from spacearm.errors import ModelError, at, clipped
 from spacearm.model.dh import dh_links
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Rotor, Spring, Thruster, unit_vector
 from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
-from spacearm.model.toml_errors import Place, located, schema_errors
-from spacearm.model.toml_schema import DhTable, JointKeys, JointTable, Origin, RobotFile
+from spacearm.model.toml_errors import Place, schema_errors
+from spacearm.model.toml_schema import (
+    BodyTable,
+    CouplingTable,
+    DhTable,
+    FrameTable,
+    JointKeys,
+    JointTable,
+    RobotFile,
+    ThrusterTable,
+    TransmissionTable,
+)
 from spacearm.model.toml_values import (
     LARGEST_ANGLE,
     coupling_of,
@@ -34,6 +45,7 @@ from spacearm.model.toml_values import (
 )
 from spacearm.typing import Array
 
+T = TypeVar("T")
 #: A robot file is text written by people or by :func:`spacearm.save`; one larger than this (bytes) is a mistake.
 LARGEST_FILE = 16 * 2**20
 #: Tables within tables, and parts of a dotted key: more than this is no file for spacearm. tomllib needs memory that
@@ -53,11 +65,8 @@ MOST_JOINTS = 2000
 
 def read_toml(path: str | Path) -> Robot:
     """The robot in a TOML file."""
-    path = Path(path)
-    try:
-        return robot_from_toml(read_text(path))
-    except ModelError as error:
-        raise error.in_file(path) from error.__cause__
+    with at(file=path):
+        return robot_from_toml(read_text(Path(path)))
 
 
 def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
@@ -156,7 +165,7 @@ class _Builder:
     frame: all that the file places on such a body is given in the link frame."""
 
     def __init__(self, file: RobotFile) -> None:
-        self.file = file
+        self.file, self.problems = file, Problems()
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.couplings: list[Coupling] = []
@@ -172,34 +181,21 @@ class _Builder:
         count = len(file.joint) + sum(len(table.row) for table in file.dh)
         if count > MOST_JOINTS:
             raise ModelError(f"there are {count} joints", place="joint", hint=f"expected at most {MOST_JOINTS}")
-        problems = Problems()
-        for index, body in enumerate(file.body):
-            with problems.collected():
-                self.bodies.append(Body(body.name, inertia_of(body, Place(f"body[{index}]", body.name))))
-                self.places["body"].append(f"body[{index}]")
-        for index, dh in enumerate(file.dh):
-            with problems.collected():
-                self.add_dh(dh, Place("dh" if len(file.dh) == 1 else f"dh[{index}]"))
-        for index, joint in enumerate(file.joint):
-            with problems.collected():
-                self.add_joint(joint, Place(f"joint[{index}]", joint.name))
-        frames = []
-        for index, frame in enumerate(file.frame):
-            with problems.collected():
-                pose = self.on(frame.body, frame.origin, Place(f"frame[{index}]", frame.name))
-                frames.append(Frame(frame.name, frame.body, pose))
-        for index, coupling in enumerate(file.coupling):
-            with problems.collected():
-                self.couplings.append(coupling_of(coupling, self.joints, Place(f"coupling[{index}]", coupling.name)))
-        problems.tell()  # the tree can only be judged when every part is there
-        self.places["coupling"] += [f"coupling[{index}]" for index in range(len(file.coupling))]
+        self.made("body", self.add_body)
+        self.made("dh", self.add_dh)
+        self.made("joint", self.add_joint)
+        frames = self.made("frame", lambda each, place: Frame(each.name, each.body, self.on(each.body, each, place)))
+        self.made("coupling", self.add_coupling)
+        self.problems.tell()  # the tree can only be judged when every part is there
         self.check_names()
+        thrusters = self.made("thruster", self.thruster)
+        self.problems.tell()
         robot = Robot(
             file.robot.name,
             tuple(self.bodies),
             tuple(self.joints),
             tuple(frames),
-            tuple(self.thrusters()),
+            tuple(thrusters),
             tuple(self.couplings),
             self.configurations(),
         )
@@ -209,40 +205,53 @@ class _Builder:
             )
         return robot
 
+    def made(self, kind: str, make: Callable[[Any, Place], T]) -> list[T]:
+        """What ``make`` makes of each table of this kind; problems are kept."""
+        tables, result = getattr(self.file, kind), []
+        for index, table in enumerate(tables):
+            with self.problems.collected():
+                path = kind if kind == "dh" and len(tables) == 1 else f"{kind}[{index}]"
+                result.append(make(table, Place(path, getattr(table, "name", ""))))
+        return result
+
     def check_names(self) -> None:
         """Names that occur twice are told with both places in the file; the robot does not know these."""
-        file, places = self.file, self.places
-        bodies = [body.name for body in self.bodies]
-        check_unique(bodies, "body", places=places["body"])
-        check_unique([joint.name for joint in self.joints], "joint", places=places["joint"])
-        check_unique([coupling.name for coupling in self.couplings], "coupling", places=places["coupling"])
+        places = self.places
+        parts: dict[str, list[Any]] = {"body": self.bodies, "joint": self.joints, "coupling": self.couplings}
+        for what, each in parts.items():
+            check_unique([part.name for part in each], what, places=places[what])
+        frames = {f"frame[{index}]": frame.name for index, frame in enumerate(self.file.frame)}
         check_unique(
-            [*bodies, *(frame.name for frame in file.frame)],
+            [*(body.name for body in self.bodies), *frames.values()],
             "frame",
-            places=[*places["body"], *(f"frame[{index}]" for index in range(len(file.frame)))],
+            places=[*places["body"], *frames],
             hint="frames and bodies share one set of names",
         )
-        for name, place in zip((joint.name for joint in self.joints), places["joint"], strict=True):
-            try:
-                check_joint_name(name)
-            except ModelError as error:
-                error.place = str(Place(place, name))
-                raise
+        for joint, path in zip(self.joints, places["joint"], strict=True):
+            check_joint_name(joint.name, Place(path, joint.name))
 
-    def on(self, body: str, origin: Origin, place: Place) -> Pose:
-        """A pose that the file gives on this body, in the body's own frame."""
-        pose = pose_of(origin, place.key("origin"))
+    def on(self, body: str, table: JointTable | DhTable | FrameTable, place: Place) -> Pose:
+        """The pose that a table gives on this body, in the body's own frame."""
+        pose = pose_of(table.origin, place.key("origin"))
         return self.frames[body] @ pose if body in self.frames else pose
 
+    def add_body(self, table: BodyTable, place: Place) -> None:
+        self.bodies.append(Body(table.name, inertia_of(table, place)))
+        self.places["body"].append(place.path)
+
+    def add_coupling(self, table: CouplingTable, place: Place) -> None:
+        self.couplings.append(coupling_of(table, self.joints, place))
+        self.places["coupling"].append(place.path)
+
     def add_joint(self, table: JointTable, place: Place) -> None:
-        placement = self.on(table.parent, table.origin, place)
-        with located(place.key("axis")):
+        placement = self.on(table.parent, table, place)
+        with at(place.key("axis"), fallback=True):
             axis = unit_vector(table.axis, "axis")
-        self.add(table, place, name=table.name, parent=table.parent, child=table.child, placement=placement, axis=axis)
+        self.add(table, place, table.name, table.parent, table.child, placement=placement, axis=axis)
 
     def add_dh(self, table: DhTable, place: Place) -> None:
         rows = [dh_row(row, place.key(f"row[{index}]")) for index, row in enumerate(table.row)]
-        links = dh_links(rows, table.convention, self.on(table.base, table.origin, place))
+        links = dh_links(rows, table.convention, self.on(table.base, table, place))
         parent = table.base
         for index, (row, link) in enumerate(zip(table.row, links, strict=True)):
             here = Place(f"{place.path}.row[{index}]", row.joint)
@@ -250,87 +259,67 @@ class _Builder:
             self.places["body"].append(here.path)
             if table.convention == "standard":
                 self.frames[row.body] = link.link_frame
-            axis = np.array([0.0, 0.0, 1.0])
-            self.add(row, here, name=row.joint, parent=parent, child=row.body, placement=link.placement, axis=axis)
+            self.add(row, here, row.joint, parent, row.body, placement=link.placement)
             parent = row.body
 
-    def add(
-        self, keys: JointKeys, place: Place, *, name: str, parent: str, child: str, placement: Pose, axis: Array
-    ) -> None:
+    def add(self, keys: JointKeys, place: Place, name: str, parent: str, child: str, **where: Any) -> None:
         """One joint; with a transmission, its motor as well."""
         turns = keys.kind == "revolute"
         spring, rotor, motor = None, None, keys.transmission
         if keys.spring is not None:
-            with located(place.key("spring")):
+            with at(place.key("spring"), fallback=True):
                 spring = Spring(keys.spring.stiffness, rest_of(keys.spring, turns, place.key("spring")))
         if keys.rotor is not None:
-            with located(place.key("rotor")):
+            with at(place.key("rotor"), fallback=True):
                 rotor = Rotor(keys.rotor.inertia, keys.rotor.ratio)
-        limits = limits_of(keys.limits, turns, place.key("limits"))
-        friction = friction_of(keys.friction, place.key("friction"))
-        with located(place):
-            link_rotor = None if motor is not None else rotor
-            joint = Joint(
-                name, keys.kind, parent, child, placement, axis, spring, keys.damping, friction, limits, link_rotor
-            )
-        self.joints.append(joint)
+        laws: dict[str, Any] = {"spring": spring, "damping": keys.damping, "rotor": None if motor else rotor}
+        laws["limits"] = limits_of(keys.limits, turns, place.key("limits"))
+        laws["friction"] = friction_of(keys.friction, place.key("friction"))
+        with at(place, fallback=True):
+            self.joints.append(Joint(name, keys.kind, parent, child, **where, **laws))
         self.places["joint"].append(place.path)
         self.sources.append(self.entries)
         if motor is not None:
-            here = place.key("transmission")
-            if rotor is None:
-                raise ModelError("a transmission needs a rotor", place=str(here), hint="give the joint a 'rotor' table")
-            motor_name = f"{name}.motor"
-            motor_friction = friction_of(motor.motor_friction, here.key("motor_friction"))
-            with located(here):
-                self.joints.append(
-                    Joint(
-                        motor_name,
-                        keys.kind,
-                        parent,
-                        motor_name,
-                        placement,
-                        axis,
-                        damping=motor.motor_damping,
-                        friction=motor_friction,
-                        rotor=rotor,
-                    )
-                )
-                rest = rest_of(motor, turns, here)
-                self.couplings.append(
-                    Coupling(f"{name}.transmission", name, motor_name, motor.stiffness, motor.damping, 1.0, rest)
-                )
-            self.bodies.append(Body(motor_name, Inertia.massless()))
-            for what in self.places:  # the motor's body, joint and coupling
-                self.places[what].append(here.path)
-            self.sources.append(self.entries)
+            with at(place.key("transmission"), fallback=True):
+                self.add_motor(motor, place.key("transmission"), rotor, **where)
         self.entries += 1
 
-    def thrusters(self) -> list[Thruster]:
-        result = []
-        for index, table in enumerate(self.file.thruster):
-            place = Place(f"thruster[{index}]", table.name)
-            frame = self.frames.get(table.body, Pose())
-            with located(place.key("direction")):
-                direction = unit_vector(table.direction, "direction")
-            if table.body in self.frames:
-                direction = frame.rotation @ direction
-            with located(place):
-                position = frame.rotation @ np.array(table.position) + frame.translation
-                result.append(Thruster(table.name, table.body, position, direction, table.force))
-        return result
+    def add_motor(self, motor: TransmissionTable, place: Place, rotor: Rotor | None, **where: Any) -> None:
+        """The motor of the last joint, on the same parent, with a massless body of its own."""
+        link = self.joints[-1]
+        name, turns = f"{link.name}.motor", link.kind == "revolute"
+        if rotor is None:
+            raise ModelError("a transmission needs a rotor", hint="give the joint a 'rotor' table")
+        friction = friction_of(motor.motor_friction, place.key("motor_friction"))
+        laws: dict[str, Any] = {"damping": motor.motor_damping, "friction": friction, "rotor": rotor}
+        self.joints.append(Joint(name, link.kind, link.parent, name, **where, **laws))
+        rest = rest_of(motor, turns, place)
+        coupling = Coupling(f"{link.name}.transmission", link.name, name, motor.stiffness, motor.damping, 1.0, rest)
+        self.couplings.append(coupling)
+        self.bodies.append(Body(name, Inertia.massless()))
+        for what in self.places:  # the motor's body, joint and coupling
+            self.places[what].append(place.path)
+        self.sources.append(self.entries)
+
+    def thruster(self, table: ThrusterTable, place: Place) -> Thruster:
+        frame = self.frames.get(table.body, Pose())
+        with at(place.key("direction"), fallback=True):
+            direction = unit_vector(table.direction, "direction")
+        if table.body in self.frames:
+            direction = frame.rotation @ direction
+        with at(place, fallback=True):
+            position = frame.rotation @ np.array(table.position) + frame.translation
+            return Thruster(table.name, table.body, position, direction, table.force)
 
     def configurations(self) -> dict[str, Array]:
         result: dict[str, Array] = {}
-        for section, table in (
-            ("configurations", self.file.configurations),
-            ("configurations_deg", self.file.configurations_deg),
-        ):
-            for name, values in table.items():
+        for section in ("configurations", "configurations_deg"):
+            for name, values in getattr(self.file, section).items():
                 place = Place(f"{section}.{name}")
-                if name in result:
-                    raise ModelError("this configuration is given twice", place=str(place))
-                result[name] = self.configuration(values, section == "configurations_deg", place)
+                with at(place):
+                    if name in result:
+                        raise ModelError("this configuration is given twice")
+                    result[name] = self.configuration(values, section.endswith("_deg"), place)
         return result
 
     def configuration(self, values: list[float], degrees: bool, place: Place) -> Array:
@@ -340,10 +329,9 @@ class _Builder:
         elif len(values) == self.entries:  # a motor starts where its link does
             array = np.array([values[source] for source in self.sources])
         else:
-            both = f"{self.entries} numbers, one for each joint" + (
-                f", or {n} with the motors" if n > self.entries else ""
-            )
-            raise ModelError(f"list has length {len(values)}", place=str(place), hint=f"expected {both}")
+            motors = f", or {n} with the motors" if n > self.entries else ""
+            expected = f"expected {self.entries} numbers, one for each joint{motors}"
+            raise ModelError(f"list has length {len(values)}", hint=expected)
         turns = np.array([joint.kind == "revolute" for joint in self.joints], dtype=bool)
         if degrees:
             return np.where(turns, np.deg2rad(array), array)

@@ -19,7 +19,8 @@ def _fail(message: str, hint: str = "") -> PydanticCustomError:
     return PydanticCustomError("spacearm", "{message}", {"message": message, "hint": hint})
 
 
-def _shown(value: object) -> str:
+def shortened(value: object) -> str:
+    """A value as it is written, cut to some forty characters."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
@@ -30,7 +31,7 @@ LARGEST_NUMBER = 1e30
 
 def _any_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _fail(f"{_shown(value)} is not a number", "expected a number without quotes")
+        raise _fail(f"{shortened(value)} is not a number", "expected a number without quotes")
     try:
         number = float(value)
     except OverflowError:
@@ -54,7 +55,7 @@ def whole(low: int, high: int) -> BeforeValidator:
 
     def check(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _fail(f"{_shown(value)} is not a whole number", "expected a number without quotes and point")
+            raise _fail(f"{shortened(value)} is not a whole number", "expected a number without quotes and point")
         if not low <= value <= high:
             shown = value if abs(value) < 10**20 else "too large"
             raise _fail(f"value is {shown}", f"expected a whole number from {low} to {high}")
@@ -80,7 +81,7 @@ def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
 
     def check(value: object) -> object:
         if not isinstance(value, list):
-            raise _fail(f"{_shown(value)} is not a list", expected)
+            raise _fail(f"{shortened(value)} is not a list", expected)
         if len(value) not in lengths:
             raise _fail(f"list has length {len(value)}", expected)
         return value
@@ -90,7 +91,7 @@ def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
 
 def _without_controls(text: str) -> str:
     if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text):
-        raise _fail(f"{_shown(text)} holds control characters", "expected printable text in one line")
+        raise _fail(f"{shortened(text)} holds control characters", "expected printable text in one line")
     return text
 
 

@@ -7,12 +7,12 @@ import warnings
 
 import numpy as np
 
-from spacearm.checks import UNIT_TOLERANCE
-from spacearm.errors import ModelError
+from spacearm import checks
+from spacearm.errors import ModelError, at
 from spacearm.model.dh import DhRow
 from spacearm.model.parts import Coupling, Friction, Inertia, Joint, Limits, Pose
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
-from spacearm.model.toml_errors import Place, located
+from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import (
     CouplingTable,
     DhRowTable,
@@ -21,6 +21,7 @@ from spacearm.model.toml_schema import (
     LimitsTable,
     Origin,
     SpringTable,
+    Table,
     Turn,
 )
 from spacearm.typing import Array
@@ -35,16 +36,15 @@ class UnitWarning(UserWarning):
 
 def dh_row(row: DhRowTable, place: Place) -> DhRow:
     here = Place(place.path, row.joint)
-    alpha = _angle(row.alpha, row.alpha_deg, here, "alpha", sure=True)
-    theta = _angle(row.theta, row.theta_deg, here, "theta", sure=True)
-    with located(here):
-        return DhRow(row.a, alpha or 0.0, row.d, theta or 0.0, row.kind)
+    with at(here, fallback=True):
+        alpha, theta = (_angle(row, key, here, sure=True) or 0.0 for key in ("alpha", "theta"))
+        return DhRow(row.a, alpha, row.d, theta, row.kind)
 
 
 def coupling_of(table: CouplingTable, joints: list[Joint], place: Place) -> Coupling:
     turns = next((joint.kind == "revolute" for joint in joints if joint.name == table.first), True)
     rest = rest_of(table, turns, place)
-    with located(place):
+    with at(place, fallback=True):
         return Coupling(table.name, table.first, table.second, table.stiffness, table.damping, table.ratio, rest)
 
 
@@ -61,24 +61,16 @@ def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None)
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     com = np.array(keys.com)
     axes = rotation_of(keys.inertia_axes, place.key("inertia_axes")) if keys.inertia_axes is not None else None
-    with located(place.key("mass")):
+    with at(place.key("mass"), fallback=True):
         Inertia(keys.mass)
-    with located(place.key("inertia")):
+    with at(place.key("inertia"), fallback=True):
         # checked in the axes given, before turning can hide what is wrong
         inertia = Inertia(keys.mass, com, tensor)
         if axes is not None:
             tensor = axes @ tensor @ axes.T
         if keys.inertia_about == "origin":
-            inertia = Inertia.from_parameters(
-                [
-                    keys.mass,
-                    *(keys.mass * com),
-                    *np.diag(tensor),
-                    tensor[0, 1],
-                    tensor[0, 2],
-                    tensor[1, 2],
-                ]
-            )
+            products = tensor[0, 1], tensor[0, 2], tensor[1, 2]
+            inertia = Inertia.from_parameters([keys.mass, *(keys.mass * com), *np.diag(tensor), *products])
         elif axes is not None:
             inertia = Inertia(keys.mass, com, 0.5 * (tensor + tensor.T))
         return inertia.moved(link_frame) if link_frame is not None and link_frame != Pose() else inertia
@@ -87,7 +79,7 @@ def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None)
 def friction_of(table: FrictionTable | None, place: Place) -> Friction | None:
     if table is None:
         return None
-    with located(place):
+    with at(place, fallback=True):
         return Friction(table.coulomb if table.static is None else table.static, table.coulomb)
 
 
@@ -95,70 +87,52 @@ def limits_of(table: LimitsTable | None, turns: bool, place: Place) -> Limits:
     if table is None:
         return Limits()
     _no_degrees(table, turns, place)
-    lower = _angle(table.lower, table.lower_deg, place, "lower", turns)
-    upper = _angle(table.upper, table.upper_deg, place, "upper", turns)
-    velocity = _angle(table.velocity, table.velocity_deg, place, "velocity", doubt=False)
-    with located(place):
-        return Limits(
-            -math.inf if lower is None else lower,
-            math.inf if upper is None else upper,
-            math.inf if velocity is None else velocity,
-            math.inf if table.effort is None else table.effort,
-        )
+    doubts = {"lower": turns, "upper": turns, "velocity": False}
+    found = {key: _angle(table, key, place, doubt) for key, doubt in doubts.items()} | {"effort": table.effort}
+    with at(place, fallback=True):
+        return Limits(**{key: value for key, value in found.items() if value is not None})
 
 
 def rest_of(table: SpringTable, turns: bool, place: Place) -> float:
     _no_degrees(table, turns, place)
-    return _angle(table.rest, table.rest_deg, place, "rest", turns) or 0.0
+    return _angle(table, "rest", place, turns) or 0.0
 
 
 def pose_of(origin: Origin, place: Place) -> Pose:
-    with located(place):
+    with at(place, fallback=True):
         return Pose(rotation_of(origin, place), np.array(origin.xyz))
 
 
 def rotation_of(turn: Turn, place: Place) -> Array:
-    given = [key for key in ("rpy", "rpy_deg", "quaternion", "rotation") if getattr(turn, key) is not None]
-    if len(given) > 1:
-        raise ModelError(f"both {given[0]!r} and {given[1]!r} are given", place=str(place), hint="expected one of them")
-    here = place.key(given[0]) if given else place
-    with located(here):
-        if turn.rpy is not None:
-            for angle in turn.rpy:
-                if abs(angle) > LARGEST_ANGLE:
-                    raise ModelError(f"angle is {angle:g} rad", hint="for degrees use 'rpy_deg'")
-            return rotation_from_rpy(turn.rpy)
-        if turn.rpy_deg is not None:
-            return rotation_from_rpy(np.deg2rad(turn.rpy_deg))
-        if turn.quaternion is not None:
-            length = float(np.linalg.norm(turn.quaternion))
-            if abs(length - 1.0) > UNIT_TOLERANCE:
-                raise ModelError(f"quaternion has length {length:.6g}", hint="expected a unit quaternion (w, x, y, z)")
-            return rotation_from_quaternion(turn.quaternion)
-        if turn.rotation is not None:
-            return Pose(np.array(turn.rotation)).rotation
-    return np.eye(3)
+    given = {key: getattr(turn, key) for key in ("rpy", "rpy_deg", "quaternion", "rotation")}
+    key = checks.only_one(given, place=str(place), error=ModelError)
+    if key is None:
+        return np.eye(3)
+    value = given[key]
+    with at(place.key(key), fallback=True):
+        if key == "rotation":
+            return Pose(np.array(value)).rotation
+        if key == "quaternion":
+            return rotation_from_quaternion(checks.unit_vector(value, "quaternion", (4,), error=ModelError))
+        if key == "rpy_deg":
+            return rotation_from_rpy(np.deg2rad(value))
+        for angle in value:
+            if abs(angle) > LARGEST_ANGLE:
+                raise ModelError(f"angle is {angle:g} rad", hint="for degrees use 'rpy_deg'")
+        return rotation_from_rpy(value)
 
 
-def _angle(
-    value: float | None,
-    degrees: float | None,
-    place: Place,
-    key: str,
-    doubt: bool = True,
-    *,
-    sure: bool = False,
-) -> float | None:
-    """The one of two keys that is given, in rad; ``sure``: no such angle can be meant, so it is an error."""
-    if value is not None and degrees is not None:
-        raise ModelError(f"both {key!r} and '{key}_deg' are given", place=str(place), hint="expected one of them")
+def _angle(table: Table, key: str, place: Place, doubt: bool = True, *, sure: bool = False) -> float | None:
+    """The one of ``key`` and ``key_deg`` that is given, in rad; ``sure``: no such angle can be meant: an error."""
+    value, degrees = getattr(table, key), getattr(table, f"{key}_deg")
+    checks.only_one({key: value, f"{key}_deg": degrees}, place=str(place), error=ModelError)
     if degrees is not None:
         return math.radians(degrees)
     if value is not None and (doubt or sure) and LARGEST_ANGLE < abs(value) < math.inf:
         if sure:
             raise ModelError(f"angle is {value:g} rad", place=str(place.key(key)), hint=f"for degrees use '{key}_deg'")
         doubt_angle(value, place.key(key), f"{key}_deg")
-    return value
+    return None if value is None else float(value)
 
 
 def doubt_angle(value: float, place: Place, key: str) -> None:

@@ -9,30 +9,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
-from spacearm.model.parts import Body, Coupling, Friction, Joint, Limits, Pose, Rotor, Spring, Thruster
+from spacearm.model.parts import Body, Joint, Limits, Part, Pose
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
 from spacearm.typing import Array
 
+#: The file's tables, by the field of the robot that they hold.
+_TABLES = {"bodies": "body", "joints": "joint", "frames": "frame", "thrusters": "thruster", "couplings": "coupling"}
+
 
 def toml_text(robot: Robot, comments: Iterable[str] = ()) -> str:
     """The robot file of this robot; ``comments`` become leading comment lines."""
-    blocks = [_comment(comments)] if comments else []
-    blocks.append(_table("[robot]", {"name": _text(robot.name), "base": _text(robot.bodies[0].name)}))
-    blocks += [_table("[[body]]", _body(body)) for body in robot.bodies]
-    blocks += [_table("[[joint]]", _joint(joint)) for joint in robot.joints]
-    for frame in robot.frames:
-        keys = {"name": _text(frame.name), "body": _text(frame.body), **_origin(frame.placement)}
-        blocks.append(_table("[[frame]]", keys))
-    blocks += [_table("[[thruster]]", _thruster(thruster)) for thruster in robot.thrusters]
-    blocks += [_table("[[coupling]]", _coupling(coupling)) for coupling in robot.couplings]
+    blocks = [_comment(comments), _table("[robot]", {"name": robot.name, "base": robot.bodies[0].name})]
+    for kind, name in _TABLES.items():
+        blocks += [_table(f"[[{name}]]", _keys(part)) for part in getattr(robot, kind)]
     if robot.configurations:
-        blocks.append(
-            _table("[configurations]", {_text(name): _array(values) for name, values in robot.configurations.items()})
-        )
+        blocks.append(_table("[configurations]", {_text(name): each for name, each in robot.configurations.items()}))
     return "\n".join(block for block in blocks if block)
 
 
@@ -43,103 +40,68 @@ def _comment(comments: Iterable[str]) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in clean)
 
 
-def _table(header: str, keys: dict[str, str]) -> str:
-    return "\n".join([header, *(f"{key} = {value}" for key, value in keys.items())]) + "\n"
+# -- values as text --------------------------------------------------------------------------------------------------
 
 
-def _inline(keys: dict[str, str]) -> str:
-    return "{ " + ", ".join(f"{key} = {value}" for key, value in keys.items()) + " }"
+def _table(header: str, keys: dict[str, Any]) -> str:
+    return "\n".join([header, *(f"{key} = {_text(value)}" for key, value in keys.items())]) + "\n"
 
 
-def _text(text: str) -> str:
-    # names are printable, so JSON's escapes of quote and backslash are all that TOML needs
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _number(value: float) -> str:
+def _text(value: Any) -> str:
+    if isinstance(value, str):  # names are printable, so JSON's escapes of quote and backslash are all that TOML needs
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_text(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, np.ndarray | list | tuple):
+        return "[" + ", ".join(_text(each) for each in value) + "]"
     return repr(float(value) + 0.0)  # shortest text that reads back to the same double; no minus before zero
 
 
-def _array(values: Iterable[float]) -> str:
-    return "[" + ", ".join(_number(value) for value in values) + "]"
+# -- parts as keys ---------------------------------------------------------------------------------------------------
 
 
-def _body(body: Body) -> dict[str, str]:
-    inertia = body.inertia
-    keys = {"name": _text(body.name), "mass": _number(inertia.mass)}
-    if np.any(inertia.com):
-        keys["com"] = _array(inertia.com)
-    if inertia.mass > 0.0:
-        t = inertia.tensor
-        products = (t[0, 1], t[0, 2], t[1, 2])
-        keys["inertia"] = _array((*np.diag(t), *(products if any(products) else ())))
+def _keys(part: Part) -> dict[str, Any]:
+    """The keys of a part: its fields by their names, but for inertias and places; what says nothing is left out."""
+    keys: dict[str, Any] = {}
+    for each in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, each.name)
+        if isinstance(part, Body) and each.name == "inertia":
+            keys |= _inertia(part)
+        elif isinstance(value, Pose):
+            keys |= {"origin": origin} if (origin := _origin(value)) else {}
+        elif isinstance(value, Limits):
+            finite = {key: limit for key, limit in _keys(value).items() if math.isfinite(limit)}
+            keys |= {"limits": finite} if finite else {}
+        elif isinstance(value, Part):
+            keys[each.name] = _keys(value)
+        elif value is not None and not (isinstance(part, Joint) and each.name == "damping" and value == 0.0):
+            keys[each.name] = value
     return keys
 
 
-def _origin(pose: Pose) -> dict[str, str]:
-    keys = {}
-    if np.any(pose.translation):
-        keys["xyz"] = _array(pose.translation)
-    keys |= _rotation(pose.rotation)
-    return {"origin": _inline(keys)} if keys else {}
+def _inertia(body: Body) -> dict[str, Any]:
+    inertia, t = body.inertia, body.inertia.tensor
+    keys: dict[str, Any] = {"mass": inertia.mass}
+    if np.any(inertia.com):
+        keys["com"] = inertia.com
+    if inertia.mass > 0.0:
+        products = (t[0, 1], t[0, 2], t[1, 2])
+        keys["inertia"] = (*np.diag(t), *(products if any(products) else ()))
+    return keys
 
 
-def _rotation(rotation: Array) -> dict[str, str]:
+def _origin(pose: Pose) -> dict[str, Any]:
+    xyz = {"xyz": pose.translation} if np.any(pose.translation) else {}
+    return xyz | _rotation(pose.rotation)
+
+
+def _rotation(rotation: Array) -> dict[str, Any]:
     if np.array_equal(rotation, np.eye(3)):
         return {}
     rpy = rpy_from_rotation(rotation)
     degrees = np.round(np.rad2deg(rpy), 9) + 0.0
     if np.array_equal(rotation_from_rpy(np.deg2rad(degrees)), rotation):
-        return {"rpy_deg": _array(degrees)}
+        return {"rpy_deg": degrees}
     if np.array_equal(rotation_from_rpy(rpy), rotation):
-        return {"rpy": _array(rpy)}
-    return {"rotation": "[" + ", ".join(_array(row) for row in rotation) + "]"}
-
-
-def _joint(joint: Joint) -> dict[str, str]:
-    keys = {"name": _text(joint.name), "kind": _text(joint.kind), "parent": _text(joint.parent)}
-    keys |= {"child": _text(joint.child), **_origin(joint.placement), "axis": _array(joint.axis)}
-    if joint.spring is not None:
-        keys["spring"] = _inline(_spring(joint.spring))
-    if joint.damping:
-        keys["damping"] = _number(joint.damping)
-    if joint.friction is not None:
-        keys["friction"] = _inline(_friction(joint.friction))
-    if limits := _limits(joint.limits):
-        keys["limits"] = _inline(limits)
-    if joint.rotor is not None:
-        keys["rotor"] = _inline(_rotor(joint.rotor))
-    return keys
-
-
-def _spring(spring: Spring) -> dict[str, str]:
-    return {"stiffness": _number(spring.stiffness), "rest": _number(spring.rest)}
-
-
-def _friction(friction: Friction) -> dict[str, str]:
-    return {"static": _number(friction.static), "coulomb": _number(friction.coulomb)}
-
-
-def _rotor(rotor: Rotor) -> dict[str, str]:
-    return {"inertia": _number(rotor.inertia), "ratio": _number(rotor.ratio)}
-
-
-def _limits(limits: Limits) -> dict[str, str]:
-    values = {key: getattr(limits, key) for key in ("lower", "upper", "velocity", "effort")}
-    return {key: _number(value) for key, value in values.items() if math.isfinite(value)}
-
-
-def _thruster(thruster: Thruster) -> dict[str, str]:
-    return {
-        "name": _text(thruster.name),
-        "body": _text(thruster.body),
-        "position": _array(thruster.position),
-        "direction": _array(thruster.direction),
-        "force": _number(thruster.force),
-    }
-
-
-def _coupling(coupling: Coupling) -> dict[str, str]:
-    numbers = {key: _number(getattr(coupling, key)) for key in ("stiffness", "damping", "ratio", "rest")}
-    names = {key: _text(getattr(coupling, key)) for key in ("name", "first", "second")}
-    return names | numbers
+        return {"rpy": rpy}
+    return {"rotation": rotation}

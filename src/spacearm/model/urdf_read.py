@@ -1,4 +1,8 @@
-"""Reading URDF: fixed joints are fused, joints of several degrees of freedom become rows of joints."""
+"""Reading URDF: fixed joints are fused, joints of several degrees of freedom become rows of joints.
+
+URDF's link frame is the frame of the joint that carries the link, as in spacearm, so no frame changes. What spacearm
+makes of each element is listed in ``docs/urdf-and-mjcf.md``.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from spacearm.identify.inertia.scenario import run
 from spacearm.identify.inertia.schema import ExperimentTable
 from spacearm.identify.inertia.validate import compare_models, largest_differences
 from spacearm.model import catalogue, load
-from spacearm.model.toml import robot_from_toml
+from spacearm.model.toml_read import robot_from_toml
 from spacearm.papers import xu2017
 from spacearm.papers.xu2017 import claims as xu2017_claims
 from spacearm.papers.xu2017 import data as paper

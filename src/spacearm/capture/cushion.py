@@ -24,9 +24,8 @@ from spacearm.capture.semiactive import OnOff
 from spacearm.capture.soft_joints import cushioning_axes, driven_joints
 from spacearm.capture.target import Caught, Start, begin
 from spacearm.engine import Kernel
-from spacearm.errors import InputError, SimulationError
+from spacearm.errors import InputError, SimulationError, at
 from spacearm.model import Robot
-from spacearm.model.fuse import located
 from spacearm.model.parts import finite
 from spacearm.simulate import (
     CertificateWarning,
@@ -152,7 +151,7 @@ def _overrides(
         values = np.array(own)
         for name, value in given.items():
             check_joints(robot, [name], what)
-            with located(f"joint {name!r}"):
+            with at(f"joint {name!r}", fallback=True):
                 values[robot.joint_index(name)] = finite(value, what, least=0.0)
         chosen[what] = values
     return chosen

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, did_you_mean
+from spacearm.errors import ModelError, at, did_you_mean
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
-from spacearm.model.problems import Problems, located
+from spacearm.model.problems import Problems
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
-
-__all__ = ["Weld", "about_axis", "fuse", "located", "motion", "named_configurations", "with_moment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,12 @@ def fuse(
     for body in bodies:
         carrier, pose = places[body.name]
         moved = body.inertia if carrier == body.name else body.inertia.moved(pose)
-        with located(f"body {carrier!r}"):
+        with at(f"body {carrier!r}", fallback=True):
             # a body that nothing is welded to keeps its inertia to the last bit
             inertias[carrier] = inertias[carrier] + moved if carrier in inertias else moved
     for target, tensor in (moments or {}).items():
         carrier, pose = places[target]
-        with located(f"body {carrier!r}"):
+        with at(f"body {carrier!r}", fallback=True):
             inertias[carrier] = with_moment(inertias[carrier], pose.rotation @ tensor @ pose.rotation.T)
 
     def on_carrier(body: str, placement: Pose) -> tuple[str, Pose]:

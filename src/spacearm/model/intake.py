@@ -7,14 +7,16 @@ stand-in, so that one error tells all problems of the file; where the caller wan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, did_you_mean, quoted
+from spacearm import checks
+from spacearm.errors import ModelError
 from spacearm.model import repair as mending
 from spacearm.model.fuse import Weld, fuse
 from spacearm.model.lossy import Losses
@@ -24,6 +26,7 @@ from spacearm.model.repair import Mimic, Repair
 from spacearm.model.robot import Robot, check_joint_name
 from spacearm.typing import Array
 
+T = TypeVar("T")
 _ANY_BODY = Inertia(1.0, tensor=np.eye(3))
 _REPAIRABLE = "repair=True (--repair on the command line)"
 
@@ -76,56 +79,55 @@ class Intake:
         """Note a repair: the kind is a heading, the change says from what to what."""
         self.repairs.append(Repair(kind, place, change, size))
 
+    def _made(self, place: str, make: Callable[[Intake], T], stand_in: T) -> T:
+        """What ``make`` makes of raw numbers; where it cannot be, that is a problem, and a stand-in takes its place.
+
+        ``make`` gets the intake to work with, and repairs where that one does: so the problem can say whether
+        repairing would help.
+        """
+        try:
+            return make(self)
+        except ModelError as error:
+            error.locate(place, fallback=True)
+            if not self.reading.repair:
+                with suppress(ModelError):
+                    make(Intake(self.source, Reading(repair=True), what=self.what))
+                    error.hint = "; ".join(part for part in (error.hint, f"{_REPAIRABLE} takes the nearest") if part)
+            self.problems.found.append(error)
+        return stand_in
+
     def body(self, name: str, mass: float, tensor: npt.ArrayLike, pose: Pose | None = None) -> Body:
         """A body whose mass centre and principal frame lie at ``pose``; ``tensor`` (kg m2) is about the mass centre."""
         place, pose = f"{self.what} {name!r}", pose or Pose()
+
+        def make(intake: Intake) -> Body:
+            return Body(name, intake._inertia(name, place, mass, np.asarray(tensor)).moved(pose))
+
+        return self._made(place, make, Body(name, _ANY_BODY))
+
+    def _inertia(self, name: str, place: str, mass: float, tensor: Array) -> Inertia:
         try:
-            return Body(name, Inertia(mass, tensor=np.asarray(tensor)).moved(pose))
-        except ModelError as error:
-            if self.reading.repair:
-                with self.problems.collected(place):
-                    return Body(name, self._nearest(name, place, mass, tensor).moved(pose))
-                return Body(name, _ANY_BODY)
-            error.place = place
-            other = self._repairing()
-            other.body(name, mass, tensor, pose)
-            self._keep(error, repairable=not other.problems.found)
-        return Body(name, _ANY_BODY)
-
-    def _repairing(self) -> Intake:
-        return Intake(self.source, Reading(repair=True), what=self.what)
-
-    def _keep(self, error: ModelError, *, repairable: bool) -> None:
-        """Keep a problem, with the advice to repair where that would do."""
-        if repairable:
-            error.hint = "; ".join(part for part in (error.hint, f"{_REPAIRABLE} takes the nearest") if part)
-        self.problems.found.append(error)
-
-    def _nearest(self, name: str, place: str, mass: float, tensor: npt.ArrayLike) -> Inertia:
-        mass = finite(mass, "mass", least=0.0)
-        given = np.asarray(tensor, dtype=np.float64)
-        nearest = mending.nearest_tensor(given)
-        before, after = (np.linalg.eigvalsh(0.5 * (each + each.T)) for each in (given, nearest))
-        size = float(np.linalg.norm(nearest - given)) / max(float(np.linalg.norm(given)), 1e-300)
-        try:
-            Inertia(1.0, tensor=given)
+            return Inertia(mass, tensor=tensor)
         except ModelError:
+            if not self.reading.repair:
+                raise
+        mass, nearest = finite(mass, "mass", least=0.0), np.asarray(tensor, dtype=np.float64)
+        try:
+            Inertia(1.0, tensor=nearest)
+        except ModelError:
+            given, nearest = nearest, mending.nearest_tensor(tensor)
+            before, after = (np.linalg.eigvalsh(0.5 * (each + each.T)) for each in (given, nearest))
+            size = float(np.linalg.norm(nearest - given)) / max(float(np.linalg.norm(given)), 1e-300)
             self.mended(
                 "no body has such an inertia, so it is now the nearest (least squares) that a body can have",
                 place,
                 f"principal moments {_listed(before)} -> {_listed(after)} kg m2, {100 * size:.2g} %",
                 size,
             )
-        else:
-            nearest = given
         if mass == 0.0 and np.any(nearest):
             mass = self._raised[name] = mending.lightest_mass(nearest)
-            self.mended(
-                "an inertia without mass is kept and given a mass (radius of gyration 1 m)",
-                place,
-                f"0 -> {mass:.3g} kg",
-                mass,
-            )
+            kind = "an inertia without mass is kept and given a mass (radius of gyration 1 m)"
+            self.mended(kind, place, f"0 -> {mass:.3g} kg", mass)
         return Inertia(mass, tensor=nearest)
 
     def joint(
@@ -144,28 +146,18 @@ class Intake:
     ) -> Joint:
         """A joint from raw numbers; ``parts`` as :class:`~spacearm.model.Joint` takes them."""
         place = f"joint {name!r}"
-        raw: dict[str, Any] = {"limits": limits, "damping": damping, "friction": friction, **parts}
-        try:
-            dry = self._resistance(place, "friction", friction)
-            return Joint(
-                self._joint_name(name, place),
-                kind,
-                parent,
-                child,
-                placement,
-                self._axis(place, axis),
-                damping=self._resistance(place, "damping", damping),
-                friction=Friction(dry, dry) if dry != 0.0 else None,
-                limits=self._limits(place, limits or {}),
-                **parts,
-            )
-        except ModelError as error:
-            error.place = error.place or place
-            other = self._repairing()
-            if not self.reading.repair:
-                other.joint(name, kind, parent, child, placement, axis, **raw)
-            self._keep(error, repairable=not (self.reading.repair or other.problems.found))
-        return Joint(name, kind, parent, child, placement)
+
+        def make(intake: Intake) -> Joint:
+            dry = intake._resistance(place, "friction", friction)
+            laws: dict[str, Any] = {
+                "damping": intake._resistance(place, "damping", damping),
+                "friction": Friction(dry, dry) if dry != 0.0 else None,
+                "limits": intake._limits(place, limits or {}),
+            }
+            own, way = intake._joint_name(name, place), intake._axis(place, axis)
+            return Joint(own, kind, parent, child, placement, way, **laws, **parts)
+
+        return self._made(place, make, Joint(name, kind, parent, child, placement))
 
     def _joint_name(self, name: str, place: str) -> str:
         try:
@@ -198,9 +190,8 @@ class Intake:
         if self.reading.repair:
             lower, upper = limits.get("lower", -math.inf), limits.get("upper", math.inf)
             if lower > upper:
-                self.mended(
-                    "a lower limit above the upper one means no limit", place, f"{lower:.6g} to {upper:.6g} left out"
-                )
+                kind = "a lower limit above the upper one means no limit"
+                self.mended(kind, place, f"{lower:.6g} to {upper:.6g} left out")
                 limits |= {"lower": -math.inf, "upper": math.inf}
             for key in ("velocity", "effort"):
                 if limits.get(key, 0.0) < 0.0:
@@ -256,8 +247,7 @@ class Intake:
         if base is None:
             return bodies, joints, welds
         names = [body.name for body in bodies]
-        if base not in names:
-            raise ModelError(f"there is no {self.what} {quoted(base)} to be the base", hint=did_you_mean(base, names))
+        checks.known(base, names, self.what, error=ModelError)
         inside: set[str] = {base}
         parts: list[Joint | Weld] = [*joints, *welds]
         while more := {part.child for part in parts if part.parent in inside} - inside:
@@ -297,54 +287,40 @@ class Intake:
         return Body(base.name, Inertia(mass, base.inertia.com, tensor))
 
     def _stand_in(self, bodies: dict[str, Body], base: str, joints: tuple[Joint, ...]) -> None:
+        """Balls of water in place of a base without mass, and of bodies whose joints nothing resists."""
         light = mending.unresisted(tuple(bodies.values()), joints)
-        total = sum(body.inertia.mass for body in bodies.values())
-        share = mending.STAND_IN_SHARE * (total if total > 0.0 else mending.STAND_IN_BASE)
-        if bodies[base].inertia.mass == 0.0:
-            mass = total if total > 0.0 else mending.STAND_IN_BASE
-            bodies[base] = Body(base, mending.ball(mass))
-            self.mended(
-                "a base needs mass, so a ball of water as heavy as the rest stands in (base_mass, --base-mass)",
-                f"{self.what} {base!r}",
-                f"0 -> {mass:.3g} kg",
-                mass,
-            )
-        for name in light:
-            bodies[name] = Body(name, mending.ball(share))
-            self.mended(
-                "nothing else resists its joint, so a ball of water with 1/1000 of the robot's mass stands in",
-                f"{self.what} {name!r}",
-                f"0 -> {share:.3g} kg",
-                share,
-            )
+        total = sum(body.inertia.mass for body in bodies.values()) or mending.STAND_IN_BASE
+        heavy = "a base needs mass, so a ball of water as heavy as the rest stands in (base_mass, --base-mass)"
+        small = "nothing else resists its joint, so a ball of water with 1/1000 of the robot's mass stands in"
+        balls = {base: (total, heavy)} if bodies[base].inertia.mass == 0.0 else {}
+        for name, (mass, kind) in (balls | dict.fromkeys(light, (mending.STAND_IN_SHARE * total, small))).items():
+            bodies[name] = Body(name, mending.ball(mass))
+            self.mended(kind, f"{self.what} {name!r}", f"0 -> {mass:.3g} kg", mass)
 
     def _with_mimics(self, robot: Robot, mimics: list[Mimic]) -> Robot:
         couplings = list(robot.couplings)
         for each in mimics:
             joint, leader = (self.renamed.get(name, name) for name in (each.joint, each.leader))
-            mimic = replace(each, joint=joint, leader=leader)
-            if mimic.joint not in robot.joint_names:
+            if joint not in robot.joint_names:
                 continue  # left out with its body
-            place = f"joint {mimic.joint!r}"
+            place = f"joint {joint!r}"
             if not self.reading.repair:
                 self.problems.add(
-                    f"follows joint {mimic.leader!r} rigidly (mimic), which a tree of joints cannot say",
+                    f"follows joint {leader!r} rigidly (mimic), which a tree of joints cannot say",
                     place=place,
                     hint=f"{_REPAIRABLE} makes it a stiff coupling; or make the joint fixed",
                 )
-            elif mimic.leader not in robot.joint_names or mimic.leader == mimic.joint:
-                self.mended(
-                    "a joint that mimics none that moves is free", place, f"no joint {mimic.leader!r} to follow"
-                )
+            elif leader not in robot.joint_names or leader == joint:
+                kind = "a joint that mimics none that moves is free"
+                self.mended(kind, place, f"no joint {leader!r} to follow")
             else:
-                couplings.append(mending.mimic_coupling(robot, mimic))
+                couplings.append(mending.mimic_coupling(robot, replace(each, joint=joint, leader=leader)))
+                offset = f" + {each.offset:g}" if each.offset else ""
+                unit = f"{robot.joint(joint).force_unit}/{robot.joint(joint).unit}"
                 self.mended(
                     "a mimic joint is not rigid: a spring and damper (100 Hz, critically damped) let it follow",
                     place,
-                    f"{mimic.ratio:g} times joint {mimic.leader!r}"
-                    + (f" + {mimic.offset:g}" if mimic.offset else "")
-                    + f", {couplings[-1].stiffness:.3g} {robot.joint(mimic.joint).force_unit}"
-                    + f"/{robot.joint(mimic.joint).unit}",
+                    f"{each.ratio:g} times joint {leader!r}{offset}, {couplings[-1].stiffness:.3g} {unit}",
                 )
         return robot if len(couplings) == len(robot.couplings) else robot.replace(couplings=tuple(couplings))
 

@@ -50,7 +50,7 @@ class Losses:
     def tell(self, *, stacklevel: int = 3) -> None:
         if self.found and self.strict:
             raise NotExpressible(
-                f"{self.target}: not all of this robot can be kept: " + "; ".join(self.messages(len(self.found))),
+                "not all of this robot can be kept: " + "; ".join(self.messages(len(self.found))),
                 hint="without strict this is a warning",
             )
         for message in self.messages():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.model.fuse import located
+from spacearm.errors import at
 from spacearm.model.lossy import Losses
 from spacearm.model.mjcf_compile import Compiled
 from spacearm.model.parts import Coupling, Pose, Thruster
@@ -124,7 +124,7 @@ class Extras:
                 continue
             self._tell_of_thruster(each, gear)
             name = each.name or free_name(f"thruster{a}", taken)
-            with located(each.place):
+            with at(each.place, fallback=True):
                 thrusters += self._pushes(each, name, *sites[site], gear=gear[:3], taken=taken)
             if model.name("site", site).startswith(f"{name}.thruster"):
                 used.add(site)
@@ -180,7 +180,7 @@ class Extras:
             self.losses.add(place, "is not a spring between two joints, and is left out")
             return None
         first, second = coefficients
-        with located(place):
+        with at(place, fallback=True):
             return Coupling(
                 name,
                 names[joints[0]],

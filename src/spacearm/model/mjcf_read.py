@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.errors import ModelError, did_you_mean, quoted, shown_path
-from spacearm.model.fuse import Weld, located, motion
+from spacearm.errors import ModelError, at, did_you_mean, quoted, shown_path
+from spacearm.model.fuse import Weld, motion
 from spacearm.model.intake import Intake, Reading
 from spacearm.model.mjcf_compile import Compiled, compiled
 from spacearm.model.mjcf_extras import Extras
@@ -57,7 +57,7 @@ def read_mjcf(path: str | Path, reading: Reading | None = None, *, bounds: Bound
     an error where ``reading.strict``. ``bounds`` say how much is read at most.
     """
     path, reading = Path(path), reading or Reading()
-    with located(file=path):
+    with at(file=path):
         bundle = bundle_file(path, outside=reading.outside, bounds=bounds)
         return _robot(bundle, Intake(shown_path(path), reading), bounds)
 
@@ -66,7 +66,7 @@ def robot_from_mjcf(
     text: str | bytes, file: str | Path | None = None, reading: Reading | None = None, *, bounds: Bounds = BOUNDS
 ) -> Robot:
     """The robot of an MJCF text, which must not need other files; ``file`` is only named in errors."""
-    with located(file=file):
+    with at(file=file):
         source = "MJCF" if file is None else shown_path(file)
         return _robot(bundle_text(text, bounds=bounds), Intake(source, reading), bounds)
 
@@ -77,7 +77,7 @@ def mjcf_bases(path: str | Path, *, outside: bool = False, bounds: Bounds = BOUN
     These are the bodies that stand on the world or float in it and have joints, or all of them if none has joints.
     """
     path = Path(path)
-    with located(file=path):
+    with at(file=path):
         intake = Intake(shown_path(path))
         tree = _Tree(compiled(bundle_file(path, outside=outside, bounds=bounds), intake.losses, bounds))
         return tuple(tree.names[i] for i in tree.candidates)

@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
+from spacearm.errors import at
 from spacearm.model.edit import rename
 from spacearm.model.lossy import Losses, NotExpressible
 from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
@@ -61,7 +62,8 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     _write_sites(root, robot, elements, losses)
     _write_tendons(root, robot)
     _write_keys(root, robot)
-    losses.tell()
+    with at("MJCF"):
+        losses.tell()
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spacearm.errors import ModelError
+from spacearm.errors import ModelError, at
 
 #: An error shows no more problems than this: a file that is no robot at all shall not fill the screen.
 MOST_SHOWN = 100
@@ -47,19 +47,6 @@ class ModelErrors(ModelError):
         return "\n".join(lines)
 
 
-@contextmanager
-def located(place: str = "", file: str | Path | None = None) -> Iterator[None]:
-    """Errors met inside say where they were met, unless they know better."""
-    try:
-        yield
-    except ModelError as error:
-        if place and not error.place:
-            error.place = place
-        if file is not None and error.file is None:
-            error.file = Path(file)
-        raise
-
-
 class Problems:
     """Collects the errors of a robot; :meth:`tell` raises them, one as itself and several as :class:`ModelErrors`."""
 
@@ -70,7 +57,7 @@ class Problems:
     def collected(self, place: str = "") -> Iterator[None]:
         """An error inside ends the block and is kept, with this place unless it knows a better one."""
         try:
-            with located(place):
+            with at(place, fallback=True):
                 yield
         except ModelErrors as errors:
             self.found += errors.problems

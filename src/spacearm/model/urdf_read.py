@@ -17,13 +17,12 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, clipped, quoted, shown_path
+from spacearm.errors import ModelError, at, clipped, quoted, shown_path
 from spacearm.model.files import FOREIGN
 from spacearm.model.fuse import Weld
 from spacearm.model.intake import Intake, Reading, row_of_joints
 from spacearm.model.lossy import Losses
 from spacearm.model.parts import Body, Inertia, Joint, JointKind, Pose
-from spacearm.model.problems import located
 from spacearm.model.repair import Mimic
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_from_rpy
@@ -66,7 +65,7 @@ class _Floating:
 
 def read_urdf(path: str | Path, reading: Reading | None = None) -> Robot:
     """The robot of a URDF file. Raises :class:`ModelError` with the file and every link or joint concerned."""
-    with located(file=path):
+    with at(file=path):
         return robot_from_urdf(read_file(path), path, reading)
 
 
@@ -75,9 +74,9 @@ def robot_from_urdf(
 ) -> Robot:
     """The robot of a URDF text; ``file`` is only named in messages."""
     intake = Intake("URDF" if file is None else shown_path(file), reading, what="link")
-    with located(file=file):
+    with at(file=file):
         root = _root(text, intake)
-        with located("robot"):
+        with at("robot", fallback=True):
             name = _attribute(root, "name")
         if len(root.findall("link")) > MAX_LINKS:
             raise ModelError(f"there are {len(root.findall('link'))} links", hint=f"at most {MAX_LINKS} are read")

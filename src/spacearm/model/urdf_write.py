@@ -6,6 +6,7 @@ import math
 import sys
 import xml.etree.ElementTree as ET
 
+from spacearm.errors import at
 from spacearm.model.lossy import Losses
 from spacearm.model.parts import Body, Joint, Pose
 from spacearm.model.robot import Robot, free_name
@@ -49,7 +50,8 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     ):
         for name in names:
             losses.add(f"{what} {name!r}", "is left out")
-    losses.tell()
+    with at("URDF"):
+        losses.tell()
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

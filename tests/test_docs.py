@@ -18,7 +18,7 @@ import pytest
 import spacearm
 from spacearm.cli import main
 from spacearm.model import catalogue, save
-from spacearm.model.lossy import LossyConversion
+from spacearm.model.notices import LossyConversion
 from support import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])

@@ -42,8 +42,7 @@ from spacearm.mechanics.programs import build
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot, load, weightless_dofs
 from spacearm.model.files import file_format, robot_text
-from spacearm.model.lossy import LossyConversion
-from spacearm.model.repair import Repaired
+from spacearm.model.notices import LossyConversion, Repaired
 from spacearm.model.weightless import joint_space_inertia
 from spacearm.typing import Array
 

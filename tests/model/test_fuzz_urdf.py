@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from spacearm.errors import ModelError
 from spacearm.model import Robot
 from spacearm.model.intake import Reading
-from spacearm.model.lossy import LossyConversion
-from spacearm.model.repair import Repaired
+from spacearm.model.notices import LossyConversion, Repaired
 from spacearm.model.urdf_read import robot_from_urdf
 from spacearm.model.urdf_write import urdf_text
 from support.urdf_text import ARM

@@ -25,8 +25,8 @@ from spacearm.model import (
     catalogue,
     edit,
 )
-from spacearm.model.lossy import LossyConversion, NotExpressible
 from spacearm.model.mjcf import mjcf_text, mujoco_state, spacearm_state
+from spacearm.model.notices import LossyConversion, NotExpressible
 from support.mjcf import (
     assert_same_motion,
     dof_map,

@@ -18,8 +18,8 @@ from spacearm.model import (
     Spring,
 )
 from spacearm.model.intake import Reading
-from spacearm.model.lossy import LossyConversion, NotExpressible
 from spacearm.model.mjcf import mjcf_text, robot_from_mjcf
+from spacearm.model.notices import LossyConversion, NotExpressible
 from support.mjcf import (
     dof_map,
     full_mass_matrix,

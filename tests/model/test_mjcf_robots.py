@@ -14,8 +14,8 @@ import pytest
 from spacearm.errors import ModelError
 from spacearm.model import load
 from spacearm.model.intake import Reading
-from spacearm.model.lossy import LossyConversion, NotExpressible
 from spacearm.model.mjcf import mjcf_bases, read_mjcf, robot_from_mjcf
+from spacearm.model.notices import LossyConversion, NotExpressible
 from support import ROOT
 from support.mjcf import random_state
 from support.numpy_kinematics import mass_matrix

@@ -13,7 +13,8 @@ from scipy.optimize import minimize
 from spacearm.errors import ModelError
 from spacearm.model import Inertia, Pose
 from spacearm.model.intake import Intake, Reading
-from spacearm.model.repair import LARGEST_GYRATION, Repaired, ball, nearest_tensor
+from spacearm.model.notices import Repaired
+from spacearm.model.repair import LARGEST_GYRATION, ball, nearest_tensor
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.urdf_read import robot_from_urdf
 

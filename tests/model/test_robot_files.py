@@ -153,7 +153,7 @@ def test_comments_cannot_break_the_file():
     assert text.startswith("# identified from run 3\n# mass = 7\n# [robot]\n# name = 'x'\n# bell \\x07, nul \\x00, tab")
 
 
-@pytest.mark.filterwarnings("ignore::spacearm.model.lossy.LossyConversion")
+@pytest.mark.filterwarnings("ignore::spacearm.model.notices.LossyConversion")
 @pytest.mark.parametrize("ending", ["urdf", "xml"])
 def test_comments_of_xml_files(tmp_path, ending):
     robot = catalogue.load("xu2017")

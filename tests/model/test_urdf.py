@@ -26,7 +26,7 @@ from spacearm.model import (
     load,
 )
 from spacearm.model.intake import Reading
-from spacearm.model.lossy import LossyConversion, NotExpressible
+from spacearm.model.notices import LossyConversion, NotExpressible
 from spacearm.model.urdf_read import read_urdf, robot_from_urdf
 from spacearm.model.urdf_write import urdf_text
 from support.numpy_kinematics import close_robots, frame_poses, mass_matrix, mass_properties, random_robot, turn
@@ -396,7 +396,7 @@ def test_one_of_several_robots_is_chosen_by_its_base():
     with pytest.warns(LossyConversion, match=r"link 'world', link 'a': is not beyond the base 'b', and is left out"):
         robot = robot_from_urdf(TWO, reading=Reading(base="b"))
     assert robot.body_names == ("b", "c")
-    with pytest.raises(ModelError, match=r"there is no link 'd' to be the base"):
+    with pytest.raises(ModelError, match=r"base: there is no link 'd'"):
         robot_from_urdf(TWO, reading=Reading(base="d"))
     with pytest.warns(LossyConversion), pytest.raises(ModelError, match="disconnected"):
         robot_from_urdf(ARM.replace("<gazebo/>", f'<link name="o">{INERTIAL}</link><gzebo/>'))

@@ -30,7 +30,7 @@ def tool():
     return module
 
 
-@pytest.mark.filterwarnings("ignore::spacearm.model.lossy.LossyConversion")
+@pytest.mark.filterwarnings("ignore::spacearm.model.notices.LossyConversion")
 def test_one_line_for_each_file_and_a_summary(tmp_path):
     good, bad = INERTIAL.format(2, 1), INERTIAL.format(2, 3)
     (tmp_path / "good.urdf").write_text(ARM.format(good, good))

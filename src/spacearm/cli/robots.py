@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spacearm.model import Joint, Robot
     from spacearm.model.intake import Reading
-    from spacearm.model.repair import Repaired
+    from spacearm.model.notices import Repaired
 
 
 # -- check ----------------------------------------------------------------------------------------------------------
@@ -53,8 +53,7 @@ class _Told:
 
     def sort(self, caught: Iterable[warnings.WarningMessage]) -> None:
         """Take these warnings in."""
-        from spacearm.model.lossy import LossyConversion
-        from spacearm.model.repair import Repaired
+        from spacearm.model.notices import LossyConversion, Repaired
 
         for warning in caught:
             if isinstance(warning.message, Repaired):

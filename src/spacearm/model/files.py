@@ -14,14 +14,13 @@ import stat
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from spacearm import checks
 from spacearm.errors import InputError, ModelError
+from spacearm.model.intake import Reading
 from spacearm.model.robot import Robot
-
-if TYPE_CHECKING:
-    from spacearm.model.intake import Reading
 
 #: Format by file ending. The readers and writers are imported when needed: pydantic and the XML parsers take time.
 FORMATS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
@@ -69,48 +68,27 @@ def load(
     Raises:
         ModelError: with file and place, all that is wrong with the file.
     """
-    from spacearm.model.intake import Reading
-
     return read(path, Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict))
 
 
 def read(path: str | Path, reading: Reading) -> Robot:
     """The robot in this file, read as ``reading`` says: :func:`load` with its options in one value."""
-    path = Path(path)
     kind = file_format(path)
-    if kind == "toml":
-        from spacearm.model.toml_read import read_toml
-
-        if reading.base is not None or reading.base_mass is not None:
-            raise InputError(
-                "base and base mass are options for URDF and MJCF", file=path, hint="a robot file says both itself"
-            )
-        return read_toml(path)
-    if kind == "urdf":
-        from spacearm.model.urdf_read import read_urdf
-
-        return read_urdf(path, reading)
-    from spacearm.model.mjcf import read_mjcf
-
-    return read_mjcf(path, reading)
+    if kind == "toml" and (reading.base is not None or reading.base_mass is not None):
+        raise InputError(
+            "base and base mass are options for URDF and MJCF", file=path, hint="a robot file says both itself"
+        )
+    reader = import_module(f"spacearm.model.{kind}_read")
+    robot: Robot = getattr(reader, f"read_{kind}")(path, reading)
+    return robot
 
 
 def robot_text(robot: Robot, kind: str, comments: Iterable[str] = ()) -> str:
     """The text of a robot file of this format (``toml``, ``urdf``, ``mjcf``), with leading comment lines."""
-    comments = tuple(comments)
-    if kind == "toml":
-        from spacearm.model.toml_write import toml_text
-
-        return toml_text(robot, comments)
-    if kind == "urdf":
-        from spacearm.model.urdf_write import urdf_text
-
-        return _with_xml_comment(urdf_text(robot), comments)
-    if kind == "mjcf":
-        from spacearm.model.mjcf import mjcf_text
-
-        return _with_xml_comment(mjcf_text(robot), comments)
-    raise InputError(f"there is no format {kind!r}", hint=f"expected one of {', '.join(sorted(set(FORMATS.values())))}")
+    checks.one_of(kind, sorted(set(FORMATS.values())), "format")
+    write = getattr(import_module(f"spacearm.model.{kind}_write"), f"{kind}_text")
+    text: str = write(robot, comments) if kind == "toml" else _with_xml_comment(write(robot), comments)
+    return text
 
 
 def save(robot: Robot, path: str | Path, *, comments: Iterable[str] = ()) -> Path:
@@ -160,7 +138,7 @@ def _mode(path: Path) -> int:
     return 0o666 & ~mask
 
 
-def _with_xml_comment(text: str, comments: tuple[str, ...]) -> str:
+def _with_xml_comment(text: str, comments: Iterable[str]) -> str:
     """Comment lines after the XML declaration, if there is one; ``--`` may not stand in an XML comment."""
     lines = [line for comment in comments for line in comment.splitlines()]
     if not lines:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, at, did_you_mean
+from spacearm import checks
+from spacearm.errors import ModelError, at
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
 from spacearm.model.problems import Problems
 from spacearm.model.robot import Robot, check_unique
@@ -140,8 +141,8 @@ def _check(bodies: list[Body], joints: list[Joint], welds: list[Weld]) -> None:
     for part in parts:
         place = f"joint {part.name!r}"
         for role in (part.parent, part.child):
-            if role not in names:
-                problems.add(f"there is no body {role!r}", place=place, hint=did_you_mean(role, names))
+            with problems.collected():
+                checks.known(role, names, "body", place=place, error=ModelError)
         if part.child in carried:
             problems.add(f"body {part.child!r} is already carried by joint {carried[part.child]!r}", place=place)
         carried[part.child] = part.name

@@ -19,10 +19,10 @@ from spacearm import checks
 from spacearm.errors import ModelError
 from spacearm.model import repair as mending
 from spacearm.model.fuse import Weld, fuse
-from spacearm.model.lossy import Losses
+from spacearm.model.notices import Losses, Repair, tell_repairs
 from spacearm.model.parts import Body, Frame, Friction, Inertia, Joint, JointKind, Limits, Pose, finite
 from spacearm.model.problems import Problems
-from spacearm.model.repair import Mimic, Repair
+from spacearm.model.repair import Mimic
 from spacearm.model.robot import Robot, check_joint_name
 from spacearm.typing import Array
 
@@ -225,7 +225,7 @@ class Intake:
         self.tell_problems(stacklevel=stacklevel + 1)
         assert robot is not None
         self.losses.tell(stacklevel=stacklevel)
-        mending.tell_repairs(self.source, self.repairs, stacklevel=stacklevel)
+        tell_repairs(self.source, self.repairs, stacklevel=stacklevel)
         return robot
 
     def tell_problems(self, *, stacklevel: int = 3) -> None:
@@ -247,7 +247,7 @@ class Intake:
         if base is None:
             return bodies, joints, welds
         names = [body.name for body in bodies]
-        checks.known(base, names, self.what, error=ModelError)
+        checks.known(base, names, self.what, place="base", error=ModelError)
         inside: set[str] = {base}
         parts: list[Joint | Weld] = [*joints, *welds]
         while more := {part.child for part in parts if part.parent in inside} - inside:

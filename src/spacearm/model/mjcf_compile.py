@@ -11,8 +11,8 @@ import numpy as np
 
 from spacearm.errors import InputError, ModelError
 from spacearm.guarded import Crashed, Guarded, TooSlow
-from spacearm.model.lossy import Losses
 from spacearm.model.mjcf_files import Bundle
+from spacearm.model.notices import Losses
 from spacearm.model.safexml import MAX_NUMBER, Bounds
 
 #: Ranges may be as good as endless.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.errors import at
-from spacearm.model.lossy import Losses
 from spacearm.model.mjcf_compile import Compiled
+from spacearm.model.notices import Losses
 from spacearm.model.parts import Coupling, Pose, Thruster
 from spacearm.model.repair import Mimic
 from spacearm.model.robot import free_name

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spacearm.model.fuse import about_axis
-from spacearm.model.lossy import Losses
+from spacearm.model.notices import Losses
 from spacearm.model.parts import Joint
 from spacearm.model.robot import Robot
 from spacearm.typing import Array

@@ -10,40 +10,27 @@ from typing import Any
 
 from spacearm.guarded import Desk, serve
 
-#: Arrays and counts of the compiled model that are sent. Those that this version of MuJoCo lacks are left out.
-FIELDS = (
-    *(
-        "nbody",
-        "njnt",
-        "nq",
-        "nv",
-        "nu",
-        "nactuator",
-        "ntendon",
-        "neq",
-        "nkey",
-        "nsite",
-        "nexclude",
-        "npair",
-        "nflex",
-        "nplugin",
-    ),
-    *("ngeom", "names"),
-    *(f"name_{kind}adr" for kind in ("body", "jnt", "site", "actuator", "tendon", "eq", "key")),
-    *(f"body_{key}" for key in ("parentid", "mass", "inertia", "ipos", "iquat", "pos", "quat", "jntadr", "jntnum")),
-    *("body_gravcomp", "body_rootid", "geom_bodyid", "geom_contype", "geom_conaffinity"),
-    *(f"jnt_{key}" for key in ("type", "bodyid", "dofadr", "qposadr", "axis", "pos", "limited", "range", "stiffness")),
-    *("jnt_stiffnesspoly", "jnt_springyield", "jnt_actfrclimited", "jnt_actfrcrange", "jnt_actgravcomp"),
-    *(f"dof_{key}" for key in ("armature", "damping", "dampingpoly", "frictionloss")),
-    *("qpos0", "qpos_spring", "site_bodyid", "site_pos", "site_quat"),
-    *("key_qpos", "key_qvel", "key_act", "key_ctrl", "eq_type", "eq_objtype", "eq_obj1id", "eq_obj2id", "eq_data"),
-    *(f"actuator_{key}" for key in ("trntype", "trnid", "dyntype", "gaintype", "gainprm", "biastype", "gear", "delay")),
-    *(f"actuator_{key}" for key in ("ctrllimited", "ctrlrange", "forcelimited", "forcerange", "armature", "damping")),
-    *("actuator_ctrladr",),
-    *(f"tendon_{key}" for key in ("adr", "num", "lengthspring", "limited", "frictionloss", "stiffness", "damping")),
-    *("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_armature", "tendon_springyield", "tendon_actfrclimited"),
-    *("wrap_type", "wrap_objid", "wrap_prm"),
-)
+#: Arrays and counts of the compiled model that are sent, by what they belong to. Those that this version of MuJoCo
+#: lacks are left out.
+_FIELDS = {
+    "name": "bodyadr jntadr siteadr actuatoradr tendonadr eqadr keyadr",
+    "body": "parentid mass inertia ipos iquat pos quat jntadr jntnum gravcomp rootid",
+    "geom": "bodyid contype conaffinity",
+    "jnt": "type bodyid dofadr qposadr axis pos limited range stiffness stiffnesspoly springyield "
+    "actfrclimited actfrcrange actgravcomp",
+    "dof": "armature damping dampingpoly frictionloss",
+    "site": "bodyid pos quat",
+    "key": "qpos qvel act ctrl",
+    "eq": "type objtype obj1id obj2id data",
+    "actuator": "trntype trnid dyntype gaintype gainprm biastype gear delay ctrllimited ctrlrange "
+    "forcelimited forcerange armature damping ctrladr",
+    "tendon": "adr num lengthspring limited frictionloss stiffness damping stiffnesspoly dampingpoly armature "
+    "springyield actfrclimited",
+    "wrap": "type objid prm",
+    "": "nbody njnt nq nv nu nactuator ntendon neq nkey nsite nexclude npair nflex nplugin ngeom names qpos0 "
+    "qpos_spring",
+}
+FIELDS = tuple(f"{kind}_{key}" if kind else key for kind, keys in _FIELDS.items() for key in keys.split())
 OPTIONS = ("density", "viscosity")
 #: A model whose numbers take more bytes is not sent.
 LARGEST = 1 << 28

@@ -15,8 +15,8 @@ import numpy as np
 
 from spacearm.errors import at
 from spacearm.model.edit import rename
-from spacearm.model.lossy import Losses, NotExpressible
 from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
+from spacearm.model.notices import Losses, NotExpressible
 from spacearm.model.parts import Joint, Pose
 from spacearm.model.robot import Robot, free_name
 from spacearm.model.rotations import quaternion_from_rotation

@@ -1,4 +1,4 @@
-"""Repairs of robots that cannot exist: what is changed, by how much, and in which sense it is the least change.
+"""Repairs of robots that cannot exist, and in which sense each is the least change.
 
 The functions here know no file format. :class:`~spacearm.model.intake.Intake` calls them for a reader where the caller
 has asked for repair, and tells every change.
@@ -6,17 +6,15 @@ has asked for repair, and tells every change.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import nnls
 
 from spacearm.model.parts import Body, Coupling, Inertia, Joint
-from spacearm.model.robot import Robot
+from spacearm.model.robot import Robot, bodies_with_mass
 from spacearm.model.weightless import joint_space_inertia
 from spacearm.typing import Array
 
@@ -32,26 +30,6 @@ STAND_IN_BASE = 1.0
 STAND_IN_DENSITY = 1000.0
 #: A mimic joint becomes a spring and damper of this frequency (Hz), critically damped.
 MIMIC_FREQUENCY = 100.0
-#: How many changes of one kind a warning spells out, the largest first.
-MOST_SHOWN = 6
-
-
-class Repaired(UserWarning):
-    """A robot was changed so that it can exist; :attr:`repairs` lists every change of this kind."""
-
-    def __init__(self, message: str, repairs: Sequence[Repair] = ()) -> None:
-        super().__init__(message)
-        self.repairs = tuple(repairs)
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """One change: of which kind, where, from what to what, and how large (for sorting; 1 is 100 %)."""
-
-    kind: str
-    place: str
-    change: str
-    size: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +42,6 @@ class Mimic:
     offset: float = 0.0
 
 
-def tell_repairs(source: str, repairs: Iterable[Repair], *, stacklevel: int = 3) -> None:
-    """One :class:`Repaired` warning for each kind of change."""
-    for message, group in repair_messages(repairs):
-        warnings.warn(Repaired(f"{source}: repaired: {message}", group), stacklevel=stacklevel)
-
-
-def repair_messages(repairs: Iterable[Repair], most: int = MOST_SHOWN) -> list[tuple[str, list[Repair]]]:
-    """What was changed, one text and its changes for each kind; the largest ``most`` changes are spelt out."""
-    kinds: dict[str, list[Repair]] = {}
-    for repair in repairs:
-        kinds.setdefault(repair.kind, []).append(repair)
-    result = []
-    for kind, group in kinds.items():
-        ranked = sorted(group, key=lambda repair: -repair.size)
-        shown = "; ".join(f"{repair.place}: {repair.change}" for repair in ranked[:most])
-        more = f"; and {len(group) - most} more" if len(group) > most else ""
-        result.append((f"{kind}: {shown}{more}", group))
-    return result
-
-
 def nearest_tensor(tensor: npt.ArrayLike) -> Array:
     """The inertia tensor that a body can have, nearest to this symmetric one.
 
@@ -91,6 +49,8 @@ def nearest_tensor(tensor: npt.ArrayLike) -> Array:
     body's principal moments are sums of two of its three second moments, which are not negative; the nearest such
     moments are a non-negative least-squares problem.
     """
+    from scipy.optimize import nnls  # takes time to import, and is seldom needed
+
     symmetric = np.asarray(tensor, dtype=np.float64)
     symmetric = 0.5 * (symmetric + symmetric.T)
     scale = float(np.abs(symmetric).max())
@@ -116,19 +76,8 @@ def ball(mass: float) -> Inertia:
 
 def unresisted(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
     """Names of the bodies that a joint moves without any mass or rotor to resist it."""
-    children: dict[str, list[Joint]] = {}
-    for joint in joints:
-        children.setdefault(joint.parent, []).append(joint)
-    mass = {body.name: body.inertia.mass for body in bodies}
-    carried = {joint.child for joint in joints}
-    order = [body.name for body in bodies if body.name not in carried]
-    for name in order:  # grows while it is walked: parents first
-        order += [joint.child for joint in children.get(name, ())]
-    light = set(order)
-    for name in reversed(order):
-        if mass.get(name, 0.0) > 0.0 or any(joint.child not in light for joint in children.get(name, ())):
-            light.discard(name)
-    return [joint.child for joint in joints if joint.child in light and joint.rotor is None]
+    heavy = bodies_with_mass(bodies, joints)
+    return [joint.child for joint in joints if joint.child not in heavy and joint.rotor is None]
 
 
 def mimic_coupling(robot: Robot, mimic: Mimic) -> Coupling:

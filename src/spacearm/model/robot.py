@@ -315,20 +315,14 @@ def _check_names(robot: Robot) -> None:
     roles = [(f"joint {quoted(joint.name)}", role) for joint in robot.joints for role in (joint.parent, joint.child)]
     roles += [(f"frame {quoted(frame.name)}", frame.body) for frame in robot.frames]
     roles += [(f"thruster {quoted(thruster.name)}", thruster.body) for thruster in robot.thrusters]
-    _check_known(roles, "body", bodies, problems)
     coupled = [
         (f"coupling {quoted(each.name)}", role) for each in robot.couplings for role in (each.first, each.second)
     ]
-    _check_known(coupled, "joint", joints, problems)
+    for what, known, named in (("body", set(bodies), roles), ("joint", set(joints), coupled)):
+        for place, name in named:
+            with problems.collected():
+                checks.known(name, known, what, place=place, error=ModelError)
     problems.tell()
-
-
-def _check_known(roles: Iterable[tuple[str, str]], what: str, names: Sequence[str], problems: Problems) -> None:
-    """Each (place, name) names a ``what`` that there is."""
-    known = set(names)
-    for place, role in roles:
-        if role not in known:
-            problems.add(f"there is no {what} {quoted(role)}", place=place, hint=did_you_mean(role, names))
 
 
 def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
@@ -376,16 +370,25 @@ def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[t
     return (by_name[roots[0]], *(by_name[joint.child] for joint in ordered)), tuple(ordered)
 
 
+def bodies_with_mass(bodies: Iterable[Body], joints: Iterable[Joint]) -> set[str]:
+    """Names of the bodies that have mass or carry a body with mass, however far beyond."""
+    carrier = {joint.child: joint.parent for joint in joints}
+    heavy: set[str] = set()
+    for body in bodies:
+        name = body.name if body.inertia.mass > 0.0 else None
+        while name is not None and name not in heavy:
+            heavy.add(name)
+            name = carrier.get(name)
+    return heavy
+
+
 def _check_mass(robot: Robot) -> None:
     """Every degree of freedom needs something to move: mass or a rotor."""
     problems = Problems()
     base = robot.bodies[0]
     if base.inertia.mass <= 0.0:
         problems.add("the base has no mass", place=f"body {quoted(base.name)}", hint="expected more than zero")
-    heavy = {body.name for body in robot.bodies if body.inertia.mass > 0.0}
-    for joint in reversed(robot.joints):
-        if joint.child in heavy:
-            heavy.add(joint.parent)
+    heavy = bodies_with_mass(robot.bodies, robot.joints)
     for joint in robot.joints:
         if joint.child not in heavy and joint.rotor is None:
             problems.add(

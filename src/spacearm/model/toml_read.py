@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from spacearm.errors import ModelError, at, clipped
 from spacearm.model.dh import dh_links
+from spacearm.model.intake import Reading
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Rotor, Spring, Thruster, unit_vector
 from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
@@ -63,8 +64,8 @@ _LONG_KEY = re.compile(rf"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{DEEPEST}}}")
 MOST_JOINTS = 2000
 
 
-def read_toml(path: str | Path) -> Robot:
-    """The robot in a TOML file."""
+def read_toml(path: str | Path, reading: Reading | None = None) -> Robot:
+    """The robot in a TOML file, which says what it means: nothing in ``reading`` concerns it."""
     with at(file=path):
         return robot_from_toml(read_text(Path(path)))
 

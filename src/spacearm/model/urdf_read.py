@@ -21,7 +21,7 @@ from spacearm.errors import ModelError, at, clipped, quoted, shown_path
 from spacearm.model.files import FOREIGN
 from spacearm.model.fuse import Weld
 from spacearm.model.intake import Intake, Reading, row_of_joints
-from spacearm.model.lossy import Losses
+from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Inertia, Joint, JointKind, Pose
 from spacearm.model.repair import Mimic
 from spacearm.model.robot import Robot, check_unique

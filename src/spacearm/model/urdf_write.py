@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 import xml.etree.ElementTree as ET
+from typing import Any
 
 from spacearm.errors import at
-from spacearm.model.lossy import Losses
+from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Joint, Pose
-from spacearm.model.robot import Robot, free_name
+from spacearm.model.robot import Robot, bodies_with_mass, free_name
 from spacearm.model.rotations import rpy_from_rotation
 from spacearm.model.safexml import shown, shown_all
 
@@ -25,7 +26,8 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     :class:`NotExpressible` error where ``strict``. A drive whose rotor is all that its joint moves is left out whole.
     """
     losses = Losses("URDF", strict=strict)
-    left_out = _rotor_only(robot)
+    # bodies beyond which there is no mass: joints that move nothing but rotors, which URDF does not know
+    left_out = set(robot.body_names) - bodies_with_mass(robot.bodies, robot.joints)
     root = ET.Element("robot", name=robot.name)
     for body in robot.bodies:
         if body.name not in left_out:
@@ -43,26 +45,14 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
         ET.SubElement(root, "link", name=frame.name)
         joint_name = free_name(f"{frame.name}.fixed", taken)
         _write_connection(root, joint_name, "fixed", parent=frame.body, child=frame.name, placement=frame.placement)
-    for what, names in (
-        ("thruster", [thruster.name for thruster in robot.thrusters]),
-        ("coupling", [coupling.name for coupling in robot.couplings]),
-        ("configuration", list(robot.configurations)),
-    ):
-        for name in names:
-            losses.add(f"{what} {name!r}", "is left out")
+    lost: dict[str, tuple[Any, ...]] = {"thruster": robot.thrusters, "coupling": robot.couplings}
+    places = [f"{what} {part.name!r}" for what, parts in lost.items() for part in parts]
+    for place in (*places, *(f"configuration {name!r}" for name in robot.configurations)):
+        losses.add(place, "is left out")
     with at("URDF"):
         losses.tell()
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _rotor_only(robot: Robot) -> set[str]:
-    """Bodies beyond which there is no mass: joints that move nothing but rotors, which URDF does not know."""
-    light = {body.name for body in robot.bodies if body.inertia.mass == 0.0}
-    for joint in reversed(robot.joints):
-        if joint.child not in light:
-            light.discard(joint.parent)
-    return light
 
 
 def _write_link(root: ET.Element, body: Body) -> None:

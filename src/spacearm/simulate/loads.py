@@ -10,11 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, at
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.parts import frozen_array
-from spacearm.model.problems import located
 from spacearm.simulate.checks import numbers
 from spacearm.simulate.signals import Signal, approximate, as_signal, half_sine, pulse, triangle
 from spacearm.typing import Array
@@ -87,7 +86,7 @@ class Load:
                 time, whose values scale force and moment. Outside the duration nothing acts.
         """
         place = f"load on {frame!r}"
-        with located(place):
+        with at(place, fallback=True):
             peak = np.concatenate([frozen_array(force, (3,), "force"), frozen_array(moment, (3,), "moment")])
         if not (math.isfinite(duration) and duration > 0.0):
             raise InputError(f"lasts {duration} s", place=place, hint="expected seconds above zero")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from spacearm.impact import Collision, FloatingSystem, ball, collide, flying, simulate_contact
-from spacearm.impact.scenario import run
 from spacearm.model import catalogue
 from spacearm.result import Result
+from spacearm.study import run_document
 from spacearm.typing import Array
 
 ROBOT = catalogue.load("yoshida1992")
@@ -128,7 +128,7 @@ def scenario(rates: Array) -> Result:
         "target": {"mass": 1.0, "inertia": [0.1, 0.1, 0.1], "velocity": (2.0 * NORMAL).tolist()},
         "collision": [{"name": "elastic", "normal": NORMAL.tolist(), "restitution": 1.0}],
     }
-    return run(document, folder=Path())
+    return run_document({"study": "impact", **document}, folder=Path())
 
 
 def test_a_scenario_whose_resistance_adds_energy_is_not_sound_and_says_where() -> None:
@@ -171,7 +171,7 @@ def test_a_configuration_whose_hit_gains_energy_is_not_sound(axes: str, directio
             "map": {"directions": 20},
             "optimise": [search],
         }
-        result = run(document, folder=Path())
+        result = run_document({"study": "impact", **document}, folder=Path())
         return result, {row.quantity: row for row in result.rows}["configuration.calm.value"].value
 
     result, value = found(unequal)

@@ -57,7 +57,7 @@ CASES = [
         1e200,
         "start.velocity[0]: value is 1e+200 (expected a size of at most 1e+30",
     ),
-    ("impact-plane", "start.joints.0", 1e16, "joints: joint 'joint1' is at 1e+16 rad"),
+    ("impact-plane", "start.joints.0", 1e16, "start: joint positions: joint 'joint1' is at 1e+16 rad"),
     ("impact-plane", "optimise.0.seed", -1, "optimise[0].seed ('lightest'): value is -1"),
     ("impact-plane", "optimise.0.restarts", 10**18, "optimise[0].restarts ('lightest'): value is 1000000000000000000"),
     ("impact-plane", "map.directions", 10**30, "map.directions: value is too large (expected a whole number from 2"),

@@ -2,255 +2,256 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.impact.collision import CONSERVED, Collision, Jump, collide
-from spacearm.impact.configuration_search import Impactor, optimise_configuration
-from spacearm.impact.contact import contact_convergence
+from spacearm.impact.configuration_search import Impactor, Optimum, optimise_configuration
+from spacearm.impact.contact import Convergence, contact_convergence
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.impact.figures import convergence_curves
 from spacearm.impact.floating import CONTACT, FloatingSystem, ball, flying, free_body
-from spacearm.impact.grasp import grasp_velocity
-from spacearm.impact.scenario_map import CaseMap, map_cases, map_data, map_figures, map_rows
-from spacearm.impact.scenario_schema import CaseTable, GraspVelocityTable, ImpactFile, OptimiseTable, StateKeys
-from spacearm.impact.tensor import impact_point
-from spacearm.model import Robot
-from spacearm.model.document import at, find_robot, validated
-from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
-from spacearm.result import Certificate, Check, Figure, Result, Row
+from spacearm.impact.grasp import GraspVelocity, grasp_velocity
+from spacearm.impact.mass_map import CaseMap, map_cases, map_data, map_figures
+from spacearm.impact.tensor import ImpactPoint, impact_point
+from spacearm.model.document import at
+from spacearm.model.rotations import rotation_matrices
+from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, whole
+from spacearm.result import Certificate, Check, Checks, Figure
+from spacearm.study import Findings, Noted, Session, StudyFile, Table, distinct, key, row
+from spacearm.study.tables import BodyTable, Numbers, Pair, StartTable, StateKeys, check_turns
 from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 CROSS_CHECK = 1e-10
 
 
-def run(
-    document: dict[str, Any],
-    *,
-    folder: Path,
-    cross_check: bool = False,
-    progress: Callable[[float, str], None] | None = None,
-) -> Result:
-    """Run the study that a scenario file describes."""
-    return _Scenario(validated(ImpactFile, document), folder).run(cross_check, progress or (lambda _f, _w: None))
+class JointModeKeys(Table):
+    """What the joints do during the impact."""
+
+    locked: Name | list[Name] = key("none", '`"all"`, `"none"`, or names')
+    resistance: Number | Numbers | dict[str, Number] = key(0.0, "one number, one for each joint, or by name; 0 to 1")
 
 
-class _Scenario:
-    def __init__(self, file: ImpactFile, folder: Path) -> None:
-        self.file = file
-        with at("robot"):
-            self.robot = find_robot(file.robot, folder)
-        with at("frame"):
-            self.robot.frame(file.frame)
-        self.point = impact_point(self.robot, file.frame)
-        self._unique("case", [case.name for case in file.case])
-        self._unique("collision", [entry.name for entry in file.collision])
-        self._unique("optimise", [entry.name for entry in file.optimise])
-        self._unique("grasp_velocity", [entry.name for entry in file.grasp_velocity])
-        self.systems = {}
-        for i, case in enumerate(file.case):
-            with at("start"):
-                state = _state(self.robot, file.start)
-            with at(f"case[{i}]"):
-                self.systems[case.name] = flying(
-                    self.robot, file.frame, position=file.start.position, **state, **_modes(case)
-                )
-        self.target = None if file.target is None else self._target(folder)
-        self.rows: list[Row] = []
-        self.figures: list[Figure] = []
-        self.certificate: dict[str, Check] = {}
+class CaseTable(JointModeKeys):
+    """One way in which the joints may act."""
 
-    def _unique(self, table: str, names: list[str]) -> None:
-        for name in names:
-            if names.count(name) > 1:
-                raise InputError(f"two are called {name!r}", place=table)
+    name: Name
 
-    def _case(self, name: str | None) -> FloatingSystem:
-        if name is None:
-            return next(iter(self.systems.values()))
-        if name not in self.systems:
-            raise InputError(f"there is no case {name!r}", place="case", hint=did_you_mean(name, self.systems))
-        return self.systems[name]
 
-    def _target(self, folder: Path) -> FloatingSystem:
-        table = self.file.target
-        assert table is not None
-        with at("target"):
-            if (table.robot is None) == (table.mass is None):
-                raise InputError(
-                    "is neither a body nor a robot", hint="give either mass and inertia, or robot and frame"
-                )
-            if table.robot is not None:
-                for key in ("inertia", "com", "contact"):
-                    if getattr(table, key) is not None:
-                        raise InputError("belongs to a body, but the target is a robot", place=key)
-                with at("robot"):
-                    robot = find_robot(table.robot, folder)
-                if table.frame is None:
-                    raise InputError("is missing", place="frame", hint="where on the robot the contact is")
-                frame = table.frame
-                with at("frame"):
-                    robot.frame(frame)
-            else:
-                if table.inertia is None:
-                    raise InputError(
-                        "is missing", place="inertia", hint="three principal moments or six entries, kg m2"
-                    )
-                assert table.mass is not None
-                com, contact = table.com or (0.0, 0.0, 0.0), table.contact or (0.0, 0.0, 0.0)
-                robot = free_body(table.mass, _tensor(table.inertia), com=com, contact=contact, name="target")
-                frame = table.frame or CONTACT
-            state = _state(robot, table)
-            return flying(robot, frame, **state, locked=table.locked, resistance=_plain(table.resistance))
+class MapTable(Table):
+    """Directions to map: a circle in the plane across ``plane``, or all of them."""
 
-    # -- the run --------------------------------------------------------------------------------------------------
+    plane: Vector3 | None = key(None, "normal of a plane")
+    directions: Annotated[int, whole(2, 1_000_000)] = key(721, "how many")
 
-    def run(self, cross_check: bool, say: Callable[[float, str], None]) -> Result:
-        file = self.file
-        say(0.0, "virtual masses over all directions")
-        maps = map_cases(self.point, self.systems, file.map)
-        self.rows += map_rows(maps)
-        self.figures += map_figures(self.point, maps)
-        self._collisions(say)
-        for i, search in enumerate(file.optimise):
-            say(0.6 + 0.3 * i / len(file.optimise), f"configuration {search.name}")
-            with at(f"optimise[{i}]"):
-                self._optimise(search)
-        for i, entry in enumerate(file.grasp_velocity):
-            say(0.9, f"grasp velocity {entry.name}")
-            with at(f"grasp_velocity[{i}]"):
-                self._grasp_velocity(entry)
-        if cross_check:
-            self.certificate["cross_check.mujoco"] = self._mujoco(maps)
-        return Result(
-            "impact",
-            rows=self.rows,
-            certificate=Certificate(self.certificate),
-            settings={
-                "robot": self.robot.name,
-                "frame": file.frame,
-                "joints": np.asarray(next(iter(self.systems.values())).joints),
-                "cases": {case.name: {"locked": case.locked, "resistance": case.resistance} for case in file.case},
-                "target": None if self.target is None else self.target.robot.name,
-            },
-            data=map_data(maps),
-            figures=self.figures,
-            title=file.title or f"Impact on {self.robot.name}",
+
+class TargetTable(StateKeys, JointModeKeys):
+    """The other system: a rigid body, or a robot. It is put where the contact frames meet."""
+
+    mass: Number | None = key(None, "of a body, kg")
+    inertia: Moments | None = key(None, "of a body about its mass centre, 3 or 6 numbers, kg m2")
+    com: Vector3 | None = key(None, "its mass centre, m")
+    contact_point: Vector3 | None = key(None, "where it is struck, m")
+    robot: Name | None = key(None, "a robot in place of a body")
+    frame: Name | None = key(None, "where the robot is struck")
+
+    def of(self, session: Session) -> FloatingSystem:
+        """The system; its position does not matter."""
+        if (self.robot is None) == (self.mass is None):
+            raise InputError("is neither a body nor a robot", hint="give either mass and inertia, or robot and frame")
+        if self.robot is not None:
+            for name in ("inertia", "com", "contact_point"):
+                if self.given(name):
+                    raise InputError("belongs to a body, but the target is a robot", place=name)
+            robot = session.robot(self.robot)
+            if self.frame is None:
+                raise InputError("is missing", place="frame", hint="where on the robot the contact is")
+            with at("frame"):
+                robot.frame(self.frame)
+        else:
+            if self.inertia is None:
+                raise InputError("is missing", place="inertia", hint="three principal moments or six entries, kg m2")
+            body = BodyTable(**self.options("mass", "inertia", "com")).make()
+            contact = self.contact_point or (0.0, 0.0, 0.0)
+            robot = free_body(body.mass, body.tensor, com=body.com, contact=contact, name="target")
+        return FloatingSystem.at(
+            robot, self.frame or CONTACT, self.state(robot), **self.options("locked", "resistance")
         )
 
-    def _collisions(self, say: Callable[[float, str], None]) -> None:
-        file = self.file
-        if file.collision and self.target is None:
-            raise InputError("there is no target to collide with", place="collision", hint="add a [target] table")
-        for i, entry in enumerate(file.collision):
-            say(0.3 + 0.3 * i / len(file.collision), f"collision {entry.name}")
-            stiffening = {}
-            for name, system in self.systems.items():
-                assert self.target is not None
-                other = self.target.meeting(system)
-                options: dict[str, Any] = {
-                    "kind": entry.kind, "normal": entry.normal, "restitution": entry.restitution,
-                }  # fmt: skip
+
+class ContactTable(Table):
+    """The collision as contacts of finite stiffness."""
+
+    frequencies: Numbers | None = key(None, "rad/s")
+    stiffnesses: Numbers | None = key(None, "N/m")
+
+
+class CollisionTable(Table):
+    """Robot and target collide, in every case."""
+
+    name: Name
+    kind: Literal["normal", "point", "grasp"] = key("normal", "frictionless, without sliding, or rigid")
+    normal: Vector3 | None = key(None, "out of the target, into the robot")
+    restitution: Number = key(0.0, "0 (plastic) to 1 (elastic)")
+    contact: ContactTable | None = None
+
+
+class OptimiseTable(Table):
+    """The configuration that takes a blow best."""
+
+    name: Name
+    quantity: Literal["projected", "absolute", "base_rotation"] = key("projected", "virtual mass, or turn of the base")
+    goal: Literal["minimise", "maximise"] = key("minimise")
+    direction: Vector3 = key(what="of the force on the robot")
+    axes: Literal["world", "frame"] = key("world", "of the direction")
+    speed: Number = key(1.0, "m/s")
+    mass: Number = key(1.0, "of what strikes, kg")
+    restitution: Number = 0.0
+    case: Name | None = key(None, "the first where left out")
+    vary: list[Name] | None = key(None, "joints that may move; all where left out")
+    bounds: dict[str, Pair] = key({}, "joint = [lower, upper] in place of its limits, rad or m")
+    bounds_deg: dict[str, Pair] = key({}, "the same in degrees")
+    restarts: Annotated[int, whole(1, 1_000_000)] = key(64, "searches")
+    samples: Annotated[int, whole(1, 10_000_000)] = key(4096, "configurations that are screened")
+    seed: Seed = 0
+
+
+class GraspVelocityTable(Table):
+    """Joint rates before a grasp that leave the base still."""
+
+    name: Name
+    case: Name | None = key(None, "the first where left out")
+    still: Literal["angular", "linear", "all"] = key("angular", "velocity of the base")
+    measure: Literal["after", "jump"] = "after"
+    floating: bool = key(True, "the base moves with the arm before the grasp")
+
+
+class ImpactFile(StudyFile):
+    """A robot struck at a frame."""
+
+    frame: Name = key(what="that is struck")
+    start: StartTable = key(StartTable(), "at rest in the zero configuration where left out")
+    case: list[CaseTable] = key(
+        [CaseTable(name="free"), CaseTable(name="fixed", locked="all"), CaseTable(name="half", resistance=0.5)],
+        "free, fixed and half where left out",
+        min_length=1,
+    )
+    map: MapTable = MapTable()
+    target: TargetTable | None = None
+    collision: list[CollisionTable] = key([])
+    optimise: list[OptimiseTable] = key([])
+    grasp_velocity: list[GraspVelocityTable] = key([])
+
+    def solve(self, session: Session) -> Impact:
+        robot = session.robot(self.robot)
+        with at("frame"):
+            robot.frame(self.frame)
+        for table in ("case", "collision", "optimise", "grasp_velocity"):
+            distinct(getattr(self, table), table)
+        with at("start"):
+            state = self.start.state(robot)
+        systems = {}
+        for i, case in enumerate(self.case):
+            with at(f"case[{i}]"):
+                modes = case.options("locked", "resistance")
+                systems[case.name] = FloatingSystem.at(robot, self.frame, state, **modes)
+        target = None
+        if self.target is not None:
+            with at("target"):
+                target = self.target.of(session)
+        session.tell(0.0, "virtual masses over all directions")
+        point = impact_point(robot, self.frame)
+        return Impact(
+            file=self,
+            point=point,
+            target=target,
+            maps=map_cases(point, systems, self.map.plane, self.map.directions),
+            collision=self._collisions(session, systems, target),
+            configuration=self._searches(session, systems),
+            grasp_velocity=self._grasps(session, systems, target),
+            cross_check=session.cross_check,
+        )
+
+    def _collisions(
+        self, session: Session, systems: dict[str, FloatingSystem], target: FloatingSystem | None
+    ) -> dict[str, dict[str, Struck]]:
+        found: dict[str, dict[str, Struck]] = {}
+        for i, entry in enumerate(self.collision):
+            session.tell(0.3 + 0.3 * i / len(self.collision), f"collision {entry.name}")
+            if target is None:
+                raise InputError("there is no target to collide with", place="collision", hint="add a [target] table")
+            options = entry.options("kind", "normal", "restitution")
+            found[entry.name] = {}
+            for name, system in systems.items():
+                other, contacts = target.meeting(system), None
                 with at(f"collision[{i}], case {name!r}"):
                     hit = collide(system, other, **options)
                     if entry.contact is not None:
-                        stiffening[name] = contact_convergence(
-                            system, other, entry.contact.frequencies, stiffnesses=entry.contact.stiffnesses, **options
-                        )
-                self.rows += _collision_rows(f"collision.{entry.name}.{name}", hit, system, other)
-                self._certify(hit, f"collision {entry.name!r}, case {name!r}")
-            if stiffening:
-                self.figures.append(
-                    Figure(
-                        f"contact-{i + 1}",
-                        convergence_curves(stiffening),
-                        f"Collision {entry.name!r} as a contact of finite stiffness: it tends to the jump.",
-                    )
+                        contacts = contact_convergence(system, other, **entry.contact.options(), **options)
+                found[entry.name][name] = Struck(hit=hit, first=system, second=other, contacts=contacts)
+        return found
+
+    def _searches(self, session: Session, systems: dict[str, FloatingSystem]) -> dict[str, Searched]:
+        found = {}
+        for i, entry in enumerate(self.optimise):
+            session.tell(0.6 + 0.3 * i / len(self.optimise), f"configuration {entry.name}")
+            with at(f"optimise[{i}]"):
+                system = _case(entry.case, systems)
+                with at("bounds_deg"):
+                    check_turns(system.robot, entry.bounds_deg, "bounds")
+                with at("direction"):
+                    impactor = Impactor(**entry.options("direction", "axes", "speed", "mass", "restitution"))
+                best = optimise_configuration(
+                    system.robot,
+                    self.frame,
+                    impactor,
+                    maximise=entry.goal == "maximise",
+                    start=np.asarray(system.joints),
+                    quaternion=np.asarray(system.base)[3:],
+                    locked=system.modes.locked,
+                    resistance=system.modes.resistance,
+                    **entry.options("quantity", "vary", "bounds", "restarts", "samples", "seed"),
                 )
-                for name, case in stiffening.items():
-                    note = "velocities after the contact, relative to the jump"
-                    note += f"; order {case.order:.3f} in the duration" if np.isfinite(case.order) else ""
-                    self.rows.append(
-                        Row(f"collision.{entry.name}.{name}.contact_error", float(case.error[-1]), "", note=note)
-                    )
+                turned = _hit_at(system, best.joints, impactor) if entry.quantity == "base_rotation" else None
+            found[entry.name] = Searched(table=entry, names=system.robot.joint_names, best=best, hit=turned)
+        return found
 
-    def _certify(self, hit: Collision, where: str) -> None:
-        """The worst of all collisions goes into the certificate, with the place where it is."""
-        for name, check in hit.certificate.items():
-            known = self.certificate.get(name)
-            if known is None or check.worse_than(known):
-                self.certificate[name] = replace(check, note=f"{check.note}; worst: {where}")
+    def _grasps(
+        self, session: Session, systems: dict[str, FloatingSystem], target: FloatingSystem | None
+    ) -> dict[str, Grasped]:
+        found = {}
+        for i, entry in enumerate(self.grasp_velocity):
+            session.tell(0.9, f"grasp velocity {entry.name}")
+            with at(f"grasp_velocity[{i}]"):
+                if target is None:
+                    raise InputError("there is no target to grasp", hint="add a [target] table")
+                system = _case(entry.case, systems)
+                options = entry.options("still", "measure", "floating")
+                grasp = grasp_velocity(system, target.meeting(system), **options)
+            found[entry.name] = Grasped(table=entry, grasp=grasp)
+        return found
 
-    def _optimise(self, search: OptimiseTable) -> None:
-        system = self._case(search.case)
-        for name in search.bounds_deg:
-            if name in search.bounds:
-                raise InputError(f"of joint {name!r} are also in 'bounds_deg'", place="bounds")
-            if self.robot.joints[self.robot.joint_index(name)].kind == "prismatic":
-                raise InputError(f"joint {name!r} is a slide", place="bounds_deg", hint="give 'bounds' in m")
-        ranges = {name: _pair(name, pair) for name, pair in search.bounds.items()}
-        ranges |= {name: _pair(name, pair, np.pi / 180.0) for name, pair in search.bounds_deg.items()}
-        with at("direction"):
-            x, y, z = search.direction
-            hit = Impactor((x, y, z), search.axes, search.speed, search.mass, search.restitution)
-        best = optimise_configuration(
-            self.robot, self.file.frame, hit, quantity=search.quantity, maximise=search.goal == "maximise",
-            start=np.asarray(system.joints), vary=search.vary, bounds=ranges, quaternion=np.asarray(system.base)[3:],
-            locked=system.modes.locked, resistance=system.modes.resistance, restarts=search.restarts,
-            samples=search.samples, seed=search.seed,
-        )  # fmt: skip
-        if search.quantity == "base_rotation":
-            self._certify(_hit_at(system, best.joints, hit), f"optimise {search.name!r}")
-        name = f"configuration.{search.name}"
-        low, high = best.screened
-        spread = f"{search.goal} {search.quantity}; screened configurations lie in {low:.4g} to {high:.4g}"
-        same = int(np.sum(np.abs(best.found - best.value) <= 1e-6 * max(abs(best.value), 1e-9)))
-        self.rows += [
-            Row(f"{name}.value", best.value, best.unit, note=spread),
-            Row(f"{name}.joints", best.joints, "rad, m", note=f"{same} of {len(best.found)} searches ended there"),
-            Row(f"{name}.at_limit", [j for j, at in zip(self.robot.joint_names, best.at_limit, strict=True) if at]),
-        ]
 
-    def _grasp_velocity(self, entry: GraspVelocityTable) -> None:
-        if self.target is None:
-            raise InputError("there is no target to grasp", hint="add a [target] table")
-        system = self._case(entry.case)
-        found = grasp_velocity(
-            system, self.target.meeting(system), still=entry.still, measure=entry.measure, floating=entry.floating
-        )
-        self._certify(found.collision, f"grasp velocity {entry.name!r}")
-        name = f"grasp_velocity.{entry.name}"
-        note = "the base can be left still" if found.solvable else "the base cannot be left still: least squares"
-        self.rows += [
-            Row(f"{name}.joint_rates", found.rates, "rad/s, m/s", note=note),
-            Row(f"{name}.approach", found.approach, "m/s, rad/s", note="hand relative to the target, world axes"),
-            Row(f"{name}.base", found.base, "m/s, rad/s", note=f"{entry.still} velocity of the base, {entry.measure}"),
-            Row(f"{name}.rank", found.rank, "", note="independent conditions that the rates can serve"),
-        ]
-
-    def _mujoco(self, maps: dict[str, CaseMap]) -> Check:
-        worst = 0.0
-        for name, case in maps.items():
-            system = self.systems[name]
-            other = tensor_by_mujoco(
-                self.robot, self.file.frame, np.asarray(system.joints), base=np.asarray(system.base),
-                locked=system.modes.locked, resistance=system.modes.resistance,
-            )  # fmt: skip
-            worst = max(worst, float(np.abs(case.tensor - other).max() / np.abs(other).max()))
-        return Check(worst, CROSS_CHECK, "", "G* from MuJoCo's mass matrix and Jacobian, relative")
+def _case(name: str | None, systems: dict[str, FloatingSystem]) -> FloatingSystem:
+    if name is None:
+        return next(iter(systems.values()))
+    if name not in systems:
+        raise InputError(f"there is no case {name!r}", place="case", hint=did_you_mean(name, systems))
+    return systems[name]
 
 
 def _hit_at(system: FloatingSystem, joints: Array, hit: Impactor) -> Collision:
-    """The hit of a search, on the robot at rest in the configuration that was found."""
+    """The blow of a search, on the robot at rest in the configuration that was found."""
     base = np.concatenate([np.zeros(3), np.asarray(system.base)[3:]])
-    struck = FloatingSystem(
-        system.robot, system.frame, joints, base, None, system.modes.locked, system.modes.resistance
-    )
+    modes = {"locked": system.modes.locked, "resistance": system.modes.resistance}
+    struck = FloatingSystem(system.robot, system.frame, joints, base, None, **modes)
     along = np.array(hit.direction)
     if hit.axes == "frame":
         along = struck.point.mechanics.frame_pose(struck.frame, joints, base=base)[1] @ along
@@ -258,129 +259,159 @@ def _hit_at(system: FloatingSystem, joints: Array, hit: Impactor) -> Collision:
     return collide(struck, striker, normal=along, restitution=hit.restitution)
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+class After(Findings):
+    """One system after a collision, world axes."""
+
+    jump: Jump
+    system: FloatingSystem
+
+    base_velocity_after = row("m/s", "world axes", of=lambda a: a.velocity(a.jump.after)[:3])
+    base_angular_velocity_after = row("rad/s", of=lambda a: Noted(a.velocity(a.jump.after)[3:], a.turned()))
+    contact_twist_after = row("m/s, rad/s", "world axes", of="jump.twist_after")
+    joint_rates_after = row("rad/s, m/s", of=lambda a: a.jump.after[6:] if a.system.robot.n else None)
+    joint_reaction_impulses = row("N m s, N s", "of locked and resisting joints", of=lambda a: a.reactions())
+
+    def velocity(self, generalised: Array) -> Array:
+        """Velocity and angular velocity of the base."""
+        turn = rotation_matrices(np.asarray(self.system.base)[3:])
+        return np.concatenate([turn @ generalised[:3], turn @ generalised[3:6]])
+
+    def turned(self) -> str:
+        change = np.linalg.norm((self.velocity(self.jump.after) - self.velocity(self.jump.before))[3:])
+        return f"world axes; jump of {float(change):.6g} rad/s"
+
+    def reactions(self) -> Array | None:
+        modes = self.system.modes
+        return self.jump.reaction if np.any(modes.locked) or np.any(modes.resistance) else None
 
 
-def _modes(case: CaseTable) -> dict[str, Any]:
-    return {"locked": case.locked, "resistance": _plain(case.resistance)}
+class Struck(Findings):
+    """A collision in one case."""
+
+    hit: Collision
+    first: FloatingSystem
+    second: FloatingSystem
+    contacts: Convergence | None
+
+    impulse = row("N s, N m s", "on the robot at the contact, world axes", of="hit.impulse")
+    energy_lost = row("J", of=lambda s: s.lost())
+    momentum_before = row("N s, N m s", "of both, about the contact, world axes", of="hit.momentum_before")
+    momentum_after = row("N s, N m s", of="hit.momentum_after")
+    robot = row(of=lambda s: After(jump=s.hit.first, system=s.first))
+    target = row(of=lambda s: After(jump=s.hit.second, system=s.second))
+    contact_error = row(of=lambda s: s.contacts and _converged(s.contacts))
+
+    def lost(self) -> dict[str, Any]:
+        """In all, in the contact, by the joints; with a word where they add energy: drives may, resistances may not."""
+        hit, work = self.hit, float(self.hit.first.joint_work + self.hit.second.joint_work)
+        least = CONSERVED * float(np.maximum(hit.energy_before, hit.energy_after))
+        note = "the joints add energy: locked ones that move are driven" if work > least else ""
+        if float(hit.energy_added) > least:
+            note = f"resisting joints add {float(hit.energy_added):.3g} J, so that this collision is not sound"
+        whole = Noted(float(hit.energy_lost), f"of {float(hit.energy_before):.6g} J")
+        return {"": whole, "contact": -float(hit.contact_work), "joints": Noted(0.0 - work, note)}
 
 
-def _plain(resistance: Any) -> Any:
-    return dict(resistance) if isinstance(resistance, dict) else resistance
+def _converged(contacts: Convergence) -> Noted:
+    order = f"; order {contacts.order:.3f} in the duration" if np.isfinite(contacts.order) else ""
+    return Noted(float(contacts.error[-1]), f"velocities after the contact, relative to the jump{order}")
 
 
-def _pair(name: str, pair: list[float], factor: float = 1.0) -> tuple[float, float]:
-    if len(pair) != 2:
-        raise InputError(f"has {len(pair)} numbers", place=f"bounds.{name}", hint="expected lower and upper")
-    return pair[0] * factor, pair[1] * factor
+class Searched(Findings):
+    """The configuration that a search found."""
+
+    table: OptimiseTable
+    names: tuple[str, ...]
+    best: Optimum
+    hit: Collision | None
+
+    value = row(of=lambda s: Noted(s.best.value, s.spread(), s.best.unit))
+    joints = row("rad, m", of=lambda s: Noted(s.best.joints, s.agreeing()))
+    at_limit = row(of=lambda s: [name for name, there in zip(s.names, s.best.at_limit, strict=True) if there])
+
+    def spread(self) -> str:
+        low, high = self.best.screened
+        return f"{self.table.goal} {self.table.quantity}; screened configurations lie in {low:.4g} to {high:.4g}"
+
+    def agreeing(self) -> str:
+        best = self.best
+        same = int(np.sum(np.abs(best.found - best.value) <= 1e-6 * max(abs(best.value), 1e-9)))
+        return f"{same} of {len(best.found)} searches ended there"
 
 
-def _tensor(moments: list[float]) -> Array:
-    if len(moments) == 3:
-        return np.diag(moments)
-    xx, yy, zz, xy, xz, yz = moments
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+class Grasped(Findings):
+    """Rates before a grasp."""
+
+    table: GraspVelocityTable
+    grasp: GraspVelocity
+
+    solved: ClassVar = {True: "the base can be left still", False: "the base cannot be left still: least squares"}
+    joint_rates = row("rad/s, m/s", of=lambda g: Noted(g.grasp.rates, g.solved[bool(g.grasp.solvable)]))
+    approach = row("m/s, rad/s", "hand relative to the target, world axes", of="grasp.approach")
+    base = row(
+        "m/s, rad/s", of=lambda g: Noted(g.grasp.base, f"{g.table.still} velocity of the base, {g.table.measure}")
+    )
+    rank = row("", "independent conditions that the rates can serve", of="grasp.rank")
 
 
-def _one(table: StateKeys, *keys: str) -> tuple[str, Any] | None:
-    given = [(key, getattr(table, key)) for key in keys if getattr(table, key) is not None]
-    if len(given) > 1:
-        raise InputError(f"{given[0][0]!r} and {given[1][0]!r} are both given", hint="expected one of them")
-    return given[0] if given else None
+class Impact(Findings):
+    """What a scenario of impacts gives."""
 
+    file: ImpactFile
+    point: ImpactPoint
+    target: FloatingSystem | None
+    maps: dict[str, CaseMap]
+    collision: dict[str, dict[str, Struck]] = row()
+    configuration: dict[str, Searched] = row()
+    grasp_velocity: dict[str, Grasped] = row()
+    cross_check: bool
 
-def _no_slides(robot: Robot, key: str) -> None:
-    """Degrees of all joints at once make sense only where all of them turn."""
-    if any(joint.kind == "prismatic" for joint in robot.joints):
-        raise InputError("some joints are slides", place=key, hint=f"give '{key.removesuffix('_deg')}', in rad and m")
+    virtual_mass = row(of="maps")
+    psi = row("deg", of=lambda i: {n: {"largest": np.degrees(case.map.angle.max())} for n, case in i.maps.items()})
+    tensor = row(
+        "",
+        "unequal resistances: G* is not symmetric, and not passive in general (Eq. 16 does not hold)",
+        of=lambda i: {n: {"asymmetry": case.asymmetry} for n, case in i.maps.items() if case.asymmetry > 1e-9},
+    )
 
+    def title(self) -> str:
+        return f"Impact on {self.point.robot.name}"
 
-def _angles(table: StateKeys, key: str) -> Array | None:
-    given = _one(table, key, f"{key}_deg")
-    if given is None:
-        return None
-    return np.radians(given[1]) if given[0].endswith("_deg") else np.asarray(given[1], dtype=np.float64)
+    def certificate(self) -> Mapping[str, Checks]:
+        hits = {f"collision {a!r}, case {b!r}": s.hit for a, each in self.collision.items() for b, s in each.items()}
+        hits |= {f"optimise {name!r}": s.hit for name, s in self.configuration.items() if s.hit is not None}
+        hits |= {f"grasp velocity {name!r}": g.grasp.collision for name, g in self.grasp_velocity.items()}
+        found = Certificate.worst({name: hit.certificate for name, hit in hits.items()})
+        if len(hits) == 1:
+            found = Certificate({name: replace(c, note=f"{c.note}; {min(hits)}") for name, c in found.items()})
+        return {**found, "cross_check": {"mujoco": self._mujoco()}} if self.cross_check else found
 
-
-def _state(robot: Robot, table: StateKeys) -> dict[str, Any]:
-    """Arguments of :func:`flying` but for the position."""
-    attitude, configuration = _one(table, "quaternion", "rpy_deg"), _one(table, "configuration", "joints", "joints_deg")
-    quaternion: Any = (1.0, 0.0, 0.0, 0.0)
-    if attitude is not None:
-        quaternion = np.asarray(attitude[1], dtype=np.float64)
-        if attitude[0] == "rpy_deg":
-            quaternion = quaternion_from_rotation(rotation_from_rpy(np.radians(attitude[1])))
-        elif abs(np.linalg.norm(quaternion) - 1.0) > 1e-6:
-            raise InputError("is not of unit length", place="quaternion", hint="expected w, x, y, z with norm 1")
-    joints: Any = configuration[1] if configuration is not None else None
-    if configuration is not None and configuration[0] != "configuration":
-        joints = (
-            np.radians(configuration[1])
-            if configuration[0] == "joints_deg"
-            else np.asarray(configuration[1], dtype=np.float64)
-        )
-        if configuration[0] == "joints_deg":
-            _no_slides(robot, "joints_deg")
-    if table.rates_deg is not None:
-        _no_slides(robot, "rates_deg")
-    turning = _angles(table, "angular_velocity")
-    return {
-        "joints": joints,
-        "rates": _angles(table, "rates"),
-        "quaternion": quaternion,
-        "velocity": table.velocity,
-        "angular_velocity": (0.0, 0.0, 0.0) if turning is None else turning,
-    }
-
-
-# -- rows -------------------------------------------------------------------------------------------------------------
-
-
-def _collision_rows(name: str, hit: Collision, first: FloatingSystem, second: FloatingSystem) -> list[Row]:
-    work = float(hit.first.joint_work + hit.second.joint_work)
-    rows = [
-        Row(f"{name}.impulse", hit.impulse, "N s, N m s", note="on the robot at the contact, world axes"),
-        Row(f"{name}.energy_lost", float(hit.energy_lost), "J", note=f"of {float(hit.energy_before):.6g} J"),
-        Row(f"{name}.energy_lost.contact", -float(hit.contact_work), "J"),
-        Row(f"{name}.energy_lost.joints", 0.0 - work, "J", note=_work_note(hit)),
-        Row(
-            f"{name}.momentum_before", hit.momentum_before, "N s, N m s", note="of both, about the contact, world axes"
-        ),
-        Row(f"{name}.momentum_after", hit.momentum_after, "N s, N m s"),
-    ]
-    for who, jump, system in (("robot", hit.first, first), ("target", hit.second, second)):
-        rows += _velocity_rows(f"{name}.{who}", jump, system)
-    return rows
-
-
-def _work_note(hit: Collision) -> str:
-    """Why joints add energy, when they do: drives may, resistances may not."""
-    least = CONSERVED * float(np.maximum(hit.energy_before, hit.energy_after))
-    if float(hit.energy_added) > least:
-        return f"resisting joints add {float(hit.energy_added):.3g} J, so that this collision is not sound"
-    if float(hit.first.joint_work + hit.second.joint_work) > least:
-        return "the joints add energy: locked ones that move are driven"
-    return ""
-
-
-def _velocity_rows(name: str, jump: Jump, system: FloatingSystem) -> list[Row]:
-    turn = rotation_matrices(np.asarray(system.base)[3:])
-    before, after = (np.concatenate([turn @ v[:3], turn @ v[3:6]]) for v in (jump.before, jump.after))
-    change = float(np.linalg.norm((after - before)[3:]))
-    rows = [
-        Row(f"{name}.base_velocity_after", after[:3], "m/s", note="world axes"),
-        Row(f"{name}.base_angular_velocity_after", after[3:], "rad/s", note=f"world axes; jump of {change:.6g} rad/s"),
-        Row(f"{name}.contact_twist_after", jump.twist_after, "m/s, rad/s", note="world axes"),
-    ]
-    if system.robot.n:
-        rows.append(Row(f"{name}.joint_rates_after", jump.after[6:], "rad/s, m/s"))
-        if np.any(system.modes.locked) or np.any(system.modes.resistance):
-            rows.append(
-                Row(
-                    f"{name}.joint_reaction_impulses",
-                    jump.reaction,
-                    "N m s, N s",
-                    note="of locked and resisting joints",
-                )
+    def _mujoco(self) -> Check:
+        worst = 0.0
+        for case in self.maps.values():
+            joints, base, modes = np.asarray(case.system.joints), np.asarray(case.system.base), case.system.modes
+            other = tensor_by_mujoco(
+                self.point.robot, self.point.frame, joints, base=base, locked=modes.locked, resistance=modes.resistance
             )
-    return rows
+            worst = max(worst, float(np.abs(case.tensor - other).max() / np.abs(other).max()))
+        return Check(worst, CROSS_CHECK, "", "G* from MuJoCo's mass matrix and Jacobian, relative")
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "frame": self.file.frame,
+            "joints": np.asarray(next(iter(self.maps.values())).system.joints),
+            "cases": {case.name: case.options("locked", "resistance") for case in self.file.case},
+            "target": None if self.target is None else self.target.robot.name,
+        }
+
+    def data(self) -> xr.Dataset:
+        return map_data(self.maps)
+
+    def figures(self) -> list[Figure]:
+        found = map_figures(self.point, self.maps)
+        for i, (name, cases) in enumerate(self.collision.items()):
+            contacts = {case: struck.contacts for case, struck in cases.items() if struck.contacts is not None}
+            if contacts:
+                text = f"Collision {name!r} as a contact of finite stiffness: it tends to the jump."
+                found.append(Figure(f"contact-{i + 1}", convergence_curves(contacts), text))
+        return found

@@ -23,6 +23,7 @@ RENAMED = {
     "attitude": "configuration",
     "spin": "angular_velocity",
     "spin_deg": "angular_velocity_deg",
+    "contact": "contact_point",
 }
 
 

@@ -153,7 +153,9 @@ class Findings:
 
 
 def dataset(
-    coords: Mapping[str, Any], variables: Mapping[str, tuple[str, Any, str, str]], attrs: Mapping[str, Any]
+    coords: Mapping[str, Any],
+    variables: Mapping[str, tuple[str, Any, str, str]],
+    attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
     """A dataset from variables (dimensions, values, unit, meaning); coordinates are lists, or such tuples too."""
     import numpy as np
@@ -165,5 +167,5 @@ def dataset(
     return xr.Dataset(
         {name: entry(*given) for name, given in variables.items()},
         {name: entry(*given) if isinstance(given, tuple) else given for name, given in coords.items()},
-        dict(attrs),
+        attrs,
     )

@@ -41,7 +41,8 @@ class Table(toml_schema.Table):
         pairs = tuple((name, f"{name}_deg") for name in type(self).model_fields)
         for group in (*self.either, *pairs):
             given = [name for name in group if self.given(name)]
-            if len(given) > 1:
+            tables = [set(value) for name in given if isinstance(value := getattr(self, name), dict)]
+            if len(given) > 1 and (len(tables) < len(given) or set.intersection(*tables)):
                 raise refused(f"both {given[0]!r} and {given[1]!r} are given", "expected one")
         if self.uses:
             kind = getattr(self, "kind")  # noqa: B009
@@ -57,11 +58,11 @@ class Table(toml_schema.Table):
 
     def si(self, name: str) -> Any:
         """The value of a key in SI units, where it may also be given in degrees; None where it is not given."""
-        degrees = getattr(self, f"{name}_deg")
+        plain, degrees = getattr(self, name), getattr(self, f"{name}_deg")
         if degrees is None:
-            return getattr(self, name)
+            return plain
         if isinstance(degrees, dict):
-            return {entry: float(np.radians(value)) for entry, value in degrees.items()}
+            return {**(plain or {}), **{entry: np.radians(value) for entry, value in degrees.items()}}
         return float(np.radians(degrees)) if isinstance(degrees, float) else np.radians(degrees)
 
     def no_degrees(self, why: str) -> None:

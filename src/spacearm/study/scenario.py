@@ -21,7 +21,7 @@ Progress = Callable[[float, str], None]
 #: Name in the file to module and class.
 STUDIES = {
     "motion": "spacearm.motion.scenario:MotionFile",
-    "impact": "spacearm.impact.scenario",
+    "impact": "spacearm.impact.scenario:ImpactFile",
     "ejection": "spacearm.ejection.scenario:EjectionFile",
     "capture": "spacearm.capture.scenario",
     "inertia-identification": "spacearm.identify.inertia.scenario",

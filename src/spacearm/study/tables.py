@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from spacearm.errors import InputError, quoted
 from spacearm.model import Inertia, Robot
+from spacearm.model.document import at
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import InertialKeys, Name, Number, Vector3, Vector4, whole
 from spacearm.model.toml_values import inertia_of
 from spacearm.simulate import State
-from spacearm.study.keys import Table, key
+from spacearm.study.keys import Table, key, refused
 from spacearm.typing import Array
 
 Numbers = list[Number]
-Pair = Annotated[list[Number], key(min_length=2, max_length=2)]
+
+
+def _pair(value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != 2:
+        raise refused("is no pair", "expected [lower, upper]")
+    return value
+
+
+Pair = Annotated[list[Number], BeforeValidator(_pair)]
 #: How many of something.
 Count = Annotated[int, whole(1, 1_000_000)]
 #: One number for each joint in order, or some by name.
@@ -29,24 +40,25 @@ class JointKeys(Table):
 
     def by_joint(self, robot: Robot, name: str, values: Array) -> Array:
         """``values`` (n,) with what the file has for some or all joints, SI."""
-        given = self.si(name)
-        if given is None:
-            return values
-        spelled = self.spelled(name)
-        if not isinstance(given, dict) and len(given) != robot.n:
-            hint = f"expected {robot.n}: {', '.join(robot.joint_names)}"
-            raise InputError(f"has {len(given)} numbers", place=spelled, hint=hint)
-        for joint, value in given.items() if isinstance(given, dict) else zip(robot.joint_names, given, strict=True):
-            index = robot.joint_index(joint)
-            if spelled != name and robot.joints[index].kind == "prismatic":
-                hint = f"give {name!r} in SI"
-                raise InputError(f"joint {quoted(joint)} slides, it has no degrees", place=spelled, hint=hint)
-            values[index] = value
+        for spelled, scale in ((name, 1.0), (f"{name}_deg", np.pi / 180.0)):
+            given = getattr(self, spelled) or {}
+            if isinstance(given, list):
+                if len(given) != robot.n:
+                    hint = f"expected {robot.n}: {', '.join(robot.joint_names)}"
+                    raise InputError(f"has {len(given)} numbers", place=spelled, hint=hint)
+                given = dict(zip(robot.joint_names, given, strict=True))
+            with at(spelled):
+                check_turns(robot, given if spelled != name else (), name)
+                for joint, value in given.items():
+                    values[robot.joint_index(joint)] = value * scale
         return values
 
-    def spelled(self, name: str) -> str:
-        """The key as the file has it, in degrees or not."""
-        return f"{name}_deg" if self.given(f"{name}_deg") else name
+
+def check_turns(robot: Robot, joints: Iterable[str], instead: str) -> None:
+    """An error where one of these joints, for which degrees are given, slides."""
+    for joint in joints:
+        if robot.joints[robot.joint_index(joint)].kind == "prismatic":
+            raise InputError(f"joint {quoted(joint)} slides, it has no degrees", hint=f"give {instead!r} in SI")
 
 
 class ConfigurationKeys(JointKeys):
@@ -59,9 +71,9 @@ class ConfigurationKeys(JointKeys):
     def positions(self, robot: Robot, default: Array | None = None) -> Array:
         """Joint positions (n,); what is not given is ``default``, else the named configuration, else zero."""
         found = np.array(robot.configuration(self.configuration or "zero") if default is None else default)
-        spelled = self.spelled("joints")
-        if self.configuration is not None and isinstance(getattr(self, spelled), list):
-            raise InputError(f"both 'configuration' and {spelled!r} are given", hint="expected one")
+        for all_of_them in ("joints", "joints_deg"):
+            if self.configuration is not None and isinstance(getattr(self, all_of_them), list):
+                raise InputError(f"both 'configuration' and {all_of_them!r} are given", hint="expected one")
         return self.by_joint(robot, "joints", found)
 
 

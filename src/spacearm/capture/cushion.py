@@ -41,7 +41,7 @@ from spacearm.simulate import (
 )
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import motion
-from spacearm.simulate.run import sample_times
+from spacearm.simulate.phase import sample_times
 from spacearm.typing import Array
 
 #: The absolute tolerance (m, rad, m/s, rad/s) lets impulses down to 1e-5 N s keep their energy to 1e-8.

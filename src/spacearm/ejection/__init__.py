@@ -9,7 +9,7 @@ from spacearm.ejection.device import Device, SeparationSpring
 from spacearm.ejection.mass import equivalent_mass, joint_free_bound
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig, planar
-from spacearm.ejection.run import Clearance, Ejection, Hit, eject
+from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
 from spacearm.ejection.segmented import Segmented, segmented
 from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.verify import check_in_mujoco, friction_check, friction_laws
@@ -26,7 +26,7 @@ __all__ = [
     "Fit",
     "Goal",
     "GridFit",
-    "Hit",
+    "LimitReached",
     "Plane",
     "Release",
     "Rig",

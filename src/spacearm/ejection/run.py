@@ -6,7 +6,6 @@ the paper's approximations is used here; they are in :mod:`spacearm.ejection.seg
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.ejection.clearance import KeepOut, clearance, skeleton
-from spacearm.ejection.coast import coast
-from spacearm.ejection.rail import Stretch, joined, rail_loads, slide
+from spacearm.ejection.rail import (
+    ARM,
+    PATIENCE,
+    SATELLITE,
+    base_on_rail,
+    chain,
+    elastic_on_rail,
+    pushed_work,
+    rail_loads,
+)
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
@@ -28,7 +35,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate, Check, Checks
-from spacearm.simulate import Dopri853, Occurrence, Phase, Run, RunWarning, State, simulate
+from spacearm.simulate import Dopri853, Occurrence, Run, State, Track, World, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.typing import Array
 
@@ -41,7 +48,7 @@ LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
 
 
 @dataclass(frozen=True)
-class Hit:
+class LimitReached:
     """A joint reached a limit: when (s), which, and where (rad or m)."""
 
     time: float
@@ -68,37 +75,49 @@ class Ejection:
 
     rig: Rig
     start: Array  # (n,) joint positions before, rad or m
-    rail: Run
-    flight: Run
-    satellite: Run | None  # of a satellite that is not infinitely heavy, after separation
+    run: Run
     clearance: Clearance | None
     release: Release
-    stretches: tuple[Stretch, ...]  # of the rail: one for each piece of the springs' curve
+
+    @property
+    def rail(self) -> Track:
+        """Satellite and arm until they separate."""
+        return self.run.tracks[0]
+
+    @property
+    def flight(self) -> Track:
+        """The arm afterwards."""
+        return self.run.of(ARM)
+
+    @property
+    def satellite(self) -> Track | None:
+        """The satellite afterwards; None for one that is infinitely heavy."""
+        return None if self.rig.device.heavy else self.run.of(SATELLITE)
 
     @property
     def time(self) -> float:
         """Ejection time: from release to the end of the rail, s."""
-        return self.rail.end_time
+        return self.run.changes[-1].time
 
     @property
     def separation(self) -> State:
         """The arm as it leaves the rail."""
-        return State.from_vector(self.rig.split(_end(self.rail).vector)[0])
+        return State.from_vector(self.flight.states[0])
 
     @property
     def velocity(self) -> float:
         """Ejection velocity: of the arm's base against the satellite along the rail as it leaves, m/s."""
-        return float(_end(self.rail).rates[0])
+        return float(self.rail.end.rates[0])
 
     @property
     def variation(self) -> Array:
         """Joint variations when the springs are spent (n,), rad or m."""
-        return _end(self.rail).joints[1:] - self.start
+        return self.rail.end.joints[1:] - self.start
 
     @property
     def final_variation(self) -> Array:
         """Joint variations at the end of the run (n,), rad or m."""
-        return _end(self.flight).joints - self.start
+        return self.flight.end.joints - self.start
 
     @property
     def angular_velocity(self) -> Array:
@@ -106,7 +125,7 @@ class Ejection:
 
         It does not depend on the length of the flight once the joints have stopped; ``data`` has the instant's.
         """
-        state = _end(self.flight)
+        state = self.flight.end
         matrix = mechanics_of(self.rig.arm).mass_matrix(state.joints)
         angular, inertia = moment_of_momentum(matrix, state.velocity)
         return rotation_matrices(state.quaternion) @ mean_spin(self.rig, angular, inertia)
@@ -114,12 +133,14 @@ class Ejection:
     @property
     def events(self) -> tuple[Occurrence, ...]:
         """What happened, times counted from the release."""
-        later = (
-            Occurrence(event.time + self.time, event.kind, event.name, event.value, 1)
-            for event in self.flight.events
-            if event.kind != "timeout"
-        )
-        return (*self.rail.events, *later)
+        last = self.run.changes[-1].phase
+        found = []
+        for event in self.run.events:
+            if event.kind in ("timeout", "change") or (event.kind == "event" and event.phase < last):
+                continue
+            name = event.name.removeprefix(f"{ARM}/")
+            found.append(Occurrence(event.time, event.kind, name, event.value, int(event.phase > last)))
+        return tuple(found)
 
     @property
     def stop_times(self) -> dict[str, float]:
@@ -128,7 +149,7 @@ class Ejection:
         for event in self.events:
             if event.kind == "stick" and event.name in times:
                 times[event.name] = event.time
-        for name, rate in zip(self.rig.arm.joint_names, _end(self.flight).rates, strict=True):
+        for name, rate in zip(self.rig.arm.joint_names, self.flight.end.rates, strict=True):
             if rate != 0.0:
                 times[name] = np.inf
         return times
@@ -143,16 +164,16 @@ class Ejection:
         return bool(np.isfinite(self.stable_time))
 
     @cached_property
-    def hits(self) -> tuple[Hit, ...]:
+    def hits(self) -> tuple[LimitReached, ...]:
         """Joint limits that were reached: crossings, and joints that went beyond the limit at which they started."""
-        found = [Hit(event.time, event.name, event.value) for event in self.events if event.kind == "limit"]
+        found = [LimitReached(event.time, event.name, event.value) for event in self.events if event.kind == "limit"]
         states = np.concatenate([self.rig.split(self.rail.states)[0], self.flight.states])
-        times = np.concatenate([self.rail.times, self.time + self.flight.times])
+        times = np.concatenate([self.rail.times, self.flight.times])
         for i, joint in enumerate(self.rig.arm.joints):
             for bound, sign in ((joint.limits.lower, -1.0), (joint.limits.upper, 1.0)):
                 beyond = np.flatnonzero(sign * (states[:, 7 + i] - bound) > LIMIT_SLACK)
                 if beyond.size and not any(hit.joint == joint.name and hit.value == bound for hit in found):
-                    found.append(Hit(float(times[beyond[0]]), joint.name, bound))
+                    found.append(LimitReached(float(times[beyond[0]]), joint.name, bound))
         return tuple(sorted(found, key=lambda hit: hit.time))
 
     @property
@@ -166,29 +187,32 @@ class Ejection:
     @property
     def recoil(self) -> tuple[Array, Array]:
         """Velocity of the satellite's frame (m/s) and angular velocity (rad/s) at separation; zero if it is heavy."""
-        state = State.from_vector(self.rig.split(_end(self.rail).vector)[1])
+        state = State.from_vector(self.rig.split(self.rail.end.vector)[1])
         return state.base_velocity, state.base_angular_velocity
 
     @cached_property
     def ledger(self) -> dict[str, float]:
         """Energies, J: what the springs gave and where it is at the end of the run."""
-        rail, flight = self.rail.data, self.flight.data
+        rail, flight = self.rail.ledger, self.flight.ledger
+        assert rail is not None
+        assert flight is not None
         # An infinitely heavy satellite that turns works on the arm; the body that stands for it has its own energy.
-        idle = _idle(self.rig, self.stretches[0].start)
+        idle = _idle(self.rig, self.run.start[SATELLITE])
+        stored = elastic_on_rail(self.rig, self.rail.states[[0, -1]])
         account = {
-            "kinetic_at_release": float(rail["energy_kinetic"][0]) - idle,
-            "satellite_work": float(rail["energy_drive"][-1]),
-            "springs": float(rail["energy_elastic"][0] - rail["energy_elastic"][-1]),
-            "kinetic_at_separation": float(rail["energy_kinetic"][-1]) - idle,
-            "friction_on_rail": float(rail["energy_friction"][-1]),
-            "damping_on_rail": float(rail["energy_damping"][-1]),
-            "kinetic": float(flight["energy_kinetic"][-1]),
-            "elastic": float(flight["energy_elastic"][-1] - flight["energy_elastic"][0]),
-            "friction": float(rail["energy_friction"][-1] + flight["energy_friction"][-1]),
-            "damping": float(rail["energy_damping"][-1] + flight["energy_damping"][-1]),
+            "kinetic_at_release": float(rail.kinetic[0]) - idle,
+            "satellite_work": float(rail.drive[-1]) - pushed_work(self.rig),
+            "springs": float(stored[0] - stored[1]),
+            "kinetic_at_separation": float(rail.kinetic[-1]) - idle,
+            "friction_on_rail": float(rail.friction[-1]),
+            "damping_on_rail": float(rail.damping[-1]),
+            "kinetic": float(flight.kinetic[-1]),
+            "elastic": float(flight.elastic[-1] - flight.elastic[0]),
+            "friction": float(rail.friction[-1] + flight.friction[-1]),
+            "damping": float(rail.damping[-1] + flight.damping[-1] + rail.coupling[-1] + flight.coupling[-1]),
         }
-        account["damping"] += float(rail["energy_coupling"][-1] + flight["energy_coupling"][-1])
-        account["satellite"] = 0.0 if self.satellite is None else float(self.satellite.data["energy_kinetic"][-1])
+        carrier = None if self.satellite is None else self.satellite.ledger
+        account["satellite"] = 0.0 if carrier is None else float(carrier.kinetic[-1])
         spent = sum(account[name] for name in ("kinetic", "elastic", "friction", "damping", "satellite"))
         given = sum(account[name] for name in ("springs", "kinetic_at_release", "satellite_work"))
         account["residual"] = given - spent
@@ -212,10 +236,7 @@ class Ejection:
                 "drift of momentum, linear and about the mass centre, in free flight, relative to the bodies' shares",
             ),
         }
-        for name, run in (("rail", self.rail), ("flight", self.flight), ("satellite", self.satellite)):
-            if run is not None and run.certificate is not None:
-                checks[name] = run.certificate
-        return Certificate(checks)
+        return Certificate({**checks, "run": self.run.certificate or {}})
 
     @property
     def sound(self) -> bool:
@@ -250,11 +271,6 @@ def _mass_centre(robot: Robot, states: Array) -> Array:
     moments += np.einsum("tbi,b->ti", bodies.origin, robot.inertia_parameters[:, 0])
     centre: Array = moments / robot.mass
     return centre
-
-
-def _end(run: Run) -> State:
-    assert run.end is not None  # eject() refuses runs that do not come to their end
-    return run.end
 
 
 def eject(
@@ -294,23 +310,21 @@ def eject(
     for name, rate in zip(rig.arm.joint_names, moving.checked(rig)[0], strict=True):
         if name in locked and rate:
             raise InputError(f"{name!r} is locked but moves at {rate:g}", place="release", hint="expected a rate of 0")
-    stretches = slide(rig, start, moving, solver, friction, limits, locked)
-    first = joined(rig, stretches)
-    arm, carrier = rig.split(_end(first).vector)
-    free = Phase(flight, locked=(*rig.out_of_plane, *locked), friction=friction, limits=limits, name="flight")
-    step = flight / 1000.0 if sample is None else sample
-    with warnings.catch_warnings():
-        # A joint that went beyond its limit on the rail starts the flight there: `hits` tells it.
-        warnings.filterwarnings("ignore", message="joint .* outside its limits", category=RunWarning)
-        second = simulate(rig.arm, State.from_vector(arm), free, method=solver, sample=step)
-    third = None
-    if not rig.device.heavy:
-        alone = Phase(second.end_time, locked=rig.out_of_plane, name="satellite")
-        third = simulate(rig.satellite, State.from_vector(carrier), alone, method=solver, sample=second.times)
-    if second.end is None:
-        raise SimulationError(f"the flight failed: {second.reason.text}", place="ejection")
-    near = _clearance(rig, first, second, third, keep_out, radii) if keep_out else None
-    return Ejection(rig, start, first, second, third, near, moving, stretches)
+    held, _ = base_on_rail(rig, moving.turning)
+    items = chain(rig, moving.turning, flight, flight / 1000.0 if sample is None else sample, locked, friction, limits)
+    longest = PATIENCE * rig.device.quarter_period(rig.arm.mass) * len(rig.device.pieces) + flight
+    world = World({SATELLITE: rig.mounted}, locked=held)
+    run = simulate(world, moving.start(rig, start), items, duration=longest, method=solver)
+    if ARM not in {track.name for track in run.tracks}:
+        raise SimulationError(
+            f"the arm does not leave the rail: {run.reason.text} at t = {run.end_time:.6g} s",
+            place="ejection",
+            hint="a joint limit that ends the run, or friction of the rail, stops it",
+        )
+    if run.ends is None:
+        raise SimulationError(f"the flight failed: {run.reason.text}", place="ejection")
+    near = _clearance(rig, run, keep_out, radii) if keep_out else None
+    return Ejection(rig, start, run, near, moving)
 
 
 def _idle(rig: Rig, start: State) -> float:
@@ -322,18 +336,12 @@ def _idle(rig: Rig, start: State) -> float:
     return float(0.5 * (stand.mass * linear @ linear + angular @ stand.tensor @ angular))
 
 
-def _clearance(
-    rig: Rig,
-    first: Run,
-    second: Run,
-    third: Run | None,
-    keep_out: Sequence[KeepOut],
-    radii: Mapping[str, float] | float,
-) -> Clearance:
+def _clearance(rig: Rig, run: Run, keep_out: Sequence[KeepOut], radii: Mapping[str, float] | float) -> Clearance:
+    first, second = run.tracks[0], run.of(ARM)
     arm, carrier = rig.split(first.states)
-    later = coast(rig, carrier[-1:], second.times)[0] if third is None else third.states[: second.times.size]
+    later = run.of(SATELLITE).states
     states = np.concatenate([arm, second.states])
-    times = np.concatenate([first.times, first.end_time + second.times])
+    times = np.concatenate([first.times, second.times])
     distance = clearance(rig.arm, states, keep_out, skeleton(rig.arm, radii), np.concatenate([carrier, later]))
     at = distance.argmin(axis=0)
     names = rig.arm.body_names
@@ -351,7 +359,7 @@ def curves(ejection: Ejection) -> xr.Dataset:
     rig, rail, flight = ejection.rig, ejection.rail, ejection.flight
     n = rig.arm.n
     arm = np.concatenate([rig.split(rail.states)[0], flight.states[1:]])
-    times = np.concatenate([rail.times, rail.end_time + flight.times[1:]])
+    times = np.concatenate([rail.times, flight.times[1:]])
     turn = rotation_matrices(arm[:, QUATERNION])
     velocity = np.einsum("tij,tj->ti", turn, arm[:, Layout(n).linear_velocity])
     spin = np.einsum("tij,tj->ti", turn, arm[:, Layout(n).angular_velocity])
@@ -374,7 +382,8 @@ def curves(ejection: Ejection) -> xr.Dataset:
         variables[name] = (("time", "axis"), values, units, text)
     ends = {}
     for key in ("kinetic", "elastic", "damping", "friction"):
-        before, after = rail.data[f"energy_{key}"].values, flight.data[f"energy_{key}"].values[1:]
+        before, after = getattr(rail.ledger, key), getattr(flight.ledger, key)[1:]
+        before = elastic_on_rail(rig, rail.states) if key == "elastic" else before
         carried = before[-1] if key in ("damping", "friction") else 0.0
         ends[key] = np.concatenate([before, carried + after])
     for key, meaning in (

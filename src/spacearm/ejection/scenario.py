@@ -15,7 +15,7 @@ from spacearm.ejection.device import Device, SeparationSpring
 from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig, planar
-from spacearm.ejection.run import Clearance, Ejection, Hit, eject
+from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
 from spacearm.ejection.segmented import Segmented, segmented
 from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.verify import check_in_mujoco, friction_check
@@ -24,6 +24,7 @@ from spacearm.model import Friction, Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
 from spacearm.result import Checks, Figure
+from spacearm.simulate.crosscheck import CrossCheck
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, makes, row, xyz
 from spacearm.study.keys import OneOrMore, made
 from spacearm.study.tables import BodyTable, ConfigurationKeys, Count, MotionKeys
@@ -316,7 +317,7 @@ def _size(run: Ejection | Segmented) -> Any:
     return np.linalg.norm(run.angular_velocity)
 
 
-def _at_limit(hit: Hit) -> Noted:
+def _at_limit(hit: LimitReached) -> Noted:
     return Noted(hit.time, f"{hit.joint} reaches its limit {hit.value:g}")
 
 
@@ -356,7 +357,7 @@ class Thrown(Findings):
     rig: Rig
     runs: dict[str, Ejection]
     parts: dict[str, Segmented]
-    checked: dict[str, dict[str, Any]]
+    checked: dict[str, CrossCheck]
     chart: xr.Dataset | None
     winner: BestConfiguration | None
     spread: Sensitivity | None
@@ -379,7 +380,7 @@ class Thrown(Findings):
             name: {
                 **run.certificate,
                 "friction": friction_check(run),
-                "mujoco": {part: agreement(other) for part, other in self.checked.get(name, {}).items()},
+                **({"mujoco": agreement(self.checked[name])} if name in self.checked else {}),
             }
             for name, run in self.runs.items()
         }

@@ -21,7 +21,7 @@ from spacearm.simulate.changes import Change
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, load_frames, robot_parameters, world_motion
-from spacearm.simulate.phase import Phase
+from spacearm.simulate.phase import Phase, sample_times
 from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
 from spacearm.simulate.state import State
 from spacearm.simulate.timescales import cause, check_step, step_budget, stiffness_warnings, time_scales
@@ -130,13 +130,13 @@ def _blocks(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]], here: He
         return
     waiting: list[Phase] = []
     for item in items:
-        if isinstance(item, Phase):
-            waiting.append(item)
-            continue
-        if waiting:
+        if waiting and (isinstance(item, Change) or item.sample is not None):
             yield waiting
-        waiting = []
-        yield item
+            waiting = []
+        if isinstance(item, Change):
+            yield item
+        else:
+            waiting.append(item)
     if waiting:
         yield waiting
 
@@ -253,6 +253,7 @@ class Chain:
         self.warnings: list[str] = []
         self.budget = settings.max_steps or 0
         self._sides: Sides | None = None
+        self._wanted = settings.wanted
         self._ready: list[Prepared] = []
         self._blocks = _blocks(as_items(phases), Here(self))
         # What can be wrong with the first phases is told before anything runs.
@@ -323,7 +324,10 @@ class Chain:
         prepared = [self._prepared(model, phase, self.number + k) for k, phase in enumerate(phases)]
         pushed = settings.full and settings.ledger and any(each.pushed for each in prepared)
         check_resisted(prepared, model, self.world)
-        if segment is None or segment.model is not model or (pushed and segment.balances is None):
+        wanted = phases[0].sample
+        if segment is None or segment.model is not model or (pushed and segment.balances is None) or wanted is not None:
+            if wanted is not None:
+                self._wanted = self.time + sample_times(wanted, float(sum(phase.duration for phase in phases)))
             segment = self._open(model, pushed)
         if settings.max_steps is None:
             kinds = {each.driven: time_scales(model, segment.parameters, self.vector, each.driven) for each in prepared}
@@ -356,7 +360,7 @@ class Chain:
         outside = any(np.any(own[name][:6]) for own in parameters for name in ("damping", "static_friction"))
         work = make_work(model.input(parameters), model.kernel.n_out, code.ny)
         work.y[: code.nx] = self.vector
-        wanted = settings.wanted
+        wanted = self._wanted
         if self.time > 0.0 and settings.full:
             wanted = np.concatenate([[self.time], wanted[wanted > self.time + SAME_TIME]])
         elif self.time > 0.0:

@@ -291,12 +291,14 @@ class _Reference:
 
     def _replay(self, drive: _Drive, number: int, begin: float, y: Array) -> None:
         """The recorded stick-slip of a phase into its drive."""
+        at = Layout(self.robot.n)
         coulomb = {
             6 + i: joint.friction.coulomb
             for i, joint in enumerate(self.robot.joints)
             if joint.friction is not None and 6 + i not in drive.accelerations
         }
-        rates = y[Layout(self.robot.n).velocity]
+        # Whether a joint rests can only be told from where the run itself has put it to exactly zero.
+        rates = (self.segment.start[self.part.at.whole] if begin == self.segment.time else y)[at.velocity]
         status = {dof: self.slipping.get(dof, int(np.sign(rates[dof]))) for dof in coulomb}
         names = {self.segment.model.dof_names[self.part.dofs.start + dof]: dof for dof in coulomb}
 

@@ -7,11 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
+import numpy as np
+import numpy.typing as npt
+
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, quoted
-from spacearm.simulate.checks import mapping, number
+from spacearm.simulate.checks import mapping, number, numbers
 from spacearm.simulate.loads import Load
+from spacearm.typing import Array
 
+DEFAULT_SAMPLES = 200
+#: More would not fit into the memory of most machines: a sample keeps some hundred numbers.
+MAX_SAMPLES = 5_000_000
 Direction = Literal["rising", "falling", "either"]
 DIRECTIONS: dict[str, int] = {"rising": 1, "falling": -1, "either": 0}
 
@@ -109,6 +116,7 @@ class Phase:
         event_function: further events from a compiled function.
         friction: whether joints that have dry friction stick and slip; without, they move free of it.
         limits: joint limits are a recorded event (``report``), the end of the run (``stop``) or nothing (``ignore``).
+        sample: interval (s) or times of samples from this phase on, counted from its start, in place of the run's.
     """
 
     duration: float
@@ -122,6 +130,7 @@ class Phase:
     event_function: EventFunction | None = None
     friction: bool = True
     limits: Literal["report", "stop", "ignore"] = "report"
+    sample: float | npt.ArrayLike | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -154,3 +163,30 @@ class Phase:
     @property
     def watched(self) -> tuple[Event, ...]:
         return (*cast(tuple[Event, ...], self.until), *self.events)
+
+
+def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
+    """Times from an interval, from a list, or ``DEFAULT_SAMPLES`` intervals over the whole."""
+    if sample is None:
+        return np.asarray(np.linspace(0.0, total, DEFAULT_SAMPLES + 1), dtype=np.float64)
+    array = numbers(sample, "sample")
+    if array.ndim == 0:
+        interval = float(array)
+        if not (np.isfinite(interval) and interval > 0):
+            raise InputError(
+                f"interval is {interval}", place="sample", hint="expected seconds above zero, or a list of times"
+            )
+        wanted = total / interval
+        if not wanted < MAX_SAMPLES:
+            raise InputError(
+                f"an interval of {interval:g} s gives {wanted:.3g} samples in {total:g} s",
+                place="sample",
+                hint=f"expected at most {MAX_SAMPLES} samples; run shorter phases, or sample a list of times",
+            )
+        count = int(np.floor(wanted * (1 + 1e-12) + 1e-9))
+        return np.asarray(np.arange(count + 1) * interval, dtype=np.float64)
+    if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(np.diff(array) < 0) or np.any(array < 0):
+        raise InputError("sample times must be finite, from zero on, and rise", place="sample")
+    if array.size > MAX_SAMPLES:
+        raise InputError(f"{array.size} samples", place="sample", hint=f"expected at most {MAX_SAMPLES}")
+    return array

@@ -28,12 +28,12 @@ from spacearm.simulate.chain import (
     as_items,
     first_phase,
 )
-from spacearm.simulate.checks import LARGEST_ANGLE, check_angles, number, numbers
+from spacearm.simulate.checks import LARGEST_ANGLE, check_angles, number
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.ledger import Entry, Ledger, energy_ledger
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion
-from spacearm.simulate.phase import Phase
+from spacearm.simulate.phase import Phase, sample_times
 from spacearm.simulate.prepare import check_limits
 from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
@@ -42,10 +42,6 @@ from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
-
-DEFAULT_SAMPLES = 200
-#: More would not fit into the memory of most machines: a sample keeps some hundred numbers.
-MAX_SAMPLES = 5_000_000
 
 
 class RunWarning(UserWarning):
@@ -189,33 +185,6 @@ class Run:
 
     def events_of(self, kind: str) -> tuple[Occurrence, ...]:
         return tuple(event for event in self.events if event.kind == kind)
-
-
-def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
-    """Times from an interval, from a list, or ``DEFAULT_SAMPLES`` intervals over the whole."""
-    if sample is None:
-        return np.asarray(np.linspace(0.0, total, DEFAULT_SAMPLES + 1), dtype=np.float64)
-    array = numbers(sample, "sample")
-    if array.ndim == 0:
-        interval = float(array)
-        if not (np.isfinite(interval) and interval > 0):
-            raise InputError(
-                f"interval is {interval}", place="sample", hint="expected seconds above zero, or a list of times"
-            )
-        wanted = total / interval
-        if not wanted < MAX_SAMPLES:
-            raise InputError(
-                f"an interval of {interval:g} s gives {wanted:.3g} samples in {total:g} s",
-                place="sample",
-                hint=f"expected at most {MAX_SAMPLES} samples; run shorter phases, or sample a list of times",
-            )
-        count = int(np.floor(wanted * (1 + 1e-12) + 1e-9))
-        return np.asarray(np.arange(count + 1) * interval, dtype=np.float64)
-    if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(np.diff(array) < 0) or np.any(array < 0):
-        raise InputError("sample times must be finite, from zero on, and rise", place="sample")
-    if array.size > MAX_SAMPLES:
-        raise InputError(f"{array.size} samples", place="sample", hint=f"expected at most {MAX_SAMPLES}")
-    return array
 
 
 def simulate(

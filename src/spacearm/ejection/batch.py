@@ -6,9 +6,9 @@ curves, at a tolerance that suits searches and statistics. Results do not depend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -16,33 +16,34 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.ejection.clearance import KeepOut, Skeleton, clearance, skeleton
-from spacearm.ejection.coast import coast
-from spacearm.ejection.loop import Found, eject_many
 from spacearm.ejection.parameters import Parameters, count_samples
-from spacearm.ejection.rail import PATIENCE, base_on_rail
+from spacearm.ejection.rail import base_on_rail, phase_on_rail
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
 from spacearm.engine import mechanics_of
-from spacearm.engine.phase import Stage, make_stage
+from spacearm.engine.fixed_step import FixedStep, Room, roll_samples
+from spacearm.engine.machine import host
+from spacearm.engine.phase import Ends
 from spacearm.engine.pieces import piece
 from spacearm.engine.solver import Reason
-from spacearm.engine.system import make_work
-from spacearm.engine.warm import ensure_loops, say
+from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
+from spacearm.mechanics import motion_program
+from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.robot import BASE_DOFS
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import Dopri853, Event, Phase
-from spacearm.simulate.motion import WorldMotion, load_frames, robot_parameters, world_motion
-from spacearm.simulate.prepare import Prepared, enter, prepare
+from spacearm.simulate import Dopri853, Phase
+from spacearm.simulate.phase_batch import PhaseBatch
 from spacearm.simulate.threads import spread
-from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Local errors far below what friction and springs are known to.
 METHOD = Dopri853(rtol=1e-8, atol=1e-10)
 CHUNK = 256
-MAX_EVENTS, MAX_STEPS = 500, 100_000
+#: Largest turn of a coasting satellite in one step, rad: fourth order, so errors stay below 1e-8 rad a turn.
+TURN = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,150 +141,131 @@ def eject_batch(
     held = [rig.arm.joint_index(name) for name in locked]
     if np.any(rates[..., held] != 0.0):
         raise InputError(f"a joint of {list(locked)} is locked but moves", place="release", hint="expected rates of 0")
-    plan = _Plan(rig, solver, flight, tuple(locked), parameters, moving.turning)
-    start = moving.velocity(rig, configurations, parameters.mounted)
-    start = np.ascontiguousarray(np.broadcast_to(start, (count, 7 + rig.arm.n)))
-    found = _room(rig, count, plan, 0)
-    near, spin = np.full(count, np.inf), np.full((count, 3), np.nan)
+    begin = np.zeros((count, Layout(rig.arm.n + 1).size))
+    begin[:, 3] = 1.0
+    begin[:, Layout(rig.arm.n + 1).joints][:, 1:] = configurations
+    begin[:, Layout(rig.arm.n + 1).velocity] = moving.velocity(rig, configurations, parameters.mounted.get("inertia"))
+    found = _empty(rig, configurations)
     stop = np.zeros(1, dtype=np.uint8)
     ensure_loops()
+    legs = _legs(rig, solver, flight, tuple(locked), parameters, moving.turning)
     bones = skeleton(rig.arm, radii) if keep_out else None
-    direction = np.array(rig.device.direction)
 
     def work(first: int) -> int:
-        last = min(first + CHUNK, count)
-        rail, carry = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
-        part = _room(rig, last - first, plan, instants.size)
-        rows = parameters.rows(first, last, plan.contacts)
-        own, begin = configurations[first:last], start[first:last]
-        done = int(
-            eject_many(rail, carry, plan.rubbing, direction, own, begin, rows, plan.spring, 0, last - first, part, stop)
-        )
-        for name in ("separation", "end", "time", "reason", "stop", "hit", "events", "evaluations"):
-            getattr(found, name)[first:last] = getattr(part, name)
-        spin[first:last] = _spin(rig, part.end, parameters.bodies(first, last))
+        chosen = slice(first, min(first + CHUNK, count))
+        leaving, end, passed = _fly(rig, legs, begin[chosen], chosen, instants, found, stop)
+        found.angular_velocity[chosen] = _spin(rig, end, parameters.bodies(chosen))
         if bones is not None:
-            near[first:last] = _nearest(rig, own, part, instants, keep_out, bones)
-        return done
-
-    # Once on this thread, so that the loop is compiled (and this is announced) before threads want it.
-    with announced_compilation("compiling the ejection loop (once on this machine) ..."):
-        empty = _room(rig, 0, plan, instants.size)
-        rows = parameters.rows(0, 0, plan.contacts)
-        legs = plan.rail.stage(np.zeros(0)), plan.flight.stage(instants)
-        eject_many(*legs, plan.rubbing, direction, configurations[:0], start[:0], rows, plan.spring, 0, 0, empty, stop)
+            found.clearance[chosen] = _nearest(rig, configurations[chosen], leaving, passed, instants, keep_out, bones)
+        return chosen.stop - chosen.start
 
     def compute() -> dict[str, Any]:
         spread(work, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
-        return vars(_result(rig, configurations, found, spin, near, plan))
+        bad = ~found.sound
+        for name in ("time", "velocity", "variation", "final_variation", "stop_times", "recoil", "clearance"):
+            getattr(found, name)[bad] = np.nan
+        found.angular_velocity[bad] = np.nan
+        return vars(found)
 
-    inputs = (rig, configurations, start, moving.turning, given, flight, solver, locked, keep_out, radii, samples)
+    inputs = (rig, configurations, begin, moving.turning, given, flight, solver, locked, keep_out, radii, samples)
     return Ejections(**piece("ejections", inputs, compute))
 
 
-@contextmanager
-def announced_compilation(text: str) -> Iterator[None]:
-    """Says ``text`` on standard error when Numba really compiles something inside."""
-    from numba.core import event
+def _empty(rig: Rig, configurations: Array) -> Ejections:
+    """Room for the results."""
+    count, n = configurations.shape
 
-    class Listener(event.Listener):
-        told = False
+    def nothing(*shape: int) -> Array:
+        return np.full((count, *shape), np.nan)
 
-        def on_start(self, event: Any) -> None:
-            del event
-            if not self.told:
-                say(text)
-            self.told = True
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    with event.install_listener("numba:compile", Listener()):
-        yield
-
-
-# -- the stages --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Leg:
-    """One phase, ready to be given memory."""
-
-    model: WorldMotion
-    prepared: Prepared
-    solver: Dopri853
-    parameters: Mapping[str, Array]
-
-    def stage(self, instants: Array) -> Stage:
-        code = self.model.code
-        work = make_work(self.model.input([self.parameters]), self.model.kernel.n_out, code.ny)
-        work.y[3] = 1.0
-        system = enter(self.model, self.prepared, work, [self.parameters], 0.0)
-        options = self.solver.options(np.full(code.ny, self.solver.tolerances[1]), MAX_STEPS, MAX_EVENTS)
-        return make_stage(system, options, instants)
-
-
-class _Plan:
-    """Both phases of a rig in the loop's terms."""
-
-    def __init__(
-        self, rig: Rig, solver: Dopri853, flight: float, locked: tuple[str, ...], given: Parameters, turning: bool
-    ) -> None:
-        worlds = World.of(rig.mounted), World.of(rig.arm)
-        mounted, arm = (world_motion(world, load_frames(world, ()), False) for world in worlds)
-        # Contacts of all samples: where any has friction. The numbers are the sample's own.
-        static, coulomb = given.static.max(axis=0), given.coulomb.max(axis=0)
-        held = [rig.arm.joint_index(name) for name in locked]
-        self.contacts = [i for i in range(rig.arm.n) if static[i] > 0.0 and i not in held]
-        self.rubbing = 1 if given.rail_friction[0] > 0.0 else 0
-        own, alone = robot_parameters(rig.mounted), robot_parameters(rig.arm)
-        for name, values, slide in (
-            ("static_friction", static, given.rail_friction[0]),
-            ("coulomb_friction", coulomb, given.rail_friction[1]),
-        ):
-            own[name] = np.concatenate([np.zeros(6), [slide], values])
-            alone[name] = np.concatenate([np.zeros(6), values])
-        until = Event(rig.rail, rig.device.stroke, "rising")
-        held_base, kept = base_on_rail(rig, turning)
-        on_rail = Phase(
-            PATIENCE * given.quarter,
-            until=until,
-            locked=(*held_base, *locked),
-            accelerations=kept,
-            name="on the rail",
-        )
-        inputs = mounted.kernel.inputs
-        self.spring = np.array([inputs["stiffness"].start, inputs["rest"].start])  # of the rail, joint 0
-        free = Phase(flight, locked=(*rig.out_of_plane, *locked), name="flight")
-        self.rail = _Leg(mounted, prepare(mounted, worlds[0], on_rail, 0), solver, own)
-        self.flight = _Leg(arm, prepare(arm, worlds[1], free, 1), solver, alone)
-
-
-def _room(rig: Rig, count: int, plan: _Plan, instants: int) -> Found:
-    n, nx = rig.arm.n, Layout(rig.arm.n).size
-    return Found(
-        np.full((count, nx + 2), np.nan),
-        np.full((count, nx), np.nan),
-        np.full(count, np.nan),
-        np.full((count, 2), int(Reason.INTERRUPTED), dtype=np.int64),
-        np.zeros((count, len(plan.contacts))),
-        np.zeros((count, n), dtype=np.int8),
-        np.zeros(count, dtype=np.int64),
-        np.zeros(count, dtype=np.int64),
-        np.zeros((count, instants, nx)),
+    return Ejections(
+        configurations,
+        time=nothing(),
+        velocity=nothing(),
+        variation=nothing(n),
+        final_variation=nothing(n),
+        angular_velocity=nothing(3),
+        stop_times=np.zeros((count, n)),
+        hits=np.zeros((count, n), dtype=bool),
+        clearance=np.full(count, np.inf),
+        recoil=nothing(6),
+        reason=np.full((count, 2), int(Reason.INTERRUPTED), dtype=np.int64),
+        evaluations=np.zeros(count, dtype=np.int64),
     )
 
 
+def _legs(
+    rig: Rig, solver: Dopri853, flight: float, locked: tuple[str, ...], given: Parameters, turning: bool
+) -> list[PhaseBatch]:
+    """Phases on the rail, one for each piece of the springs' curve, and the flight."""
+    held, kept = base_on_rail(rig, turning)
+    found = []
+    for k, piece_ in enumerate(rig.device.pieces):
+        phase = phase_on_rail(rig, given.quarter, piece_, locked=(*held, *locked), accelerations=kept)
+        found.append(PhaseBatch(rig.mounted, phase, solver, given.on_piece(rig, k)))
+    free = Phase(flight, locked=(*rig.out_of_plane, *locked), name="flight")
+    return [*found, PhaseBatch(rig.arm, free, solver, given.arm, 1)]
+
+
+def _fly(
+    rig: Rig, legs: Sequence[PhaseBatch], begin: Array, chosen: slice, instants: Array, found: Ejections, stop: Any
+) -> tuple[Array, Array, Array]:
+    """Samples through all phases: (states as they leave the rail, at the end of the flight, at instants of it)."""
+    states, running = begin, np.ones(len(begin), dtype=np.bool_)
+    time = np.zeros(len(begin))
+    for leg in legs[:-1]:
+        ends = leg.run(states, chosen, running, np.zeros(0), stop)
+        _note(rig, leg, ends, chosen, time, found, 1)
+        found.reason[chosen, 0] = np.where(running, ends.reason, found.reason[chosen, 0])
+        time, states = time + ends.time, ends.state
+        running = running & (ends.reason == Reason.TERMINAL_EVENT)
+    rail, at = Layout(rig.arm.n + 1), Layout(rig.arm.n)  # the rail is joint 0
+    leaving = states
+    found.time[chosen], found.velocity[chosen] = time, leaving[:, rail.speed(6)]
+    found.variation[chosen] = leaving[:, rail.joints][:, 1:] - found.joints[chosen]
+    found.recoil[chosen] = leaving[:, rail.base_velocity]
+    ends = legs[-1].run(rig.split(leaving)[0], chosen, running, instants, stop)
+    _note(rig, legs[-1], ends, chosen, time, found, 0)
+    found.reason[chosen, 1] = np.where(running, ends.reason, -1)
+    found.final_variation[chosen] = ends.state[:, at.joints] - found.joints[chosen]
+    found.stop_times[chosen][ends.state[:, at.rates] != 0.0] = np.inf
+    # A joint that stood at its limit and went beyond makes no crossing.
+    for positions in (leaving[:, rail.joints][:, 1:], ends.state[:, at.joints]):
+        outside = (positions < rig.arm.lower_limits - LIMIT_SLACK) | (positions > rig.arm.upper_limits + LIMIT_SLACK)
+        found.hits[chosen] |= outside & running[:, None]
+    end = np.where(running[:, None], ends.state, np.nan)
+    return leaving, end, ends.samples
+
+
+def _note(rig: Rig, leg: PhaseBatch, ends: Ends, chosen: slice, time: Array, found: Ejections, shift: int) -> None:
+    """Stops, limits and evaluations of a phase; the arm's joints are ``shift`` later in its robot."""
+    for k, dof in enumerate(leg.rubbing):
+        joint = int(dof) - 6 - shift
+        if joint >= 0:
+            stopped = ~np.isnan(ends.stick[:, k])
+            found.stop_times[chosen, joint][stopped] = (time + ends.stick[:, k])[stopped]
+    for k, (kind, name, _) in enumerate(leg.prepared.labels):
+        if kind == "limit" and name in rig.arm.joint_names:
+            found.hits[chosen, rig.arm.joint_index(name)] |= ends.crossed[:, k]
+    found.evaluations[chosen] += ends.evaluations
+
+
 def _nearest(
-    rig: Rig, joints: Array, part: Found, instants: Array, regions: Sequence[KeepOut], bones: Skeleton
+    rig: Rig,
+    joints: Array,
+    leaving: Array,
+    passed: Array,
+    instants: Array,
+    regions: Sequence[KeepOut],
+    bones: Skeleton,
 ) -> Array:
     """Least clearance (B,) over start, separation and the instants of the flight."""
-    count, nx = part.end.shape
+    count, nx = len(joints), Layout(rig.arm.n).size
     before = np.zeros((count, nx))
     before[:, 3] = 1.0
     before[:, Layout(rig.arm.n).joints] = joints
-    leaving, carrier = rig.split(part.separation)
-    states = np.concatenate([before[:, None], leaving[:, None], part.samples], axis=1)
+    arm, carrier = rig.split(leaving)
+    states = np.concatenate([before[:, None], arm[:, None], passed], axis=1)
     satellite = None
     turning = bool(np.any(carrier[:, 10:13] != 0.0))
     if turning or not rig.device.heavy:
@@ -294,6 +276,32 @@ def _nearest(
     distance = clearance(rig.arm, states.reshape(-1, nx), regions, bones, satellite)
     nearest: Array = distance.reshape(count, -1).min(axis=1)
     return nearest
+
+
+def coast(rig: Rig, states: Array, times: Array) -> Array:
+    """States (B, T, 13) of the satellite at times (s, rising) after separation in ``states`` (B, 13).
+
+    It is free, but for what a table holds; one that is infinitely heavy goes on turning as it did.
+    """
+    steps = np.diff(times, prepend=0.0)
+    turn = np.abs(states[:, Layout(0).angular_velocity]).max(initial=0.0)
+    counts = np.maximum(1, np.ceil(steps * turn / TURN)).astype(np.int64)
+    held = BASE_DOFS if rig.device.heavy else rig.out_of_plane
+    mode = np.array([float(name in held) for name in BASE_DOFS])
+    loop, width = _coasting(rig.satellite), host().lanes
+    course = loop.course(width, steps / counts, counts)
+    common = {"inertia": rig.satellite.inertia_parameters.ravel(), "mode": mode}
+    samples = loop.samples(width, times.size, common=common, each={"state": np.ascontiguousarray(states)})
+    roll_samples(loop.code(width), course, samples, 0, len(states))
+    return samples.result
+
+
+@lru_cache(maxsize=8)
+def _coasting(satellite: Robot) -> FixedStep:
+    program = motion_program(satellite, (), ledger=False)
+    idle = ("force", "drive", "friction", "stiffness", "rest", "damping", "coupling")
+    free = replace(program, name="coast", outputs={"rate": program.outputs["rate"]}).with_zeros(idle)
+    return FixedStep(Room(free), uniform=[name for name in free.inputs if name != "state"])
 
 
 def _spin(rig: Rig, ends: Array, inertia: Array | None) -> Array:
@@ -309,34 +317,3 @@ def _spin(rig: Rig, ends: Array, inertia: Array | None) -> Array:
     angular, tensor = moment_of_momentum(matrix, ends[:, Layout(n).velocity])
     spin[good] = np.einsum("bij,bj->bi", rotation_matrices(ends[:, QUATERNION]), mean_spin(rig, angular, tensor))
     return spin
-
-
-def _result(rig: Rig, joints: Array, found: Found, spin: Array, near: Array, plan: _Plan) -> Ejections:
-    n = rig.arm.n
-    rail = Layout(n + 1)  # on the rail, which is joint 0
-    bad = (found.reason[:, 0] != Reason.TERMINAL_EVENT) | (found.reason[:, 1] != Reason.FINISHED)
-    for array in (found.separation, found.end, found.time):
-        array[bad] = np.nan
-    stops = np.zeros((len(joints), n))
-    stops[:, plan.contacts] = found.stop
-    stops[found.end[:, Layout(n).rates] != 0.0] = np.inf
-    stops[bad] = np.nan
-    near[bad] = spin[bad] = np.nan
-    hits = found.hit.astype(bool)
-    # A joint that stood at its limit and went beyond makes no crossing.
-    for positions in (found.separation[:, rail.joints][:, 1:], found.end[:, Layout(n).joints]):
-        hits |= (positions < rig.arm.lower_limits - LIMIT_SLACK) | (positions > rig.arm.upper_limits + LIMIT_SLACK)
-    return Ejections(
-        joints,
-        found.time,
-        found.separation[:, 14 + n].copy(),
-        found.separation[:, rail.joints][:, 1:] - joints,
-        found.end[:, Layout(n).joints] - joints,
-        spin,
-        stops,
-        hits,
-        near,
-        found.separation[:, rail.base_velocity].copy(),
-        found.reason,
-        found.evaluations,
-    )

@@ -1,4 +1,4 @@
-"""Numbers that each sample of a batch may have of its own, in the order of the loop's inputs."""
+"""Numbers that each sample of a batch may have of its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.ejection.loop import Table
 from spacearm.ejection.mass import mounted_inertia
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError, did_you_mean
-from spacearm.simulate.motion import Motion, motion
+from spacearm.simulate.motion import robot_parameters
 from spacearm.typing import Array
 
 
@@ -52,115 +51,91 @@ def count_samples(
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Rows for the loop: one for each sample, or one for all."""
+    """Overrides of the mounted arm and of the arm alone: a row for each sample, or one for all."""
 
-    rail: Array  # kernel input from the inertias on, mounted arm
-    flight: Array  # the same of the arm alone
-    static: Array  # (B or 1, n) friction of the arm's joints
-    coulomb: Array
-    rail_friction: tuple[float, float]  # static and Coulomb friction of the rail, N
+    mounted: dict[str, Array]
+    arm: dict[str, Array]
+    springs: Array  # (B or 1, pieces, 2): stiffness (N/m) and rest (m) of each piece of the springs' curve
     quarter: float  # s, longest quarter period of any sample's arm as one mass
-    inertia: Array | None  # (B or 1, bodies, 10) of the arm, where they are not its own
-    pieces: Array  # (B or 1, pieces, 3): end of each piece of the springs' curve (m), stiffness, rest; none if linear
 
     @classmethod
     def of(cls, rig: Rig, given: Mapping[str, Array]) -> Parameters:
         """From overrides that :func:`count_samples` has accepted."""
-        mounted, arm = motion(rig.mounted, (), False), motion(rig.arm, (), False)
-        own, alone = mounted.parameters(), arm.parameters()
-        rail: dict[str, Array] = {}
-        free: dict[str, Array] = {}
+        mounted: dict[str, Array] = {}
+        arm: dict[str, Array] = {}
         if "inertia" in given:
-            rows = given["inertia"].reshape(-1, 10 * len(rig.arm.bodies))
-            free["inertia"], rail["inertia"] = rows, mounted_inertia(rig, rows)
+            arm["inertia"] = given["inertia"].reshape(-1, 10 * len(rig.arm.bodies))
+            mounted["inertia"] = mounted_inertia(rig, arm["inertia"])
         if "damping" in given:
             rows = np.atleast_2d(given["damping"])
             if np.any(rows < 0.0):
                 raise InputError("damping is negative", place="overrides", hint="expected 0 or more")
-            base, slide = np.zeros((len(rows), 6)), np.full((len(rows), 1), rig.device.damping)
-            free["damping"] = np.concatenate([base, rows], axis=1)
-            rail["damping"] = np.concatenate([base, slide, rows], axis=1)
-        pieces = _pieces(rig, given)
-        if "spring" in given and rig.device.linear:
-            given = {**given, "stiffness": np.atleast_1d(given["spring"]) * rig.device.total_stiffness}
-        for name, key, least in (("stiffness", "stiffness", 0.0), ("compression", "rest", rig.device.stroke)):
-            if name in given:
-                values = np.atleast_1d(given[name])
-                if np.any(values <= 0.0) or np.any(values < least):
-                    raise InputError(
-                        f"{name} is {values.min():g}",
-                        place="overrides",
-                        hint=f"expected above zero, at least {least:g}",
-                    )
-                rail[key] = np.repeat(own[key][None], len(values), axis=0)
-                rail[key][:, 0] = values
-        static = np.atleast_2d(given.get("static", alone["static_friction"][6:]))
-        coulomb = np.atleast_2d(given.get("coulomb", alone["coulomb_friction"][6:]))
+            mounted["damping"], arm["damping"] = _with_rail(rows, rig.device.damping)
+        own = robot_parameters(rig.arm)
+        static, coulomb = (
+            np.atleast_2d(given.get(name, own[f"{name}_friction"][6:])) for name in ("static", "coulomb")
+        )
         if np.any(coulomb < 0.0) or np.any(static < coulomb):
             raise InputError(
                 "static friction is below Coulomb friction, or one is negative",
                 place="overrides",
                 hint="expected static >= coulomb >= 0",
             )
-        grip = rig.device.friction
-        pair = (0.0, 0.0) if grip is None else (grip.static, grip.coulomb)
-        inertia = given["inertia"].reshape(-1, len(rig.arm.bodies), 10) if "inertia" in given else None
-        tails = _tail(mounted, own, rail), _tail(arm, alone, free)
-        return cls(*tails, static, coulomb, pair, _longest(rig, given), inertia, pieces)
+        rail = rig.device.friction
+        for name, rows in (("static", static), ("coulomb", coulomb)):
+            on_rail = 0.0 if rail is None else getattr(rail, name)
+            mounted[f"{name}_friction"], arm[f"{name}_friction"] = _with_rail(rows, on_rail)
+        return cls(mounted, arm, _springs(rig, given), _longest(rig, given))
 
-    @property
-    def mounted(self) -> Array | None:
-        """Inertias of all bodies on the rail, flat; None where they are their own."""
-        return None if self.inertia is None else self.rail[:, : 10 * (self.inertia.shape[1] + 1)]
+    def on_piece(self, rig: Rig, k: int) -> dict[str, Array]:
+        """Overrides of the mounted arm on a piece of the springs' curve."""
+        own, springs = robot_parameters(rig.mounted), self.springs[:, k]
+        found = dict(self.mounted)
+        for name, column in (("stiffness", 0), ("rest", 1)):
+            found[name] = np.repeat(own[name][None], len(springs), axis=0)
+            found[name][:, 0] = springs[:, column]
+        return found
 
-    def bodies(self, first: int, last: int) -> Array | None:
-        """Inertias of the arm's bodies in samples ``first`` to ``last``; None where they are its own."""
-        if self.inertia is None or len(self.inertia) == 1:
-            return self.inertia
-        return self.inertia[first:last]
-
-    def rows(self, first: int, last: int, joints: list[int]) -> Table:
-        """Samples ``first`` to ``last``; friction of these joints only, the rail's in front where it has any."""
-
-        def part(values: Array) -> Array:
-            return values if len(values) == 1 else values[first:last]
-
-        static, coulomb = part(self.static)[:, joints], part(self.coulomb)[:, joints]
-        front = 1 if self.rail_friction[0] > 0.0 else 0
-        before = [
-            np.full((len(a), front), level) for a, level in zip((static, coulomb), self.rail_friction, strict=True)
-        ]
-        arrays = (
-            part(self.rail),
-            part(self.flight),
-            np.concatenate([before[0], static], axis=1),
-            np.concatenate([before[1], coulomb], axis=1),
-            static,
-            coulomb,
-            part(self.pieces),
-        )
-        return Table(*(np.ascontiguousarray(array) for array in arrays))
+    def bodies(self, chosen: slice) -> Array | None:
+        """Inertias (B or 1, bodies, 10) of the arm in these samples; None where they are its own."""
+        rows = self.arm.get("inertia")
+        if rows is None:
+            return None
+        return (rows if len(rows) == 1 else rows[chosen]).reshape(-1, rows.shape[1] // 10, 10)
 
 
-def _pieces(rig: Rig, given: Mapping[str, Array]) -> Array:
-    """The springs' curve for the loop, its force scaled for each sample; checks what may be overridden."""
+def _with_rail(joints: Array, rail: float) -> tuple[Array, Array]:
+    """Rows (B, n) of the arm's joints with the base's zeros in front: with the rail's number, and without."""
+    base, slide = np.zeros((len(joints), 6)), np.full((len(joints), 1), rail)
+    return np.concatenate([base, slide, joints], axis=1), np.concatenate([base, joints], axis=1)
+
+
+def _springs(rig: Rig, given: Mapping[str, Array]) -> Array:
+    """The springs' curve, scaled for each sample; checks what may be overridden."""
+    device = rig.device
     if "spring" in given and ("stiffness" in given or np.any(given["spring"] <= 0.0)):
         raise InputError(
             "'spring' is given with 'stiffness', or is not above zero",
             place="overrides",
             hint="expected a factor above zero, or a stiffness",
         )
-    if rig.device.linear:
-        return np.zeros((1, 0, 3))
     for name in ("stiffness", "compression"):
-        if name in given:
+        if name in given and not device.linear:
             raise InputError(
                 f"the springs have no common {name}", place="overrides", hint="'spring' is a factor on their force"
             )
-    own = np.array([[piece.end, *piece.spring] for piece in rig.device.pieces])
+        least = device.stroke if name == "compression" else 0.0
+        if name in given and (np.any(given[name] <= 0.0) or np.any(given[name] < least)):
+            raise InputError(
+                f"{name} is {np.min(given[name]):g}", place="overrides", hint=f"expected above zero, at least {least:g}"
+            )
     factor = np.atleast_1d(given.get("spring", np.ones(1)))
-    pieces = np.repeat(own[None], factor.size, axis=0)
-    pieces[:, :, 1] *= factor[:, None]
+    if device.linear:
+        stiffness = np.atleast_1d(given.get("stiffness", factor * device.total_stiffness))
+        rest = np.atleast_1d(given.get("compression", device.preload))
+        return np.stack(np.broadcast_arrays(stiffness, rest), axis=-1)[:, None]
+    pieces = np.repeat(np.array([piece.spring for piece in device.pieces])[None], factor.size, axis=0)
+    pieces[:, :, 0] *= factor[:, None]
     return pieces
 
 
@@ -173,14 +148,3 @@ def _longest(rig: Rig, given: Mapping[str, Array]) -> float:
         return float(quarter / np.sqrt(min(given.get("spring", np.ones(1)).min(initial=1.0), 1.0)))
     own = rig.device.total_stiffness
     return float(quarter * np.sqrt(own / min(softest, own)))
-
-
-def _tail(model: Motion, own: Mapping[str, Array], changes: Mapping[str, Array]) -> Array:
-    """The kernel's input from the inertias on: one row, or one for each sample."""
-    first = model.code.record
-    count = max((len(value) for value in changes.values()), default=1)
-    tail = np.zeros((count, model.kernel.n_in - first))
-    for name, place in model.kernel.inputs.items():
-        if place.start >= first and place.stop > place.start:
-            tail[:, place.start - first : place.stop - first] = changes.get(name, own[name])
-    return tail

@@ -1,4 +1,4 @@
-"""Setting up a phase for :func:`spacearm.engine.solver.solve`: what is watched, where samples go; and running it."""
+"""Setting up a phase for :func:`spacearm.engine.solver.solve`, and running it: once, or for many samples in a row."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.events import NODES
+from spacearm.engine.friction import begin
+from spacearm.engine.loops import compiled
 from spacearm.engine.record import AUDIT_ROWS, Record
 from spacearm.engine.signals import Signals
 from spacearm.engine.solver import Options, Progress, Reason, make_progress, restart, solve
@@ -132,3 +134,65 @@ def run_stage(stage: Stage, start: Array, stop: Any = None) -> Reason:
     counts[:] = 0
     restart(stage.options, stage.progress)
     return Reason(solve(*stage, np.zeros(1, dtype=np.uint8) if stop is None else stop))
+
+
+class Rows(NamedTuple):
+    """Numbers of the samples of a phase: a row for each, or one for all."""
+
+    tail: Array  # the kernel's input behind what records keep
+    static: Array  # (B or 1, f) dry friction
+    coulomb: Array
+
+
+class Ends(NamedTuple):
+    """Where samples are: at the start of a phase, and after it."""
+
+    state: Array  # (B, nx)
+    running: Any  # (B,) bool: others are left alone
+    reason: Any  # (B,) int64
+    time: Array  # (B,) s that the phase lasted
+    stick: Array  # (B, f) when each friction last came to rest, s since the phase's start; NaN: never
+    crossed: Any  # (B, c) bool: levels that were crossed
+    samples: Array  # (B, times, nx); the end state after the end
+    evaluations: Any  # (B,) int64, added to
+
+
+@compiled
+def run_samples(stage: Stage, rows: Rows, ends: Ends, stop: Any) -> None:
+    """Every sample through a phase, from its own state with its own numbers, each as if alone."""
+    system, record = stage.system, stage.record
+    work, friction, code = system.work, system.friction, system.code
+    for b in range(ends.state.shape[0]):
+        if stop[0] != 0:
+            return
+        if not ends.running[b]:
+            continue
+        tail = rows.tail[b if rows.tail.shape[0] > 1 else 0]
+        for i in range(tail.size):
+            work.inp[code.record + i] = tail[i]
+        for i in range(friction.dof.size):
+            friction.static[i] = rows.static[b if rows.static.shape[0] > 1 else 0, i]
+            friction.coulomb[i] = rows.coulomb[b if rows.coulomb.shape[0] > 1 else 0, i]
+        for i in range(code.ny):
+            work.y[i] = ends.state[b, i] if i < code.nx else 0.0
+        for i in range(record.counts.size):
+            record.counts[i] = 0
+        work.count[0] = 0
+        begin(system)
+        restart(stage.options, stage.progress)
+        ends.reason[b] = solve(system, stage.options, stage.progress, record, stage.audit, stop)
+        ends.time[b] = stage.progress.now[0]
+        ends.evaluations[b] += work.count[0]
+        for i in range(code.nx):
+            ends.state[b, i] = work.y[i]
+        for s in range(ends.samples.shape[1]):
+            for i in range(code.nx):
+                ends.samples[b, s, i] = record.y[s, i] if s < record.counts[0] else work.y[i]
+        for row in range(min(record.counts[1], record.log.shape[0])):
+            kind, number = int(record.log[row, 1]), int(record.log[row, 2])
+            if kind == 1:
+                for i in range(friction.dof.size):
+                    if friction.dof[i] == number:
+                        ends.stick[b, i] = record.log[row, 0]
+            elif kind == 4:
+                ends.crossed[b, number] = True

@@ -12,7 +12,7 @@ import numpy as np
 
 from spacearm.engine import batch, fixed_step, record, solver
 from spacearm.engine.friction import begin
-from spacearm.engine.phase import make_events, make_stage
+from spacearm.engine.phase import Ends, Rows, make_events, make_stage, run_samples
 from spacearm.engine.signals import merge
 from spacearm.engine.system import System, make_code, make_friction, make_work
 
@@ -75,9 +75,12 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     course = fixed_step.Course(np.zeros(1), np.zeros(1), none, np.zeros((1, 1, 1, 1)), none, 1, 1)
     many = fixed_step.Samples(np.zeros(1), none, two, none, 0, three, none, two)
     table = np.zeros((1, 4), dtype=np.int64)
+    counts, flags = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+    ends = Ends(two, flags, counts, np.zeros(1), two, np.zeros((1, 1), dtype=np.bool_), three, counts)
     return [
         (begin, (system,)),
         (solver.solve, (*stage, flag)),
+        (run_samples, (stage, Rows(two, two, two), ends, flag)),
         (record.sample, (system, 0, 0.0, np.zeros(1), stage.record)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
         (fixed_step.roll, (lanes, course, none, np.zeros(1), table, two)),

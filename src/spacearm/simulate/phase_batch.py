@@ -1,0 +1,88 @@
+"""Many samples of one robot through one phase inside a compiled loop: no ledger, no certificate, no logs of events.
+
+Each sample is what :func:`~spacearm.simulate.simulate` gives alone, event by event. Between two phases states may be
+mapped for all samples at once, as a change maps one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine.phase import Ends, Rows, Stage, make_stage, run_samples
+from spacearm.engine.solver import Reason
+from spacearm.engine.system import make_work
+from spacearm.model import Robot
+from spacearm.simulate.methods import Method
+from spacearm.simulate.motion import load_frames, robot_parameters, world_motion
+from spacearm.simulate.phase import Phase
+from spacearm.simulate.prepare import enter, prepare
+from spacearm.simulate.world import World
+from spacearm.typing import Array
+
+MAX_STEPS, MAX_EVENTS = 100_000, 500
+_FRICTION = ("static_friction", "coulomb_friction")
+
+
+class PhaseBatch:
+    """A phase made ready for many samples.
+
+    Args:
+        overrides: numbers in place of the robot's own, each (1, size) for all samples or (B, size).
+        number: of the phase, for errors.
+    """
+
+    def __init__(
+        self, robot: Robot, phase: Phase, method: Method, overrides: Mapping[str, Array], number: int = 0
+    ) -> None:
+        world = World.of(robot)
+        self.method, self.overrides = method, overrides
+        self.model = world_motion(world, load_frames(world, [phase]), False)
+        self.prepared = prepare(self.model, world, phase, number)
+        self.own = robot_parameters(robot)
+        # Friction is watched where any sample has it; the numbers are the sample's own.
+        self._most = self.own | {name: overrides[name].max(axis=0) for name in _FRICTION if name in overrides}
+        #: Degrees of freedom with dry friction, in the order of ``Ends.stick``.
+        self.rubbing = self._stage(np.zeros(0)).system.friction.dof
+
+    def _stage(self, times: Array) -> Stage:
+        code, most = self.model.code, self._most
+        work = make_work(self.model.input([most]), self.model.kernel.n_out, code.ny)
+        work.y[code.quaternion] = 1.0
+        system = enter(self.model, self.prepared, work, [most], 0.0)
+        options = self.method.options(np.full(code.ny, self.method.tolerances[1]), MAX_STEPS, MAX_EVENTS)
+        return make_stage(system, options, times)
+
+    def _rows(self, name: str, chosen: slice) -> Array:
+        values = self.overrides.get(name, self.own[name][None])
+        return values if len(values) == 1 else values[chosen]
+
+    def _tail(self, chosen: slice) -> Array:
+        """The kernel's input from the inertias on: one row, or one for each sample."""
+        first, inputs = self.model.code.record, self.model.kernel.inputs
+        parts = {name: self._rows(name, chosen) for name in inputs if name in self.own}
+        count = max(len(part) for part in parts.values())
+        tail = np.zeros((count, self.model.kernel.n_in - first))
+        for name, part in parts.items():
+            tail[:, inputs[name].start - first : inputs[name].stop - first] = part
+        return tail
+
+    def run(self, states: Array, chosen: slice, running: npt.NDArray[np.bool_], times: Array, stop: Any) -> Ends:
+        """Take these samples (their numbers are ``chosen``) through the phase, states kept at these times (s)."""
+        stage, (count, nx) = self._stage(times), states.shape
+        friction = [np.ascontiguousarray(self._rows(name, chosen)[:, self.rubbing]) for name in _FRICTION]
+        ends = Ends(
+            np.array(states),
+            running,
+            np.full(count, int(Reason.INTERRUPTED), dtype=np.int64),
+            np.zeros(count),
+            np.full((count, self.rubbing.size), np.nan),
+            np.zeros((count, len(self.prepared.levels)), dtype=np.bool_),
+            np.zeros((count, times.size, nx)),
+            np.zeros(count, dtype=np.int64),
+        )
+        run_samples(stage, Rows(self._tail(chosen), *friction), ends, stop)
+        return ends

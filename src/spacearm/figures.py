@@ -99,12 +99,22 @@ def panels(titles: Sequence[str], *, columns: int = 0, height: int = 460, spacin
 
 
 def curve(
-    figure: go.Figure, x: Any, y: Any, name: str = "", *, colour: int | None = None, dash: int | str = 0, **more: Any
+    figure: go.Figure,
+    x: Any,
+    y: Any,
+    name: str = "",
+    *,
+    colour: int | None = None,
+    dash: int | str = 0,
+    symbol: str | None = None,
+    size: float | None = None,
+    **more: Any,
 ) -> None:
-    """Add a line to a figure; ``colour`` and ``dash`` count through :data:`COLOURS` and :data:`DASHES`."""
-    line: dict[str, Any] = {"dash": DASHES[dash % len(DASHES)] if isinstance(dash, int) else dash}
-    line |= {} if colour is None else {"color": COLOURS[colour % len(COLOURS)]}
-    figure.add_scatter(x=x, y=y, name=name, line=line | more.pop("line", {}), **{"mode": "lines", **more})
+    """Add a line or markers; ``colour`` and ``dash`` count through :data:`COLOURS` and :data:`DASHES`."""
+    shade = {} if colour is None else {"color": COLOURS[colour % len(COLOURS)]}
+    line = {"dash": DASHES[dash % len(DASHES)] if isinstance(dash, int) else dash, **shade, **more.pop("line", {})}
+    marker = {"symbol": symbol, "size": size, **shade, **more.pop("marker", {})}
+    figure.add_scatter(x=x, y=y, name=name, line=line, marker=marker, **{"mode": "lines", **more})
 
 
 def lines(

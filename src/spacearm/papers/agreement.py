@@ -118,18 +118,12 @@ class Finding:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find(
-    claim: str,
-    value: Any = None,
-    *,
-    holds: bool | None = None,
-    cannot_fail: bool = False,
-    also: Iterable[str] = (),
-    **facts: Any,
-) -> Finding:
-    """A :class:`Finding`; ``facts`` named like a field of :class:`Claim` replace the claim's in this row."""
-    own = {name: facts.pop(name) for name in Claim.__dataclass_fields__ if name in facts}
-    return Finding(claim, value, None if holds is None else bool(holds), cannot_fail, tuple(also), own, facts)
+def find(claim: str, value: Any = None, /, **given: Any) -> Finding:
+    """A :class:`Finding`; what is given is a field of it, a field of :class:`Claim` (its own), or a fact."""
+    said = {name: given.pop(name) for name in ("holds", "cannot_fail") if name in given}
+    also = tuple(given.pop("also", ()))
+    own = {name: given.pop(name) for name in Claim.__dataclass_fields__ if name in given}
+    return Finding(claim, value, also=also, own=own, facts=given, **said)
 
 
 @cache
@@ -160,7 +154,7 @@ def row_of(paper: str, finding: Finding) -> Row:
         hint = did_you_mean(finding.claim, entries)
         raise InputError(f"there is no claim {finding.claim!r}", place=f"claims of {paper}", hint=hint)
     claim, value = replace(entries[finding.claim], **finding.own), finding.value
-    holds = claim.holds(value) if finding.holds is None else finding.holds
+    holds = claim.holds(value) if finding.holds is None else bool(finding.holds)
     verdict = Verdict.DIFFERS if not holds else Verdict.NO_EVIDENCE if finding.cannot_fail else claim.met
     parts = [claim.differs if claim.differs and not holds else claim.note, *(claim.also[name] for name in finding.also)]
     if claim.why:

@@ -18,6 +18,7 @@ from spacearm.identify.inertia.validate import compare_models, largest_differenc
 from spacearm.model import catalogue, load
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.papers import xu2017
+from spacearm.papers.agreement import row_of
 from spacearm.papers.xu2017 import claims as xu2017_claims
 from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017 import runs as xu2017_runs
@@ -110,7 +111,8 @@ def test_agrees_only_what_could_have_failed(result: Result) -> None:
 
 
 def test_misprinted_percentages_are_found_by_arithmetic() -> None:
-    rows = {row.quantity: row for row in xu2017_claims.percentages()}
+    found = [row_of("xu2017", finding) for finding in xu2017_claims.percentages()]
+    rows = {row.quantity: row for row in found}
     assert rows["percent.B6.az"].value == pytest.approx(0.23, abs=0.005)
     assert rows["percent.B6.az"].paper == 2.3
     assert rows["percent.B3.az"].value == pytest.approx(0.67, abs=0.005)

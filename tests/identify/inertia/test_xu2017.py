@@ -70,7 +70,7 @@ def relative(values: np.ndarray, task: InertiaProblem) -> float:
 
 def test_table_4_from_table_1() -> None:
     body = plain_of(lumped(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel())
-    paper_values = np.array(paper.TABLE4)
+    paper_values = np.array(paper.PRINTED["table4"])
     assert body[0] == pytest.approx(476.0, abs=1e-9)
     assert np.abs(body[1:4] - paper_values[1:4]).max() < 0.5e-3
     assert np.abs(body[4:] - paper_values[4:]).max() < 0.025

@@ -1,122 +1,166 @@
-"""What Xu 2017 claims in words or by arithmetic, each as a row with a verdict."""
+"""What was found for each claim of ``claims.toml``: Xu et al. (2017)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
+from statistics import NormalDist
 
 import numpy as np
 
+from spacearm.identify.inertia import Source
+from spacearm.identify.inertia.parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.model.rotations import rotation_matrices
-from spacearm.papers.xu2017 import data as paper
-from spacearm.papers.xu2017.runs import Case, Exact, StartConfigurations
-from spacearm.result import Row, Verdict
+from spacearm.papers.agreement import Finding, find, printed
+from spacearm.papers.xu2017.data import IDENTIFIED, NAME, PRINTED, SYMBOLS, THEORETIC, VALIDATION
+from spacearm.papers.xu2017.runs import Beyond, Case, Exact, Noisy, StartConfigurations, Study, Swarms, Validation
 from spacearm.typing import Array
 
-#: Sec. 5.6 assumes that the base turns no faster, rad/s.
-RATE = 0.03
+#: Tolerances (mass, length, inertia; kg, m, kg m2) against Table 4, which is rounded to three decimals (Table 1's own
+#: rounding included), and against Tables 6 to 12: the size of the paper's own errors there.
+TABLE4_LIMITS = (2e-3, *[5.5e-4] * 3, *[0.025] * 6)
+TABLE_LIMITS = (0.1, *[0.01] * 3, *[0.02] * 6)
+#: Units of what Sec. 5.5 compares.
+ERROR_UNITS = {"base_position": "m", "base_attitude": "rad", "joint_angle": "rad"}
 
 
-def conclusions(cases: dict[str, Case], theory_rank: int) -> list[Row]:
-    """Conclusions 1 to 5 of Sec. 6, from what the data determine in each case."""
-    turning, all_of_it = cases["attitude_only"], cases["all_unknown"]
-    joints, base, arm, target = (cases[name] for name in ("joints_only", "base_known", "arm_known", "target_only"))
-    single = cases["single_body_turned"]
-    gained = sum(
-        cases[name].undetermined - cases[f"{name}_fired"].undetermined
-        for name in ("base_known", "arm_known", "target_only")
-    )
-    return [
-        Row.claim(
-            "conclusion1.rank_without_orbital_manoeuvres", turning.rank, joints.rank, "Sec. 6, 1",
-            turning.rank < all_of_it.rank,
-            "the paper: orbital manoeuvres and accelerations are needed. Moments without force and joint motions, "
-            f"read without accelerometers, already determine all {theory_rank} combinations that any motion can; "
-            f"only joint motions alone ({joints.rank}) miss the common factor of all masses",
-        ),
-        Row.claim(
-            "conclusion1.determined_numbers", all_of_it.data, 70, "Abstract, Sec. 6, 1", all_of_it.data == 70,
-            f"single numbers that orbital manoeuvres, accelerations and joint motions determine without a prior; the "
-            f"other {all_of_it.undetermined} appear only in combinations",
-        ),
-        Row.claim(
-            "conclusion2.tensor_entries", single.data, 6, "Sec. 6, 2", single.data == 6,
-            "entries of the locked robot's tensor about its mass centre that attitude manoeuvres determine; they do so "
-            "with no body's mass and mass centre known, so the premise is not needed",
-        ),
-        Row.claim(
-            "conclusion3.base_known.undetermined", base.undetermined, 0, "Sec. 6, 3", base.undetermined == 0,
-            f"numbers that stay undetermined when the base is known: {base.null} null directions between the links "
-            "remain, as a known base takes away only the three at the first joint",
-        ),
-        Row.claim(
-            "conclusion3.arm_known.undetermined", arm.undetermined, 0, "Sec. 6, 3", arm.undetermined == 0,
-            "numbers that stay undetermined when the whole arm is known: the base's ten follow from joint motions",
-        ),
-        Row.claim(
-            "conclusion4.target.undetermined", target.undetermined, 0, "Sec. 6, 4", target.undetermined == 0,
-            "numbers that stay undetermined when all but the last body are known, from the motion of joint 6 alone",
-        ),
-        Row.claim(
-            "conclusion5.gained_by_firings", gained, 0, "Sec. 6, 5", gained == 0,
-            "further numbers that thruster firings determine in the cases of conclusions 3 and 4; case 2 burns fuel "
-            "for its attitude manoeuvres all the same, unless wheels turn the satellite",
-        ),
-    ]  # fmt: skip
-
-
-def orders(case: Exact) -> Row:
-    """Sec. 3.1: the joints may be unlocked in either order."""
+def findings(study: Study) -> Iterator[Finding]:
+    """All of them, in the order of the table."""
+    case = study.exact
+    yield from _single_body(case)
+    yield from _ranks(case)
+    yield from _tables(case)
+    yield from start_configurations(study.validation.starts)
+    yield from _validation(study.validation)
+    yield from _methods(case, study.swarms)
+    yield from _sensitivity(case)
+    yield from percentages()
     gaps = np.abs(case.recursion.values - case.backwards.values) / np.maximum(np.abs(case.truth), case.sizes)
-    return Row(
-        "claim.order", float(gaps.max()), "", 0.0, "Sec. 3.1",
-        Verdict.NO_EVIDENCE if gaps.max() <= 1e-9 else Verdict.DIFFERS,
-        "largest relative difference of the combinations, joints 1 to 6 against 6 to 1; each joint's step takes the "
-        "single body and its own motion, and no other joint's result, so the order cannot matter",
-    )  # fmt: skip
+    yield find("claim.order", float(gaps.max()))
+    yield from _conclusions(study.beyond.cases, case.base_parameters.rank)
+    yield from _noise(study.noisy)
+    yield from _beyond(study.beyond)
 
 
-def sensitivity(case: Exact) -> list[Row]:
+def _single_body(case: Exact) -> Iterator[Finding]:
+    """Table 4 from the recursion's first stage (thruster firings with all joints locked)."""
+    values = plain_of(case.recursion.extra["stages"][0].values)
+    names = ("mass", "rx", "ry", "rz", *PLAIN[4:])
+    columns = zip(names, values, PRINTED["table4"], PLAIN_UNITS, TABLE4_LIMITS, strict=True)
+    for name, value, said, unit, limit in columns:
+        claim = "single_body.mass" if name == "mass" else "single_body.{name}"
+        yield find(claim, float(value), name=name, printed=said, unit=unit, tolerance=limit)
+
+
+def _ranks(case: Exact) -> Iterator[Finding]:
+    first, *joints = case.identifiability.stages
+    yield find("rank.after.thrusters", first.rank)
+    for k, stage in enumerate(joints, 2):
+        yield find("rank.after.{experiment}", stage.rank, printed=10 * k, experiment=stage.experiment)
+    size = 10 * len(case.robot.bodies)
+    yield find("rank.total", case.identifiability.rank, printed=size, rank=case.base_parameters.rank)
+    yield find("null.dimension", case.identifiability.null_dimension)
+    yield find("rank.condition", joints[-1].condition)
+
+
+def _tables(case: Exact) -> Iterator[Finding]:
+    """Tables 6 to 12: a number only where the data determine it."""
+    for b, body in enumerate(case.robot.bodies):
+        for k, (symbol, unit) in enumerate(zip(PLAIN, PLAIN_UNITS, strict=True)):
+            number, prior = (known.number(body.name, symbol) for known in (case.known, case.with_prior))
+            place = {"body": b, "symbol": SYMBOLS[k], "table": 6 + b, "unit": unit, "printed": float(IDENTIFIED[b, k])}
+            if number.source is Source.DATA:
+                limits = {"tolerance": TABLE_LIMITS[k], "also": ["determined"]}
+                yield find("B{body}.{symbol}", number.value, std=number.std, **limits, **place)
+            else:
+                facts = {"true": float(THEORETIC[b, k]), "prior": prior.value, "std": prior.std}
+                lost = {"verdict": "not recoverable", "also": ["undetermined"]}
+                yield find("B{body}.{symbol}", **lost, **facts, **place)
+
+
+def start_configurations(found: StartConfigurations) -> Iterator[Finding]:
+    """Sec. 5.5 with the paper's own tables, from many start configurations, since its own is not printed."""
+    for name, said in VALIDATION.items():
+        place = {"name": name, "unit": ERROR_UNITS[name]}
+        values, kept = found.tables[name], found.kept[name]
+        reached = int(np.sum(values >= said))
+        facts = {"printed": said, "count": values.size, "reached": reached, "also": ["start"] if reached else []}
+        yield find("validation.paper_tables.{name}", float(values.max()), holds=reached > 0, **place, **facts)
+        facts = {"reached": int(np.sum(kept >= said)), "count": kept.size, "median": float(np.median(kept))}
+        yield find("validation.paper_tables.b_kept.{name}", float(kept.max()), **place, **facts)
+
+
+def _validation(check: Validation) -> Iterator[Finding]:
+    masses = check.twin_inertia.reshape(-1, 10)[:, 0]
+    other = 100.0 * float(np.abs(masses / THEORETIC[:, 0] - 1.0).max())
+    ours, tables, twin, wrong = (one.largest() for one in (check.identified, check.paper, check.twin, check.wrong))
+    for name, said in VALIDATION.items():
+        place = {"name": name, "unit": ERROR_UNITS[name]}
+        yield find("validation.{name}", ours[name], printed=said, tables=tables[name], **place)
+        yield find("validation.null_twin.{name}", twin[name], other=other, **place)
+        yield find("validation.wrong.{name}", wrong[name], **place)
+    held, blind = check.hold_out
+    yield find("hold_out.base_rate", held.base_rate)
+    yield find("hold_out.base_velocity", held.base_velocity)
+    yield find("hold_out.null_twin.base_rate", blind.base_rate)
+    for b, mass in enumerate(masses):
+        yield find("validation.null_twin.mass{body}", float(mass), body=b, true=float(THEORETIC[b, 0]))
+
+
+def _methods(case: Exact, swarm: Swarms) -> Iterator[Finding]:
+    yield find("noise_free.error.least_squares", case.error(case.linear.estimate.values))
+    yield find("noise_free.error.recursion", case.error(case.recursion.values))
+    yield find("noise_free.error.recursion_back", case.error(case.backwards.values))
+    yield find("noise_free.error.swarm_single_body", float(np.abs(swarm.single_error).max()))
+    yield find("noise_free.error.combinations", max(swarm.combination_error.values()))
+    yield find("noise_free.error.swarm_mass", max(swarm.combination_value.values()))
+    facts = {"count": len(swarm.seeds), "flat": max(one.cost for one in swarm.seeds), "alike": max(swarm.seed_error)}
+    for name, value in (("lowest", min(swarm.masses)), ("highest", max(swarm.masses))):
+        yield find("swarm.mass.{name}", value, name=name, printed=float(IDENTIFIED[0, 0]), **facts)
+    searches = [swarm.single, *swarm.two.values()]
+    yield find("time.simulate", case.simulate_seconds)
+    yield find("time.least_squares", case.identify_seconds)
+    yield find("time.recursion", case.recursion.seconds)
+    yield find("time.swarm", sum(one.seconds for one in searches))
+    yield find("evaluations.swarm", sum(one.evaluations for one in searches))
+
+
+def _sensitivity(case: Exact) -> Iterator[Finding]:
     """Sec. 5.6: how strongly angular momentum depends on the base's tensor while joint 1 moves as printed."""
-    record = case.records[1]
+    record, bound = case.records[1], PRINTED["base_rate"]
     rotation = rotation_matrices(record.channel("attitude"))
     spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
     rate = float(np.linalg.norm(spin, axis=1).max())
     found = np.abs(tensor_coefficients(rotation, spin)).max(axis=0)
-    moments, products = float(found[:, [0, 3, 5]].max()), float(found[:, [1, 2, 4]].max())
+    yield find("sensitivity.base_rate", rate, printed=bound, holds=rate <= bound)
+    yield find("sensitivity.K_moments", float(found[:, [0, 3, 5]].max()), printed=bound)
+    yield find("sensitivity.K_products", float(found[:, [1, 2, 4]].max()), printed=2 * bound)
     # the sharp bound: the largest coefficient of any attitude and any angular velocity of this size
-    quarter = np.sqrt(0.5)
-    turned = np.array([[quarter, quarter, 0.0], [-quarter, quarter, 0.0], [0.0, 0.0, 1.0]])
-    reached = float(np.abs(tensor_coefficients(turned, np.array([RATE, 0.0, 0.0]))[:, [1, 2, 4]]).max())
-    follows = "largest over joint 1's motion; it follows from the rate and cannot exceed the bound"
-    return [
-        Row.claim("sensitivity.base_rate", rate, RATE, "Sec. 5.6", rate <= RATE,
-               "largest in the motion of Table 5; agrees when at most what the paper assumes", "rad/s"),
-        Row("sensitivity.K_moments", moments, "rad/s", RATE, "Eq. 75", Verdict.NO_EVIDENCE, follows),
-        Row("sensitivity.K_products", products, "rad/s", 2 * RATE, "Eq. 75", Verdict.NO_EVIDENCE, follows),
-        Row.claim("sensitivity.K_products.bound", reached, 2 * RATE, "Eq. 75", abs(reached - 2 * RATE) < 1e-12,
-               "least bound that holds: a coefficient is a sum of two products, at most the rate itself by "
-               "Cauchy-Schwarz, and that is reached; twice the rate is not sharp", "rad/s"),
-    ]  # fmt: skip
+    half = np.sqrt(0.5)
+    turned = np.array([[half, half, 0.0], [-half, half, 0.0], [0.0, 0.0, 1.0]])
+    reached = float(np.abs(tensor_coefficients(turned, np.array([bound, 0.0, 0.0]))[:, [1, 2, 4]]).max())
+    yield find("sensitivity.K_products.bound", reached, printed=2 * bound)
 
 
-def percentages() -> list[Row]:
+def percentages() -> Iterator[Finding]:
     """Tables 6 to 12: per cent recomputed from the tables' own columns; a row for each that does not fit."""
-    rows, fitting = [], 0
-    for (body, symbol), (error, printed) in paper.ERRORS.items():
-        k = paper.SYMBOLS.index(symbol)
-        true, found = float(paper.THEORETIC[body][k]), float(paper.IDENTIFIED[body][k])
-        size, slack = abs(found - true), 5e-4  # the identified column has three decimals
-        if float(error) <= slack or size == 0.0:  # the error column says more
-            size, slack = float(error), _half_unit(error)
-        percent, claimed = 100.0 * size / abs(true), float(printed)
-        if abs(percent - claimed) <= 100.0 * slack / abs(true) + _half_unit(printed):
-            fitting += 1
-            continue
-        note = f"misprint: {size:.2g} of {abs(true):g} is {percent:.2g} %; the error column says {error}"
-        rows.append(Row(f"percent.B{body}.{symbol}", percent, "%", claimed, f"Table {6 + body}", Verdict.DIFFERS, note))
-    count = len(paper.ERRORS)
-    note = "percentages of Tables 6 to 12 that fit the tables' own columns within their rounding"
-    return [Row.claim("percent.fitting", fitting, count, "Tables 6 to 12", fitting == count, note), *rows]
+    wrong, count = [], 0
+    for b in range(len(THEORETIC)):
+        for symbol, (error, percentage) in PRINTED["errors"][f"B{b}"].items():
+            k = SYMBOLS.index(symbol)
+            true, count = abs(float(THEORETIC[b, k])), count + 1
+            size, slack = abs(float(IDENTIFIED[b, k] - THEORETIC[b, k])), 5e-4  # the identified column has 3 decimals
+            if float(error) <= slack or size == 0.0:  # the error column says more
+                size, slack = float(error), _half_unit(error)
+            percent, said = 100.0 * size / true, float(percentage)
+            if abs(percent - said) <= 100.0 * slack / true + _half_unit(percentage):
+                continue
+            facts = {"table": 6 + b, "size": size, "true": true, "error": error}
+            wrong.append(
+                find("percent.B{body}.{symbol}", percent, holds=False, body=b, symbol=symbol, printed=said, **facts)
+            )
+    yield find("percent.fitting", count - len(wrong), printed=count)
+    yield from wrong
 
 
 def _half_unit(text: str) -> float:
@@ -126,30 +170,57 @@ def _half_unit(text: str) -> float:
     return 0.5 * 10.0**exponent
 
 
-def start_configurations(found: StartConfigurations) -> list[Row]:
-    """Sec. 5.5 with the paper's own tables, from many start configurations, since its own is not printed."""
-    rows = []
-    for name, claimed in paper.VALIDATION.items():
-        unit = "m" if name == "base_position" else "rad"
-        values, kept = found.tables[name], found.kept[name]
-        reached = int(np.sum(values >= claimed))
-        note = (
-            f"largest difference under Table 13's torques between Tables 6 to 12 and Table 1, over {values.size} "
-            f"start configurations at rest: {reached} of them reach the paper's number"
-        )
-        verdict = Verdict.DIFFERS
-        if reached:
-            verdict, note = Verdict.NOT_RECOVERABLE, f"{note}; the paper's own start is not printed"
-        rows.append(
-            Row(f"validation.paper_tables.{name}", float(values.max()), unit, claimed, "Sec. 5.5", verdict, note)
-        )
-        rows.append(
-            Row(f"validation.paper_tables.b_kept.{name}", float(kept.max()), unit,
-                note="the same where b_i is kept while a_i errs, so that the joints move as well: "
-                f"{int(np.sum(kept >= claimed))} of {kept.size} reach the paper's number, the median is "
-                f"{float(np.median(kept)):.2g} {unit}")
-        )  # fmt: skip
-    return rows
+def _conclusions(cases: dict[str, Case], rank: int) -> Iterator[Finding]:
+    """Conclusions 1 to 5 of Sec. 6, from what the data determine in each case."""
+    turning, whole, joints = (cases[name] for name in ("attitude_only", "all_unknown", "joints_only"))
+    base, arm, target = (cases[name].undetermined for name in ("base_known", "arm_known", "target_only"))
+    fired = sum(cases[f"{name}_fired"].undetermined for name in ("base_known", "arm_known", "target_only"))
+    yield find(
+        "conclusion1.rank_without_orbital_manoeuvres",
+        turning.rank,
+        printed=joints.rank,
+        holds=turning.rank < whole.rank,
+        rank=rank,
+    )
+    yield find("conclusion1.determined_numbers", whole.data, undetermined=whole.undetermined)
+    yield find("conclusion2.tensor_entries", cases["single_body_turned"].data)
+    yield find("conclusion3.base_known.undetermined", base, null=cases["base_known"].null)
+    yield find("conclusion3.arm_known.undetermined", arm)
+    yield find("conclusion4.target.undetermined", target)
+    yield find("conclusion5.gained_by_firings", base + arm + target - fired)
+
+
+def _noise(noise: Noisy) -> Iterator[Finding]:
+    carlo, counts = noise.monte_carlo, noise.identification.known.counts()
+    many = {"count": len(carlo.values), "parameters": carlo.errors.shape[1]}
+    usual = NormalDist().inv_cdf(0.5 + 0.5 * 0.5 ** (1.0 / carlo.errors.size))
+    yield find("noise.largest_error", float(np.abs(noise.errors).max()))
+    yield find("noise.coverage", carlo.coverage, **many)
+    yield find("noise.coverage.lowest", float(carlo.coverage_each.min()))
+    yield find("noise.largest_error.all", carlo.largest, usual=usual, **many)
+    yield find("noise.scatter_ratio.{end}", float(carlo.ratio.min()), end="lowest")
+    yield find("noise.scatter_ratio.{end}", float(carlo.ratio.max()), end="highest")
+    yield find("noise.chi_square", float(carlo.chi_square.mean()))
+    yield find("noise.numbers.data", counts["data"])
+    yield find("noise.numbers.prior", counts["prior"])
+    weakest = noise.identification.weakest[0]
+    yield find("noise.weakest", weakest.deviation, words=weakest.words)
+    yield find("time.monte_carlo", carlo.seconds)
+
+
+def _beyond(more: Beyond) -> Iterator[Finding]:
+    yield find("design.gain", 10 ** (more.paper.score - more.designed.score))
+    yield find("design.worst_gain", float(more.paper.deviations.max() / more.designed.deviations.max()))
+    units = {"time": "s", "impulse": "N s", "attitude": "rad", "angle": "rad", "rate": "rad/s"}
+    for name, unit in units.items():
+        yield find("design.{name}", more.designed.usage[name], name=name, unit=unit, old=more.paper.usage[name])
+    first, last, truth = more.target[0], more.target[-1], more.target_truth
+    yield find("online.mass", float(last.values[0]), true=truth[0])
+    yield find("online.mass.deviation", float(last.std[0]), first=first.std[0])
+    yield find("online.largest_error", float(np.abs((last.values - truth) / last.std).max()))
+    for name, text in printed(NAME, "page")["cases"].items():
+        case = more.cases[name]
+        yield find("case.{name}.rank", case.rank, name=name, text=text, case=case)
 
 
 def tensor_coefficients(rotation: Array, spin: Array) -> Array:
@@ -157,13 +228,10 @@ def tensor_coefficients(rotation: Array, spin: Array) -> Array:
 
     Columns are Ixx, Ixy, Ixz, Iyy, Iyz, Izz in the paper's order.
     """
-    a, s = rotation, np.einsum("...ji,...j->...i", rotation, spin)
-    columns = [
-        a[..., :, 0] * s[..., None, 0],
-        a[..., :, 1] * s[..., None, 0] + a[..., :, 0] * s[..., None, 1],
-        a[..., :, 2] * s[..., None, 0] + a[..., :, 0] * s[..., None, 2],
-        a[..., :, 1] * s[..., None, 1],
-        a[..., :, 2] * s[..., None, 1] + a[..., :, 1] * s[..., None, 2],
-        a[..., :, 2] * s[..., None, 2],
-    ]
-    return np.stack(columns, axis=-1)
+    s = np.einsum("...ji,...j->...i", rotation, spin)
+    pairs = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+
+    def term(i: int, j: int) -> Array:
+        return np.asarray(rotation[..., :, i] * s[..., None, j])
+
+    return np.stack([term(i, j) + (term(j, i) if i != j else 0.0) for i, j in pairs], axis=-1)

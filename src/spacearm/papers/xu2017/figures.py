@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, new_figure
+from spacearm.figures import COLOURS, curve, new_figure
 from spacearm.identify.inertia.figures import origins
 from spacearm.identify.inertia.parameters import PLAIN
-from spacearm.papers.xu2017 import data as paper
-from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Swarms, Validation
+from spacearm.papers.agreement import figure
+from spacearm.papers.xu2017.data import NAME, SYMBOLS
+from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Study, Swarms, Validation
 from spacearm.result import Figure
 from spacearm.typing import Array
 
@@ -18,51 +19,64 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     import xarray
 
+#: Nothing below this is drawn on a logarithmic axis.
+FLOOR = 1e-18
 
-def _line(x: Any, y: Any, name: str, **options: Any) -> Any:
-    import plotly.graph_objects as go
 
-    return go.Scatter(x=x, y=y, name=name, mode=options.pop("mode", "lines"), **options)
+def drawn(study: Study) -> list[Figure]:
+    """All figures in reading order."""
+    swarm, check = study.swarms, study.validation
+    times, axes, cost = check.identified.times, ("x", "y", "z"), "global best cost"
+    plots = {
+        "ranks": _ranks(study.exact),
+        "singular-values": _singular(study.exact),
+        "numbers": _status(study.exact, study.noisy),
+        "fig09-swarm-single-body": _convergence({"single body": swarm.single.history}, cost),
+        "fig10-swarm-two-body": _convergence({name: one.history for name, one in swarm.two.items()}, cost),
+        "swarm-seeds": _seeds(swarm),
+        "fig12a-base-position": _errors(times, check.identified.base_position, axes, "base position error", "m"),
+        "fig12b-base-attitude": _errors(times, check.identified.base_attitude, axes, "base attitude error", "rad"),
+        "fig13-joints": _errors(
+            times, check.identified.joints, study.exact.robot.joint_names, "joint angle error", "rad"
+        ),
+        "validation-blind": _blind(check),
+        "monte-carlo": _coverage(study.noisy),
+        "design": _design(study.beyond),
+        "online": _online(study.beyond),
+    }
+    return [figure(NAME, name, plot) for name, plot in plots.items()]
 
 
 def _convergence(histories: dict[str, Array], title: str) -> go.Figure:
-    figure = new_figure(x="iteration", y=title, height=420)
+    plot = new_figure(x="iteration", y=title)
     for name, history in histories.items():
-        figure.add_trace(_line(np.arange(history.size), np.maximum(history, 1e-18), name))
-    figure.update_yaxes(type="log", exponentformat="power", dtick=2)
-    return figure
+        curve(plot, np.arange(history.size), np.maximum(history, FLOOR), name)
+    return _logarithmic(plot, 2)
+
+
+def _logarithmic(plot: go.Figure, decades: int) -> go.Figure:
+    plot.update_yaxes(type="log", exponentformat="power", dtick=decades)
+    return plot
 
 
 def _ranks(case: Exact) -> go.Figure:
-    import plotly.graph_objects as go
-
     stages = case.identifiability.stages
-    names = [stage.experiment for stage in stages]
-    figure = new_figure(x="after experiment", y="numbers", height=420)
+    names, ranks = [stage.experiment for stage in stages], [stage.rank for stage in stages]
+    plot = new_figure(x="after experiment", y="numbers")
     claimed = [10 + 10 * k for k in range(len(stages))]
-    figure.add_trace(go.Bar(x=names, y=claimed, name="claimed by the paper", marker_color=COLOURS[7], opacity=0.5))
-    figure.add_trace(
-        go.Bar(
-            x=names,
-            y=[stage.rank for stage in stages],
-            name="rank: determined combinations",
-            marker_color=COLOURS[0],
-            text=[str(stage.rank) for stage in stages],
-            textposition="outside",
-        )
-    )
-    figure.update_layout(barmode="group")
-    return figure
+    plot.add_bar(x=names, y=claimed, name="claimed by the paper", marker_color=COLOURS[7], opacity=0.5)
+    bars = {"name": "rank: determined combinations", "marker_color": COLOURS[0], "textposition": "outside"}
+    plot.add_bar(x=names, y=ranks, text=[str(rank) for rank in ranks], **bars)
+    plot.update_layout(barmode="group")
+    return plot
 
 
 def _singular(case: Exact) -> go.Figure:
-    figure = new_figure(x="number", y="singular value", height=420)
+    plot = new_figure(x="number", y="singular value")
     for stage in case.identifiability.stages:
-        values = np.maximum(stage.singular / stage.singular[0], 1e-18)
-        figure.add_trace(_line(np.arange(1, values.size + 1), values, stage.experiment, mode="lines+markers"))
-    figure.update_traces(marker={"size": 4})
-    figure.update_yaxes(type="log", exponentformat="power", dtick=3)
-    return figure
+        values = np.maximum(stage.singular / stage.singular[0], FLOOR)
+        curve(plot, np.arange(1, values.size + 1), values, stage.experiment, mode="lines+markers", size=4)
+    return _logarithmic(plot, 3)
 
 
 def _status(case: Exact, noise: Noisy) -> go.Figure:
@@ -70,72 +84,36 @@ def _status(case: Exact, noise: Noisy) -> go.Figure:
     known, noisy = case.known, noise.identification.known
     hover = [
         [
-            f"{paper.SYMBOLS[k]} of {body.name}: {known.number(body.name, symbol).source.value}"
+            f"{SYMBOLS[k]} of {body.name}: {known.number(body.name, symbol).source.value}"
             f"<br>noisy data and prior: {noisy.number(body.name, symbol).text}"
             for k, symbol in enumerate(PLAIN)
         ]
         for body in case.robot.bodies
     ]
-    return origins(known, paper.SYMBOLS, hover)
+    return origins(known, SYMBOLS, hover)
 
 
 def _seeds(swarm: Swarms) -> go.Figure:
-    import plotly.graph_objects as go
-
-    figure = new_figure(x="seed", y="base mass", y_unit="kg", height=380)
-    seeds = np.arange(1, len(swarm.seeds) + 1)
-    figure.add_trace(
-        go.Bar(x=seeds, y=[one.values[0] for one in swarm.seeds], name="found by the swarm", marker_color=COLOURS[1])
+    plot = new_figure(x="seed", y="base mass", y_unit="kg", height=380)
+    plot.add_bar(
+        x=np.arange(1, len(swarm.seeds) + 1), y=swarm.masses, name="found by the swarm", marker_color=COLOURS[1]
     )
-    figure.add_hline(
-        y=400.0,
-        line={"color": COLOURS[0], "dash": "dash"},
-        annotation_text="true 400 kg",
-        annotation_position="top left",
-    )
-    figure.update_xaxes(dtick=1)
-    return figure
+    line = {"color": COLOURS[0], "dash": "dash"}
+    plot.add_hline(y=400.0, line=line, annotation_text="true 400 kg", annotation_position="top left")
+    plot.update_xaxes(dtick=1)
+    return plot
 
 
-def _errors(check: Validation, robot_joints: tuple[str, ...]) -> list[Figure]:
-    times = check.identified.times
-    found = []
-    for name, values, labels, title, unit, caption in (
-        (
-            "fig12a-base-position",
-            check.identified.base_position,
-            ("x", "y", "z"),
-            "base position error",
-            "m",
-            "As the paper's Fig. 12: base position of the identified model minus the real one under the same torques.",
-        ),
-        (
-            "fig12b-base-attitude",
-            check.identified.base_attitude,
-            ("x", "y", "z"),
-            "base attitude error",
-            "rad",
-            "As the paper's Fig. 12: attitude between the two models.",
-        ),
-        (
-            "fig13-joints",
-            check.identified.joints,
-            robot_joints,
-            "joint angle error",
-            "rad",
-            "As the paper's Fig. 13: joint angles of the identified model minus the real ones.",
-        ),
-    ):
-        figure = new_figure(x="time", x_unit="s", y=title, y_unit=unit, height=380)
-        for k, label in enumerate(labels):
-            figure.add_trace(_line(times, values[:, k], label))
-        figure.update_yaxes(exponentformat="power")
-        found.append(Figure(name, figure, caption))
-    return found
+def _errors(times: Array, values: Array, labels: tuple[str, ...], title: str, unit: str) -> go.Figure:
+    plot = new_figure(x="time", x_unit="s", y=title, y_unit=unit, height=380)
+    for k, label in enumerate(labels):
+        curve(plot, times, values[:, k], label)
+    plot.update_yaxes(exponentformat="power")
+    return plot
 
 
 def _blind(check: Validation) -> go.Figure:
-    figure = new_figure(x="time", x_unit="s", y="largest joint angle error", y_unit="rad", height=420)
+    plot = new_figure(x="time", x_unit="s", y="largest joint angle error", y_unit="rad")
     for name, run in (
         ("15 % wrong", check.wrong),
         ("identified, noise and prior", check.identified),
@@ -143,41 +121,27 @@ def _blind(check: Validation) -> go.Figure:
         ("identified without noise", check.exact),
         ("null twin: other masses, same motion", check.twin),
     ):
-        worst = np.maximum(np.abs(run.joints).max(axis=1), 1e-18)
-        figure.add_trace(_line(run.times[1:], worst[1:], name))
-    figure.update_yaxes(type="log", exponentformat="power", dtick=3)
-    return figure
+        curve(plot, run.times[1:], np.maximum(np.abs(run.joints).max(axis=1), FLOOR)[1:], name)
+    return _logarithmic(plot, 3)
 
 
 def _coverage(noise: Noisy) -> go.Figure:
-    import plotly.graph_objects as go
-
-    carlo = noise.monte_carlo
-    figure = new_figure(x="error in claimed standard deviations", y="density", height=400)
-    figure.add_trace(
-        go.Histogram(
-            x=carlo.errors.ravel(),
-            histnorm="probability density",
-            xbins={"start": -5, "end": 5, "size": 0.2},
-            name=f"{carlo.errors.size} errors",
-            marker_color=COLOURS[5],
-            opacity=0.7,
-        )
-    )
+    errors = noise.monte_carlo.errors
+    plot = new_figure(x="error in claimed standard deviations", y="density", height=400)
+    bins = {"histnorm": "probability density", "xbins": {"start": -5, "end": 5, "size": 0.2}}
+    plot.add_histogram(x=errors.ravel(), name=f"{errors.size} errors", marker_color=COLOURS[5], opacity=0.7, **bins)
     x = np.linspace(-5, 5, 201)
-    figure.add_trace(_line(x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal", line={"color": COLOURS[3]}))
-    return figure
+    curve(plot, x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal", colour=3)
+    return plot
 
 
-def _design(more: Beyond, case: Exact) -> go.Figure:
-    figure = new_figure(x="base parameter, best known first", y="standard deviation / typical size", height=420)
+def _design(more: Beyond) -> go.Figure:
+    plot = new_figure(x="base parameter, best known first", y="standard deviation / typical size")
     number = np.arange(1, more.paper.deviations.size + 1)
     for name, plan in (("the paper's motions", more.paper), ("designed", more.designed)):
         label = f"{name}: {plan.usage['time']:.0f} s, {plan.usage['impulse']:.0f} N s"
-        figure.add_trace(_line(number, np.sort(plan.deviations), label, mode="lines+markers"))
-    figure.update_traces(marker={"size": 4})
-    figure.update_yaxes(type="log", exponentformat="power", dtick=1)
-    return figure
+        curve(plot, number, np.sort(plan.deviations), label, mode="lines+markers", size=4)
+    return _logarithmic(plot, 1)
 
 
 def _online(more: Beyond) -> go.Figure:
@@ -185,71 +149,17 @@ def _online(more: Beyond) -> go.Figure:
     times = np.array([state.time for state in more.target])
     error = np.array([abs(state.values[0] - more.target_truth[0]) for state in more.target])
     band = np.array([1.959964 * state.std[0] for state in more.target])
-    figure = new_figure(x="time", x_unit="s", y="target mass", y_unit="kg", height=400)
-    figure.add_trace(_line(times, band, "95 % interval, half width", line={"color": COLOURS[0], "width": 3}))
-    figure.add_trace(_line(times, error, "error of the estimate", line={"color": COLOURS[3]}))
-    figure.update_yaxes(type="log", exponentformat="power", dtick=1)
-    return figure
+    plot = new_figure(x="time", x_unit="s", y="target mass", y_unit="kg", height=400)
+    curve(plot, times, band, "95 % interval, half width", colour=0, line={"width": 3})
+    curve(plot, times, error, "error of the estimate", colour=3)
+    return _logarithmic(plot, 1)
 
 
-def drawn(case: Exact, swarm: Swarms, noise: Noisy, check: Validation, more: Beyond) -> list[Figure]:
-    """All figures in reading order."""
-    cost = "global best cost"
-    return [
-        Figure("ranks", _ranks(case), "Combinations determined after each experiment, and what the paper counts."),
-        Figure(
-            "singular-values",
-            _singular(case),
-            "Singular values of the scaled momentum regressor after each experiment: the fall of ten decades is "
-            "the edge "
-            "of what can be known.",
-        ),
-        Figure(
-            "numbers",
-            _status(case, noise),
-            "Every number of Tables 6 to 12: determined by the data, or undetermined (grey). Point at a field for its "
-            "value with noise and prior.",
-        ),
-        Figure(
-            "fig09-swarm-single-body",
-            _convergence({"single body": swarm.single.history}, cost),
-            "As the paper's Fig. 9: global best of Eq. 37 over iterations.",
-        ),
-        Figure(
-            "fig10-swarm-two-body",
-            _convergence({name: one.history for name, one in swarm.two.items()}, cost),
-            "As the paper's Fig. 10: global best of Eq. 52 for every unlocked joint.",
-        ),
-        Figure(
-            "swarm-seeds",
-            _seeds(swarm),
-            "Base mass by the same swarm on the same data (joint 1) with other seeds. All costs are below 1e-12 "
-            "and all "
-            "identifiable combinations agree; the mass is not one of them.",
-        ),
-        *_errors(check, case.robot.joint_names),
-        Figure(
-            "validation-blind",
-            _blind(check),
-            "Sec. 5.5 cannot see null directions: a robot with quite other body masses stays at rounding.",
-        ),
-        Figure(
-            "monte-carlo",
-            _coverage(noise),
-            "Errors of all base parameters over all repetitions in claimed standard deviations.",
-        ),
-        Figure(
-            "design",
-            _design(more, case),
-            "Deviations of the base parameters: the paper's seven experiments and four designed ones.",
-        ),
-        Figure("online", _online(more), "A grasped target's mass while data arrive; the guess was 50 % too heavy."),
-    ]
-
-
-def dataset(case: Exact, swarm: Swarms, noise: Noisy, check: Validation, more: Beyond) -> xarray.Dataset:
+def dataset(study: Study) -> xarray.Dataset:
     """The curves behind the figures."""
     import xarray as xr
+
+    case, swarm, noise, check, more = study.exact, study.swarms, study.noisy, study.validation, study.beyond
 
     def entry(dims: tuple[str, ...], values: Any, units: str, text: str) -> tuple[Any, ...]:
         return dims, np.asarray(values), {"units": units, "long_name": text}

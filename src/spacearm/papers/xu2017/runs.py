@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -131,6 +132,11 @@ class Swarms:
     seeds: list[Estimate]
     seed_error: list[float]
 
+    @property
+    def masses(self) -> list[float]:
+        """Base mass by seed, kg."""
+        return [float(one.values[0]) for one in self.seeds]
+
 
 def swarms(case: Exact) -> Swarms:
     robot, configuration = case.robot, case.robot.configuration(paper.POSTURE)
@@ -224,9 +230,8 @@ class StartConfigurations:
 def start_configurations(robot: Robot, count: int | None = None) -> StartConfigurations:
     starts = np.random.default_rng(2017).uniform(-np.pi, np.pi, (count or STARTS, robot.n))
     torques = paper.torques(robot)
-    printed = np.array(paper.IDENTIFIED, dtype=np.float64)
-    tables = robot.with_inertia_parameters(linear_of(printed))
-    shift = printed[:, 1:4] - np.array(paper.THEORETIC, dtype=np.float64)[:, 1:4]
+    tables = robot.with_inertia_parameters(linear_of(paper.IDENTIFIED))
+    shift = (paper.IDENTIFIED - paper.THEORETIC)[:, 1:4]
     joints = [
         replace(joint, placement=Pose(joint.placement.rotation, joint.placement.translation + shift[parent]))
         for joint, parent in zip(robot.joints, robot.parents, strict=True)
@@ -259,7 +264,7 @@ def validation(case: Exact, noise: Noisy) -> Validation:
         return compare_models(robot, inertia, torques, paper.VALIDATION_TIME, paper.POSTURE)
 
     twin = null_twin(robot, 0.5, seed=0)
-    printed = linear_of(np.array(paper.IDENTIFIED, dtype=np.float64)).ravel()
+    printed = linear_of(paper.IDENTIFIED).ravel()
     nodes = paper.NODE_ANGLES
     unseen = Experiment(
         "hold-out",
@@ -363,3 +368,28 @@ def conclusion_cases(case: Exact) -> dict[str, Case]:
 def _case(rank: int, known: StandardParameters) -> Case:
     counts = known.counts()
     return Case(rank, counts["data"], counts["prior"], counts["undetermined"], known.null.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that was computed."""
+
+    exact: Exact
+    swarms: Swarms
+    noisy: Noisy
+    validation: Validation
+    beyond: Beyond
+
+
+def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
+    """Run everything."""
+    tell(0.0, "simulating and identifying, without noise")
+    case = exact(robot)
+    tell(0.2, "particle swarms on the paper's costs")
+    swarm = swarms(case)
+    tell(0.4, "noise and Monte Carlo")
+    noise = noisy(case)
+    tell(0.7, "validation")
+    check = validation(case, noise)
+    tell(0.8, "design of experiments, online estimation")
+    return Study(case, swarm, noise, check, beyond(case, noise))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -94,7 +93,7 @@ def _settling(runs: Runs) -> Iterator[Finding]:
     everywhere = [runs.long["damping1"], *(arm.slow for arm in runs.others.values())]
     above = all(outcome.settling_time(Settling(part)) > 50.0 for outcome in everywhere for part in parts)
     one, five = times["damping1"], times["damping5"]
-    facts: dict[str, Any] = {"criterion": CRITERION, "times": told["damping1"], "left": left["damping1"]}
+    facts = {"criterion": CRITERION, "times": told["damping1"], "left": left["damping1"]}
     yield find("settling.damping1", one[1], holds=above, **facts)
     others = _others(runs, lambda arm: f"{arm.settling:.1f} s")
     yield find("settling.damping5", five[1], times=told["damping5"], left=left["damping5"], others=others)
@@ -108,7 +107,7 @@ def _loads(runs: Runs) -> Iterator[Finding]:
         column, unit, rigid = PLACES.index(hit), UNITS[hit], shares[hit][0]
         for name in DAMPINGS:
             value = float(peak_loads(runs.axial[hit, name])[column])
-            facts: dict[str, Any] = {"rigid": rigid, "together": float(peak_loads(runs.six[name])[column])}
+            facts = {"rigid": rigid, "together": float(peak_loads(runs.six[name])[column])}
             yield find("transmitted.{hit}.{name}", value, holds=value < rigid, hit=hit, name=name, unit=unit, **facts)
     for hit, (value, share) in shares.items():
         yield find("rigid.base_share.{hit}", value, hit=hit, unit=UNITS[hit], share=share)
@@ -129,7 +128,7 @@ def _base(runs: Runs) -> Iterator[Finding]:
         yield find("base_peak.{hit}.rigid", rigid, hit=hit, unit=unit)
         for name in DAMPINGS:
             peak = base_peak(runs.axial[hit, name])[k]
-            facts: dict[str, Any] = {"hit": hit, "name": name, "unit": unit, "rigid": rigid, "ratio": peak / rigid}
+            facts = {"hit": hit, "name": name, "unit": unit, "rigid": rigid, "ratio": peak / rigid}
             yield find("base_peak.{hit}.{name}", peak, holds=peak < rigid, **facts)
     for k, (what, unit) in enumerate((("velocity", "m/s"), ("rate", "rad/s"))):
         soft, rigid = (base_peak(runs.six[name])[k] for name in ("damping5", "rigid"))
@@ -164,5 +163,5 @@ def _design(designed: Designed) -> Iterator[Finding]:
         rows.append((label, front.values[index], [f"stiffness, damping of {note}", "", ""]))
     for label, values, notes in rows:
         for (objective, unit), value, text in zip(OBJECTIVES.items(), values, notes, strict=True):
-            facts: dict[str, Any] = {"design": label, "objective": objective, "unit": unit, "text": text}
+            facts = {"design": label, "objective": objective, "unit": unit, "text": text}
             yield find("design.{design}.{objective}", float(value), **facts)

@@ -1,136 +1,168 @@
-"""What Wojtunik 2023 claims in words or by arithmetic, each as a row with a verdict."""
+"""What was found for each claim of ``claims.toml``: Wojtunik et al. (2023)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from spacearm.papers.wojtunik2023 import runs
+from spacearm.papers.agreement import Finding, find, printed
 from spacearm.papers.wojtunik2023.data import (
     AVERAGE,
-    CAD_STIFFNESS,
+    DEGREE,
     DEVIATION,
-    LINK_INERTIA,
+    NAME,
+    OFFSETS,
+    PRINTED,
     STATED_OFFSETS,
     TABLE2,
     UNITS,
 )
-from spacearm.result import Row, Verdict
-from spacearm.typing import Array
+from spacearm.papers.wojtunik2023.runs import (
+    REPETITIONS,
+    Campaign,
+    Gear,
+    PaperFit,
+    Searches,
+    Setups,
+    Study,
+    gear,
+    hessian,
+    identifiability,
+)
 
-#: Half a decade either way is the same order of magnitude.
-ORDER = 10.0**0.5
+
+def findings(study: Study) -> Iterator[Finding]:
+    """All of them, in the order of the table."""
+    yield from _table(study.campaign)
+    yield from _table_arithmetic()
+    yield from _magnitudes()
+    yield from _tests(study.as_printed)
+    for name in AVERAGE:
+        high, low = (study.deviation_at(name, STATED_OFFSETS[test]) for test in (2, 3))
+        yield find("claim.offset.{name}", low / high, name=name)
+    yield from _searches(study.searches)
+    yield from _setups(study.setups)
+    yield find("hessian.J", hessian(study.campaign.robot))
+    yield from _gear(gear())
+    for setup, share in identifiability().items():
+        yield find("identifiability.{setup}.motor_inertia", share, setup=setup)
+    yield from _certainty(study)
+    yield from _use(study)
 
 
-def table_arithmetic() -> list[Row]:
+def _table(campaign: Campaign) -> Iterator[Finding]:
+    """What was put into the twins comes back within four standard deviations, or the method is wrong."""
+    for k, (fit, row) in enumerate(zip(campaign.fits, TABLE2, strict=True), 1):
+        given = {**row, "offset": STATED_OFFSETS.get(k)}
+        for name, unit in UNITS.items():
+            scale = 1.0 / DEGREE if name == "offset" else 1.0
+            value, sd = fit[name] * scale, fit.std(name) * scale
+            place = {"number": k, "name": name, "unit": unit, "sd": sd}
+            yield find("test{number}.{name}.sd", sd, **place)
+            if given[name] is None:
+                yield find("test{number}.offset", value, assumed=OFFSETS[k - 1], **place)
+                continue
+            own = {"printed": given[name], "source": "Sec. 5" if name == "offset" else "Table 2", "tolerance": 4.0 * sd}
+            unit_note = ["unit"] if name == "damping" and k == 1 else []
+            yield find("test{number}.{name}", value, also=unit_note, **own, **place)
+
+
+def _table_arithmetic() -> Iterator[Finding]:
     """Table 2's averages and standard deviations from its own five rows."""
-    rows = []
     for name in AVERAGE:
         values = np.array([row[name] for row in TABLE2])
-        for word, value, claimed in (
+        for word, value, said in (
             ("mean", float(values.mean()), AVERAGE[name]),
             ("sd", float(values.std(ddof=1)), DEVIATION[name]),
         ):
-            note = "of Table 2's own five rows; both are rounded to one decimal, tolerance 0.1"
-            rows.append(Row.compare(f"table2.{word}.{name}", value, claimed, unit=UNITS[name], source="Table 2",
-                                    absolute=0.1, note=note))  # fmt: skip
-    return rows
+            yield find("table2.{word}.{name}", value, printed=said, word=word, name=name, unit=UNITS[name])
 
 
-def magnitudes() -> list[Row]:
+def _magnitudes() -> Iterator[Finding]:
     """Sec. 5: motor inertia against the links', stiffness against the CAD model's."""
-    inertias = [row["motor_inertia"] for row in TABLE2]
-    low, high = min(inertias) / max(LINK_INERTIA), max(inertias) / min(LINK_INERTIA)
-    spread = max(inertias) / min(inertias)
-    rows = [
-        Row.claim(f"claim.motor_over_link.{word}", ratio, 10.0, "Sec. 5", 10.0 / ORDER <= ratio <= 10.0 * ORDER,
-               f"{word} of Table 2's motor inertias over Table 1's link inertias: two orders of magnitude, not one")
-        for word, ratio in (("lowest", low), ("highest", high))
-    ]  # fmt: skip
-    rows.append(
-        Row.claim("claim.motor_inertia.same_order", spread, "below 10", "Sec. 5", spread < 10.0,
-               "highest over lowest of Table 2, which the paper calls the same order of magnitude")
-    )  # fmt: skip
+    motors, links, cad = PRINTED["table2"]["motor_inertia"], PRINTED["link_inertia"], PRINTED["cad_stiffness"]
+    for word, ratio in (("lowest", min(motors) / max(links)), ("highest", max(motors) / min(links))):
+        yield find("claim.motor_over_link.{word}", ratio, word=word)
+    yield find("claim.motor_inertia.same_order", max(motors) / min(motors))
     for k in (2, 4):
-        ratio = TABLE2[k - 1]["stiffness"] / CAD_STIFFNESS
-        rows.append(
-            Row.claim(f"claim.cad_stiffness.test{k}", ratio, 1.0, "Sec. 5", abs(ratio - 1.0) <= 0.1,
-                   f"Table 2 over the CAD model's {CAD_STIFFNESS} N m/rad, 'very similar': within 10 %. It does not "
-                   "vouch for the method: see bias.rigid_torque.stiffness")
-        )  # fmt: skip
-    mean = AVERAGE["stiffness"] / CAD_STIFFNESS
-    rows.append(
-        Row.claim("claim.cad_stiffness.mean", mean, 1.0, "Sec. 5", 1.0 / ORDER <= mean <= ORDER,
-               f"average over the CAD model's {CAD_STIFFNESS} N m/rad, 'the proper order of magnitude'")
-    )  # fmt: skip
-    return rows
+        yield find("claim.cad_stiffness.test{number}", TABLE2[k - 1]["stiffness"] / cad, number=k, cad=cad)
+    yield find("claim.cad_stiffness.mean", AVERAGE["stiffness"] / cad, cad=cad)
 
 
-READINGS = {
-    "candidate": "the rigid reference carries the candidate's motor inertia",
-    "bare": "the rigid reference has no motor inertia, as Sec. 2 is written",
-}
+def _tests(found: dict[str, list[PaperFit]]) -> Iterator[Finding]:
+    """Sec. 5: in each test the flexible model is nearer to the experiment than the rigid reference.
 
-
-def tests(found: dict[str, list[runs.PaperFit]]) -> list[Row]:
-    """Sec. 5: in each test the flexible model is nearer to the experiment than the rigid reference."""
-    rows = []
-    for reading, fits in found.items():
-        for k, one in enumerate(fits, 1):
+    A fit that may choose a stiff spring can hardly be worse than a rigid joint.
+    """
+    for reading, text in printed(NAME, "page")["readings"].items():
+        for k, one in enumerate(found[reading], 1):
+            facts = {"setup": text, "chi2": one.fit.chi2, "inertia": one.fit["motor_inertia"]}
             ratio = one.rigid_rms / one.rms
-            note = (
-                f"angle error of a rigid joint over that of the paper's fit to twin test {k}; {READINGS[reading]}; "
-                f"chi2 {one.fit.chi2:.3g}, motor inertia {one.fit['motor_inertia']:.3g} kg m2"
-            )
-            # a fit that may choose a stiff spring can hardly be worse than a rigid joint
-            note += "; the twin's joint is flexible and the paper's data are not printed"
-            rows.append(
-                Row(f"claim.flexible_over_rigid.{reading}.test{k}", ratio, "", "above 1", "Sec. 5, Figs. 4 to 8",
-                    Verdict.NO_EVIDENCE if ratio > 1.0 else Verdict.DIFFERS, note)
-            )  # fmt: skip
+            yield find("claim.flexible_over_rigid.{reading}.test{number}", ratio, reading=reading, number=k, **facts)
     ratios = [one.fit["stiffness"] / row["stiffness"] for one, row in zip(found["candidate"], TABLE2, strict=True)]
-    told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    rows.append(
-        Row("claim.nonlinear_spring", float(np.std(ratios, ddof=1)), "", DEVIATION["stiffness"] / AVERAGE["stiffness"],
-            "Sec. 5, 6", Verdict.NOT_RECOVERABLE,
-            "the paper takes the scatter of the stiffness for a spring that is not linear. Its set-up makes a linear "
-            f"one scatter by this much, relative (identified over true: {told}); how much "
-            "hangs on accelerations and offsets that are not printed")
-    )  # fmt: skip
-    rows.append(
-        Row("claim.best_test", None, "", 2, "Sec. 5", Verdict.NOT_RECOVERABLE,
-            "that test 2 matches best and has the highest offset: raw data, figures and most of Table 3 are missing")
-    )  # fmt: skip
-    return rows
+    yield find(
+        "claim.nonlinear_spring",
+        float(np.std(ratios, ddof=1)),
+        printed=DEVIATION["stiffness"] / AVERAGE["stiffness"],
+        told=", ".join(f"{ratio:.2f}" for ratio in ratios),
+    )
+    yield find("claim.best_test")
 
 
-def offsets(degrees: Array, curve: dict[str, Array]) -> list[Row]:
-    """Sec. 5, 6: a higher start offset makes the identified values more credible."""
-    rows = []
-    for name in AVERAGE:
-        high, low = (float(np.interp(STATED_OFFSETS[k], degrees, curve[f"angle.{name}"])) for k in (2, 3))
-        rows.append(
-            Row.claim(f"claim.offset.{name}", low / high, "above 1", "Sec. 5", low > high,
-                   "standard deviation at test 3's offset over that at test 2's, angle alone, with the accelerations "
-                   "assumed here; the worst start is not zero but the deflection that they hold anyway")
-        )  # fmt: skip
-    return rows
+def _searches(found: Searches) -> Iterator[Finding]:
+    yield find("evaluations.nelder_mead", sum(fit.estimate.evaluations for fit in found.nelder_mead))
+    yield find("evaluations.levenberg_marquardt", sum(fit.estimate.evaluations for fit in found.marquardt))
+    fourth, right = found.nelder_mead[3], found.marquardt[3]
+    ends = {"damping": fourth["damping"], "inertia": fourth["motor_inertia"]}
+    yield find("stall.test4.nelder_mead.stiffness", fourth["stiffness"], **ends)
+    yield find("stall.test4.levenberg_marquardt.stiffness", right["stiffness"], truth=TABLE2[3]["stiffness"])
+    yield find("stall.starts", len(found.starts))
+    yield find("stall.nelder_mead", sum(fit["damping"] < 1e-3 for fit in found.stalled))
+    yield find("stall.nelder_mead_restarted", sum(fit["damping"] < 1e-3 for fit in found.restarted))
+    yield find("stall.cured", sum(fit["damping"] > 1e-3 for fit in found.cured))
 
 
-def gear(found: runs.Gear) -> list[Row]:
+def _setups(found: Setups) -> Iterator[Finding]:
+    for setup, fit in found.fits.items():
+        for name in AVERAGE:
+            truth = found.truth[name]
+            facts = {"unit": UNITS[name], "identified": fit[name], "truth": truth, "sd": fit.std(name)}
+            yield find("bias.{setup}.{name}", fit[name] - truth, setup=setup, name=name, **facts)
+        yield find("bias.{setup}.chi2", fit.chi2, setup=setup)
+
+
+def _gear(found: Gear) -> Iterator[Finding]:
     """Sec. 2: the rotor's inertia times the square of the gear ratio stands for a geared motor."""
-    rows = [
-        Row.claim(f"gear.{block}", share, 1.0, "Sec. 2, Eqs. 17 to 20", abs(share - 1.0) < 1e-9,
-               f"entry of {block} over the rotor's inertia times the square of the gear ratio 100; {why}")
-        for (block, share), why in zip(
-            found.shares.items(),
-            ("right for the motor itself", "the paper puts it at 1: a factor of 100 too much",
-             "the paper puts it at 1: a factor of 10000 too much"), strict=True)
-    ]  # fmt: skip
-    for (second, third), ratio in found.ratios.items():
-        signs = "".join("+-"[sign < 0] for sign in (1, second, third))
-        rows.append(
-            Row(f"gear.base_attitude.ratio.{signs}", ratio, "", None, "Sec. 3.2", Verdict.NOT_RECOVERABLE,
-                "base attitude at the end of test 2, Eqs. 17 to 20 over the geared motor, for these signs of the three "
-                "accelerations, which are not printed")
-        )  # fmt: skip
-    return rows
+    yield find("gear.base_attitude.printed", found.printed)
+    yield find("gear.base_attitude.geared", found.geared)
+    for block, share in found.shares.items():
+        yield find("gear.{block}", share, block=block, also=[block])
+    for pair, ratio in found.ratios.items():
+        signs = "".join("+-"[sign < 0] for sign in (1, *pair))
+        yield find("gear.base_attitude.ratio.{signs}", ratio, signs=signs)
+
+
+def _certainty(study: Study) -> Iterator[Finding]:
+    fit = study.common.fit
+    for one, name in zip(study.common.profiles, AVERAGE, strict=True):
+        low, high = one.interval
+        facts = {"unit": UNITS[name], "truth": AVERAGE[name], "sd": fit.std(one.name), "low": low, "high": high}
+        yield find("common.{name}", fit[one.name], name=name, **facts)
+    yield find("common.seconds", study.common.seconds)
+    yield find("posterior.effective_samples", study.common.posterior.effective)
+    for name, share in zip(UNITS, study.covered, strict=True):
+        yield find("coverage.{name}", float(share), name=name, count=REPETITIONS)
+    for name in AVERAGE:
+        for offset in STATED_OFFSETS.values():
+            yield find("offset_curve.{name}.{offset:g}deg", study.deviation_at(name, offset), name=name, offset=offset)
+
+
+def _use(study: Study) -> Iterator[Finding]:
+    for name, selection in study.selections.items():
+        yield find("law.truth_{name}", selection.chosen.name, name=name, reasons="; ".join(selection.reasons))
+    response, held = study.use.response, study.use.hold_out
+    yield find("response.resonance", response.resonance, sd=response.resonance_sd)
+    yield find("hold_out.rms", held.rms / DEGREE)
+    yield find("hold_out.rigid_rms", held.rigid_rms / DEGREE)
+    yield find("hold_out.chi2", held.chi2)

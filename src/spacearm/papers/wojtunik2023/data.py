@@ -1,45 +1,35 @@
-"""The paper's numbers, and what had to be assumed in their place where it gives none."""
+"""The paper's numbers from ``printed.toml``, and what had to be assumed in their place where it gives none."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from spacearm.identify.joint import SensorNoise
+from spacearm.papers.agreement import printed
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
+NAME = "wojtunik2023"
+PRINTED, ASSUMED = printed(NAME), printed(NAME)["assumed"]
 DEGREE = np.pi / 180.0
-
-#: Table 2: motor inertia (kg m2), stiffness (N m/rad), damping (N m s/rad; printed as kg m/s) of tests 1 to 5.
-TABLE2 = (
-    {"motor_inertia": 6.9, "stiffness": 12.8, "damping": 1.3},
-    {"motor_inertia": 3.3, "stiffness": 5.1, "damping": 0.4},
-    {"motor_inertia": 5.6, "stiffness": 9.2, "damping": 0.5},
-    {"motor_inertia": 7.6, "stiffness": 5.1, "damping": 0.0},
-    {"motor_inertia": 4.5, "stiffness": 8.3, "damping": 0.1},
-)
-AVERAGE = {"motor_inertia": 5.6, "stiffness": 8.1, "damping": 0.5}
-DEVIATION = {"motor_inertia": 1.8, "stiffness": 3.2, "damping": 0.5}
-#: Table 1, kg m2; and the compliant component's design value, Sec. 5, N m/rad.
-LINK_INERTIA = (0.0637, 0.0635, 0.0515)
-CAD_STIFFNESS = 5.47
 UNITS = {"motor_inertia": "kg m2", "stiffness": "N m/rad", "damping": "N m s/rad", "offset": "deg"}
-
-#: Start offsets, deg. Sec. 5 states those of tests 2 and 3; Table 3 is lost, so the others are assumed.
-OFFSETS = (1.0, 2.8, -0.2, -0.8, 0.5)
-STATED_OFFSETS = {2: 2.8, 3: -0.2}
-
-#: Sec. 3.2, deg, and the accelerations that the paper does not state, deg/s2: every joint bends further.
-START = {"joint1.motor": 7.5, "joint2": -15.0, "joint3": -22.5}
-ACCELERATION = {"joint1.motor": 0.6, "joint2": -0.6, "joint3": -0.6}
-DURATION = 10.0  # s, Sec. 3.2
-RATE = 50.0  # Hz, assumed
-
-#: Assumed: the paper says only that there is noise.
-NOISE = SensorNoise(encoder=1e-4, base_position=5e-4, base_attitude=1e-3, hand_position=5e-4, hand_attitude=1e-3)
-
-#: One start for all fits that are not told more; well inside the paper's bounds.
-NEUTRAL = {"motor_inertia": 5.0, "stiffness": 10.0, "damping": 0.5}
+#: Tests 1 to 5, and their average.
+TABLE2: list[dict[str, float]] = [
+    dict(zip(PRINTED["table2"], row, strict=True)) for row in zip(*PRINTED["table2"].values(), strict=True)
+]
+AVERAGE: dict[str, float] = PRINTED["average"]
+DEVIATION: dict[str, float] = PRINTED["deviation"]
+#: Start offsets, deg; those that the paper states, by test.
+OFFSETS: list[float] = ASSUMED["offsets"]
+STATED_OFFSETS: dict[int, float] = {int(test): value for test, value in PRINTED["stated_offsets"].items()}
+#: The motion: where every joint starts (deg), how it accelerates (deg/s2), for how long (s), sampled at (Hz).
+START: dict[str, float] = PRINTED["motion"]["start"]
+ACCELERATION: dict[str, float] = ASSUMED["acceleration"]
+DURATION: float = PRINTED["motion"]["duration"]
+RATE: float = ASSUMED["rate"]
+NOISE = SensorNoise(**ASSUMED["noise"])
+#: One start for all fits that are given no other.
+NEUTRAL: dict[str, float] = ASSUMED["neutral"]
 SEED = 2023
 
 

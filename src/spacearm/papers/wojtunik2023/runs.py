@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,7 @@ from spacearm.papers.wojtunik2023.data import (
     NOISE,
     OFFSETS,
     SEED,
+    STATED_OFFSETS,
     TABLE2,
     motor_matrix,
     paths,
@@ -179,17 +180,8 @@ def searches(campaign: Campaign) -> Searches:
     stalled = [identify_joints(robot, [fifth], method=SIMPLEX, cost="paper", guess=s, warn=False) for s in starts]
     again = NelderMead(tolerance=1e-7, spread=0.3, restarts=1, uncertainty=False)
     restarted = [identify_joints(robot, [fifth], method=again, cost="paper", guess=s, warn=False) for s in starts[:4]]
-    cured = [
-        identify_joints(
-            robot,
-            [fifth],
-            method=SIMPLEX,
-            cost="paper",
-            warn=False,
-            guess={k: v for k, v in s.items() if k != "stiffness"},
-        )
-        for s in starts
-    ]
+    blind = [{name: value for name, value in start.items() if name != "stiffness"} for start in starts]
+    cured = [identify_joints(robot, [fifth], method=SIMPLEX, cost="paper", guess=s, warn=False) for s in blind]
     return Searches(nelder, marquardt, starts, stalled, restarted, cured)
 
 
@@ -386,3 +378,43 @@ def _shares(geared: Robot) -> dict[str, float]:
     part = (with_it - without) / (rotor.inertia * rotor.ratio**2)
     base, motor = 5, 6 + geared.joint_index("joint1.motor")  # rotation about z, and the motor
     return {"J_C": float(part[motor, motor]), "J_B": float(part[base, motor]), "J_A": float(part[base, base])}
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that was computed; ``offsets`` (deg) and ``curve`` as :func:`offset_curve` has them."""
+
+    campaign: Campaign
+    setups: Setups
+    as_printed: dict[str, list[PaperFit]]
+    searches: Searches
+    offsets: Array
+    curve: dict[str, Array]
+    common: Common
+    selections: dict[str, Selection]
+    use: Use
+    covered: Array  # share of the 95 % intervals that hold the truth, by parameter
+
+    def deviation_at(self, name: str, offset: float) -> float:
+        """Standard deviation over value from the angle alone, at a start offset (deg)."""
+        return float(np.interp(offset, self.offsets, self.curve[f"angle.{name}"]))
+
+
+def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
+    """Run everything."""
+    tell(0.0, "five twin tests")
+    done = campaign(robot, TABLE2)
+    tell(0.1, "known torque, motor angle, rigid torque")
+    compared, as_printed = setups(robot, done.truths[1], done.tests[1]), paper_fits(done)
+    tell(0.15, "Nelder-Mead and Levenberg-Marquardt")
+    searched = searches(done)
+    tell(0.4, "start offsets")
+    degrees = np.union1d(np.sinh(np.linspace(-4.0, 4.0, 41)) * 5.0 / np.sinh(4.0), list(STATED_OFFSETS.values()))
+    curve = offset_curve(robot, degrees)
+    tell(0.45, "five tests of one joint")
+    together = common(robot)
+    tell(0.55, "which friction law")
+    selected, used = selections(robot), use(robot, done.fits[1])
+    tell(0.65, f"coverage over {REPETITIONS} repetitions")
+    _, covered = coverage(robot, REPETITIONS)
+    return Study(done, compared, as_printed, searched, degrees, curve, together, selected, used, covered)

@@ -99,21 +99,15 @@ def panels(titles: Sequence[str], *, columns: int = 0, height: int = 460, spacin
 
 
 def curve(
-    figure: go.Figure,
-    x: Any,
-    y: Any,
-    name: str = "",
-    *,
-    colour: int | None = None,
-    dash: int | str = 0,
-    symbol: str | None = None,
-    size: float | None = None,
-    **more: Any,
+    figure: go.Figure, x: Any, y: Any, name: str = "", *, colour: int | None = None, dash: int | str = 0, **more: Any
 ) -> None:
-    """Add a line or markers; ``colour`` and ``dash`` count through :data:`COLOURS` and :data:`DASHES`."""
+    """Add a line or markers (``symbol``, ``size``) to a figure; ``colour`` and ``dash`` count through
+    :data:`COLOURS` and :data:`DASHES`.
+    """
     shade = {} if colour is None else {"color": COLOURS[colour % len(COLOURS)]}
     line = {"dash": DASHES[dash % len(DASHES)] if isinstance(dash, int) else dash, **shade, **more.pop("line", {})}
-    marker = {"symbol": symbol, "size": size, **shade, **more.pop("marker", {})}
+    marker: dict[str, Any] = {**shade, **more.pop("marker", {})}
+    marker |= {key: more.pop(key) for key in ("symbol", "size") if key in more}
     figure.add_scatter(x=x, y=y, name=name, line=line, marker=marker, **{"mode": "lines", **more})
 
 

@@ -42,7 +42,7 @@ def test_every_row_that_is_asked_for(rows: dict[str, Row], number: int) -> None:
             row = rows[f"attitude{number}.{kind}.{key}"]
             value = getattr(printed, key)
             assert row.unit == unit
-            assert row.paper == (value[column] if isinstance(value, tuple) else value)
+            assert row.paper == (value[column] if isinstance(value, list) else value)
             assert row.verdict in (Verdict.FITTED, Verdict.DIFFERS)
             assert row.source.startswith("Table III")
     assert rows[f"attitude{number}.mass.space"].verdict is Verdict.NOT_RECOVERABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from spacearm.ejection import Ejection, Rig, eject, eject_batch, equivalent_mass
 from spacearm.ejection.tumble import moment_of_momentum
 from spacearm.engine import Mechanics
 from spacearm.model import Friction
-from spacearm.papers.cai2023 import rows as cai2023_rows
+from spacearm.papers.agreement import claims, row_of
+from spacearm.papers.cai2023 import claims as cai2023_claims
 from spacearm.papers.cai2023 import table4
-from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, in_paper_signs, judged
-from spacearm.papers.cai2023.rows import _NOTES, fitted
+from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, in_paper_signs, measured
 from spacearm.result import Verdict
+
+CLAIMS = claims("cai2023")
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +27,24 @@ def rough(rig: Rig) -> table4.Rough:
     return table4.rough_rail(rig)
 
 
-def test_within_tolerance_is_fitted_only_with_the_papers_sign() -> None:
-    assert fitted("q", 0.3, 0.28, "deg", "Table III", (0.7, 0.0)).verdict is Verdict.FITTED
-    assert fitted("q", 1.0, 0.28, "deg", "Table III", (0.7, 0.0)).verdict is Verdict.DIFFERS
-    still = fitted("q", 0.0, 0.28, "deg", "Table III", (0.7, 0.0))
-    assert still.verdict is Verdict.DIFFERS
-    assert "the paper has it move" in still.note
-    assert judged(-0.1, 0.28, 0.7) == (Verdict.DIFFERS, ", but not the paper's sign")
+def test_within_tolerance_is_fitted_only_with_the_papers_sign(runs: dict[int, Ejection]) -> None:
+    claim = replace(CLAIMS["{name}.{kind}.joint4"], printed=0.28)
+    assert claim.met is Verdict.FITTED
+    assert claim.holds(0.3)
+    assert not claim.holds(1.0)
+    assert not claim.holds(0.0)
+    assert not claim.holds(-0.1)
+    still = in_paper_signs(runs[5]) | {"joint4": 0.0}
+    rows = [row_of("cai2023", finding) for finding in cai2023_claims.columns(still, 5, "attitude5", "full")]
+    (row,) = [row for row in rows if row.quantity.endswith("joint4")]
+    assert row.verdict is Verdict.DIFFERS
+    assert "the paper has it move" in row.note
 
 
 def test_tolerances_of_the_tests_are_the_papers_largest_errors() -> None:
-    for key, (absolute, relative) in table4.TOLERANCES.items():
+    for key, (absolute, relative) in cai2023_claims.TEST_TOLERANCES.items():
         theory = np.array([getattr(TABLE[number], key)[0] for number in ATTITUDES])
-        test = np.array([table4.measured(number)[key] for number in ATTITUDES])
+        test = np.array([measured(number, key) for number in ATTITUDES])
         gap = np.abs(theory - test) / (np.abs(theory) if relative else 1.0)
         assert gap.max() == pytest.approx(relative or absolute, abs=6e-4)
 
@@ -58,13 +66,12 @@ def test_one_friction_of_the_rail_takes_the_velocities_to_the_tests_but_not_the_
 
 
 def _rough(rig: Rig, friction: float) -> object:
-    from dataclasses import replace
-
     return replace(rig.device, friction=Friction(friction, friction))
 
 
 def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: table4.Rough) -> None:
-    rows = {row.quantity: row for row in table4.rows(runs, rough)}
+    found = [row_of("cai2023", finding) for finding in cai2023_claims.tests(runs, rough)]
+    rows = {row.quantity: row for row in found}
     assert not any(row.verdict is Verdict.AGREES for row in rows.values())
     assert rows["attitude5.test.joint4"].verdict is Verdict.DIFFERS
     assert rows["attitude4.test.joint4"].verdict is Verdict.DIFFERS
@@ -77,8 +84,9 @@ def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: table4.Rough) -
 def test_another_attitude_meets_all_of_table_three(rig: Rig, number: int) -> None:
     run = eject(rig, np.radians(ELSEWHERE[number]))
     name = f"attitude{number}"
-    found = [*cai2023_rows._masses(run, number, name)]
-    found += cai2023_rows._columns(in_paper_signs(run), number, name, "full", {})
+    findings = [*cai2023_claims.masses(run, number, name)]
+    findings += cai2023_claims.columns(in_paper_signs(run), number, name, "full")
+    found = [row_of("cai2023", finding) for finding in findings]
     assert [row.quantity for row in found if row.verdict is not Verdict.FITTED] == []
     assert len(found) == 7
     assert found[-1].quantity.endswith("angular_velocity")
@@ -89,13 +97,13 @@ def test_turning_joint_six_alone_does_not_do_it(rig: Rig, number: int) -> None:
     joints = np.tile(rig.arm.configuration(f"attitude{number}"), (37, 1))
     joints[:, 2] = np.radians(np.linspace(-90.0, 90.0, 37))
     spin = -np.degrees(eject_batch(rig, joints).angular_velocity[:, 1])
-    near = np.abs(spin / TABLE[number].angular_velocity - 1.0) <= cai2023_rows.TOLERANCES["angular_velocity"][1]
+    near = np.abs(spin / TABLE[number].angular_velocity - 1.0) <= CLAIMS["{name}.{kind}.angular_velocity"].relative
     masses = equivalent_mass(rig, joints) / TABLE[number].plane
-    assert not np.any(near & (np.abs(masses - 1.0) <= cai2023_rows.MASS_TOLERANCE[1]))
+    assert not np.any(near & (np.abs(masses - 1.0) <= CLAIMS["{name}.mass.{key}"].relative))
 
 
 def test_the_straight_arms_elbow_holds_by_one_percent(rig: Rig, runs: dict[int, Ejection]) -> None:
-    note = _NOTES[5, "full", "joint4"]
+    note = CLAIMS["{name}.{kind}.joint4"].also["full5"]
     load, turned = (float(re.search(pattern, note)[1]) for pattern in (r"load of (\S+) N m", r"turn by (\S+) deg"))  # type: ignore[index]
     held = np.abs(runs[5].rail.data["reaction"].sel(dof="joint4").values).max()
     assert held == pytest.approx(load, abs=0.006)
@@ -123,7 +131,7 @@ def test_what_the_segmented_algorithm_leaves_out_in_attitude_two(rig: Rig, runs:
     begin = np.concatenate([[0.0], run.start[:2], np.zeros(3)])
     end = solve_ivp(motion, (0.0, 1.0), begin, rtol=1e-8, atol=1e-10, events=spent).y[:, -1]
     gaps = 1e3 * np.array([run.velocity - end[3], end[3] - parts.velocity])
-    told = _NOTES[2, "segmented", "velocity"]
+    told = CLAIMS["{name}.{kind}.velocity"].also["segmented2"]
     assert f"{gaps.sum():.0f} mm/s below the full run: {gaps[0]:.0f} by the velocity terms" in told
     assert f"{gaps[1]:.0f} by the cosine force" in told
     assert parts.time < run.time
@@ -131,10 +139,13 @@ def test_what_the_segmented_algorithm_leaves_out_in_attitude_two(rig: Rig, runs:
     between = np.degrees(end[2] - run.start[1])
     full, cosine = np.degrees([run.variation[1], parts.variation[1]])
     assert between < full < cosine
-    assert f"{cosine - full:.2f} deg less" in _NOTES[2, "segmented", "joint4"]
+    assert f"{cosine - full:.2f} deg less" in CLAIMS["{name}.{kind}.joint4"].also["segmented2"]
     rates = np.array([0.0, 0.0, end[3], 0.0, 0.0, 0.0, end[4], end[5], 0.0])
     stopped = run.start + run.final_variation
     angular, _ = moment_of_momentum(mechanics.mass_matrix(np.append(end[1:3], 0.0)), rates)
     spin = float(angular[1] / moment_of_momentum(mechanics.mass_matrix(stopped), rates)[1][1, 1])
     lost, by_them = np.degrees([parts.angular_velocity[1], spin]) - np.degrees(run.angular_velocity[1])
-    assert f"{lost:.1f} deg/s less than the full run, {by_them:.1f} of it" in _NOTES[2, "segmented", "angular_velocity"]
+    assert (
+        f"{lost:.1f} deg/s less than the full run, {by_them:.1f} of it"
+        in CLAIMS["{name}.{kind}.angular_velocity"].also["segmented2"]
+    )

@@ -6,42 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spacearm.ejection import equivalent_mass, joint_free_bound
 from spacearm.ejection.figures import energy_areas, histograms, table
-from spacearm.figures import COLOURS, new_figure, panels
-from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, TABLE, UNITS, in_paper_signs
+from spacearm.figures import COLOURS, curve, new_figure, panels
+from spacearm.papers.agreement import figure
+from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME, TABLE, UNITS, in_paper_signs
+from spacearm.papers.cai2023.runs import Study
 from spacearm.result import Figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     import xarray as xr
 
-    from spacearm.papers.cai2023 import Study
-
-CAPTIONS = {
-    "methods": "The segmented algorithm and the full run as columns, beside the paper's theory and ADAMS columns of "
-    "Table III (the angular velocity has one column only).",
-    "masses": "Equivalent masses: Table III, the surrogate fitted to it, and the least that Tables I and II allow when "
-    "joint 4 is free. Three of the five printed values lie below the dashed line.",
-    "fig08-velocity": "As the paper's Fig. 8: velocity of the movable base until the springs are spent. Solid (S): "
-    "full run. Dashed (T): segmented algorithm.",
-    "fig09-angular-velocity": "As Fig. 9: angular velocity of the movable base, paper's sign. Dots: the last joint "
-    "stops. Crosses at the right: Table III.",
-    "fig10-joints": "As Fig. 10: variations of joints 2 and 4 (paper's signs). Solid: full run; dashed: segmented "
-    "algorithm; dots: separation.",
-    "fig11-damping-velocity": "As Fig. 11: velocity of attitudes 3 and 4 with joint damping 5.4 N m s/rad, five and "
-    "ten times that.",
-    "fig12-damping-joints": "As Fig. 12: joint variations of attitude 3 on the rail under the same dampings (paper's "
-    "signs).",
-    "energy": "Where the springs' 6.0 J go in attitude 2: kinetic energy, dry friction, damping.",
-    "damping-identification": "Damping from synthetic tests with 5.4 N m s/rad: the cost of Eq. 43 with the segmented "
-    "algorithm and with the full run, and the least-squares estimate with its 95 % interval. The segmented algorithm's "
-    "own error moves its minimum.",
-    "configuration-map": "Ejection velocity and size of the angular velocity over joints 2 and 4 (paper's signs), "
-    "joint 6 straight; grey: touches the deck or a joint limit. Numbers: the paper's attitudes; star: fastest, "
-    "diamond: balanced, cross: calmest (each at a q6 of its own).",
-    "monte-carlo": "The fastest attitude under uncertain friction, damping, springs and masses: 2000 runs with 5, 50 "
-    "and 95 % marks.",
-}
+#: Joints whose variations the paper prints, and the sign it counts them with.
+JOINTS = (("joint2", -1.0), ("joint4", 1.0))
 
 
 def figures(study: Study) -> list[Figure]:
@@ -59,315 +37,162 @@ def figures(study: Study) -> list[Figure]:
         "configuration-map": maps(study),
         "monte-carlo": histograms(study.spread),
     }
-    return [Figure(name, plot, CAPTIONS[name]) for name, plot in plots.items()]
-
-
-def _scatter(**options: Any) -> go.Scatter:
-    import plotly.graph_objects as go
-
-    return go.Scatter(**options)
+    return [figure(NAME, name, plot) for name, plot in plots.items()]
 
 
 def methods(study: Study) -> go.Figure:
-    columns: list[list[str]] = [[] for _ in range(8)]
+    """Both methods and both columns of Table III as a table."""
+    rows = []
     for number in ATTITUDES:
         full, parts = in_paper_signs(study.full[number]), in_paper_signs(study.segmented[number])
         for key, unit in UNITS.items():
-            printed = getattr(TABLE[number], key)
-            theory, simulation = printed if isinstance(printed, tuple) else (None, printed)
-            cost = parts[key] / full[key] - 1.0 if full[key] else None
-            cells = (
-                str(number),
-                key.replace("_", " "),
-                unit,
-                f"{parts[key]:.4g}",
-                "" if theory is None else f"{theory:g}",
-                f"{full[key]:.4g}",
-                f"{simulation:g}",
-                "" if cost is None else f"{100.0 * cost:+.1f} %",
-            )
-            for column, cell in zip(columns, cells, strict=True):
-                column.append(cell)
-    header = (
-        "attitude",
-        "quantity",
-        "unit",
-        "segmented",
-        "paper: theory",
-        "full run",
-        "paper: ADAMS",
-        "segmented / full - 1",
-    )
-    return table(header, columns, height=80 + 25 * len(columns[0]))
+            said = getattr(TABLE[number], key)
+            theory, simulation = (f"{x:g}" for x in said) if isinstance(said, list) else ("", f"{said:g}")
+            cost = f"{100.0 * (parts[key] / full[key] - 1.0):+.1f} %" if full[key] else ""
+            what = str(number), key.replace("_", " "), unit
+            rows.append((*what, f"{parts[key]:.4g}", theory, f"{full[key]:.4g}", simulation, cost))
+    header = ("attitude", "quantity", "unit", "segmented", "paper: theory", "full run", "paper: ADAMS")
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return table((*header, "segmented / full - 1"), columns, height=80 + 25 * len(rows))
 
 
 def masses(study: Study) -> go.Figure:
-    from spacearm.ejection import equivalent_mass, joint_free_bound
-
-    figure = new_figure(x="attitude", y="equivalent mass", y_unit="kg")
+    """Equivalent masses of Table III, of the surrogate, and the least that Tables I and II allow."""
+    plot = new_figure(x="attitude", y="equivalent mass", y_unit="kg")
     numbers = list(ATTITUDES)
     for k, (name, key, free) in enumerate((("plane", "plane", None), ("joint 4 free", "joint4_free", ["joint4"]))):
-        ours = [float(equivalent_mass(study.rig, study.rig.arm.configuration(f"attitude{n}"), free)) for n in numbers]
-        paper = [getattr(TABLE[n], key) for n in numbers]
-        colour = COLOURS[k]
-        figure.add_trace(
-            _scatter(
-                x=numbers,
-                y=paper,
-                mode="markers",
-                name=f"{name}: Table III",
-                marker={"symbol": "circle-open", "size": 15, "color": colour, "line": {"width": 2}},
-            )
-        )
-        figure.add_trace(
-            _scatter(x=numbers, y=ours, mode="markers", name=f"{name}: surrogate", marker={"size": 7, "color": colour})
-        )
+        ours = [float(equivalent_mass(study.rig, study.full[n].start, free)) for n in numbers]
+        said = [getattr(TABLE[n], key) for n in numbers]
+        ring: dict[str, Any] = {"mode": "markers", "symbol": "circle-open", "size": 15, "marker_line_width": 2}
+        curve(plot, numbers, said, f"{name}: Table III", colour=k, **ring)
+        curve(plot, numbers, ours, f"{name}: surrogate", colour=k, mode="markers", size=7)
     bound = joint_free_bound(study.printed, "joint4")
-    figure.add_trace(
-        _scatter(
-            x=[0.6, 5.4],
-            y=[bound, bound],
-            mode="lines",
-            name=f"joint 4 free: least of Tables I, II ({bound:.1f} kg)",
-            line={"dash": "dash", "color": COLOURS[3]},
-        )
-    )
-    figure.update_xaxes(dtick=1, range=[0.6, 5.4])
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+    least = f"joint 4 free: least of Tables I, II ({bound:.1f} kg)"
+    curve(plot, [0.6, 5.4], [bound, bound], least, colour=3, dash="dash")
+    plot.update_xaxes(dtick=1, range=[0.6, 5.4])
+    plot.update_yaxes(rangemode="tozero")
+    return plot
 
 
 def velocity(study: Study) -> go.Figure:
-    figure = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
+    plot = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
     for k, number in enumerate(ATTITUDES):
         run, parts = study.full[number], study.segmented[number]
         data = run.data.sel(time=slice(0.0, run.time))
-        figure.add_trace(
-            _scatter(
-                x=data["time"].values,
-                y=1e3 * data["velocity"].values,
-                mode="lines",
-                name=f"{number} S",
-                line={"color": COLOURS[k]},
-            )
-        )
         kept = parts.curve_time <= parts.time
-        figure.add_trace(
-            _scatter(
-                x=parts.curve_time[kept],
-                y=1e3 * parts.curve_velocity[kept],
-                mode="lines",
-                name=f"{number} T",
-                line={"color": COLOURS[k], "dash": "dash"},
-            )
-        )
-    return figure
+        curve(plot, data["time"], 1e3 * data["velocity"], f"{number} S", colour=k)
+        curve(plot, parts.curve_time[kept], 1e3 * parts.curve_velocity[kept], f"{number} T", colour=k, dash="dash")
+    return plot
 
 
 def spin(study: Study) -> go.Figure:
-    figure = new_figure(x="time", x_unit="s", y="angular velocity of the base", y_unit="deg/s")
+    plot = new_figure(x="time", x_unit="s", y="angular velocity of the base", y_unit="deg/s")
     for k, number in enumerate(ATTITUDES):
-        run = study.full[number]
+        run, name = study.full[number], f"attitude {number}"
         data = run.data.sel(time=slice(0.0, 4.0))
-        values = -data["angular_velocity"].sel(axis="y").values * DEGREE
-        colour = COLOURS[k]
-        name = f"attitude {number}"
-        figure.add_trace(_scatter(x=data["time"].values, y=values, mode="lines", name=name, line={"color": colour}))
+        curve(plot, data["time"], -data["angular_velocity"].sel(axis="y") * DEGREE, name, colour=k)
+        dot: dict[str, Any] = {"mode": "markers", "size": 8, "showlegend": False}
         end = -float(run.angular_velocity[1]) * DEGREE
-        figure.add_trace(
-            _scatter(
-                x=[run.stable_time],
-                y=[end],
-                mode="markers",
-                marker={"color": colour, "size": 8},
-                showlegend=False,
-                hovertext=f"attitude {number} stable",
-            )
-        )
-        figure.add_trace(
-            _scatter(
-                x=[4.05],
-                y=[TABLE[number].angular_velocity],
-                mode="markers",
-                marker={"color": colour, "symbol": "x", "size": 8},
-                showlegend=False,
-                hovertext=f"attitude {number}, Table III",
-            )
-        )
-    figure.update_xaxes(range=[-0.05, 4.2])
-    return figure
+        curve(plot, [run.stable_time], [end], f"{name} stable", colour=k, **dot)
+        curve(plot, [4.05], [TABLE[number].angular_velocity], f"{name}, Table III", colour=k, symbol="x", **dot)
+    plot.update_xaxes(range=[-0.05, 4.2])
+    return plot
 
 
 def variation(study: Study) -> go.Figure:
-    figure = panels(("joint 2", "joint 4"))
+    plot = panels(("joint 2", "joint 4"))
     for k, number in enumerate(ATTITUDES):
-        run, parts = study.full[number], study.segmented[number]
-        for column, (joint, sign) in enumerate((("joint2", -1.0), ("joint4", 1.0)), start=1):
-            place = {"row": 1, "col": column}
-            data = run.data.sel(time=slice(0.0, 3.5))
-            index = run.rig.arm.joint_index(joint)
-            full = sign * DEGREE * data["variation"].sel(joint=joint).values
-            line = {"color": COLOURS[k]}
-            name = f"attitude {number}"
-            figure.add_trace(
-                _scatter(
-                    x=data["time"].values,
-                    y=full,
-                    mode="lines",
-                    name=name,
-                    legendgroup=name,
-                    showlegend=column == 1,
-                    line=line,
-                ),
-                **place,
-            )
-            figure.add_trace(
-                _scatter(
-                    x=parts.curve_time,
-                    y=sign * DEGREE * parts.curve_variation[:, index],
-                    mode="lines",
-                    name=name,
-                    legendgroup=name,
-                    showlegend=False,
-                    line={**line, "dash": "dash"},
-                ),
-                **place,
-            )
-            figure.add_trace(
-                _scatter(
-                    x=[run.time],
-                    y=[sign * DEGREE * run.variation[index]],
-                    mode="markers",
-                    marker={"color": COLOURS[k], "size": 7},
-                    legendgroup=name,
-                    showlegend=False,
-                ),
-                **place,
-            )
-    figure.update_xaxes(title_text="time [s]", range=[0.0, 3.5])
-    figure.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
-    return figure
+        run, parts, name = study.full[number], study.segmented[number], f"attitude {number}"
+        data = run.data.sel(time=slice(0.0, 3.5))
+        for column, (joint, sign) in enumerate(JOINTS, start=1):
+            at: dict[str, Any] = {"row": 1, "col": column}
+            index, scale = run.rig.arm.joint_index(joint), sign * DEGREE
+            quiet: dict[str, Any] = {"legendgroup": name, "showlegend": False}
+            full = scale * data["variation"].sel(joint=joint)
+            curve(plot, data["time"], full, name, colour=k, legendgroup=name, showlegend=column == 1, **at)
+            short = scale * parts.curve_variation[:, index]
+            curve(plot, parts.curve_time, short, name, colour=k, dash="dash", **quiet, **at)
+            end = scale * run.variation[index]
+            curve(plot, [run.time], [end], name, colour=k, mode="markers", size=7, **quiet, **at)
+    plot.update_xaxes(title_text="time [s]", range=[0.0, 3.5])
+    plot.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
+    return plot
 
 
 def damping_velocity(study: Study) -> go.Figure:
-    figure = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
-    styles = ("solid", "dash", "dot")
-    dampings = sorted({value for _, value in study.damped})
-    for number, colour in ((3, COLOURS[2]), (4, COLOURS[3])):
-        for value, style in zip(dampings, styles, strict=True):
-            run = study.damped[number, value]
-            data = run.data.sel(time=slice(0.0, run.time))
-            figure.add_trace(
-                _scatter(
-                    x=data["time"].values,
-                    y=1e3 * data["velocity"].values,
-                    mode="lines",
-                    name=f"attitude {number}, B = {value:g}",
-                    line={"color": colour, "dash": style},
-                )
-            )
-    return figure
+    plot = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
+    for (number, value), run in sorted(study.damped.items()):
+        data = run.data.sel(time=slice(0.0, run.time))
+        dash = ("solid", "dash", "dot")[_dampings(study).index(value)]
+        name = f"attitude {number}, B = {value:g}"
+        curve(plot, data["time"], 1e3 * data["velocity"], name, colour=number - 1, dash=dash)
+    return plot
+
+
+def _dampings(study: Study) -> list[float]:
+    return sorted({value for _, value in study.damped})
 
 
 def damping_joints(study: Study) -> go.Figure:
-    figure = panels(("joint 2", "joint 4"))
-    dampings = sorted({value for _, value in study.damped})
-    for k, value in enumerate(dampings):
+    plot = panels(("joint 2", "joint 4"))
+    for k, value in enumerate(_dampings(study)):
         run = study.damped[3, value]
         data = run.data.sel(time=slice(0.0, run.time))
-        for column, (joint, sign) in enumerate((("joint2", -1.0), ("joint4", 1.0)), start=1):
-            figure.add_trace(
-                _scatter(
-                    x=data["time"].values,
-                    y=sign * DEGREE * data["variation"].sel(joint=joint).values,
-                    mode="lines",
-                    name=f"B = {value:g} N m s/rad",
-                    legendgroup=str(value),
-                    showlegend=column == 1,
-                    line={"color": COLOURS[k]},
-                ),
-                row=1,
-                col=column,
-            )
-    figure.update_xaxes(title_text="time [s]")
-    figure.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
-    return figure
+        for column, (joint, sign) in enumerate(JOINTS, start=1):
+            y = sign * DEGREE * data["variation"].sel(joint=joint)
+            once: dict[str, Any] = {"legendgroup": str(value), "showlegend": column == 1}
+            curve(plot, data["time"], y, f"B = {value:g} N m s/rad", colour=k, **once, row=1, col=column)
+    plot.update_xaxes(title_text="time [s]")
+    plot.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
+    return plot
 
 
 def identification(study: Study) -> go.Figure:
-    figure = new_figure(x="joint damping B", x_unit="N m s/rad", y="root mean square velocity error", y_unit="mm/s")
+    plot = new_figure(x="joint damping B", x_unit="N m s/rad", y="root mean square velocity error", y_unit="mm/s")
     for k, (model, name) in enumerate((("segmented", "Eq. 43, segmented algorithm"), ("full", "Eq. 43, full run"))):
         grid = study.grid[model]
         rms = 1e3 * np.sqrt(grid.cost / len(study.tests.joints))
-        figure.add_trace(_scatter(x=grid.grid, y=rms, mode="lines+markers", name=name, line={"color": COLOURS[k]}))
-    low, high = study.fit.interval[0]
-    figure.add_vrect(x0=low, x1=high, fillcolor=COLOURS[2], opacity=0.2, line_width=0)
-    value = float(study.fit.values[0])
-    figure.add_vline(x=value, line_color=COLOURS[2], annotation_text=f"least squares {value:.2f}")
-    figure.add_vline(
-        x=DAMPING, line_dash="dot", line_color=COLOURS[7], annotation_text="truth", annotation_position="bottom"
-    )
-    return figure
+        curve(plot, grid.grid, rms, name, colour=k, mode="lines+markers")
+    (low, high), value = study.fit.interval[0], float(study.fit.values[0])
+    plot.add_vrect(x0=low, x1=high, fillcolor=COLOURS[2], opacity=0.2, line_width=0)
+    plot.add_vline(x=value, line_color=COLOURS[2], annotation_text=f"least squares {value:.2f}")
+    truth = {"annotation_text": "truth", "annotation_position": "bottom"}
+    plot.add_vline(x=DAMPING, line_dash="dot", line_color=COLOURS[7], **truth)
+    return plot
 
 
 def maps(study: Study) -> go.Figure:
-    import plotly.graph_objects as go
-
+    """Velocity and angular velocity over joints 2 and 4, with the paper's attitudes and the best ones."""
     chart = study.map
-    figure = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
+    plot = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
     x, y = -chart["joint2"].values[::-1] * DEGREE, chart["joint4"].values * DEGREE
     allowed = chart["allowed"].values[::-1].T == 1
-    scales = ((chart["velocity"], 1e3, "Cividis", 0.43, 1), (chart["tumbling"], DEGREE, "Viridis", 1.0, 2))
-    for values, factor, colours, place, column in scales:
+    marker = {"color": "white", "line": {"color": "black", "width": 1}}
+    points = np.array([study.full[n].start * DEGREE for n in ATTITUDES])
+    scales = ((chart["velocity"], 1e3, "Cividis", 0.43), (chart["tumbling"], DEGREE, "Viridis", 1.0))
+    for column, (values, factor, colours, place) in enumerate(scales, start=1):
+        at = {"row": 1, "col": column}
         shown = np.where(allowed, factor * values.values[::-1].T, np.nan)
-        figure.add_trace(
-            go.Heatmap(
-                x=x,
-                y=y,
-                z=shown,
-                colorscale=colours,
-                colorbar={"x": place, "thickness": 12, "len": 0.9},
-                hovertemplate="q2 %{x:.0f}, q4 %{y:.0f}: %{z:.1f}<extra></extra>",
-            ),
-            row=1,
-            col=column,
-        )
-        points = [study.rig.arm.configuration(f"attitude{n}") * DEGREE for n in ATTITUDES]
-        figure.add_trace(
-            go.Scatter(
-                x=[-p[0] for p in points],
-                y=[p[1] for p in points],
-                mode="markers+text",
-                text=[str(n) for n in ATTITUDES],
-                textposition="top right",
-                textfont={"color": "white", "size": 14},
-                marker={"color": "white", "size": 7, "line": {"color": "black", "width": 1}},
-                showlegend=False,
-                cliponaxis=False,
-            ),
-            row=1,
-            col=column,
-        )
+        hover = "q2 %{x:.0f}, q4 %{y:.0f}: %{z:.1f}<extra></extra>"
+        bar = {"x": place, "thickness": 12, "len": 0.9}
+        plot.add_heatmap(x=x, y=y, z=shown, colorscale=colours, colorbar=bar, hovertemplate=hover, **at)
+        text = {"text": [str(n) for n in ATTITUDES], "textposition": "top right"}
+        font = {"color": "white", "size": 14}
+        plot.add_scatter(
+            x=-points[:, 0], y=points[:, 1], mode="markers+text", textfont=font, marker={**marker, "size": 7},
+            showlegend=False, cliponaxis=False, **text, **at,
+        )  # fmt: skip
         for name, symbol in {"fastest": "star", "balanced": "diamond", "calmest": "x"}.items():
-            joints = study.best[name].joints * DEGREE
-            figure.add_trace(
-                go.Scatter(
-                    x=[-joints[0]],
-                    y=[joints[1]],
-                    mode="markers",
-                    marker={"symbol": symbol, "size": 12, "color": "#ffffff", "line": {"color": "black", "width": 1}},
-                    name=name,
-                    showlegend=False,
-                    cliponaxis=False,
-                ),
-                row=1,
-                col=column,
+            q2, q4 = study.best[name].joints[:2] * DEGREE
+            own = {**marker, "symbol": symbol, "size": 12}
+            plot.add_scatter(
+                x=[-q2], y=[q4], mode="markers", marker=own, name=name, showlegend=False, cliponaxis=False, **at
             )
-    figure.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
-    figure.update_xaxes(title_text="q2 [deg]", showgrid=False)
-    figure.update_yaxes(title_text="q4 [deg]", showgrid=False, row=1, col=1)
-    figure.update_yaxes(showgrid=False, row=1, col=2)
-    return figure
+    plot.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
+    plot.update_xaxes(title_text="q2 [deg]", showgrid=False)
+    plot.update_yaxes(title_text="q4 [deg]", showgrid=False, row=1, col=1)
+    plot.update_yaxes(showgrid=False, row=1, col=2)
+    return plot
 
 
 def dataset(study: Study) -> xr.Dataset:
@@ -401,7 +226,7 @@ def dataset(study: Study) -> xr.Dataset:
 
     full = [study.full[number].data for number in ATTITUDES]
     parts = [study.segmented[number].data for number in ATTITUDES]
-    dampings = sorted({value for _, value in study.damped})
+    dampings = _dampings(study)
     other = [study.damped[number, value].data for number in (3, 4) for value in dampings]
     data: dict[str, Any] = {}
     for name, (get, unit, text) in series.items():

@@ -121,7 +121,7 @@ def _plain_run() -> Run:
 
 def _against_engine(campaign: Campaign) -> float:
     run, link = _plain_run(), campaign.robot.joint_index("joint1")
-    return float(np.max(np.abs(run.joints[:, link] - campaign.truths[1].joints[: len(run.states), link])))
+    return float(np.max(np.abs(run.states[:, 7 + link] - campaign.truths[1].joints[: len(run.states), link])))
 
 
 def _mujoco() -> Check:

@@ -1,0 +1,153 @@
+"""What the reproduction of Cai et al. (2023) computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spacearm.ejection import (
+    BestConfiguration,
+    Constraints,
+    Ejection,
+    Fit,
+    Goal,
+    GridFit,
+    Plane,
+    Rig,
+    Segmented,
+    Sensitivity,
+    Tests,
+    best_configuration,
+    configuration_map,
+    eject,
+    equivalent_mass,
+    fit_damping,
+    grid_search,
+    monte_carlo,
+    segmented,
+    synthetic_tests,
+)
+from spacearm.ejection.damping import predict
+from spacearm.model import Inertia, catalogue
+from spacearm.papers import Progress
+from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, ELSEWHERE, TABLE, rig_of
+from spacearm.papers.cai2023.table4 import Rough, rough_rail
+from spacearm.typing import Array
+
+#: The satellite's deck, which the arm must not touch while it leaves, and the satellite that recoils, for the search.
+DECK = Plane(np.array([0.0, 0.0, -0.1]), np.array([0.0, 0.0, 1.0]), "deck")
+MARGIN = 0.05  # m, from the deck
+SATELLITE = Inertia(500.0, np.array([0.0, 0.0, -0.5]), np.diag([80.0, 80.0, 80.0]))
+GOALS = {"fastest": Goal(1.0, 0.0), "balanced": Goal(1.0, 1.0), "calmest": Goal(0.02, 1.0)}
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that was computed, for rows and figures."""
+
+    rig: Rig
+    printed: Rig
+    full: dict[int, Ejection]
+    segmented: dict[int, Segmented]
+    damped: dict[tuple[int, float], Ejection]
+    tests: Tests
+    grid: dict[str, GridFit]
+    fit: Fit
+    printed_grid: dict[str, GridFit]  # Eqs. 43, 44 with the tests of Table IV
+    more_damping: Array  # (5,) velocity lost when the damping doubles, m/s
+    space: Rig  # all seven joints, no table
+    map: Any
+    best: dict[str, BestConfiguration]
+    spread: Sensitivity
+    recoil: Ejection
+    elsewhere: dict[int, Ejection]  # other attitudes that meet Table III as well
+    rough: Rough  # with friction of the rail, for Table IV
+    printed_least: float  # kg, least joint-4-free mass of the printed arm over all attitudes
+
+
+def compute(tell: Progress) -> Study:
+    """Run everything."""
+    rig, printed = rig_of("cai2023"), rig_of("cai2023_printed")
+    tell(0.0, "compiling")
+    full, parts = {}, {}
+    for number in ATTITUDES:
+        tell(0.02 * number, f"attitude {number}")
+        full[number] = eject(rig, f"attitude{number}", keep_out=[DECK])
+        parts[number] = segmented(rig, f"attitude{number}")
+    tell(0.15, "other dampings")
+    damped = {
+        (number, value): eject(rig.with_joints(damping=value), f"attitude{number}", flight=4.0)
+        for value in (DAMPING, 5.0 * DAMPING, 10.0 * DAMPING)
+        for number in (3, 4)
+    }
+    configurations = np.array([rig.arm.configuration(f"attitude{number}") for number in ATTITUDES])
+    tell(0.2, "damping identification")
+    tests, grid, printed_grid = _damping(rig, configurations)
+    velocities, _ = predict(rig, configurations, [DAMPING, 2.0 * DAMPING])
+    allowed = Constraints((DECK,), margin=MARGIN, limit_margin=float(np.radians(5.0)))
+    tell(0.3, "map of two joints")
+    chart = configuration_map(
+        rig, "joint2", "joint4", resolution=(61, 61), constraints=allowed, progress=_part(tell, 0.3, 0.45)
+    )
+    space = Rig(catalogue.load("cai2023"), rig.device)
+    best = _best(rig, space, allowed, tell)
+    tell(0.78, "sensitivity of the fastest")
+    spread = monte_carlo(rig, best["fastest"].joints, samples=2000, keep_out=[DECK], progress=_part(tell, 0.78, 0.84))
+    heavy = Rig(rig.arm, replace(rig.device, satellite=SATELLITE), rig.table)
+    joints = np.random.default_rng(0).uniform(
+        printed.arm.lower_limits, printed.arm.upper_limits, (200_000, printed.arm.n)
+    )
+    return Study(
+        rig=rig,
+        printed=printed,
+        full=full,
+        segmented=parts,
+        damped=damped,
+        tests=tests,
+        grid=grid,
+        fit=fit_damping(rig, tests),
+        printed_grid=printed_grid,
+        more_damping=velocities[0] - velocities[1],
+        space=space,
+        map=chart,
+        best=best,
+        spread=spread,
+        recoil=eject(heavy, "attitude2"),
+        elsewhere={number: eject(rig, np.radians(joints)) for number, joints in ELSEWHERE.items()},
+        rough=rough_rail(rig),
+        printed_least=float(equivalent_mass(printed, joints, ["joint4"]).min()),
+    )
+
+
+def _damping(rig: Rig, configurations: Array) -> tuple[Tests, dict[str, GridFit], dict[str, GridFit]]:
+    """Eqs. 43, 44 with synthetic tests of attitudes 2 and 3, and with those of Table IV."""
+    tests = synthetic_tests(rig, ["attitude2", "attitude3"], damping=DAMPING, repeats=5, seed=2023)
+    velocities = np.array([[TABLE[n].test_velocity / 1e3] for n in (2, 3)])
+    measured = Tests(configurations[1:3], velocities, np.zeros((2, 1, 3)), 1, 1)
+    grid, printed = {}, {}
+    for model, steps in (("segmented", 20), ("full", 100)):
+        grid[model] = grid_search(rig, tests, first=3.8, increment=0.2, steps=16, model=model)  # type: ignore[arg-type]
+        printed[model] = grid_search(rig, measured, first=4.8, increment=0.2, steps=steps, model=model)  # type: ignore[arg-type]
+    return tests, grid, printed
+
+
+def _best(rig: Rig, space: Rig, allowed: Constraints, tell: Progress) -> dict[str, BestConfiguration]:
+    """By goal, on the table; and with all seven joints in space."""
+    tell(0.45, "best attitude")
+    best = {}
+    for k, (name, goal) in enumerate(GOALS.items()):
+        part = _part(tell, 0.45 + 0.09 * k, 0.54 + 0.09 * k)
+        best[name] = best_configuration(rig, goal, constraints=allowed, samples=2048, progress=part)
+    tell(0.72, "best attitude of all seven joints in space")
+    part = _part(tell, 0.72, 0.78)
+    best["space"] = best_configuration(
+        space, GOALS["balanced"], constraints=allowed, samples=2048, keep=8, progress=part
+    )
+    return best
+
+
+def _part(tell: Progress, low: float, high: float) -> Callable[[int, int], None]:
+    return lambda done, total: tell(low + (high - low) * done / max(total, 1), f"{done} of {total} ejections")

@@ -1,38 +1,20 @@
-"""The soft-capture study from a scenario file: any robot, soft joints, hits, a target, clutch, dampers, design."""
+"""The soft-capture study from a scenario file: any robot, soft joints, loads, a target, clutch, dampers, design."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from spacearm.capture import figures
 from spacearm.capture.capture_run import CaptureRun, Settling
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled
 from spacearm.capture.cushion import cushion
 from spacearm.capture.design import Front, design
 from spacearm.capture.evaluate import Case
-from spacearm.capture.figures import (
-    base_figure,
-    damper_figure,
-    deformation_figure,
-    front_figure,
-    load_figure,
-    momentum_figure,
-    objective,
-)
-from spacearm.capture.scenario_schema import (
-    AxisTable,
-    CaptureFile,
-    ClutchTable,
-    DesignTable,
-    HitTable,
-    SettlingTable,
-    SoftTable,
-    TargetTable,
-)
+from spacearm.capture.plastic_impact import Impact
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.soft_joints import (
     AXES,
@@ -45,344 +27,409 @@ from spacearm.capture.soft_joints import (
     soften,
 )
 from spacearm.capture.target import Caught, Target, catch, catch_softly
-from spacearm.errors import InputError
+from spacearm.errors import InputError, at
 from spacearm.model import Robot
-from spacearm.model.document import at, find_robot, validated
 from spacearm.model.toml_errors import Place
-from spacearm.model.toml_values import inertia_of, pose_of
-from spacearm.result import Check, Figure, Result, Row
+from spacearm.model.toml_schema import Duration, Limit, Name, Number, Origin, Seed, Vector3, whole
+from spacearm.model.toml_values import pose_of
+from spacearm.result import Check, Checks, Figure
 from spacearm.simulate import Load, State, table
+from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, makes, row, xyz
+from spacearm.study.keys import made
+from spacearm.study.tables import BodyTable, MotionKeys, Numbers, Pair, StartTable
 
-CROSS_CHECK_TOLERANCE = 1e-6
+if TYPE_CHECKING:
+    import xarray as xr
+
+WRENCH = ("fx", "fy", "fz", "mx", "my", "mz")
 
 
-def run(
-    document: dict[str, Any],
-    *,
-    folder: Path,
-    cross_check: bool = False,
-    progress: Callable[[float, str], None] | None = None,
-) -> Result:
-    """Run the study that a scenario file describes; ``folder`` is where relative robot files are looked for."""
-    file = validated(CaptureFile, document)
-    tell = progress or (lambda fraction, what: None)
-    with at("robot"):
-        robot = find_robot(file.robot, folder)
-    for k, entry in enumerate(file.soft):
-        with at(f"soft[{k}]"):
-            robot = _soften(robot, entry)
-    if not soft_joints(robot):
-        raise InputError("the robot has no soft joint", place="soft", hint="add a [[soft]] table")
-    with at("start"):
-        start = _start(robot, file)
-    modes = [_mode(entry, f"clutch[{k}]") for k, entry in enumerate(file.clutch)] or list(SOFT)
-    hits = []
-    for k, item in enumerate(file.hit):
-        with at(f"hit[{k}]"):
-            hits.append(_hit(robot, item, file.duration))
-    caught = None
-    if file.target is not None:
+class AxisTable(Table):
+    """A soft axis."""
+
+    stiffness: Number = key(what="N/m or N m/rad")
+    damping: Number = key(0.0, "N s/m or N m s/rad")
+    travel: Limit | Annotated[list[Limit], key(min_length=2, max_length=2)] = key(
+        math.inf, "how far it may go, one size or [lower, upper], m or rad"
+    )
+    preload: Number = key(0.0, "of the spring, N or N m")
+
+    def make(self) -> SoftAxis:
+        travel = (self.travel[0], self.travel[1]) if isinstance(self.travel, list) else self.travel
+        return SoftAxis(self.stiffness, self.damping, travel, self.preload)
+
+
+class SoftTable(Table):
+    """Soft axes at a joint of the robot."""
+
+    joint: Name
+    where: Literal["after", "before", "instead"] = key("after", "the joint, or in its place")
+    slide_x: AxisTable | None = None
+    slide_y: AxisTable | None = None
+    slide_z: AxisTable | None = None
+    turn_x: AxisTable | None = None
+    turn_y: AxisTable | None = None
+    turn_z: AxisTable | None = None
+
+
+class HitTable(Table):
+    """A force and moment at a frame that come and go."""
+
+    frame: Name
+    force: Vector3 = key([0.0, 0.0, 0.0], "at the peak, N")
+    moment: Vector3 = key([0.0, 0.0, 0.0], "at the peak, N m")
+    duration: Number | None = key(None, "s; 0.01 where left out, of a table its last time")
+    start: Number = key(0.0, "s")
+    profile: Literal["rectangle", "half-sine", "triangle", "table"] = key("rectangle")
+    times: Numbers | None = key(None, "of a table, s from the start")
+    values: Numbers | None = key(None, "of a table, factors of force and moment")
+    axes: Literal["world", "frame"] = key("frame", "of force and moment")
+
+    def of(self, robot: Robot, end: float) -> Load:
+        """The load on this robot in a run that ends then."""
+        options = self.options("frame", "force", "moment", "duration", "start", "profile", "axes")
+        if self.profile == "table":
+            if self.times is None or self.values is None:
+                raise InputError("a table needs 'times' and 'values'", hint="seconds since the start, and factors")
+            options = {"duration": self.times[-1], **options, "profile": table(self.times, self.values)}
+        elif self.times is not None or self.values is not None:
+            raise InputError("'times' and 'values' belong to profile 'table'", hint='profile = "table"')
+        if self.start >= end > 0.0:
+            raise InputError(f"starts at {self.start:g} s, when the run is over", hint=f"expected less than {end:g} s")
+        robot.frame(self.frame)
+        return Load.pulse(**options)
+
+
+class TargetTable(BodyTable, MotionKeys):
+    """What is caught; it moves as its grasped point does."""
+
+    name: Name = "target"
+    origin: Origin = key(Origin(), "the target's frame in the hand's")
+    velocity: Vector3 = key([0.0, 0.0, 0.0], "of the grasped point, world axes, m/s")
+    contact: AxisTable | None = key(None, "a grip that gives way; rigid where left out")
+
+    def make(self) -> Target:
+        x, y, z = self.velocity
+        a, b, c = map(float, self.turning())
+        pose = pose_of(self.origin, Place("origin", self.name))
+        return Target(self.inertia_of("target", self.name), (x, y, z), (a, b, c), pose, self.name)
+
+
+class UntilTable(Table):
+    """When a mode of the clutch ends: at a time, when contact is felt, or when the axes have settled."""
+
+    time: Number | None = key(None, "s")
+    force: Number | None = key(None, "that is felt, N")
+    moment: Number | None = key(None, "that is felt, N m")
+    delay: Number | None = key(None, "after contact is felt, s")
+    slide: Number | None = key(None, "amplitude of the rates, m/s; stands for `turn` too")
+    turn: Number | None = key(None, "amplitude of the rates, rad/s; stands for `slide` too")
+
+    def make(self) -> At | Felt | Settled:
+        felt, settled = self.options("force", "moment"), self.options("slide", "turn")
+        if (self.time is not None) + bool(felt) + bool(settled) != 1:
+            raise InputError("'until' needs one way to end", hint="time; force, moment, delay; or slide, turn")
+        if self.delay is not None and not felt:
+            raise InputError("'delay' belongs to a contact that is felt", hint="with force or moment")
+        if felt:
+            return Felt(**felt, delay=self.delay or 0.0)
+        if self.time is not None:
+            return At(self.time)
+        either = next(iter(settled.values()))  # one number stands for both, m/s and rad/s
+        return Settled(**{"slide": either, "turn": either} | settled)
+
+
+class ClutchTable(Table):
+    """A mode of the clutch."""
+
+    mode: Literal["rigid", "soft"]
+    until: UntilTable | None = key(None, "when it ends")
+
+    def make(self) -> Mode:
+        return Mode(self.mode, None if self.until is None else made(self.until, "until"))
+
+
+class OnOffTable(Table):
+    """Dampers that switch between two values, N s/m or N m s/rad."""
+
+    on: Number = 5.0
+    off: Number = 0.0
+
+    make = makes(OnOff)
+
+
+class SettlingTable(Table):
+    """When a vibration has settled: below a fraction of its peak, or below a velocity or rate."""
+
+    fraction: Number = 0.05
+    velocity: Number = key(0.0, "m/s")
+    rate: Number = key(0.0, "rad/s")
+
+    make = makes(Settling)
+
+
+class CaseTable(Table):
+    """Another way in which the robot may be struck, for the design."""
+
+    name: Name = ""
+    probability: Number = 1.0
+    hit: list[HitTable] = key(min_length=1)
+
+
+class DesignTable(Table):
+    """Springs and dampers to choose."""
+
+    stiffness: Pair = key(what="range of all springs")
+    damping: Pair = key([0.0, 5.0], "range of all dampers")
+    objectives: list[Name] = key(["base_rate", "moment", "settling"], min_length=1)
+    over: Literal["expected", "worst"] = key("expected", "of all cases")
+    runs: Annotated[int, whole(64, 10_000_000)] = 20_480
+    law: Literal["constant", "balance", "skyhook"] = key("constant", "how dampers switch")
+    off: Number = key(0.0, "of dampers that switch")
+    duration: Duration = key(40.0, "s")
+    step: Duration = key(0.05, "s")
+    settling: SettlingTable = SettlingTable()
+    ties: list[list[Name]] = key([], "axes that are alike")
+    seed: Seed = 0
+    case: list[CaseTable] = key([], "the file's own loads and target where left out")
+
+
+class CaptureFile(StudyFile):
+    """A capture by an arm with soft joints."""
+
+    either: ClassVar = (("damping", "on_off"),)
+
+    duration: Duration = key(60.0, "s")
+    sample: Duration = key(0.02, "interval of the recorded samples, s")
+    hand: Name = key("hand", "frame that catches")
+    free: list[Name] = key([], "joints other than soft axes that may move")
+    travel: Literal["error", "report"] = key("error", "what it is when an axis leaves its travel")
+    damping: Number | dict[str, Number] | None = key(None, "of all soft axes, or by axis; their own where left out")
+    soft: list[SoftTable] = key([], "soft axes in addition to the robot's")
+    start: StartTable = key(StartTable(), "at rest with springs relaxed where left out")
+    hit: list[HitTable] = key([])
+    target: TargetTable | None = None
+    clutch: list[ClutchTable] = key([], "soft all the time where left out")
+    on_off: OnOffTable | None = None
+    settling: SettlingTable = SettlingTable()
+    design: DesignTable | None = None
+
+    def solve(self, session: Session) -> Cushioned:
+        robot = self._robot(session)
+        with at("start"):
+            start = self.start.state(robot, relaxed(robot, self.start.configuration or "zero"))
+        modes = made(self.clutch, "clutch") or list(SOFT)
+        loads = self._loads(robot, self.hit, self.duration)
+        caught = None if self.target is None else self._catch(robot, start, modes[0].kind == "rigid")
+        if caught is None and not loads:
+            raise InputError("nothing happens", place="hit", hint="add a [[hit]] or a [target] table")
+        settling = made(self.settling, "settling")
+        damping = self.damping if self.on_off is None else made(self.on_off, "on_off")
+        session.tell(0.1, "compiling and running")
+        robot = robot if caught is None else caught.robot
+        options = self.options("duration", "free", "travel", "sample")
+        run = cushion(robot, caught or start, loads, modes=modes, damping=damping, **options)
+        checked = None
+        if session.cross_check:
+            session.tell(0.4, "cross-checking with MuJoCo")
+            checked = agreement(run.cross_check())
+        front = None
+        if self.design is not None:
+            with at("design"):
+                if modes[0].kind == "rigid":
+                    raise InputError(
+                        "designs are judged soft from the start, but the clutch is rigid at first",
+                        hint="a [[clutch]] that begins soft, or no [design]",
+                    )
+                front = self._design(session, self.design, robot, Case(loads, caught or start, name="as run"))
+        return Cushioned(file=self, run=run, caught=caught, criterion=settling, front=front, checked=checked)
+
+    def _robot(self, session: Session) -> Robot:
+        robot = session.robot(self.robot)
+        for k, entry in enumerate(self.soft):
+            with at(f"soft[{k}]"):
+                robot = soften(robot, entry.joint, SoftJoint.of(entry.options(*AXES)), where=entry.where)
+        if not soft_joints(robot):
+            raise InputError("the robot has no soft joint", place="soft", hint="add a [[soft]] table")
+        return robot
+
+    @staticmethod
+    def _loads(robot: Robot, tables: list[HitTable], end: float) -> tuple[Load, ...]:
+        found = []
+        for k, entry in enumerate(tables):
+            with at(f"hit[{k}]"):
+                found.append(entry.of(robot, end))
+        return tuple(found)
+
+    def _catch(self, robot: Robot, start: State, rigid: bool) -> Caught:
+        assert self.target is not None
+        held = (*driven_joints(robot, self.free), *(soft_axes(robot) if rigid else ()))
         with at("target"):
-            caught = _catch(robot, start, file, modes[0].kind == "rigid")
-            robot = caught.robot
-    if caught is None and not hits:
-        raise InputError("nothing happens", place="hit", hint="add a [[hit]] or a [target] table")
-    settling = _settling(file.settling)
-    tell(0.1, "compiling and running")
-    begin = start if caught is None else caught
-    outcome = cushion(
-        robot,
-        begin,
-        hits,
-        duration=file.duration,
-        modes=modes,
-        damping=_damping(file),
-        free=file.free,
-        travel=file.travel,
-        sample=file.sample,
+            target = self.target.make()
+            if self.target.contact is None:
+                return catch(robot, start, target, self.hand, held=held)
+            return catch_softly(robot, start, target, made(self.target.contact, "contact"), self.hand, held=held)
+
+    def _design(self, session: Session, entry: DesignTable, robot: Robot, own: Case) -> Front:
+        cases = [own] if not entry.case else []
+        for k, case in enumerate(entry.case):
+            with at(f"case[{k}]"):
+                loads = self._loads(robot, case.hit, entry.duration)
+                cases.append(Case(loads, own.start, case.probability, case.name))
+        options = entry.options()
+        options |= {"stiffness": tuple(entry.stiffness), "damping": tuple(entry.damping)}
+        del options["case"]
+        tell = session.part(0.5, 0.9, "designing")
+        return design(robot, cases, free=self.free, progress=lambda part: tell(part, 1.0), **options)
+
+
+def _peak(values: Any) -> float:
+    return float(np.abs(values).max())
+
+
+class Base(Findings):
+    """How the base moves at most."""
+
+    run: CaptureRun
+
+    velocity = row("m/s", of=lambda b: {f"{x}.peak": _peak(v) for x, v in xyz(b.run.base_velocity.T).items()})
+    rate = row("rad/s", of=lambda b: {f"{x}.peak": _peak(v) for x, v in xyz(b.run.base_rate.T).items()})
+    whole = row("rad/s", name="rate.peak", of=lambda b: np.linalg.norm(b.run.base_rate, axis=1).max())
+
+
+class Catching(Findings):
+    """What the contact with the target did."""
+
+    caught: Caught
+
+    lost = row("J", "kinetic energy lost in the plastic impact", of=lambda c: c.caught.impact and c.caught.impact.lost)
+    impulse = row("", "of the target on the hand, world axes", of=lambda c: _wrench(c.caught.hand_impulse, " s"))
+
+
+class Jolt(Findings):
+    """An impact during the run: the clutch closes on what moves."""
+
+    impact: Impact
+    robot: Robot
+
+    lost = row("J", of=lambda j: Noted(j.impact.lost, f"{j.impact.what} at {j.impact.time:.6g} s"))
+    impulse = row("N s, N m s", of=lambda j: j.held())
+
+    def held(self) -> Noted:
+        """On the joints that were held."""
+        held = np.flatnonzero(self.impact.impulse)
+        names = ", ".join(self.robot.dof_names[i] for i in held)
+        return Noted(self.impact.impulse[held], f"on {names}" if held.size else "no joint is held")
+
+
+def _wrench(values: Any, per: str = "", note: str = "") -> dict[str, Noted]:
+    return {n: Noted(v, note, ("N" if n[0] == "f" else "N m") + per) for n, v in xyz(values, WRENCH).items()}
+
+
+class Cushioned(Findings):
+    """What a soft capture gives."""
+
+    file: CaptureFile
+    run: CaptureRun
+    caught: Caught | None
+    criterion: Settling
+    front: Front | None
+    checked: Check | None
+
+    base = row(of=lambda c: Base(run=c.run))
+    settling = row("s", of=lambda c: Noted(c.run.settling_time(c.criterion), str(c.criterion)))
+    carried = row("", "towards the base, axes of the inner body", of=lambda c: c.through_joints())
+    deformation = row(of=lambda c: {n: {"peak": c.deformed(n)} for n in c.run.axes})
+    absorbed = row("J", "by its damper", of=lambda c: {name: c.run.absorbed()[name] for name in c.run.axes})
+    clutch = row("s", of=lambda c: {f"{mode}.{k}": time for k, (time, mode) in enumerate(c.run.switches, 1)})
+    impact = row(of=lambda c: {str(k): Jolt(impact=i, robot=c.run.robot) for k, i in enumerate(c.jolts(), 1)})
+    travel = row("s", of=lambda c: c.left())
+    capture = row(of=lambda c: c.caught and Catching(caught=c.caught))
+    momentum = row("kg m/s", "world axes", of=lambda c: c.at_the_end("linear"))
+    angular_momentum = row("kg m2/s", "about all's centre", of=lambda c: c.at_the_end("angular"))
+    design = row(of=lambda c: c.front and _designs(c.front))
+    cross_check = row(
+        name="cross_check.largest",
+        of=lambda c: c.checked and Noted(c.checked.value if c.checked.applies else None, c.checked.note),
     )
-    certificate = outcome.certificate
-    rows = _rows(outcome, caught, settling)
-    if cross_check:
-        tell(0.4, "cross-checking with MuJoCo")
-        found = outcome.cross_check()
-        rows.append(Row("cross_check.largest", found.largest if found.expressed else None, note=str(found)))
-        if found.expressed:
-            certificate |= {"cross_check": Check(found.largest, CROSS_CHECK_TOLERANCE, "", str(found))}
-    figures = _figures(outcome, caught)
-    front = None
-    if file.design is not None:
-        with at("design"):
-            if modes[0].kind == "rigid":
-                raise InputError(
-                    "designs are judged soft from the start, but the clutch is rigid at first",
-                    hint="a [[clutch]] that begins soft, or no [design]",
-                )
-            own = Case(tuple(hits), begin, name="as run")
-            front = _design(robot, file.design, own, file.free, lambda part: tell(0.5 + 0.4 * part, "designing"))
-        rows += _design_rows(front)
-        figures.append(_front_figure(front))
-    tell(0.95, "drawing")
-    return Result(
-        "capture",
-        rows,
-        certificate,
-        _settings(file, outcome, settling, front),
-        outcome.dataset(caught),
-        figures,
-        file.title or f"Soft capture by {robot.name}",
-        f"{robot!r} with soft joints {', '.join(soft_joints(robot))}; {file.duration:g} s.",
-    )
 
+    def through_joints(self) -> dict[str, Any]:
+        """Largest wrench through each soft joint."""
+        peaks = {joint: np.abs(self.run.transmitted(joint)).max(axis=0) for joint in soft_joints(self.run.robot)}
+        return {joint: {f"{n}.peak": v for n, v in _wrench(peak).items()} for joint, peak in peaks.items()}
 
-def _axis(entry: AxisTable) -> SoftAxis:
-    travel = math.inf if entry.travel is None else entry.travel
-    return SoftAxis(
-        entry.stiffness,
-        entry.damping,
-        (travel[0], travel[1]) if isinstance(travel, list) else travel,
-        entry.preload,
-    )
+    def deformed(self, axis: str) -> Noted:
+        return Noted(_peak(self.run.joint(axis)), "", self.run.robot.joint(axis).unit)
 
+    def jolts(self) -> tuple[Impact, ...]:
+        """Impacts but for the capture's own, which has rows of its own."""
+        return self.run.impacts[self.caught is not None and self.caught.impact is not None :]
 
-def _soften(robot: Robot, entry: SoftTable) -> Robot:
-    axes = {}
-    for name in AXES:
-        own = getattr(entry, name)
-        if own is not None:
-            with at(name):
-                axes[name] = _axis(own)
-    return soften(robot, entry.joint, SoftJoint.of(axes), where=entry.where)
+    def left(self) -> dict[str, Noted]:
+        """When axes left their travel."""
+        note = "passes {0.limit:g} {0.unit} and goes to {0.reached:.6g} {0.unit}"
+        return {f"{gone.joint}.exceeded": Noted(gone.time, note.format(gone)) for gone in self.run.exceeded}
 
+    def at_the_end(self, part: str) -> dict[str, Any]:
+        """Momentum of base, arm and target at the end of the run."""
+        shares = getattr(self.run.momentum_budget(self.caught), part)
+        return {f"{group}.end": series[-1] for group, series in shares.items()}
 
-def _start(robot: Robot, file: CaptureFile) -> State:
-    entry = file.start
-    joints = relaxed(robot, entry.configuration or "zero")
-    for name, value in entry.joints.items():
-        joints[robot.joint_index(name)] = value
-    return State.moving(
-        robot,
-        joints,
-        position=entry.position,
-        quaternion=entry.quaternion,
-        base_velocity=entry.velocity,
-        base_angular_velocity=entry.angular_velocity,
-    )
+    def title(self) -> str:
+        return f"Soft capture by {self.run.robot.name}"
 
+    def summary(self) -> str:
+        soft = ", ".join(soft_joints(self.run.robot))
+        return f"{self.run.robot!r} with soft joints {soft}; {self.file.duration:g} s."
 
-def _hit(robot: Robot, entry: HitTable, end: float) -> Load:
-    profile: Any = entry.profile
-    duration = entry.duration
-    if profile == "table":
-        if entry.times is None or entry.values is None:
-            raise InputError("a table needs 'times' and 'values'", hint="seconds since the hit's start, and factors")
-        profile = table(entry.times, entry.values)
-        duration = entry.times[-1] if duration is None else duration
-    elif entry.times is not None or entry.values is not None:
-        raise InputError("'times' and 'values' belong to profile 'table'", hint='profile = "table"')
-    if entry.start >= end > 0.0:
-        raise InputError(f"starts at {entry.start:g} s, when the run is over", hint=f"expected less than {end:g} s")
-    robot.frame(entry.frame)
-    duration = 0.01 if duration is None else duration
-    return Load.pulse(entry.frame, entry.force, entry.moment, duration, entry.start, profile, entry.axes)
+    def certificate(self) -> Mapping[str, Checks]:
+        return {**self.run.certificate, **({} if self.checked is None else {"cross_check": self.checked})}
 
-
-def _mode(entry: ClutchTable, place: str) -> Mode:
-    with at(place):
-        until = entry.until
-        if until is None:
-            return Mode(entry.mode)
-        kinds = {
-            "time": until.time is not None,
-            "contact": until.force is not None or until.moment is not None,
-            "settled": until.slide is not None or until.turn is not None,
+    def settings(self) -> Mapping[str, Any]:
+        found = {
+            "duration [s]": self.file.duration,
+            "settling": str(self.criterion),
+            "steps": self.run.steps,
+            "stretches": len(self.run.stretches),
         }
-        if sum(kinds.values()) != 1:
-            raise InputError(
-                "'until' needs one way to end", place="until", hint="time; force, moment, delay; or slide, turn"
-            )
-        if until.delay is not None and not kinds["contact"]:
-            raise InputError("'delay' belongs to a contact that is felt", place="until", hint="with force or moment")
-        if kinds["contact"]:
-            force, moment = (math.inf if size is None else size for size in (until.force, until.moment))
-            return Mode(entry.mode, Felt(force, moment, until.delay or 0.0))
-        if until.time is not None:
-            return Mode(entry.mode, At(until.time))
-        other = until.turn if until.slide is None else until.slide  # one number stands for both, m/s and rad/s
-        assert other is not None
-        return Mode(entry.mode, Settled(*(other if size is None else size for size in (until.slide, until.turn))))
+        front = self.front
+        if front is None:
+            return found
+        steps = {"runs": front.runs, "front": len(front.values), "law": front.law, "step": front.evaluator.step}
+        return {**found, "design": steps}
+
+    def data(self) -> xr.Dataset:
+        return self.run.dataset(self.caught)
+
+    def figures(self) -> list[Figure]:
+        one, run = {"run": self.run}, self.run
+        found = [
+            Figure("base", figures.base_figure(one), "Velocity and angular velocity of the base, world axes."),
+            Figure("loads", figures.load_figure(one, ("fx", "mx", "fy", "my", "fz", "mz")), "Loads on the base."),
+        ]
+        for joint, axes in soft_joints(run.robot).items():
+            name = f"deformation-{''.join(c if c.isalnum() and c.isascii() else '-' for c in joint)}"
+            found.append(Figure(name, figures.deformation_figure(one, axes), f"Deformations of {joint}."))
+        found.append(Figure("dampers", figures.damper_figure(run), "Energy that each damper absorbs."))
+        plot = figures.momentum_figure(run, run.momentum_budget(self.caught))
+        whose = "base, arm and target" if self.caught else "base and arm"
+        found.append(Figure("momentum", plot, f"Momentum of {whose}."))
+        if self.front is not None:
+            *_, y, x = (*self.front.objectives[-1:], *self.front.objectives)[-2:]
+            colour = self.front.objectives[0] if len(self.front.objectives) > 2 else ""
+            plot = figures.front_figure({"designs": self.front}, {}, x, y, colour)
+            found.append(Figure("front", plot, f"Trade-off from {self.front.runs} runs."))
+        return found
 
 
-def _target(entry: TargetTable) -> Target:
-    if entry.angular_velocity is not None and entry.angular_velocity_deg is not None:
-        raise InputError("both 'angular_velocity' and 'angular_velocity_deg' are given", hint="expected one")
-    angular_velocity = (
-        np.radians(entry.angular_velocity_deg)
-        if entry.angular_velocity_deg is not None
-        else np.array(entry.angular_velocity or np.zeros(3))
-    )
-    place = Place("target", entry.name)
-    vx, vy, vz = entry.velocity
-    return Target(
-        inertia_of(entry, place),
-        (vx, vy, vz),
-        (float(angular_velocity[0]), float(angular_velocity[1]), float(angular_velocity[2])),
-        pose_of(entry.origin, place.key("origin")),
-        entry.name,
-    )
-
-
-def _catch(robot: Robot, start: State, file: CaptureFile, rigid: bool) -> Caught:
-    entry = file.target
-    assert entry is not None
-    held = (*driven_joints(robot, file.free), *(soft_axes(robot) if rigid else ()))
-    if entry.contact is None:
-        return catch(robot, start, _target(entry), file.hand, held=held)
-    return catch_softly(robot, start, _target(entry), _axis(entry.contact), file.hand, held=held)
-
-
-def _settling(entry: SettlingTable) -> Settling:
-    with at("settling"):
-        return Settling(entry.fraction, entry.velocity, entry.rate)
-
-
-def _damping(file: CaptureFile) -> float | dict[str, float] | OnOff | None:
-    if file.on_off is not None:
-        if file.damping is not None:
-            raise InputError("both 'damping' and 'on_off' are given", place="on_off", hint="expected one")
-        with at("on_off"):
-            return OnOff(file.on_off.on, file.on_off.off)
-    return file.damping
-
-
-def _rows(outcome: CaptureRun, caught: Caught | None, settling: Settling) -> list[Row]:
-    robot = outcome.robot
-    rows = []
-    for k, axis in enumerate("xyz"):
-        rows.append(Row(f"base.velocity.{axis}.peak", float(np.abs(outcome.base_velocity[:, k]).max()), "m/s"))
-        rows.append(Row(f"base.rate.{axis}.peak", float(np.abs(outcome.base_rate[:, k]).max()), "rad/s"))
-    rows.append(Row("base.rate.peak", float(np.linalg.norm(outcome.base_rate, axis=1).max()), "rad/s"))
-    rows.append(Row("settling", outcome.settling_time(settling), "s", note=str(settling)))
-    for k, entry in enumerate(("fx", "fy", "fz", "mx", "my", "mz")):
-        unit = "N" if k < 3 else "N m"
-        for joint in soft_joints(robot):
-            peak = float(np.abs(outcome.transmitted(joint)[:, k]).max())
-            rows.append(
-                Row(f"carried.{joint}.{entry}.peak", peak, unit, note="towards the base, axes of the inner body")
-            )
-    absorbed = outcome.absorbed()
-    for name in outcome.axes:
-        series, unit = outcome.joint(name), robot.joint(name).unit
-        rows.append(Row(f"deformation.{name}.peak", float(np.abs(series).max()), unit))
-        rows.append(Row(f"absorbed.{name}", absorbed[name], "J", note="by its damper"))
-    for time, mode in outcome.switches:
-        rows.append(Row(f"clutch.{mode}.{sum(row.quantity.startswith('clutch') for row in rows) + 1}", time, "s"))
-    plastic = caught is not None and caught.impact is not None  # the first impact then, with rows of its own
-    for number, impact in enumerate(outcome.impacts[plastic:], 1):
-        rows.append(Row(f"impact.{number}.lost", impact.lost, "J", note=f"{impact.what} at {impact.time:.6g} s"))
-        held = np.flatnonzero(impact.impulse)
-        names = ", ".join(robot.dof_names[i] for i in held)
-        note = f"on {names}" if held.size else "no joint is held"
-        rows.append(Row(f"impact.{number}.impulse", impact.impulse[held], "N s, N m s", note=note))
-    for gone in outcome.exceeded:
-        note = f"passes {gone.limit:g} {gone.unit} and goes to {gone.reached:.6g} {gone.unit}"
-        rows.append(Row(f"travel.{gone.joint}.exceeded", gone.time, "s", note=note))
-    if caught is not None:
-        if caught.impact is not None:
-            rows.append(Row("capture.lost", caught.impact.lost, "J", note="kinetic energy lost in the plastic impact"))
-        for name, value in zip(("fx", "fy", "fz", "mx", "my", "mz"), caught.hand_impulse, strict=True):
-            unit = "N s" if name[0] == "f" else "N m s"
-            rows.append(
-                Row(f"capture.plastic_impact.{name}", float(value), unit, note="of the target on the hand, world axes")
-            )
-    shares = outcome.momentum_budget(caught)
-    for group, part in shares.linear.items():
-        rows.append(Row(f"momentum.{group}.end", part[-1], "kg m/s", note="world axes"))
-        rows.append(
-            Row(f"angular_momentum.{group}.end", shares.angular[group][-1], "kg m2/s", note="about all's centre")
-        )
-    return rows
-
-
-def _figures(outcome: CaptureRun, caught: Caught | None) -> list[Figure]:
-    one = {"run": outcome}
-    figures = [
-        Figure("base", base_figure(one), "Velocity and angular velocity of the base, world axes."),
-        Figure("loads", load_figure(one, ("fx", "mx", "fy", "my", "fz", "mz")), "Loads on the base, base axes."),
-    ]
-    for joint, axes in soft_joints(outcome.robot).items():
-        figures.append(
-            Figure(f"deformation-{''.join(c if c.isalnum() and c.isascii() else '-' for c in joint)}",
-                   deformation_figure(one, axes), f"Deformations of {joint}.")
-        )  # fmt: skip
-    figures.append(Figure("dampers", damper_figure(outcome), "Energy that each damper absorbs."))
-    caption = "Momentum of base, arm and target." if caught else "Momentum of base and arm."
-    figures.append(Figure("momentum", momentum_figure(outcome, outcome.momentum_budget(caught)), caption))
-    return figures
-
-
-def _design(
-    robot: Robot, entry: DesignTable, own: Case, free: Sequence[str], progress: Callable[[float], None]
-) -> Front:
-    cases = [own] if not entry.case else []
-    for k, case in enumerate(entry.case):
-        with at(f"case[{k}]"):
-            cases.append(
-                Case(tuple(_hit(robot, h, entry.duration) for h in case.hit), own.start, case.probability, case.name)
-            )
-    return design(
-        robot,
-        cases,
-        stiffness=(entry.stiffness[0], entry.stiffness[1]),
-        damping=(entry.damping[0], entry.damping[1]),
-        objectives=entry.objectives,
-        over=entry.over,
-        runs=entry.runs,
-        law=entry.law,
-        off=entry.off,
-        settling=_settling(entry.settling),
-        duration=entry.duration,
-        step=entry.step,
-        ties=entry.ties,
-        free=free,
-        seed=entry.seed,
-        progress=progress,
-    )
-
-
-def _design_rows(front: Front) -> list[Row]:
-    rows = []
-    chosen = [(f"best_{name}", front.best(name)) for name in front.objectives] + [("knee", front.knee())]
-    for label, index in chosen:
+def _designs(front: Front) -> dict[str, dict[str, Noted]]:
+    """The designs that are best in each objective, and the knee; the first number of each tells its springs."""
+    found = {}
+    for label, index in [*((f"best_{name}", front.best(name)) for name in front.objectives), ("knee", front.knee())]:
         springs, dampers = front.design(index)
-        note = "; ".join(f"{a}: {springs[a]:.4g}, {dampers[a]:.3g}" for a in front.axes)
-        for k, (name, value) in enumerate(zip(front.objectives, front.values[index], strict=True)):
-            unit = objective(name)[1]
-            text = f"stiffness, damping of {note}" if k == 0 else ""
-            rows.append(Row(f"design.{label}.{name}", float(value), unit, note=text))
-    return rows
-
-
-def _front_figure(front: Front) -> Figure:
-    x = front.objectives[-1]
-    y = front.objectives[-2] if len(front.objectives) > 1 else x
-    colour = front.objectives[0] if len(front.objectives) > 2 else ""
-    return Figure("front", front_figure({"designs": front}, {}, x, y, colour), f"Trade-off from {front.runs} runs.")
-
-
-def _settings(file: CaptureFile, outcome: CaptureRun, settling: Settling, front: Front | None) -> dict[str, Any]:
-    settings: dict[str, Any] = {
-        "robot": file.robot,
-        "duration [s]": file.duration,
-        "settling": str(settling),
-        "steps": outcome.steps,
-        "stretches": len(outcome.stretches),
-    }
-    if front is not None:
-        settings["design"] = {
-            "runs": front.runs,
-            "front": len(front.values),
-            "law": front.law,
-            "step": front.evaluator.step,
+        note = "; ".join(f"{axis}: {springs[axis]:.4g}, {dampers[axis]:.3g}" for axis in front.axes)
+        found[label] = {
+            name: Noted(float(value), "" if k else f"stiffness, damping of {note}", figures.objective(name)[1])
+            for k, (name, value) in enumerate(zip(front.objectives, front.values[index], strict=True))
         }
-    return settings
+    return found

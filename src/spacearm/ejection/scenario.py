@@ -27,7 +27,7 @@ from spacearm.result import Checks, Figure
 from spacearm.simulate.crosscheck import CrossCheck
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, makes, row, xyz
 from spacearm.study.keys import OneOrMore, made
-from spacearm.study.tables import BodyTable, ConfigurationKeys, Count, MotionKeys
+from spacearm.study.tables import ConfigurationKeys, Count, InertiaTable, MotionKeys
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class DeviceTable(Table):
     compression: Number | None = key(None, "m; the stroke where left out")
     friction: FrictionTable | None = key(None, "of the rail")
     damping: Number = key(0.0, "of the rail, N s/m")
-    satellite: BodyTable | None = key(None, "in the frame of the arm's base; infinitely heavy where left out")
+    satellite: InertiaTable | None = key(None, "in the frame of the arm's base; infinitely heavy where left out")
     pivot: Vector3 | None = key(None, "about which an infinitely heavy satellite turns, m")
 
     def make(self) -> Device:

@@ -23,7 +23,7 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, whole
 from spacearm.result import Certificate, Check, Checks, Figure
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, distinct, key, row
-from spacearm.study.tables import BodyTable, Numbers, Pair, StartTable, StateKeys, check_turns
+from spacearm.study.tables import InertiaTable, Numbers, Pair, StartTable, StateKeys, check_turns
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class TargetTable(StateKeys, JointModeKeys):
         else:
             if self.inertia is None:
                 raise InputError("is missing", place="inertia", hint="three principal moments or six entries, kg m2")
-            body = BodyTable(**self.options("mass", "inertia", "com")).make()
+            body = InertiaTable(**self.options("mass", "inertia", "com")).make()
             contact = self.contact_point or (0.0, 0.0, 0.0)
             robot = free_body(body.mass, body.tensor, com=body.com, contact=contact, name="target")
         return FloatingSystem.at(

@@ -152,11 +152,7 @@ class Findings:
         return None
 
 
-def dataset(
-    coords: Mapping[str, Any],
-    variables: Mapping[str, tuple[str, Any, str, str]],
-    attrs: Mapping[str, Any] | None = None,
-) -> xr.Dataset:
+def dataset(coords: Mapping[str, Any], variables: Mapping[str, tuple[str, Any, str, str]], **attrs: Any) -> xr.Dataset:
     """A dataset from variables (dimensions, values, unit, meaning); coordinates are lists, or such tuples too."""
     import numpy as np
     import xarray as xr

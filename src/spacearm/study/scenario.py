@@ -23,7 +23,7 @@ STUDIES = {
     "motion": "spacearm.motion.scenario:MotionFile",
     "impact": "spacearm.impact.scenario:ImpactFile",
     "ejection": "spacearm.ejection.scenario:EjectionFile",
-    "capture": "spacearm.capture.scenario",
+    "capture": "spacearm.capture.scenario:CaptureFile",
     "inertia-identification": "spacearm.identify.inertia.scenario",
     "joint-identification": "spacearm.identify.joint.scenario",
 }

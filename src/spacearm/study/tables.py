@@ -133,13 +133,16 @@ class StartTable(StateKeys):
 class BodyTable(InertialKeys, Table):
     """A rigid body: its mass, mass centre and inertia."""
 
-    def inertia_at(self, place: str, name: str = "") -> Inertia:
+    def inertia_of(self, place: str, name: str = "") -> Inertia:
         """Its inertia in its own frame."""
         return inertia_of(self, Place(place, name))
 
+
+class InertiaTable(BodyTable):
+    """A rigid body of which only the inertia matters."""
+
     def make(self) -> Inertia:
-        """Its inertia in its own frame."""
-        return self.inertia_at("")
+        return self.inertia_of("inertia")
 
 
 class ColumnTable(Table):

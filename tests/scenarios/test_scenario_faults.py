@@ -100,6 +100,13 @@ CASES = [
         {"damping": [1e9, 1e10]},
         "bounds.damping: is (1000000000.0, 10000000000.0), and the model cannot be followed to the end of test 'one'",
     ),
+    (
+        "joint-torque",
+        "test.0.twin.motion",
+        {"joint1.motor": {"start_deg": 2.0**63}},
+        "test[0]: forward model: joint 'joint1.motor' is at 1.60978e+17 rad",
+    ),
+    ("joint-twin", "noise.base_attitude_deg", 2.0**31, "noise: base_attitude is 37480660.29"),
     ("joint-twin", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
 ]
 
@@ -144,6 +151,27 @@ def test_a_search_among_stiff_joints_ends(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(SimulationError, match=message) as caught, time_limit(120.0):
         run_scenario(file)
     assert caught.value.file == file
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "said"),
+    [
+        ("ejection-space", "device.damping", 1e9, "does not leave the rail: more steps than allowed"),
+        ("ejection-table", "device.stiffness", 2.0**63, "the flight ended at t = .* more steps than allowed"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_an_absurd_device_ends_within_the_budget_of_steps(
+    name: str, place: str, value: float, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rail took ten million steps, and a flight that had broken off was followed by the next one."""
+    monkeypatch.setattr(import_module("spacearm.ejection.rail"), "MOST_STEPS", 5000, raising=False)
+    for budget in ("MOST_STEPS", "FREE_STEPS"):
+        monkeypatch.setattr(import_module("spacearm.simulate.timescales"), budget, 5000)
+    file = tmp_path / "case.toml"
+    file.write_bytes(changed(name, place, value))
+    with pytest.raises(SimulationError, match=f"configuration '.*': ejection: .*{said}"), time_limit(100.0):
+        run_scenario(file)
 
 
 def test_only_plain_files_are_read(tmp_path: Path) -> None:

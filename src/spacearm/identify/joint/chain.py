@@ -36,8 +36,10 @@ class SensorNoise:
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
-            if not 0.0 <= getattr(self, name) < float("inf"):
-                raise InputError(f"{name} is {getattr(self, name)}", place="sensor noise", hint="expected at least 0")
+            angle = name == "encoder" or name.endswith("attitude")
+            if not 0.0 <= getattr(self, name) < (np.pi if angle else float("inf")):
+                hint = "expected at least 0" + (" and less than half a turn, rad" if angle else "")
+                raise InputError(f"{name} is {getattr(self, name)}", place="sensor noise", hint=hint)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.identify.joint.program import Setup, programs
 from spacearm.simulate import Signal
+from spacearm.simulate.checks import check_angles
 from spacearm.typing import Array
 
 #: Joints that samples can show take about one step a sample. What takes more steps a sample than the first number is
@@ -109,6 +110,9 @@ class Forward:
                     f"joint {names[joint]!r} has no encoder data", place="forward model",
                     hint="every joint but the flexible links needs its measured angle",
                 )  # fmt: skip
+            angles = np.zeros((self.times.size, setup.robot.n))
+            angles[:, joint] = paths[names[joint]](self.times)
+            check_angles(setup.robot, angles, "forward model")
         self._channels: list[tuple[int, Array, Array]] = []  # entry of path, or -1 - entry of torque
         for k, joint in enumerate(setup.paths):
             path = paths[names[joint]]

@@ -165,9 +165,7 @@ def test_an_absurd_device_ends_within_the_budget_of_steps(
     name: str, place: str, value: float, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rail took ten million steps, and a flight that had broken off was followed by the next one."""
-    monkeypatch.setattr(import_module("spacearm.ejection.rail"), "MOST_STEPS", 5000, raising=False)
-    for budget in ("MOST_STEPS", "FREE_STEPS"):
-        monkeypatch.setattr(import_module("spacearm.simulate.timescales"), budget, 5000)
+    monkeypatch.setattr(import_module("spacearm.ejection.run"), "MOST_STEPS", 5000, raising=False)
     file = tmp_path / "case.toml"
     file.write_bytes(changed(name, place, value))
     with pytest.raises(SimulationError, match=f"configuration '.*': ejection: .*{said}"), time_limit(100.0):

@@ -29,6 +29,7 @@ from spacearm.ejection.release import Release
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
 from spacearm.engine import mechanics_of
+from spacearm.engine.solver import Reason
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 #: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 want more than the default.
 METHOD = Dopri853(rtol=1e-13, atol=1e-15)
+#: Steps of a run, where a few thousand are usual: dampers or speeds that need more are not of a device that throws.
+MOST_STEPS = 300_000
 LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
 
 
@@ -314,15 +317,15 @@ def eject(
     items = chain(rig, moving.turning, flight, flight / 1000.0 if sample is None else sample, locked, friction, limits)
     longest = PATIENCE * rig.device.quarter_period(rig.arm.mass) * len(rig.device.pieces) + flight
     world = World({SATELLITE: rig.mounted}, locked=held)
-    run = simulate(world, moving.start(rig, start), items, duration=longest, method=solver)
+    run = simulate(world, moving.start(rig, start), items, duration=longest, method=solver, max_steps=MOST_STEPS)
     if ARM not in {track.name for track in run.tracks}:
         raise SimulationError(
-            f"the arm does not leave the rail: {run.reason.text} at t = {run.end_time:.6g} s",
+            f"the arm does not leave the rail: {run.why} at t = {run.end_time:.6g} s",
             place="ejection",
             hint="a joint limit that ends the run, or friction of the rail, stops it",
         )
-    if run.ends is None:
-        raise SimulationError(f"the flight failed: {run.reason.text}", place="ejection")
+    if run.ends is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+        raise SimulationError(f"the flight ended at t = {run.end_time:.6g} s: {run.why}", place="ejection")
     near = _clearance(rig, run, keep_out, radii) if keep_out else None
     return Ejection(rig, start, run, near, moving)
 

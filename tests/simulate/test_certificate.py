@@ -32,7 +32,8 @@ from spacearm.simulate import (
 from spacearm.simulate.bodies import centred, momentum, move
 from spacearm.simulate.certificate import balance_checks
 from spacearm.simulate.ledger import Balance
-from spacearm.simulate.motion import motion, robot_parameters
+from spacearm.simulate.motion import motion
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import Signal
 from spacearm.typing import Array
 from support.random_robots import random_robot, random_state

@@ -12,8 +12,9 @@ import scipy.linalg
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, RunWarning, State, simulate
-from spacearm.simulate.motion import robot_parameters, world_motion
+from spacearm.simulate.motion import world_motion
 from spacearm.simulate.mujoco_twin import MujocoTwin
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.timescales import TimeScales, time_scales
 from spacearm.simulate.world import World
 from support.random_robots import random_robot, random_state

@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.ejection.mass import mounted_inertia
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError, did_you_mean
-from spacearm.simulate.motion import robot_parameters
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
 

@@ -17,7 +17,7 @@ from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate import Change, Event, Here, Phase, Separate, Switch, Track
 from spacearm.simulate.bodies import elastic_energy
-from spacearm.simulate.motion import robot_parameters
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
 #: The arm must have left the rail within so many quarter periods of the whole arm as one mass.

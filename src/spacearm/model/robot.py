@@ -79,6 +79,11 @@ class Robot:
         )
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: what is cached by robot is looked up in every run."""
         return hash((self.name, self.bodies, self.joints))
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:

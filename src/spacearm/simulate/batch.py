@@ -64,7 +64,8 @@ class BatchRun:
         if rows < self.times.size and abs(self.times[rows] - chain.time) <= 1e-9:
             self.states[i, rows] = chain.vector
         self.end[i], self.end_time[i], self.reason[i] = chain.vector, chain.time, chain.reason
-        self.steps[i], self.evaluations[i] = chain.stats.steps, chain.stats.evaluations
+        stats = chain.stats
+        self.steps[i], self.evaluations[i] = stats.steps, stats.evaluations
 
     @property
     def sound(self) -> npt.NDArray[np.bool_]:
@@ -128,8 +129,10 @@ def simulate_batch(
     events: list[tuple[Occurrence, ...]] = [()] * count
     stop = np.zeros(1, dtype=np.uint8)
 
+    shared = World.of(robot, common)
+
     def chain(i: int) -> Chain:
-        own = World.of(robot, {**common, **{name: rows[i] for name, rows in each.items()}})
+        own = World.of(robot, {**common, **{name: rows[i] for name, rows in each.items()}}) if each else shared
         return Chain(own, states[i], items[i if len(items) > 1 else 0], settings)
 
     if count and len(items) == 1:

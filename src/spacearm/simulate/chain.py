@@ -20,7 +20,7 @@ from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import WorldMotion, load_frames, robot_parameters, world_motion
+from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.phase import Phase, sample_times
 from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
 from spacearm.simulate.state import State
@@ -323,7 +323,6 @@ class Chain:
             model = self._model(frames)
         prepared = [self._prepared(model, phase, self.number + k) for k, phase in enumerate(phases)]
         pushed = settings.full and settings.ledger and any(each.pushed for each in prepared)
-        check_resisted(prepared, model, self.world)
         wanted = phases[0].sample
         if segment is None or segment.model is not model or (pushed and segment.balances is None) or wanted is not None:
             if wanted is not None:
@@ -349,14 +348,15 @@ class Chain:
     def _prepared(self, model: WorldMotion, phase: Phase, number: int) -> Prepared:
         key = (model, phase, number, self.world.locked)
         if key not in self.settings.known:
-            self.settings.known[key] = prepare(model, self.world, phase, number)
+            prepared = self.settings.known[key] = prepare(model, self.world, phase, number)
+            check_resisted(prepared, model, self.world)
         return self.settings.known[key]
 
     def _open(self, model: WorldMotion, pushed: bool) -> Segment:
         """A segment that begins here."""
         self._close()
-        settings, code, overrides = self.settings, model.code, self.world.overrides
-        parameters = tuple(robot_parameters(part.motion.robot, overrides.get(part.name)) for part in model.parts)
+        settings, code = self.settings, model.code
+        parameters = self.world.parameters
         outside = any(np.any(own[name][:6]) for own in parameters for name in ("damping", "static_friction"))
         work = make_work(model.input(parameters), model.kernel.n_out, code.ny)
         work.y[: code.nx] = self.vector
@@ -377,10 +377,9 @@ class Chain:
             audit = make_audit(code, max(32, AUDIT_NUMBERS // make_audit(code, 1).size))
         rtol, atol = settings.method.tolerances
         scale = np.full(code.ny, atol)
-        for part, own in zip(model.parts, parameters, strict=True):
+        for part, own in zip(model.parts if settings.ledger else (), parameters, strict=False):
             energies = np.arange(code.ny)[part.y][part.motion.nx :]
-            if energies.size:
-                scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.at.whole]), 1e-3)
+            scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.at.whole]), 1e-3)
         self.segment = Segment(
             self.world, model, parameters, self.vector, self.time, work, record, balances, audit, scale, wanted
         )
@@ -397,9 +396,9 @@ class Chain:
         segment = self.segment
         assert segment is not None
         model, work, record, settings = segment.model, segment.work, segment.record, self.settings
-        spent = self.stats
-        steps = self.budget - spent.steps - spent.rejected + int(record.counts[2] + record.counts[3])
-        events = settings.max_events - spent.events + int(record.counts[1])
+        before = [other.record.counts for other in self.segments[:-1]]
+        steps = self.budget - sum(int(counts[2] + counts[3]) for counts in before)
+        events = settings.max_events - sum(int(counts[1]) for counts in before)
         options = settings.method.options(segment.scale, steps, events)
         if segment.step:
             options = options._replace(step=segment.step)

@@ -19,7 +19,7 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
-from spacearm.simulate.motion import robot_parameters, with_parameters
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.state import State
 from spacearm.simulate.world import SEPARATOR, World
 from spacearm.typing import Array
@@ -139,7 +139,7 @@ class Lock(Change):
         new, lost, impulses = dict(states), 0.0, dict[str, float]()
         external, point = np.zeros(6), np.zeros(3)
         for system in dict.fromkeys(owner for owner, _ in chosen):
-            robot, state = own_robot(world, system), states[system]
+            robot, state = world.own_robot(system), states[system]
             wanted = state.velocity.copy()
             wanted[[robot.dof_index(own) for owner, own in chosen if owner == system]] = 0.0
             if np.array_equal(wanted, state.velocity):
@@ -209,12 +209,6 @@ class Switch(Change):
         return Changed(world.replace(overrides=overrides), states, ", ".join(told) or "nothing switched")
 
 
-def own_robot(world: World, system: str) -> Robot:
-    """The robot of a system with its overrides as its own numbers."""
-    robot, given = world.robot(system), world.overrides.get(system, {})
-    return with_parameters(robot, {name: np.ravel(value) for name, value in given.items()}) if given else robot
-
-
 @dataclass(frozen=True, eq=False)
 class Attach(Change):
     """Join a system rigidly, by its base, to a frame of another: where they are, in one plastic impact.
@@ -237,7 +231,7 @@ class Attach(Change):
             raise InputError(
                 f"{self.frame!r} is a frame of {host!r} itself", place="attach", hint="expected one of another system"
             )
-        ours, theirs = own_robot(world, host), own_robot(world, self.guest)
+        ours, theirs = world.own_robot(host), world.own_robot(self.guest)
         a, b = states[host], states[self.guest]
         if any(i < 6 for i in _held(world, self.guest, _names(self.held))):
             raise InputError(
@@ -309,7 +303,7 @@ class Separate(Change):
         system, own = world.joint(self.joint)
         if self.name in world.systems:
             raise InputError(f"there is a system {self.name!r} already", place="separate", hint="choose another name")
-        robot, state = own_robot(world, system), states[system]
+        robot, state = world.own_robot(system), states[system]
         rest, away = edit.detach(robot, own)
         base = away.bodies[0].name
         origin, rotation = terms.frame_pose(robot, state, base)

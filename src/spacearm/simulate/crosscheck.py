@@ -29,9 +29,8 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.chain import Occurrence, Segment
-from spacearm.simulate.changes import own_robot
 from spacearm.simulate.loads import Load
-from spacearm.simulate.motion import Part, robot_parameters
+from spacearm.simulate.motion import Part
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.run import Run
@@ -116,10 +115,10 @@ def cross_check(
             continue
         for part in step.model.parts:
             try:
-                robot = own_robot(world, part.name)
+                robot = world.own_robot(part.name)
             except ModelError as error:
                 return CrossCheck(reason=f"the overrides make no robot: {error}")
-            own = robot_parameters(world.robot(part.name), world.overrides.get(part.name))
+            own = world.parameters[[*world.systems].index(part.name)]
             reason = _obstacle(step, part, robot, own["static_friction"][:6], friction == "refuse")
             if reason:
                 return CrossCheck(reason=reason)

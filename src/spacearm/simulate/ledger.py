@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spacearm.simulate.bodies import Centred, centred, elastic_energy, external, inertia_about, momentum, move
 from spacearm.simulate.changes import Change, Changed
-from spacearm.simulate.motion import Motion, robot_parameters
+from spacearm.simulate.motion import Motion
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array
@@ -229,8 +229,8 @@ class _Sums:
 
 def _sums(world: World, states: Mapping[str, State], point: Array, velocity: Array) -> _Sums:
     total: list[_Sums] = []
-    for name, robot in world.systems.items():
-        own, rows = robot_parameters(robot, world.overrides.get(name)), states[name].vector[None].copy()
+    for (name, robot), own in zip(world.systems.items(), world.parameters, strict=True):
+        rows = states[name].vector[None].copy()
         rows[:, :3] -= point
         seen = move(robot, rows)
         seen = replace(seen, velocity=seen.velocity - velocity)

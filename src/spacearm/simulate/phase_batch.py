@@ -17,7 +17,8 @@ from spacearm.engine.solver import Reason
 from spacearm.engine.system import make_work
 from spacearm.model import Robot
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import load_frames, robot_parameters, world_motion
+from spacearm.simulate.motion import load_frames, world_motion
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.prepare import enter, prepare
 from spacearm.simulate.world import World

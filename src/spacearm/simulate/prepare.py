@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -183,7 +183,7 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
     )
 
 
-def check_resisted(prepared: Iterable[Prepared], model: WorldMotion, world: World) -> None:
+def check_resisted(prepared: Prepared, model: WorldMotion, world: World) -> None:
     """A :class:`ModelError` where a phase leaves a degree of freedom free that nothing resists.
 
     One with dry friction may rest for the whole phase; if it slips, the run itself ends. So does it with overrides that
@@ -193,14 +193,13 @@ def check_resisted(prepared: Iterable[Prepared], model: WorldMotion, world: Worl
         robot = part.motion.robot
         if {"inertia", "rotor", "static_friction"} & {*world.overrides.get(part.name, ())}:
             continue
-        for each in prepared:
-            sticky = [joint.name for joint in robot.joints if each.phase.friction and joint.friction is not None]
-            driven = [robot.dof_names[i] for i in part.own_dofs(each.driven)]
-            try:
-                check_weightless(robot, [*driven, *sticky])
-            except ModelError as error:
-                error.place = f"{each.place}: {error.place}"
-                raise
+        sticky = [joint.name for joint in robot.joints if prepared.phase.friction and joint.friction is not None]
+        driven = [robot.dof_names[i] for i in part.own_dofs(prepared.driven)]
+        try:
+            check_weightless(robot, [*driven, *sticky])
+        except ModelError as error:
+            error.place = f"{prepared.place}: {error.place}"
+            raise
 
 
 #: The side on which each watched function was when a phase ended; see :func:`last_sides`.

@@ -19,7 +19,7 @@ from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping, number, numbers, whole
-from spacearm.simulate.motion import check_friction, check_mass, fitted, robot_parameters, with_base
+from spacearm.simulate.overrides import check_friction, check_mass, fitted, robot_parameters, with_base
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
 

@@ -20,7 +20,7 @@ from spacearm.simulate.motion import WorldMotion
 from spacearm.simulate.prepare import Prepared
 from spacearm.typing import Array
 
-#: Of each system: see ``spacearm.simulate.motion.PARAMETERS``.
+#: Of each system: see ``spacearm.simulate.overrides.PARAMETERS``.
 Parameters: TypeAlias = Sequence[Mapping[str, Array]]
 #: Largest step times rate with which RK4 does not blow up, for a damper and for a spring, and DOP853 for a damper.
 STABLE_RK4 = (2.78, 2.82)

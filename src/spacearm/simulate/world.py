@@ -16,6 +16,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_POSITION, RATE_ENDING
 from spacearm.simulate.checks import mapping
+from spacearm.simulate.overrides import robot_parameters, with_parameters
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 
@@ -75,6 +76,16 @@ class World:
     def replace(self, **changes: object) -> World:
         """A copy with other fields."""
         return replace(self, **changes)  # type: ignore[arg-type]
+
+    @cached_property
+    def parameters(self) -> tuple[dict[str, Array], ...]:
+        """The numbers of each system, with its overrides."""
+        return tuple(robot_parameters(robot, self.overrides.get(name)) for name, robot in self.systems.items())
+
+    def own_robot(self, system: str) -> Robot:
+        """The robot of a system with its overrides as its own numbers."""
+        robot, given = self.robot(system), self.overrides.get(system, {})
+        return with_parameters(robot, {name: np.ravel(value) for name, value in given.items()}) if given else robot
 
     # -- names --------------------------------------------------------------------------------------------------
 

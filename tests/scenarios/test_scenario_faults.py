@@ -172,6 +172,16 @@ def test_an_absurd_device_ends_within_the_budget_of_steps(
         run_scenario(file)
 
 
+def test_dampers_that_switch_without_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contact of 1e9 N/m made 5,000 stretches in 0.3 s."""
+    monkeypatch.setattr(import_module("spacearm.capture.cushion"), "SPARE_SWITCHES", 50, raising=False)
+    file = tmp_path / "case.toml"
+    file.write_bytes(changed("capture-target", "target.contact.stiffness", 1e9))
+    with pytest.raises(SimulationError, match=r"dampers have switched \d+ times until t = .* too fast") as caught:
+        run_scenario(file)
+    assert caught.value.file == file
+
+
 def test_only_plain_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
     (tmp_path / "link.toml").symlink_to("/dev/zero")

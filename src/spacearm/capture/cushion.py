@@ -50,6 +50,8 @@ METHOD = Dopri853(rtol=1e-11, atol=1e-15)
 SHORTEST = 1e-12
 #: An axis at rest is looked at again after this time, s.
 LOOK_AGAIN = 0.1
+#: How often on-off dampers may switch: so often in any case, and so often in each second that is left.
+SPARE_SWITCHES, SWITCHES_PER_SECOND = 1000, 100
 
 
 def cushion(
@@ -292,7 +294,15 @@ class _Chain:
         self.switches.append((self.time, "soft"))
         end = self.time + self._length(until)
         gauge = self._gauge(until, axes)
+        most = len(self.stretches) + SPARE_SWITCHES + SWITCHES_PER_SECOND * self.left
         while end - self.time > SHORTEST:
+            if len(self.stretches) > most:
+                raise SimulationError(
+                    f"dampers have switched {len(self.stretches)} times until t = {self.time:.3g} s of "
+                    f"{self.duration:g} s: a spring swings too fast for an on-off law",
+                    place=f"robot {self.robot.name!r}",
+                    hint="a softer contact or softer axes, constant damping, or a shorter run",
+                )
             moving = [name for name in axes if law.moves(self.robot, name, self.state)]
             length = min(end, self._next_edge()) - self.time
             if len(moving) < len(axes):

@@ -87,7 +87,7 @@ CASES = [
         "experiment[0]: robot 'yoshida1992' has no configuration 'none'",
     ),
     ("joint-twin", "test.0.twin.seed", -1, "test[0].twin.seed ('large'): value is -1"),
-    ("joint-twin", "test.0.twin.rate", 0.0, "test[0].twin.rate ('large'): value is 0"),
+    ("joint-twin", "test.0.twin.sample", 0.0, "test[0].twin.sample ('large'): value is 0"),
     (
         "joint-torque",
         "fixed.motor_inertia",

@@ -24,6 +24,16 @@ RENAMED = {
     "spin": "angular_velocity",
     "spin_deg": "angular_velocity_deg",
     "contact": "contact_point",
+    "motion": "driven",
+    "path": "driven",
+    "firing": "thruster",
+    "rate": "sample",
+    "interval": "sample",
+    "repetitions": "samples",
+    "name": "column",
+    "names": "column",
+    "base_velocity": "velocity",
+    "base_angular_velocity": "angular_velocity",
 }
 
 

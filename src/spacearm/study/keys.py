@@ -59,7 +59,7 @@ class Table(toml_schema.Table):
     def si(self, name: str) -> Any:
         """The value of a key in SI units, where it may also be given in degrees; None where it is not given."""
         plain, degrees = getattr(self, name), getattr(self, f"{name}_deg")
-        if degrees is None:
+        if degrees is None or (self.given(name) and not isinstance(degrees, dict)):
             return plain
         if isinstance(degrees, dict):
             return {**(plain or {}), **{entry: np.radians(value) for entry, value in degrees.items()}}

@@ -25,7 +25,7 @@ STUDIES = {
     "ejection": "spacearm.ejection.scenario:EjectionFile",
     "capture": "spacearm.capture.scenario:CaptureFile",
     "inertia-identification": "spacearm.identify.inertia.scenario",
-    "joint-identification": "spacearm.identify.joint.scenario",
+    "joint-identification": "spacearm.identify.joint.scenario:JointFile",
 }
 
 

@@ -158,6 +158,12 @@ class ColumnTable(Table):
         """Names of all columns."""
         return (self.column,) if isinstance(self.column, str) else tuple(self.column)
 
+    def only(self, place: str) -> str:
+        """Its name, where there is to be one."""
+        if not isinstance(self.column, str):
+            raise InputError(f"has {len(self.column)} columns", place=place, hint="expected one")
+        return self.column
+
 
 class MeasuredKeys(Table):
     """A measured experiment."""

@@ -333,7 +333,7 @@ name = "a"
 [test.twin]
 seed = 1
 truth.joint1 = { stiffness = 5.1, damping = 0.4, motor_inertia = 3.3, offset_deg = 2.8 }
-motion."joint1.motor" = { start_deg = 7.5, acceleration_deg = 0.6 }
+driven."joint1.motor" = { kind = "parabola", value_deg = 7.5, acceleration_deg = 0.6 }
 """
 
 
@@ -360,7 +360,7 @@ def test_profiles_leave_out_what_is_not_determined(tmp_path: Path) -> None:
         (TWIN.replace('name = "a"', 'name = "a"\nhold_out = true'), "every test is held out"),
         ('[select]\ncandidates = ["cubik"]\n' + TWIN, "there is no candidate 'cubik'"),
         (TWIN.replace("seed = 1", "seed = 1\nduration = 0.01"), "samples"),
-        (TWIN.replace("seed = 1", "rate = 1e9"), "duration 10 s at 1e\\+09 Hz is not usable"),
+        (TWIN.replace("seed = 1", "sample = 1e-9"), "duration 10 s every 1e-09 s is not usable"),
         (TWIN.replace("seed = 1", "seed = -1"), "seed"),
         ("[[test]]\n" + FILE + COLUMNS, "there is no such file"),
     ],

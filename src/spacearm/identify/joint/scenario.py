@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, at, did_you_mean
 from spacearm.identify.data import Column, read_measurements
 from spacearm.identify.joint.chain import Chain, SensorNoise
 from spacearm.identify.joint.figures import fit_figure, profile_figure, response_figure
@@ -17,245 +17,330 @@ from spacearm.identify.joint.identify import JointFit, identify_joints, profile_
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements
 from spacearm.identify.joint.problem import early
-from spacearm.identify.joint.response import frequency_response, hold_out
-from spacearm.identify.joint.scenario_schema import JointFile, NoiseTable, PathTable, TestTable, law_options
-from spacearm.identify.joint.select import CANDIDATES, select_law
+from spacearm.identify.joint.response import FrequencyResponse, HoldOut, frequency_response, hold_out
+from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
 from spacearm.identify.joint.twin import observe, twin
-from spacearm.identify.written import with_robot
-from spacearm.model import Robot
-from spacearm.model.document import at, find_robot, validated
 from spacearm.model.files import robot_text
-from spacearm.result import Certificate, Check, Figure, Result, Row
-from spacearm.simulate import Signal, spline
+from spacearm.model.toml_schema import Duration, Name, Number, Seed
+from spacearm.optimise import Profile
+from spacearm.result import Check, Checks, Figure
+from spacearm.study import Findings, Noted, RobotFile, Session, StudyFile, Table, key, makes, row
+from spacearm.study.signal_tables import SignalTable
+from spacearm.study.tables import ColumnTable, MeasuredKeys, Pair
 
 DEGREE = np.pi / 180.0
 MOST_SAMPLES = 1_000_000  # of a twin: more is a slip of the pen, and would fill the memory
 
 
-def run(
-    document: dict[str, Any],
-    *,
-    folder: Path,
-    cross_check: bool = False,
-    progress: Callable[[float, str], None] | None = None,
-) -> Result:
-    """Run a joint-identification scenario; ``folder`` is where relative files are looked for."""
-    file = validated(JointFile, document)
-    tell = progress or (lambda fraction, what: None)
-    with at("robot"):
-        robot = find_robot(file.robot, folder)
-    with at("frame"):
-        robot.frame(file.frame)
-    chain = Chain(robot, file.frame, sensor_noise(file.noise))
-    tell(0.05, "reading the tests")
-    tests, truths = [], {}
-    for index, entry in enumerate(file.test):
-        with at(f"test[{index}]"):
-            tests.append(joint_test(robot, chain, file, entry, folder))
-        if entry.twin is not None:
-            truths[entry.name] = entry.twin.truth
-    used = [t for t, entry in zip(tests, file.test, strict=True) if not entry.hold_out]
-    kept = [t for t, entry in zip(tests, file.test, strict=True) if entry.hold_out]
-    if not used:
-        raise InputError("every test is held out", place="test", hint="leave hold_out away in one or more")
-    options: dict[str, Any] = {
-        "drive": file.drive,
-        "bounds": {name: (low, high) for name, (low, high) in file.bounds.items()},
-        "guess": file.guess,
-        "fixed": file.fixed,
-        "offset_rate": file.offset_rate,
-    }
-    tell(0.2, "fitting")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit = identify_joints(
-            robot, used, law=Law(**law_options(file.law)), method=file.method, cost=file.cost,
-            weighting=None if file.weighting_decay is None else early(file.weighting_decay), **options,
-        )  # fmt: skip
-    for one in caught:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    rows = _rows(fit, truths)
-    figures = [Figure(f"test-{k + 1}", fit_figure(fit, k), f"Test {t.name!r}: link minus motor and residuals.")
-               for k, t in enumerate(used)]  # fmt: skip
-    if file.profiles:
-        tell(0.5, "profile likelihoods")
-        known = [n for n in fit.model.setup.parameters if n in fit.estimate.names and 0.0 < fit.std(n) < np.inf]
-        profiles = [profile_likelihood(fit, name, points=7) for name in known]
-        rows += [Row(f"{p.name}.interval", list(p.interval), note="95 %, profile likelihood") for p in profiles]
-        figures.append(
-            Figure("profiles", profile_figure(fit, profiles), "Profile likelihoods of the common parameters.")
-        )
-    if file.select is not None:
-        tell(0.6, "which law")
-        rows += _selection(robot, used, file, options)
-    if kept:
-        tell(0.8, "tests held out")
-        for found in hold_out(fit, kept, offset_rate=file.offset_rate, bounds=_by_kind(options["bounds"])):
-            rows.append(Row(f"hold_out.{found.test}.rms", found.rms / DEGREE, "deg", note="error of the link's angle"))
-            rows.append(
-                Row(f"hold_out.{found.test}.rigid_rms", found.rigid_rms / DEGREE, "deg", note="with a rigid joint")
+class NoiseTable(Table):
+    """Standard deviations of one reading."""
+
+    encoder: Number | None = key(None, "rad")
+    encoder_deg: Number = 0.005
+    base_position: Number = key(5e-4, "m")
+    base_attitude: Number | None = key(None, "rad")
+    base_attitude_deg: Number = 0.05
+    hand_position: Number = key(5e-4, "m")
+    hand_attitude: Number | None = key(None, "rad")
+    hand_attitude_deg: Number = 0.05
+    torque: Number = key(0.01, "N m")
+
+    make = makes(SensorNoise)
+
+
+class LawTable(Table):
+    """Friction and other laws beyond spring and damper."""
+
+    motor: Literal["none", "coulomb", "stribeck", "lugre"] = key("none", "friction of the motor")
+    spring: Literal["none", "coulomb", "stribeck", "lugre"] = key("none", "friction beside the spring")
+    cubic: bool = key(False, "a spring that stiffens")
+    play: bool = False
+    motor_damping: bool = False
+    slip_speed: Number = Law.slip_speed
+    stribeck_speed: Number = Law.stribeck_speed
+    bristle_time: Number = Law.bristle_time
+    edge: Number = Law.edge
+
+    make = makes(Law)
+
+
+class TwinTable(Table):
+    """A simulated test."""
+
+    duration: Duration = key(10.0, "s")
+    sample: Duration = key(0.02, "interval of the samples, s")
+    seed: Seed | None = key(0, "of the sensors' noise")
+    truth: dict[str, dict[str, Number]] = key(what="joint = its true values; names with `_deg` are in degrees")
+    driven: dict[str, SignalTable] = key(what="joint = path; at zero where left out")
+    law: LawTable = LawTable()
+
+    def values(self, chain: Chain) -> dict[str, dict[str, float]]:
+        """True values by joint, SI."""
+        links = {joint.name for joint in chain.flexible}
+        for joint, own in self.truth.items():
+            if joint not in links:
+                raise InputError(f"{joint!r} is no flexible joint", place="truth", hint=did_you_mean(joint, links))
+            for name in own:
+                if name.removesuffix("_deg") not in SPECIFICATION:
+                    hint = did_you_mean(name, SPECIFICATION)
+                    raise InputError(f"there is no parameter {name!r}", place=f"truth.{joint}", hint=hint)
+        return {
+            joint: {n.removesuffix("_deg"): v * (DEGREE if n.endswith("_deg") else 1.0) for n, v in own.items()}
+            for joint, own in self.truth.items()
+        }
+
+    def seen(self, chain: Chain) -> Any:
+        """What happens."""
+        robot, truth = chain.robot, self.values(chain)
+        needed = [name for name in robot.joint_names if name not in {joint.name for joint in chain.flexible}]
+        for joint in self.driven:
+            if joint not in needed:
+                raise InputError(f"{joint!r} is not driven", place="driven", hint=did_you_mean(joint, needed))
+        paths = {joint: self.driven.get(joint, SignalTable(value=0.0)).of(f"driven.{joint}") for joint in needed}
+        count = round(self.duration / self.sample)
+        if not 3 <= count <= MOST_SAMPLES:
+            raise InputError(
+                f"duration {self.duration:g} s every {self.sample:g} s is not usable",
+                hint=f"expected 4 to {MOST_SAMPLES} samples",
             )
-            rows.append(Row(f"hold_out.{found.test}.chi2", found.chi2, note="1 is a perfect model"))
-    tell(0.9, "frequency response")
-    responses = frequency_response(fit, np.geomspace(0.1, 100.0, 200))
-    rows += [Row(f"{r.joint}.resonance", r.resonance, "rad/s", note=f"motor held; sd {r.resonance_sd:.2g}")
-             for r in responses]  # fmt: skip
-    figures.append(Figure("response", response_figure(responses), "Link angle for a sinus of the motor angle."))
-    certificate = {"converged": Check.that(fit.estimate.converged, str(fit.estimate.reason))}
-    if np.isfinite(fit.chi2):
-        certificate["chi2"] = Check(fit.chi2, 4.0, "", "mean squared residual in standard deviations")
-    if cross_check:
-        certificate["cross_check"] = Check.not_applicable(
-            "the forward model has no counterpart in MuJoCo; its tests hold it against plain runs"
+        times = np.arange(count + 1) / (1.0 / self.sample)
+        return twin(robot, chain.frame, truth, paths, times, law=self.law.make())
+
+
+class TestTable(MeasuredKeys):
+    """A test: measured, or a twin."""
+
+    name: Name
+    columns: dict[str, ColumnTable] = key({}, "joints, `base_x`, `base_y`, `base_angle`, `hand_x`, ...")
+    gaps: Literal["reject", "keep"] = key("keep", "steps of time longer than 1.5 times the usual")
+    twin: TwinTable | None = key(None, "in place of `file`")
+    from_rest: bool = key(True, "nothing moves at first")
+    base_at_origin: bool = key(False, "the base is at the world's origin at first")
+
+    def of(self, chain: Chain, file: JointFile, folder: Path) -> JointTest:
+        """The test."""
+        if (self.file is None) == (self.twin is None):
+            raise InputError("needs either a file or a twin", hint='file = "..." or [test.twin]')
+        if self.twin is None:
+            path = folder / str(self.file)
+            with at(file=path):  # what is found out after reading is still the measured file's fault
+                return self._measured(chain, file, path)
+        with at("twin"):
+            seen = self.twin.seen(chain)
+        return observe(
+            seen,
+            file.frame,
+            chain.noise,
+            None if self.twin.seed is None else np.random.default_rng(self.twin.seed),
+            self.name,
+            method="least_squares" if file.angle == "measured" else file.angle,
+            attitude=file.attitude,
+            start_known=self.base_at_origin,
+            chain=chain,
         )
-    summary = "\n\n".join(fit.remarks) or "Every parameter is determined by the data."
-    result = Result(
-        "joint-identification",
-        rows,
-        Certificate(certificate),
-        {"robot": robot.name, "drive": file.drive, "method": fit.estimate.method, "law": fit.model.setup.law.name,
-         "evaluations": fit.estimate.evaluations, "seconds": fit.seconds},
-        None,
-        figures,
-        file.title or f"Flexible joints of {robot.name}",
-        summary,
-    )  # fmt: skip
-    comments = ("joint values identified from measured motion",)
-    return with_robot(result, "identified.toml", lambda: robot_text(fit.robot(), "toml", comments))
+
+    def _measured(self, chain: Chain, file: JointFile, path: Path) -> JointTest:
+        angles = {*chain.robot.joint_names, "base_angle", "hand_angle"}
+        columns: dict[str, Column | str] = {
+            name: Column(c.only(name), c.unit, unwrap=c.unwrap or name in angles, offset=c.offset)
+            for name, c in self.columns.items()
+        }
+        time = Column(self.time.only("time"), self.time.unit or "s")
+        data = read_measurements(path, columns, time=time, missing=self.missing, gaps=self.gaps)
+        options: dict[str, Any] = {
+            "torque": "known" if file.drive == "torque" else "measured",
+            "from_rest": self.from_rest,
+        }
+        if file.angle == "measured":
+            return joint_test_from_measurements(self.name, chain, data, angle="measured", **options)
+        options |= {"plane": file.planar, "method": file.angle, "attitude": file.attitude}
+        return joint_test_from_measurements(self.name, chain, data, start_known=self.base_at_origin, **options)
 
 
-def _by_kind(bounds: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Bounds that hold for any test, not those of a test by its name."""
-    return {name: pair for name, pair in bounds.items() if "." not in name}
+class SelectTable(Table):
+    """Which law the data ask for."""
+
+    candidates: list[Name] = key(["linear", "cubic", "coulomb", "stribeck"])
+    criterion: Literal["aic", "bic", "cross_validation"] = "bic"
 
 
-def sensor_noise(table: NoiseTable) -> SensorNoise:
-    return SensorNoise(
-        table.encoder_deg * DEGREE, table.base_position, table.base_attitude_deg * DEGREE, table.hand_position,
-        table.hand_attitude_deg * DEGREE, table.torque,
-    )  # fmt: skip
+class JointFile(StudyFile):
+    """Flexible joints from measured motion."""
 
+    needs_mujoco: ClassVar = False
 
-def joint_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, folder: Path) -> JointTest:
-    """One test, from its file or its twin."""
-    if (entry.file is None) == (entry.twin is None):
-        raise InputError("needs either a file or a twin", hint='file = "..." or [test.twin]')
-    if entry.twin is not None:
-        return _twin_test(robot, chain, file, entry)
-    path = folder / str(entry.file)
-    try:
-        return _measured_test(robot, chain, file, entry, path)
-    except InputError as error:  # what is found out after reading is still the measured file's fault
-        raise error if error.file is not None else error.in_file(path) from None
+    frame: Name = key(what="that the vision system sees beside the base")
+    drive: Literal["motor_angle", "torque", "rigid_torque"] = key("motor_angle", "how the model's motors move")
+    method: Literal["levenberg_marquardt", "nelder_mead", "multi_start"] = key("levenberg_marquardt", "of the search")
+    cost: Literal["likelihood", "paper"] = key("likelihood", "or Eq. 24")
+    angle: Literal["least_squares", "position", "orientation", "measured"] = key(
+        "least_squares", "how Eq. 21 is solved"
+    )
+    attitude: bool = key(True, "compare the base's attitude too")
+    planar: bool = key(True, "poses are x, y and an angle")
+    offset_rate: bool = key(False, "the spring's rate at the start is unknown")
+    weighting_decay: Number | None = key(None, "of early weights, s")
+    profiles: bool = key(False, "profile likelihoods")
+    noise: NoiseTable = NoiseTable()
+    law: LawTable = LawTable()
+    bounds: dict[str, Pair] = key({}, "parameter = [lower, upper]")
+    guess: dict[str, Number] = key({}, "parameter = where the search starts")
+    fixed: dict[str, Number] = key({}, "parameter = its known value")
+    select: SelectTable | None = None
+    test: list[TestTable] = key(min_length=1)
 
-
-def _measured_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable, path: Path) -> JointTest:
-    angles = {*robot.joint_names, "base_angle", "hand_angle"}
-    columns = {key: Column(c.column, c.unit, unwrap=key in angles, offset=c.offset) for key, c in entry.columns.items()}
-    data = read_measurements(
-        path, columns, time=Column(entry.time.column, entry.time.unit or "s"),
-        missing=entry.missing, gaps=entry.gaps,
-    )  # fmt: skip
-    torque: Literal["known", "measured"] = "known" if file.drive == "torque" else "measured"
-    if file.angle == "measured":
-        return joint_test_from_measurements(
-            entry.name, chain, data, angle="measured", torque=torque, from_rest=entry.from_rest
+    def solve(self, session: Session) -> Identified:
+        robot = session.robot(self.robot)
+        with at("frame"):
+            robot.frame(self.frame)
+        chain = Chain(robot, self.frame, self.noise.make())
+        session.tell(0.05, "reading the tests")
+        tests: dict[bool, list[JointTest]] = {False: [], True: []}
+        for index, entry in enumerate(self.test):
+            with at(f"test[{index}]"):
+                tests[entry.hold_out].append(entry.of(chain, self, session.folder))
+        used, kept = tests.values()
+        if not used:
+            raise InputError("every test is held out", place="test", hint="leave hold_out away in one or more")
+        bounds = {name: (low, high) for name, (low, high) in self.bounds.items()}
+        options = {**self.options("drive", "guess", "fixed", "offset_rate"), "bounds": bounds}
+        session.tell(0.2, "fitting")
+        weighting = None if self.weighting_decay is None else early(self.weighting_decay)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            how = self.options("law", "method", "cost")
+            fit = identify_joints(robot, used, weighting=weighting, **how, **options)
+        for one in caught:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        session.tell(0.5, "what the fit is worth")
+        profiles = []
+        if self.profiles:
+            known = [n for n in fit.model.setup.parameters if n in fit.estimate.names and 0.0 < fit.std(n) < np.inf]
+            profiles = [profile_likelihood(fit, name, points=7) for name in known]
+        chosen = None
+        if self.select is not None:
+            with at("select"):
+                chosen = select_law(robot, used, self._laws(), criterion=self.select.criterion, **options)
+        session.tell(0.8, "tests held out, frequency response")
+        any_test = {name: pair for name, pair in bounds.items() if "." not in name}  # not those of a test by its name
+        return Identified(
+            file=self,
+            fit=fit,
+            profiles=profiles,
+            chosen=chosen,
+            held=hold_out(fit, kept, offset_rate=self.offset_rate, bounds=any_test) if kept else [],
+            responses=frequency_response(fit, np.geomspace(0.1, 100.0, 200)),
+            cross_check=session.cross_check,
         )
-    return joint_test_from_measurements(
-        entry.name,
-        chain,
-        data,
-        plane=file.planar,
-        method=file.angle,
-        attitude=file.attitude,
-        torque=torque,
-        from_rest=entry.from_rest,
-        start_known=entry.base_at_origin,
-    )
+
+    def _laws(self) -> dict[str, Law]:
+        assert self.select is not None
+        for name in self.select.candidates:
+            if name not in CANDIDATES:
+                hint = did_you_mean(name, CANDIDATES)
+                raise InputError(f"there is no candidate {name!r}", place="candidates", hint=hint)
+        return {name: CANDIDATES[name] for name in self.select.candidates}
 
 
-def _twin_test(robot: Robot, chain: Chain, file: JointFile, entry: TestTable) -> JointTest:
-    table = entry.twin
-    assert table is not None
-    links = {f.name for f in chain.flexible}
-    for joint in table.truth:
-        if joint not in links:
-            raise InputError(f"{joint!r} is no flexible joint", place="twin.truth", hint=did_you_mean(joint, links))
-        for name in table.truth[joint]:
-            if name.removesuffix("_deg") not in SPECIFICATION:
-                raise InputError(f"there is no parameter {name!r}", place=f"twin.truth.{joint}",
-                                 hint=did_you_mean(name, SPECIFICATION))  # fmt: skip
-    needed = [name for name in robot.joint_names if name not in links]
-    for joint in table.motion:
-        if joint not in needed:
-            raise InputError(f"{joint!r} is not driven", place="twin.motion", hint=did_you_mean(joint, needed))
-    truth = {
-        joint: {n.removesuffix("_deg"): v * (DEGREE if n.endswith("_deg") else 1.0) for n, v in own.items()}
-        for joint, own in table.truth.items()
-    }
-    paths = {joint: _path(table.motion.get(joint, PathTable()), table.duration) for joint in needed}
-    count = round(table.duration * table.rate)
-    if not 3 <= count <= MOST_SAMPLES:
-        raise InputError(f"duration {table.duration:g} s at {table.rate:g} Hz is not usable", place="twin",
-                         hint=f"expected 4 to {MOST_SAMPLES} samples")  # fmt: skip
-    seen = twin(robot, file.frame, truth, paths, np.arange(count + 1) / table.rate, law=Law(**law_options(table.law)))
-    rng = None if table.seed is None else np.random.default_rng(table.seed)
-    method = "least_squares" if file.angle == "measured" else file.angle
-    return observe(
-        seen,
-        file.frame,
-        chain.noise,
-        rng,
-        entry.name,
-        method=method,
-        attitude=file.attitude,
-        start_known=entry.base_at_origin,
-        chain=chain,
-    )
+class Predicted(Findings):
+    """A test that was not used."""
+
+    held: HoldOut
+
+    rms = row("deg", "error of the link's angle", of=lambda p: p.held.rms / DEGREE)
+    rigid_rms = row("deg", "with a rigid joint", of=lambda p: p.held.rigid_rms / DEGREE)
+    chi2 = row("", "1 is a perfect model", of="held.chi2")
 
 
-def _path(table: PathTable, duration: float) -> Signal:
-    if table.times is not None or table.values_deg is not None:
-        if table.times is None or table.values_deg is None or len(table.times) != len(table.values_deg):
-            raise InputError("times and values_deg differ in number", place="twin.motion")
-        return spline(table.times, np.asarray(table.values_deg) * DEGREE)
-    row = np.array([[table.start_deg], [0.0], [0.5 * table.acceleration_deg]]) * DEGREE
-    return Signal(np.array([0.0, duration]), row)
+class Identified(Findings):
+    """What tests of flexible joints give."""
 
+    file: JointFile
+    fit: JointFit
+    profiles: list[Profile]
+    chosen: Selection | None
+    held: list[HoldOut]
+    responses: list[FrequencyResponse]
+    cross_check: bool
 
-def _rows(fit: JointFit, truths: dict[str, dict[str, dict[str, float]]]) -> list[Row]:
-    rows = []
-    for one in fit.summary():
-        name, unit, scale = one["name"], one["unit"], 1.0
-        if unit.startswith("rad"):
-            unit, scale = unit.replace("rad", "deg"), 1.0 / DEGREE
-        note = "on a bound" if one["name"] in fit.at_bounds else ""
-        joint, word = name.split(".")[0], name.rsplit(".", 1)[1]
-        known = {own[joint][word] for own in truths.values() if word in own.get(joint, {})}
-        if len(known) == 1 and word != "offset":
-            note = ", ".join(filter(None, [note, f"twin: {known.pop() * scale:g}"]))
-        rows.append(Row(name, one["value"] * scale, unit, note=note))
-        rows.append(Row(f"{name}.sd", one["sd"] * scale, unit))
-    rows.append(Row("chi2", fit.chi2, note="mean squared residual in standard deviations"))
-    rows.append(Row("evaluations", fit.estimate.evaluations))
-    names = list(fit.estimate.names)
-    correlation = fit.estimate.correlation
-    for i, j in zip(*np.triu_indices(len(fit.model.setup.parameters), 1), strict=True):
-        if max(i, j) < len(names):
-            rows.append(Row(f"correlation.{names[i]}.{names[j]}", float(correlation[i, j])))
-    return rows
+    parameters = row(name="", of=lambda i: i.values())
+    chi2 = row("", "mean squared residual in standard deviations", of="fit.chi2")
+    evaluations = row(of="fit.estimate.evaluations")
+    correlation = row(of=lambda i: i.correlations())
+    intervals = row("", "95 %, profile likelihood", name="", of=lambda i: {
+        f"{one.name}.interval": list(one.interval) for one in i.profiles
+    })  # fmt: skip
+    law = row(of=lambda i: i.laws())
+    hold_out = row(of=lambda i: {one.test: Predicted(held=one) for one in i.held})
+    resonances = row("rad/s", name="", of=lambda i: {
+        f"{one.joint}.resonance": Noted(one.resonance, f"motor held; sd {one.resonance_sd:.2g}") for one in i.responses
+    })  # fmt: skip
 
+    def values(self) -> dict[str, Noted]:
+        """Each parameter with its standard deviation, angles in degrees."""
+        truths = [entry.twin.truth for entry in self.file.test if entry.twin is not None]
+        found = {}
+        for one in self.fit.summary():
+            name, unit, scale = one["name"], one["unit"], 1.0
+            if unit.startswith("rad"):
+                unit, scale = unit.replace("rad", "deg"), 1.0 / DEGREE
+            joint, word = name.split(".")[0], name.rsplit(".", 1)[1]
+            notes = ["on a bound"] if name in self.fit.at_bounds else []
+            known = {own[joint][word] for own in truths if word in own.get(joint, {})}
+            if len(known) == 1 and word != "offset":
+                notes.append(f"twin: {known.pop() * scale:g}")
+            found[name] = Noted(one["value"] * scale, ", ".join(notes), unit)
+            found[f"{name}.sd"] = Noted(one["sd"] * scale, "", unit)
+        return found
 
-def _selection(robot: Robot, tests: list[JointTest], file: JointFile, options: dict[str, Any]) -> list[Row]:
-    assert file.select is not None
-    for name in file.select.candidates:
-        if name not in CANDIDATES:
-            raise InputError(f"there is no candidate {name!r}", place="select.candidates",
-                             hint=did_you_mean(name, CANDIDATES))  # fmt: skip
-    laws = {name: CANDIDATES[name] for name in file.select.candidates}
-    found = select_law(robot, tests, laws, criterion=file.select.criterion, **options)
-    rows = [Row("law", found.chosen.name, note="; ".join(found.reasons))]
-    rows += [Row(f"law.{c.name}.{file.select.criterion}",
-                 c.prediction if file.select.criterion == "cross_validation" else getattr(c, file.select.criterion))
-             for c in found.candidates]  # fmt: skip
-    return rows
+    def correlations(self) -> dict[str, float]:
+        """Between the joints' parameters."""
+        names, matrix = self.fit.estimate.names, self.fit.estimate.correlation
+        pairs = zip(*np.triu_indices(min(len(self.fit.model.setup.parameters), len(names)), 1), strict=True)
+        return {f"{names[i]}.{names[j]}": float(matrix[i, j]) for i, j in pairs}
+
+    def laws(self) -> dict[str, Any] | None:
+        """The law that was chosen, and what each candidate scored."""
+        if self.chosen is None or self.file.select is None:
+            return None
+        criterion = self.file.select.criterion
+        value = "prediction" if criterion == "cross_validation" else criterion
+        scores = {f"{one.name}.{criterion}": getattr(one, value) for one in self.chosen.candidates}
+        return {"": Noted(self.chosen.chosen.name, "; ".join(self.chosen.reasons)), **scores}
+
+    def title(self) -> str:
+        return f"Flexible joints of {self.fit.model.robot.name}"
+
+    def summary(self) -> str:
+        return "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
+
+    def certificate(self) -> Mapping[str, Checks]:
+        fit = self.fit
+        found = {"converged": Check.that(fit.estimate.converged, str(fit.estimate.reason))}
+        if np.isfinite(fit.chi2):
+            found["chi2"] = Check(fit.chi2, 4.0, "", "mean squared residual in standard deviations")
+        if self.cross_check:
+            why = "the forward model has no counterpart in MuJoCo; its tests hold it against plain runs"
+            found["cross_check"] = Check.not_applicable(why)
+        return found
+
+    def settings(self) -> Mapping[str, Any]:
+        estimate, setup = self.fit.estimate, self.fit.model.setup
+        chosen = {"drive": self.file.drive, "method": estimate.method, "law": setup.law.name}
+        white = {test: {c: w.p_value for c, w in channels.items()} for test, channels in self.fit.whiteness.items()}
+        return {**chosen, "evaluations": estimate.evaluations, "seconds": self.fit.seconds, "whiteness": white}
+
+    def figures(self) -> list[Figure]:
+        found = [
+            Figure(f"test-{k + 1}", fit_figure(self.fit, k), f"Test {test.name!r}: link minus motor and residuals.")
+            for k, test in enumerate(self.fit.model.tests)
+        ]
+        if self.profiles:
+            plot = profile_figure(self.fit, self.profiles)
+            found.append(Figure("profiles", plot, "Profile likelihoods of the common parameters."))
+        plot = response_figure(self.responses)
+        return [*found, Figure("response", plot, "Link angle for a sinus of the motor angle.")]
+
+    def robot_file(self) -> RobotFile:
+        comments = ("joint values identified from measured motion",)
+        return RobotFile("identified.toml", lambda: robot_text(self.fit.robot(), "toml", comments))

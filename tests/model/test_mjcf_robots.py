@@ -400,3 +400,24 @@ def test_keyframes_are_configurations_whatever_they_are_called():
     keys = '<keyframe><key qpos="0 1 2 1 0 0 0 3 4"/><key name="zero" qpos="0 1 2 1 0 0 0 5 6"/></keyframe>'
     robot = robot_from_mjcf(world(free("base", SLIDER.format("")), keys), reading=Reading(strict=True))
     assert {name: list(values) for name, values in robot.configurations.items()} == {"key0": [3, 4], "zero.key": [5, 6]}
+
+
+# -- the tool that compares ----------------------------------------------------------------------------------------
+
+BALL = '<body name="ball"><freejoint/><inertial pos="0 0 0" mass="0.01" diaginertia="1e5 1e5 1e5"/></body>'
+
+
+@pytest.mark.parametrize("inside", [BALL, free("one", ARM.format("", INERTIAL))], ids=["ball", "arm"])
+def test_the_tool_forgives_rounding_and_no_inertia_that_is_wrong_by_1e_8(tmp_path, inside):
+    """The bias of an even ball is zero: what is left of it is rounding of terms of 1e5 N m."""
+    path = written(tmp_path, world(inside))
+    line = tool.examine(path, "right", repair=False, states=20)
+    assert line.difference < 1e-13
+    robot, _ = told(lambda: load(path))
+    for body in range(robot.n + 1):
+        wrong = robot.inertia_parameters.copy()
+        wrong[body, 4:] *= 1.0 + 1e-8
+        line = tool.Line("wrong")
+        tool._compare(line, robot.with_inertia_parameters(wrong), MujocoModel(path), "mjcf", 20)
+        assert not line.agrees
+        assert line.difference > 1e-9

@@ -36,7 +36,7 @@ from scipy.sparse import eye
 from spacearm.errors import InputError, SpacearmError
 from spacearm.identify import Column, read_measurements
 from spacearm.identify.inertia import TYPICAL_NOISE, Nodes, Sensors, measure, one_joint
-from spacearm.identify.inertia.files import standard_columns
+from spacearm.identify.inertia.record_files import standard_columns
 from spacearm.model import catalogue
 from spacearm.study import run_scenario
 

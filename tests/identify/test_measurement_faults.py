@@ -178,7 +178,7 @@ def test_a_file_with_too_few_samples_is_named(tmp_path: Path) -> None:
     head = 'study = "joint-identification"\nrobot = "wojtunik2023_printed"\nframe = "hand"\nangle = "measured"\n'
     test = f'[[test]]\nname = "a"\nfile = "few.csv"\n[test.columns]\n{columns}'
     (tmp_path / "scenario.toml").write_text(head + test)
-    with pytest.raises(InputError, match="four samples") as caught:
+    with pytest.raises(InputError, match="expected at least 4") as caught:
         run_scenario(tmp_path / "scenario.toml")
     assert caught.value.file == tmp_path / "few.csv"
     assert caught.value.place == "test 'a'"

@@ -109,7 +109,7 @@ def test_bounds_and_guesses_are_checked() -> None:
         Parameter("a", 5.0, lower=0.0, upper=1.0)
     with pytest.raises(InputError, match="share a name"):
         Problem([Parameter("a", 1.0), Parameter("a", 1.0)], Block(lambda x: x))
-    with pytest.raises(InputError, match="above zero"):
+    with pytest.raises(InputError, match="more than 0"):
         Block(lambda x: x, sigma=0.0)
     stuck = Problem([Parameter("a", 0.5, lower=0.4, upper=1.0)], Block(lambda x: np.array([x[0]])))
     assert LeastSquares().solve(stuck)["a"] == pytest.approx(0.4, abs=1e-6)

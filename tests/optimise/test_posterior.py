@@ -34,7 +34,7 @@ def test_the_profile_is_the_parabola(solved: tuple[Problem, Estimate]) -> None:
     sd = np.sqrt(covariance[1, 1])
     assert found.rise == pytest.approx(((found.values - mean[1]) / sd) ** 2, abs=1e-6)
     assert found.interval == pytest.approx((mean[1] - 1.959964 * sd, mean[1] + 1.959964 * sd), rel=1e-6)
-    with pytest.raises(InputError, match="3 points"):
+    with pytest.raises(InputError, match="points is 3"):
         profile(problem, estimate, "slope", points=3)
 
 

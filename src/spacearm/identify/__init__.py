@@ -1,10 +1,10 @@
 """Identification: parameters of a robot from measurements, with their uncertainty.
 
-Measured data come from files (:mod:`spacearm.identify.data`), estimators from :mod:`spacearm.optimise`. The studies
-stand in their own rooms: :mod:`spacearm.identify.inertia` weighs the bodies of a robot in orbit,
+Measured data come from files (:mod:`spacearm.identify.measurements`), estimators from :mod:`spacearm.optimise`. The
+studies stand in their own rooms: :mod:`spacearm.identify.inertia` weighs the bodies of a robot in orbit,
 :mod:`spacearm.identify.joint` finds the laws of a flexible joint.
 """
 
-from spacearm.identify.data import Column, Measurements, read_measurements
+from spacearm.identify.measurements import Column, Measurements, read_measurements
 
 __all__ = ["Column", "Measurements", "read_measurements"]

@@ -30,27 +30,23 @@ LINE = 1 << 20
 
 
 def read_columns(path: Path, names: Iterable[str]) -> Columns:
-    """The named columns of a file, 1-D float64 each; the file's ending decides the format."""
+    """The named columns of a file, 1-D float64 each; the file's ending decides the format. Errors name no file."""
     ending = path.suffix.lower()
     if ending not in TEXT and ending not in GUARDED:
         known = ", ".join((*TEXT, *GUARDED))
-        raise InputError(f"a file ending in {ending!r} is not a table", file=path, place="name", hint=known)
+        raise InputError(f"a file ending in {ending!r} is not a table", place="name", hint=known)
     if not path.is_file():
-        raise InputError("is not a file" if path.exists() else "there is no such file", file=path, place="name")
+        raise InputError("is not a file" if path.exists() else "there is no such file", place="name")
     wanted = list(dict.fromkeys(names))
     try:
         if ending in TEXT:
             return _csv(path, wanted)
         if ending == ".parquet" and find_spec("pyarrow") is None:
-            raise InputError(
-                "reading Parquet needs pyarrow, which is not installed",
-                file=path,
-                place="name",
-                hint="pip install 'spacearm[parquet]', or write CSV",
-            )
+            hint = "pip install 'spacearm[parquet]', or write CSV"
+            raise InputError("reading Parquet needs pyarrow, which is not installed", place="name", hint=hint)
         return _read_guarded(path, GUARDED[ending], wanted)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path, place="name") from None
+        raise InputError(f"cannot be read: {error.strerror or error}", place="name") from None
 
 
 def _read_guarded(path: Path, kind: str, names: list[str]) -> Columns:
@@ -65,20 +61,19 @@ def _read_guarded(path: Path, kind: str, names: list[str]) -> Columns:
         answer, columns = SERVICE.ask(request, seconds=seconds, memory=memory)
     except OSError as error:
         why = f"no process could be started for it: {error.strerror}"
-        raise InputError(f"cannot be read: {why}", file=path, place="header") from None
+        raise InputError(f"cannot be read: {why}", place="header") from None
     except TooSlow as fault:
         raise InputError(
-            "takes too long to read", file=path, place=fault.place, hint="the file is damaged, or must be split"
+            "takes too long to read", place=fault.place, hint="the file is damaged, or must be split"
         ) from None
     except Crashed as fault:
         raise InputError(
             f"cannot be read: the library that reads it crashed ({fault})",
-            file=path,
             place=fault.place or "header",
             hint="the file is damaged",
         ) from None
     if "error" in answer:
-        raise InputError(answer["error"], file=path, place=answer["place"], hint=answer["hint"])
+        raise InputError(answer["error"], place=answer["place"], hint=answer["hint"])
     found = zip(answer["names"], columns, strict=True)
     return {str(name): np.frombuffer(column, dtype="<f8").astype(np.float64) for name, column in found}
 
@@ -86,33 +81,29 @@ def _read_guarded(path: Path, kind: str, names: list[str]) -> Columns:
 def _csv(path: Path, names: list[str]) -> Columns:
     values = array("d")
     with path.open(encoding="utf-8-sig", newline=None) as file:
-        lines = _lines(file, path)
+        lines = _lines(file)
         number, line = next(lines, (1, ""))
         if not line:
-            raise InputError("has no header", file=path, place="line 1", hint="expected a line with the column names")
+            raise InputError("has no header", place="line 1", hint="expected a line with the column names")
         separator = max("\t;,", key=line.count)
-        header = [word.strip() for word in _cells(line, separator, path, number)]
+        header = [word.strip() for word in _cells(line, separator, number)]
         for name in names:
             if name not in header:
-                raise InputError(
-                    "there is no such column", file=path, place=f"column {name!r}", hint=did_you_mean(name, header)
-                )
+                raise InputError("there is no such column", place=f"column {name!r}", hint=did_you_mean(name, header))
             if header.count(name) > 1:
-                raise InputError("stands twice in the header", file=path, place=f"column {name!r}")
+                raise InputError("stands twice in the header", place=f"column {name!r}")
         places = {name: header.index(name) for name in names}
         for number, line in lines:
-            cells = _cells(line, separator, path, number)
+            cells = _cells(line, separator, number)
             if len(cells) != len(header):
-                raise InputError(
-                    f"has {len(cells)} cells", file=path, place=f"line {number}", hint=f"expected {len(header)}"
-                )
+                raise InputError(f"has {len(cells)} cells", place=f"line {number}", hint=f"expected {len(header)}")
             for name, place in places.items():
-                values.append(_number(cells[place].strip(), path, number, name))
+                values.append(_number(cells[place].strip(), number, name))
     table = np.frombuffer(values, dtype=np.float64).reshape(-1, len(names)) if values else np.empty((0, len(names)))
     return {name: table[:, c].copy() for c, name in enumerate(names)}
 
 
-def _lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
+def _lines(file: TextIO) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without comments and empty ones; none longer than what one can hold in memory."""
     number = 0
     while True:
@@ -120,34 +111,28 @@ def _lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
         try:
             line = file.readline(LINE)
         except UnicodeDecodeError:
-            raise InputError(
-                "is not UTF-8 text", file=path, place=f"line {number} or after", hint="save it as UTF-8"
-            ) from None
+            raise InputError("is not UTF-8 text", place=f"line {number} or after", hint="save it as UTF-8") from None
         if not line:
             return
         if len(line) >= LINE:
-            raise InputError(
-                f"is longer than {LINE} characters",
-                file=path,
-                place=f"line {number}",
-                hint="expected a table of numbers",
-            )
+            message, hint = f"is longer than {LINE} characters", "expected a table of numbers"
+            raise InputError(message, place=f"line {number}", hint=hint)
         if line.strip() and not line.startswith("#"):
             yield number, line.rstrip("\n")
 
 
-def _cells(line: str, separator: str, path: Path, number: int) -> list[str]:
+def _cells(line: str, separator: str, number: int) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=separator), [])
     except csv.Error as error:
-        raise InputError(f"cannot be read as CSV: {error}", file=path, place=f"line {number}") from None
+        raise InputError(f"cannot be read as CSV: {error}", place=f"line {number}") from None
 
 
-def _number(cell: str, path: Path, line: int, name: str) -> float:
+def _number(cell: str, line: int, name: str) -> float:
     """A plain number; an empty cell is a missing one. Python's own 1_000 and digits of other scripts are slips."""
     try:
         if cell.isascii() and "_" not in cell:
             return float(cell) if cell else np.nan
     except ValueError:
         pass
-    raise InputError(f"{quoted(cell)} is not a number", file=path, place=f"line {line}, column {name!r}")
+    raise InputError(f"{quoted(cell)} is not a number", place=f"line {line}, column {name!r}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.errors import InputError
+from spacearm.checks import whole
 from spacearm.optimise.estimate import Estimate, Estimator
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.problem import Problem
@@ -29,8 +29,7 @@ class MultiStart:
     estimator: Estimator | None = None
 
     def solve(self, problem: Problem) -> Estimate:
-        if self.starts < 1:
-            raise InputError(f"{self.starts} starts", place="multi-start", hint="expected at least 1")
+        whole(self.starts, "starts", least=1, place="multi-start")
         begin = time.perf_counter()
         estimator = self.estimator or LeastSquares()
         rng = np.random.default_rng(self.seed)

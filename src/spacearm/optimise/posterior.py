@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spacearm.errors import InputError
+from spacearm.checks import whole
+from spacearm.errors import InputError, at
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.problem import Block, Problem
@@ -32,8 +33,7 @@ def profile(problem: Problem, estimate: Estimate, name: str, *, span: float = 3.
     sd = float(estimate.std[index])
     if not (np.isfinite(sd) and sd > 0):
         raise InputError(f"{name!r} has no finite standard deviation", place="profile likelihood")
-    if points < 5:
-        raise InputError(f"{points} points", place="profile likelihood", hint="expected five or more")
+    whole(points, "points", least=5, place="profile likelihood")
     best = estimate.values
     parameter = problem.parameters[index]
     values = np.clip(best[index] + np.linspace(-span, span, points) * sd, parameter.lower, parameter.upper)
@@ -142,10 +142,10 @@ def sample(
     p = estimate.values.size
     count = walkers or max(2 * p + 2, 12)
     count += count % 2
-    if steps < 1 or burn < 0:
-        raise InputError(f"{steps} steps after {burn}", place="posterior", hint="expected at least 1 after at least 0")
-    if count < 2 * p:
-        raise InputError(f"{count} walkers for {p} parameters", place="posterior", hint=f"expected {2 * p} or more")
+    with at("posterior"):
+        whole(steps, "steps", least=1)
+        whole(burn, "burn", least=0)
+        whole(count, "walkers", least=2 * p)
     rng = np.random.default_rng(seed)
     lower, upper = problem.lower, problem.upper
     evaluations = 0

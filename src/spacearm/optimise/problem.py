@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, positive
 from spacearm.errors import InputError
 from spacearm.typing import Array
 
@@ -43,8 +44,8 @@ class Parameter:
         place = f"parameter {self.name!r}"
         if not (math.isfinite(self.guess) and self.lower <= self.guess <= self.upper):
             raise InputError(f"guess {self.guess:g} is not within [{self.lower:g}, {self.upper:g}]", place=place)
-        if self.scale is not None and not (math.isfinite(self.scale) and self.scale > 0):
-            raise InputError(f"scale is {self.scale}", place=place, hint="expected above zero")
+        if self.scale is not None:
+            positive(self.scale, "scale", place=place)
         if self.prior is not None and not (math.isfinite(self.prior[0]) and self.prior[1] > 0):
             raise InputError(f"prior is {self.prior}", place=place, hint="expected a mean and a deviation above zero")
 
@@ -81,9 +82,7 @@ class Block:
     channels: Sequence[str] = ("residual",)
 
     def __post_init__(self) -> None:
-        sigma = np.asarray(1.0 if self.sigma is None else self.sigma, dtype=np.float64)
-        if not np.all(np.isfinite(sigma) & (sigma > 0)):
-            raise InputError("sigma holds numbers that are not above zero", place=self.name)
+        array(1.0 if self.sigma is None else self.sigma, "sigma", above=0.0, place=self.name)
 
     def _weighted(self, rows: Array) -> Array:
         return rows if self.sigma is None else rows / self.sigma
@@ -199,10 +198,9 @@ class Problem:
 
     def weighted_jacobian(self, x: Array) -> Array:
         """Derivative (m, p) of :meth:`weighted`."""
-        beliefs = np.zeros((len(self._priors), x.size))
-        for row, (i, _, sigma) in zip(beliefs, self._priors, strict=True):
-            row[i] = 1.0 / sigma
-        return np.concatenate([*(block.weighted_jacobian(x, self.parameters) for block in self.blocks), beliefs])
+        parts = [block.weighted_jacobian(x, self.parameters) for block in self.blocks]
+        beliefs = [np.eye(x.size)[[i]] / sigma for i, _, sigma in self._priors]
+        return np.concatenate([*parts, *beliefs])
 
     def costs(self, xs: Array) -> Array:
         """Costs (B,) of candidates (B, p)."""

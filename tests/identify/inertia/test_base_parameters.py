@@ -8,7 +8,7 @@ import pytest
 from spacearm.engine import Mechanics
 from spacearm.identify.inertia import base_parameters, possible
 from spacearm.identify.inertia.base_parameters import point_on_axis
-from spacearm.identify.inertia.parameters import (
+from spacearm.identify.inertia.inertia_parameters import (
     labels,
     linear_of,
     placements,

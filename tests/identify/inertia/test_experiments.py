@@ -28,7 +28,7 @@ from spacearm.identify.inertia import (
     sensitivity,
     write_record,
 )
-from spacearm.identify.inertia.files import Channel
+from spacearm.identify.inertia.record_files import Channel
 from spacearm.identify.inertia.validate import attitude_difference
 from spacearm.identify.inertia.weights import inverse_factor
 from spacearm.model.rotations import rotation_matrices
@@ -227,7 +227,7 @@ def test_what_experiments_refuse() -> None:
         Experiment("x", 5.0, firings=[Firing("t0", 0.0, 6.0)])
     with pytest.raises(InputError, match="there is no joint 'joint9'"):
         Experiment("x", 12.0, paths={"joint9": NODES}).phases(ROBOT)
-    with pytest.raises(InputError, match="do not rise from zero"):
+    with pytest.raises(InputError, match="times"):
         Nodes(np.array([0.0, 2.0, 1.0]), np.zeros(3))
     with pytest.raises(InputError, match="did you mean 'rate'"):
         Sensors(noise={"rates": 1.0})

@@ -63,15 +63,15 @@ def test_exact_identification_and_ranks(name: str) -> None:
     whole = base_parameters(robot)
     truth = whole.combine @ robot.inertia_parameters.ravel()
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.15)
-    task = InertiaProblem(wrong, records)
-    found = identifiability(task)
+    problem = InertiaProblem(wrong, records)
+    found = identifiability(problem)
     steps = [10, *(7 if joint.kind == "revolute" else 4 for joint in robot.joints)]
     assert [stage.rank for stage in found.stages] == list(np.cumsum(steps))
     assert found.complete
-    estimate = LinearLeastSquares().solve(task)
-    scale = np.maximum(np.abs(truth), task.base_sizes)
+    estimate = LinearLeastSquares().solve(problem)
+    scale = np.maximum(np.abs(truth), problem.base_sizes)
     assert np.max(np.abs(estimate.values - truth) / scale) < 1e-7
-    total = TotalLeastSquares().solve(task)
+    total = TotalLeastSquares().solve(problem)
     assert total.converged
     assert np.max(np.abs(total.values - truth) / scale) < 1e-6
     if robot.n:

@@ -371,5 +371,5 @@ def test_what_experiments_refuse(tmp_path: Path) -> None:
         run(data, folder=tmp_path)
     data = document()
     data["experiment"][0]["firing"][0]["level"] = -1.0
-    with pytest.raises(InputError, match="level -1"):
+    with pytest.raises(InputError, match="level is -1"):
         run(data, folder=tmp_path)

@@ -31,16 +31,16 @@ from spacearm.identify.inertia import (
     standard_parameters,
 )
 from spacearm.identify.inertia.identifiability import gauge
-from spacearm.identify.inertia.parameters import plain_of, typical_sizes
-from spacearm.identify.inertia.total import unknowable
+from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
+from spacearm.identify.inertia.total import not_determined
 from spacearm.model import catalogue
 from spacearm.optimise.information import complement, without
 from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
 DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
-THEORY = base_parameters(ROBOT)
-TRUTH = THEORY.combine @ ROBOT.inertia_parameters.ravel()
+BASE = base_parameters(ROBOT)
+TRUTH = BASE.combine @ ROBOT.inertia_parameters.ravel()
 SENSORS = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
 #: Paths start and end in the configuration.
 FADE = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
@@ -62,13 +62,13 @@ def worst(values: np.ndarray, deviations: np.ndarray) -> float:
 def test_without_forces_noise_does_not_tell_the_scale(clean: list[Record]) -> None:
     """The equations are homogeneous: bodies without mass would fit best."""
     for seed in range(3):
-        task = InertiaProblem(DRAWING, noisy(clean[1:], seed))
-        fit = fit_total(task)
+        problem = InertiaProblem(DRAWING, noisy(clean[1:], seed))
+        fit = fit_total(problem)
         assert fit.converged
-        assert gauge(task, task.base_guess).shape == (52, 1)
+        assert gauge(problem, problem.base_guess).shape == (52, 1)
         assert np.isinf(fit.information.std[0])
         assert fit.information.rank == 51
-        assert fit.information.values[0] == pytest.approx(task.base_guess[0], rel=0.02)  # stays as given
+        assert fit.information.values[0] == pytest.approx(problem.base_guess[0], rel=0.02)  # stays as given
         assert worst(fit.information.values, fit.information.std) < 4.5
         ratios = fit.information.values[[1, 3]] / fit.information.values[0]
         assert ratios == pytest.approx(TRUTH[[1, 3]] / TRUTH[0], rel=1e-2)  # what the data do tell
@@ -78,17 +78,17 @@ def test_without_forces_noise_does_not_tell_the_scale(clean: list[Record]) -> No
     assert all(abs(n.value - t) < 4.5 * n.std for n, t in data)
     found = identify(DRAWING, noisy(clean[1:]), prior=Prior.from_robot(DRAWING, 0.2))
     assert all(possible(row) for row in found.inertia.reshape(-1, 10))
-    assert np.isinf(LinearLeastSquares().solve(task).std[0])
+    assert np.isinf(LinearLeastSquares().solve(problem).std[0])
 
 
 def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[Record]) -> None:
-    task = InertiaProblem(DRAWING, noisy(clean[:6]))
-    assert unknowable(task).shape[1] == 7
-    fit = fit_total(task)
+    problem = InertiaProblem(DRAWING, noisy(clean[:6]))
+    assert not_determined(problem).shape[1] == 7
+    fit = fit_total(problem)
     assert fit.information.rank == 45
     assert fit.information.std[0] < 0.1  # kg
     assert worst(fit.information.values, fit.information.std) < 4.5
-    assert np.all(np.isinf(fit.information.std[[n.endswith("(link6)") for n in THEORY.names]]))
+    assert np.all(np.isinf(fit.information.std[[n.endswith("(link6)") for n in BASE.names]]))
     exact = fit_total(InertiaProblem(DRAWING, clean[:6])).information
     assert np.array_equal(np.isinf(exact.std), np.isinf(fit.information.std))
 
@@ -101,7 +101,7 @@ def test_nothing_moves_nothing_is_known() -> None:
         assert standard_parameters(fit.information, DRAWING).counts() == {"data": 0, "prior": 0, "undetermined": 70}
     with pytest.raises(InputError, match="determine no parameter"):
         monte_carlo(InertiaProblem(ROBOT, [still]), TRUTH, 2)
-    with pytest.raises(InputError, match="repetitions are 0"):
+    with pytest.raises(InputError, match="repetitions is 0"):
         monte_carlo(InertiaProblem(ROBOT, [still]), TRUTH, 0)
 
 
@@ -121,7 +121,7 @@ def test_monte_carlo_of_incomplete_data(clean: list[Record]) -> None:
     assert 0.9 < found.coverage < 0.99
 
 
-def test_hidden_directions_do_not_touch_what_is_known() -> None:
+def test_directions_without_information_do_not_touch_the_others() -> None:
     rng = np.random.default_rng(1)
     half = rng.normal(size=(5, 4))
     sizes = np.array([1.0, 10.0, 0.1, 2.0])

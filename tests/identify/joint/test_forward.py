@@ -217,9 +217,9 @@ def test_a_path_follows_what_moves_faster_and_irregular_times() -> None:
 @pytest.mark.parametrize(
     ("times", "values", "message"),
     [
-        ([0.0, 1.0], [0.0, 1.0], "three readings"),
-        ([0.0, 1.0, 1.0], [0.0, 1.0, 2.0], "times do not rise"),
-        ([0.0, 1.0, 2.0], [0.0, np.nan, 2.0], "not finite"),
+        ([0.0, 1.0], [0.0, 1.0], "expected at least 3"),
+        ([0.0, 1.0, 1.0], [0.0, 1.0, 2.0], "expected increasing values"),
+        ([0.0, 1.0, 2.0], [0.0, np.nan, 2.0], "expected a finite number"),
     ],
 )
 def test_paths_refuse_what_they_cannot_use(times: list[float], values: list[float], message: str) -> None:

@@ -440,7 +440,7 @@ def test_wrong_input_is_told(options: dict[str, object], message: str) -> None:
 def test_wrong_tests_are_told() -> None:
     robot = printed()
     test = seen(robot)
-    with pytest.raises(InputError, match="share a name"):
+    with pytest.raises(InputError, match="given twice"):
         identify_joints(robot, [test, test])
     with pytest.raises(InputError, match="cannot be compared with channel 'joint2'"):
         identify_joints(robot, [replace(test.channels(("joint1",)), noise=None, measured={"joint2": test.time})])

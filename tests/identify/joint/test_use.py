@@ -84,7 +84,7 @@ def test_posterior_samples_have_the_spread_of_the_fit(fit: JointFit) -> None:
     low, high = found.interval()
     assert np.all(low < fit.estimate.values)
     assert np.all(high > fit.estimate.values)
-    with pytest.raises(InputError, match="0 steps"):
+    with pytest.raises(InputError, match="steps is 0"):
         sample_posterior(fit, steps=0)
     again = sample_posterior(fit, steps=5, burn=2, seed=3)
     assert np.array_equal(again.samples, sample_posterior(fit, steps=5, burn=2, seed=3).samples)

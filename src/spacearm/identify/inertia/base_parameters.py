@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spacearm.identify.inertia.parameters import LINEAR, LINEAR_UNITS, Label, labels, point_mass, transport
+from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, Label, labels, point_mass, transport
 from spacearm.model import Joint, Pose, Robot
 from spacearm.typing import Array
 
@@ -103,10 +103,6 @@ def _axis_frame(axis: Array) -> tuple[Array, str]:
     return np.stack([first, np.cross(axis, first), axis], axis=1), "uvw"
 
 
-def _tensor_name(a: str, b: str) -> str:
-    return "I" + "".join(sorted((a, b)))
-
-
 @dataclass(frozen=True, slots=True)
 class _Split:
     """How a child's ten numbers divide: rows that it keeps, and what goes to the parent (in the child's frame)."""
@@ -129,43 +125,26 @@ def _split(joint: Joint) -> _Split:
         words = f"{joint.child} passes its whole tensor (Ixx ... Iyz) to {joint.parent} through {joint.name}"
         return _Split(keep, LINEAR[:4], LINEAR_UNITS[:4], passed, np.eye(10)[:, :4], directions, words)
     rotation, letters = _axis_frame(joint.axis)
-    a, b, c = letters[0], letters[1], letters[2]
+    a, b, c = list(letters)
     to_axes = transport(Pose(rotation.T, np.zeros(3)))  # body axes to axes with the joint along the third
     back = transport(Pose(rotation, np.zeros(3)))
-    keep = np.zeros((7, 10))  # ha, hb, Iaa - Ibb, Icc, Iab, Iac, Ibc
-    keep[0, 1] = keep[1, 2] = 1.0
-    keep[2, 4], keep[2, 5] = 1.0, -1.0
-    keep[3, 6] = keep[4, 7] = keep[5, 8] = keep[6, 9] = 1.0
-    names = (
-        f"h{a}",
-        f"h{b}",
-        f"{_tensor_name(a, a)}-{_tensor_name(b, b)}",
-        _tensor_name(c, c),
-        _tensor_name(a, b),
-        _tensor_name(a, c),
-        _tensor_name(b, c),
-    )
-    passed = np.zeros((10, 10))
-    passed[0, 0] = passed[3, 3] = 1.0
-    passed[4, 5] = passed[5, 5] = 1.0  # the moment across the axis is read from Ibb
-    restore = np.zeros((10, 7))
-    restore[1, 0] = restore[2, 1] = restore[4, 2] = restore[6, 3] = restore[7, 4] = restore[8, 5] = restore[9, 6] = 1.0
-    across = np.zeros(10)
-    across[4] = across[5] = 1.0
+    own = [1, 2, 4, 6, 7, 8, 9]  # ha, hb, Iaa - Ibb, Icc, Iab, Iac, Ibc
+    keep, restore = np.eye(10)[own], np.eye(10)[:, own]
+    keep[2, 5] = -1.0
+    passed = np.diag([1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    passed[4, 5] = 1.0  # the moment across the axis is read from Ibb
+    aa, bb, cc, ab, ac, bc = ("I" + "".join(sorted(pair)) for pair in (a + a, b + b, c + c, a + b, a + c, b + c))
     directions = (
         (f"mass at the origin of {joint.child} on the axis of {joint.name}", np.eye(10)[0]),
         (f"first moment along the axis of {joint.name} (h{c})", np.eye(10)[3]),
-        (
-            f"moment of inertia across the axis of {joint.name} ({_tensor_name(a, a)} = {_tensor_name(b, b)})",
-            across,
-        ),
+        (f"moment of inertia across the axis of {joint.name} ({aa} = {bb})", np.eye(10)[4] + np.eye(10)[5]),
     )
-    words = f"{joint.child} passes m, h{c} and {_tensor_name(b, b)} to {joint.parent} through {joint.name}"
+    words = f"{joint.child} passes m, h{c} and {bb} to {joint.parent} through {joint.name}"
     if a == "u":
         words += " (axes u, v, w of the body with w along the joint)"
     return _Split(
         keep @ to_axes,
-        names,
+        (f"h{a}", f"h{b}", f"{aa}-{bb}", cc, ab, ac, bc),
         ("kg m", "kg m", *["kg m2"] * 5),
         back @ passed @ to_axes,
         back @ restore,

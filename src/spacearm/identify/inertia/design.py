@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
@@ -113,14 +113,6 @@ def evaluate(robot: Robot, experiments: Sequence[Experiment], sensors: Sensors, 
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Genes:
-    """A candidate: spline nodes (motions, joints, inner) and pulses (motions, pulses, 3): thruster, start, width."""
-
-    nodes: Array
-    pulses: Array
-
-
 def design(
     robot: Robot,
     configuration: npt.ArrayLike | str,
@@ -147,52 +139,19 @@ def design(
         candidates: random starts.
         refinements: changes tried on the best.
     """
+    place = "design of experiments"
     if motions * duration > limits.time * (1 + 1e-9):
-        raise InputError(
-            f"{motions} motions of {duration:g} s take longer than {limits.time:g} s", place="design of experiments"
-        )
-    rng = np.random.default_rng(seed)
+        raise InputError(f"{motions} motions of {duration:g} s take longer than {limits.time:g} s", place=place)
     times = np.linspace(0.0, duration, inner_nodes + 2)
-    pushed = pulses if robot.thrusters else 0
-    grid = sensors.interval
-
-    def draw() -> _Genes:
-        nodes = _fitted(rng.normal(size=(motions, robot.n, inner_nodes)) * limits.angle, times, limits)
-        raw = np.column_stack(
-            [
-                rng.integers(0, max(len(robot.thrusters), 1), pushed),
-                rng.uniform(0.0, 0.9 * duration, pushed),
-                rng.uniform(0.03, 0.1, pushed) * duration * rng.uniform(0.2, 1.0),
-            ]
-        )
-        return _Genes(nodes, raw)
-
-    def vary(genes: _Genes, size: float) -> _Genes:
-        change = rng.normal(size=genes.nodes.shape) * (rng.random(genes.nodes.shape) < 0.3)
-        nodes = _fitted(genes.nodes + size * limits.angle * change, times, limits)
-        raw = genes.pulses.copy()
-        for row in raw:
-            if rng.random() < 0.3:
-                row[0] = rng.integers(0, len(robot.thrusters))
-            if rng.random() < 0.3:
-                row[1:] += rng.normal(size=2) * size * np.array([0.2, 0.05]) * duration
-        return _Genes(nodes, raw)
-
-    def judge(genes: _Genes) -> tuple[float, Plan]:
-        experiments = _experiments(robot, genes, configuration, times, grid, limits)
-        records = [measure(robot, experiment, sensors, method=QUICK, ledger=False) for experiment in experiments]
-        used = usage(robot, experiments, records)
-        information = information_of(robot, records)
-        value = score(information, criterion)
-        plan = Plan(tuple(experiments), value, information.std / information.sizes, used)
-        return value + 10.0 * _excess(used, limits), plan
-
-    best_cost, best, best_genes = np.inf, None, draw()
+    shape = (motions, robot.n, inner_nodes), pulses if robot.thrusters else 0
+    search = _Search(robot, configuration, limits, times, sensors.interval, *shape, np.random.default_rng(seed))
+    best_cost, best, best_genes = np.inf, None, search.draw()
     history, total = [], candidates + refinements
     for step in range(total):
         share = (step - candidates) / max(refinements, 1)
-        genes = draw() if step < candidates else vary(best_genes, 0.5 - 0.4 * share)
-        cost, plan = judge(genes)
+        genes = search.draw() if step < candidates else search.vary(best_genes, 0.5 - 0.4 * share)
+        plan = evaluate(robot, search.experiments(genes), sensors, criterion)
+        cost = plan.score + 10.0 * _excess(plan.usage, limits)
         if cost < best_cost:
             best_cost, best, best_genes = cost, plan, genes
         history.append(best_cost)
@@ -201,41 +160,81 @@ def design(
     assert best is not None
     broken = [name for name, value in best.usage.items() if value > getattr(limits, name) * (1 + 1e-9)]
     if broken:
-        raise InputError(
-            f"no candidate of {total} keeps the limit of {', '.join(broken)}",
-            place="design of experiments",
-            hint="allow more candidates, or a wider limit",
-        )
+        hint = "allow more candidates, or a wider limit"
+        raise InputError(f"no candidate of {total} keeps the limit of {', '.join(broken)}", place=place, hint=hint)
     return replace(best, history=np.array(history), evaluations=total)
 
 
-def _fitted(nodes: Array, times: Array, limits: Limits) -> Array:
-    """Nodes that keep to the limits of angle and rate: a clamped spline overshoots its chords, by less than this."""
-    padded = np.pad(nodes, ((0, 0), (0, 0), (1, 1)))
-    steep = np.abs(np.diff(padded, axis=-1)).max(axis=-1, keepdims=True) / (times[1] - times[0])
-    peak = np.abs(nodes).max(axis=-1, keepdims=True)
-    factor = np.minimum(0.8 * limits.angle / np.maximum(peak, 1e-12), 0.5 * limits.rate / np.maximum(steep, 1e-12))
-    return np.asarray(nodes * np.minimum(factor, 1.0))
+class _Genes(NamedTuple):
+    """A candidate: spline nodes (motions, joints, inner) and pulses (pulses, 3): thruster, start, width."""
+
+    nodes: Array
+    pulses: Array
 
 
-def _experiments(
-    robot: Robot, genes: _Genes, configuration: npt.ArrayLike | str, times: Array, grid: float, limits: Limits
-) -> list[Experiment]:
-    """The candidate's experiments; pulses snap to the sampling grid and are shortened to the fuel that is left."""
-    duration, left = float(times[-1]), limits.impulse
-    experiments = []
-    for k, part in enumerate(genes.nodes):
-        paths = {
-            name: Nodes(times, np.concatenate([[0.0], part[j], [0.0]])) for j, name in enumerate(robot.joint_names)
-        }
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Draws and changes candidates."""
+
+    robot: Robot
+    configuration: npt.ArrayLike | str
+    limits: Limits
+    times: Array  # of the spline's nodes, ends included
+    grid: float  # s, on which thrusters switch
+    shape: tuple[int, int, int]
+    pulses: int
+    rng: np.random.Generator
+
+    def draw(self) -> _Genes:
+        rng, thrusters, duration = self.rng, len(self.robot.thrusters), float(self.times[-1])
+        nodes = self._fitted(rng.normal(size=self.shape) * self.limits.angle)
+        raw = np.column_stack(
+            [
+                rng.integers(0, max(thrusters, 1), self.pulses),
+                rng.uniform(0.0, 0.9 * duration, self.pulses),
+                rng.uniform(0.03, 0.1, self.pulses) * duration * rng.uniform(0.2, 1.0),
+            ]
+        )
+        return _Genes(nodes, raw)
+
+    def vary(self, genes: _Genes, size: float) -> _Genes:
+        rng = self.rng
+        change = rng.normal(size=genes.nodes.shape) * (rng.random(genes.nodes.shape) < 0.3)
+        nodes = self._fitted(genes.nodes + size * self.limits.angle * change)
+        raw = genes.pulses.copy()
+        for row in raw:
+            if rng.random() < 0.3:
+                row[0] = rng.integers(0, len(self.robot.thrusters))
+            if rng.random() < 0.3:
+                row[1:] += rng.normal(size=2) * size * np.array([0.2, 0.05]) * float(self.times[-1])
+        return _Genes(nodes, raw)
+
+    def _fitted(self, nodes: Array) -> Array:
+        """Nodes that keep to the limits of angle and rate: a clamped spline overshoots its chords by less."""
+        limits, padded = self.limits, np.pad(nodes, ((0, 0), (0, 0), (1, 1)))
+        steep = np.abs(np.diff(padded, axis=-1)).max(axis=-1, keepdims=True) / (self.times[1] - self.times[0])
+        peak = np.abs(nodes).max(axis=-1, keepdims=True)
+        factor = np.minimum(0.8 * limits.angle / np.maximum(peak, 1e-12), 0.5 * limits.rate / np.maximum(steep, 1e-12))
+        return np.asarray(nodes * np.minimum(factor, 1.0))
+
+    def experiments(self, genes: _Genes) -> list[Experiment]:
+        """A candidate's experiments; pulses snap to the sampling grid and are shortened to the fuel that is left."""
+        duration, left, grid = float(self.times[-1]), self.limits.impulse, self.grid
         firings = []
-        for index, start, width in genes.pulses if k == 0 else ():
-            thruster = robot.thrusters[int(index)]
+        for index, start, width in genes.pulses:
+            thruster = self.robot.thrusters[int(index)]
             begin = float(np.clip(np.round(start / grid), 0, np.floor(0.9 * duration / grid)) * grid)
             most = min(duration - begin, left / thruster.force)
             long = float(np.floor(np.clip(width, 4 * grid, most) / grid) * grid)
             if long >= 4 * grid:
                 firings.append(Firing(thruster.name, begin, begin + long))
                 left -= long * thruster.force
-        experiments.append(Experiment(f"motion{k + 1}", duration, configuration, paths, firings))
-    return experiments
+        names = self.robot.joint_names
+        paths = [
+            {name: Nodes(self.times, np.pad(own, 1)) for name, own in zip(names, part, strict=True)}
+            for part in genes.nodes
+        ]
+        return [
+            Experiment(f"motion{k + 1}", duration, self.configuration, part, () if k else firings)
+            for k, part in enumerate(paths)
+        ]

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import one_of, some
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.readings import Record
 from spacearm.model import Robot
 from spacearm.model.parts import skew
 from spacearm.typing import Array
@@ -47,8 +47,9 @@ class Equations:
     """The chosen equations of one robot's geometry."""
 
     def __init__(self, robot: Robot, kinds: Sequence[Kind] = ("momentum",)) -> None:
-        if not kinds or any(kind not in KINDS for kind in kinds):
-            raise InputError(f"equations are {kinds!r}", hint="expected 'momentum', 'dynamics' or both")
+        some(kinds, "kind of equations")
+        for kind in kinds:
+            one_of(kind, KINDS, "kind of equations")
         self.robot = robot
         self.kinds = tuple(dict.fromkeys(kinds))
         self.mechanics = mechanics_of(robot)

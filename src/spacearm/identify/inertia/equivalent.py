@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.identify.inertia.equations import Equations
-from spacearm.identify.inertia.parameters import linear_of, placements, plain_of, transport
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of, transport
+from spacearm.identify.inertia.readings import Record
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
 from spacearm.optimise.problem import Block, Parameter, Problem

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, checked, known, non_negative, number, positive, rising
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError, SimulationError, did_you_mean
-from spacearm.identify.inertia.record import Record
+from spacearm.errors import InputError, SimulationError, at
+from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -35,14 +36,10 @@ class Firing:
     level: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.start) and np.isfinite(self.end) and 0 <= self.start < self.end):
-            raise InputError(
-                f"fires from {self.start} s to {self.end} s", place=f"thruster {self.thruster!r}", hint="start < end"
-            )
-        if not (np.isfinite(self.level) and self.level >= 0):
-            raise InputError(
-                f"fires at level {self.level}", place=f"thruster {self.thruster!r}", hint="expected at least zero"
-            )
+        with at(f"thruster {self.thruster!r}"):
+            non_negative(self.start, "start", unit="s")
+            number(self.end, "end", above=self.start, unit="s")
+            non_negative(self.level, "level")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +50,8 @@ class Nodes:
     positions: npt.NDArray[Any]
 
     def __post_init__(self) -> None:
-        for name in ("times", "positions"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
-        if self.times.shape != self.positions.shape or self.times.ndim != 1 or self.times.size < 2:
-            raise InputError("times and positions differ in number", place="spline nodes", hint="two or more of each")
-        if self.times[0] != 0.0 or np.any(np.diff(self.times) <= 0):
-            raise InputError("times do not rise from zero", place="spline nodes")
+        checked(self, rising, "times", place="spline nodes", count=2, start=0.0, unit="s")
+        checked(self, array, "positions", place="spline nodes", shape=self.times.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +79,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "firings", tuple(self.firings))
-        if not (np.isfinite(self.duration) and self.duration > 0):
-            raise InputError(f"lasts {self.duration} s", place=self.place, hint="expected seconds above zero")
+        positive(self.duration, "duration", unit="s", place=self.place)
         for fire in self.firings:
             if fire.end > self.duration + 1e-9:
                 raise InputError(f"thruster {fire.thruster!r} fires beyond the end", place=self.place)
@@ -99,12 +91,7 @@ class Experiment:
     def start_joints(self, robot: Robot) -> Array:
         if isinstance(self.configuration, str):
             return np.asarray(robot.configuration(self.configuration))
-        joints = np.asarray(self.configuration, dtype=np.float64)
-        if joints.shape != (robot.n,):
-            raise InputError(
-                f"configuration has shape {joints.shape}", place=self.place, hint=f"expected {robot.n} numbers"
-            )
-        return joints
+        return array(self.configuration, "configuration", (robot.n,), place=self.place)
 
     def edges(self) -> list[float]:
         """Times at which a thruster starts or ends, with the start and the end of the experiment."""
@@ -118,10 +105,7 @@ class Experiment:
         """The engine's phases: joints locked or on their path, thrusters firing."""
         start = self.start_joints(robot)
         for name in self.paths:
-            if name not in robot.joint_names:
-                raise InputError(
-                    f"there is no joint {name!r}", place=self.place, hint=did_you_mean(name, robot.joint_names)
-                )
+            known(name, robot.joint_names, "joint", place=self.place)
         locked = [name for name in robot.joint_names if name not in self.paths]
         whole = {
             name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])

@@ -10,8 +10,8 @@ import numpy as np
 from spacearm.figures import COLOURS, curve, new_figure
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.identify import Identification
+from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.identify.inertia.montecarlo import MonteCarlo
-from spacearm.identify.inertia.parameters import PLAIN
 from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
 from spacearm.result import Figure
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from spacearm.errors import InputError
+from spacearm.checks import one_of
 from spacearm.identify.inertia.consistent import Consistent
 from spacearm.identify.inertia.equations import Kind
-from spacearm.identify.inertia.linear import LinearLeastSquares
+from spacearm.identify.inertia.linear_least_squares import LinearLeastSquares
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
 from spacearm.identify.inertia.total import TotalFit, TotalLeastSquares, fit_total
 from spacearm.model import Robot
@@ -85,15 +85,14 @@ def identify(
             (total, then only possible bodies).
         prior: belief about single numbers; without one, numbers in null directions stay undetermined.
     """
-    if method not in ("linear", "total", "consistent"):
-        raise InputError(f"method is {method!r}", place="identification", hint="expected linear, total or consistent")
+    one_of(method, get_args(Method), "method", place="identification")
     fit: TotalFit | None = None
     if method == "linear":
         problem = InertiaProblem(robot, records, kinds)
         estimate = LinearLeastSquares().solve(problem)
         # how much the data tell depends on the sensors' noise, not on how small the residuals happen to be
         few = InertiaProblem(robot, thinned(records, most=SAMPLED), kinds)
-        seen = fit_total(few, start=estimate.values, iterations=1, blind=estimate.extra["blind"])
+        seen = fit_total(few, start=estimate.values, iterations=1, held=estimate.extra["not_identifiable"])
         information = seen.information.at(estimate.values)
     else:
         problem = InertiaProblem(robot, thinned(records), kinds)

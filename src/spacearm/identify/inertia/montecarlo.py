@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from spacearm.checks import whole
 from spacearm.engine.pieces import piece
 from spacearm.errors import InputError
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.record import Record
-from spacearm.identify.inertia.total import fit_total, unknowable
+from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.total import fit_total, not_determined
 from spacearm.typing import Array
 
 
@@ -66,18 +67,17 @@ def monte_carlo(
         truth: base parameters of the robot that was simulated.
         chunk: repetitions solved at once (memory).
     """
-    if repetitions < 1:
-        raise InputError(f"repetitions are {repetitions}", place="Monte Carlo", hint="expected at least 1")
+    whole(repetitions, "repetitions", least=1, place="Monte Carlo")
     if problem.assumed_noise:
         raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
     begin = time.perf_counter()
-    blind = unknowable(problem)
-    start = fit_total(problem, blind=blind).information.values
+    held = not_determined(problem)
+    start = fit_total(problem, held=held).information.values
 
     def repeat(first: int, count: int) -> dict[str, Array]:
         drawn = [_drawn(record, seed, i, first, count) for i, record in enumerate(problem.records)]
         fit = fit_total(
-            InertiaProblem(problem.robot, drawn, problem.kinds), start=start, iterations=iterations, blind=blind
+            InertiaProblem(problem.robot, drawn, problem.kinds), start=start, iterations=iterations, held=held
         )
         chi = np.asarray(2.0 * fit.cost / fit.freedom)
         return {"values": fit.information.values, "claimed": fit.information.std, "chi": chi}

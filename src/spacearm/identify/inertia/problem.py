@@ -9,11 +9,12 @@ from functools import cached_property, partial
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import some
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.equations import MOMENTUM, Equations, Kind
-from spacearm.identify.inertia.parameters import typical_sizes
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.inertia_parameters import typical_sizes
+from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import CHANNELS
 from spacearm.identify.inertia.weights import Weights
 from spacearm.model import Robot
@@ -48,8 +49,7 @@ class InertiaProblem(Problem):
 
     def __init__(self, robot: Robot, records: Sequence[Record], kinds: Sequence[Kind] = ("momentum",)) -> None:
         self.robot, self.records, self.kinds = robot, tuple(records), tuple(kinds)
-        if not self.records:
-            raise InputError("there is no record", place="identification", hint="expected at least one experiment")
+        some(self.records, "record", place="identification")
         if len({record.batch for record in self.records}) > 1:
             raise InputError("records differ in their repetitions", place="identification")
         for record in self.records:

@@ -30,9 +30,9 @@ from spacearm.identify.inertia.equivalent import (
     to_plain,
     two_body_problem,
 )
-from spacearm.identify.inertia.parameters import linear_of, placements, transport
+from spacearm.identify.inertia.inertia_parameters import linear_of, placements, transport
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.total import fit_total
 from spacearm.identify.inertia.weights import Weights
 from spacearm.model import Robot

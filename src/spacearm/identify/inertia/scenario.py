@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.data import Column
 from spacearm.identify.inertia.consistent import possible as possible_body
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.figures import figures
-from spacearm.identify.inertia.files import Channel, read_record
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify, thinned
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.record_files import Channel, read_record
 from spacearm.identify.inertia.schema import ExperimentTable, PathTable, Scenario, SensorTable
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.standard_parameters import Prior, Source
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.writeback import identified_text
+from spacearm.identify.measurements import Column
 from spacearm.identify.written import with_robot
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, validated

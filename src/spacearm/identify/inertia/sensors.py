@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.checks import array, checked, known, non_negative, positive, some
+from spacearm.errors import at
 from spacearm.typing import Array
 
 
@@ -55,12 +56,6 @@ TYPICAL_NOISE = MappingProxyType({name: channel.noise for name, channel in CHANN
 MOMENTUM_CHANNELS = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
 
 
-def _known(name: str) -> str:
-    if name not in CHANNELS:
-        raise InputError(f"there is no channel {name!r}", place="sensors", hint=did_you_mean(name, CHANNELS))
-    return name
-
-
 @dataclass(frozen=True, eq=False)
 class Sensors:
     """A suite of sensors.
@@ -83,25 +78,18 @@ class Sensors:
     bias_sigma: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        mount = np.array(self.mount, dtype=np.float64)
-        if mount.shape != (3,) or not np.all(np.isfinite(mount)):
-            raise InputError(f"mount is {self.mount!r}", place="sensors", hint="expected 3 numbers, m")
-        object.__setattr__(self, "mount", mount)
-        if not (np.isfinite(self.interval) and self.interval > 0):
-            raise InputError(f"interval is {self.interval}", place="sensors", hint="expected seconds above zero")
-        object.__setattr__(self, "channels", tuple(_known(name) for name in self.channels))
-        for what, entries in (("noise", self.noise), ("bias_sigma", self.bias_sigma)):
-            for name, value in entries.items():
-                _known(name)
-                if not (np.isfinite(value) and value >= 0):
-                    raise InputError(f"{what} of {name!r} is {value}", place="sensors", hint="expected at least zero")
-        if not self.channels:
-            raise InputError("no channel is measured", place="sensors", hint="expected some of " + ", ".join(CHANNELS))
-        for name, offset in self.bias.items():
-            size, given = CHANNELS[_known(name)].size, np.asarray(offset, dtype=np.float64)
-            if given.ndim > 1 or not np.all(np.isfinite(given)) or (given.ndim and size not in (None, given.size)):
-                hint = f"expected {size or 'as many numbers as joints'}"
-                raise InputError(f"bias of {name!r} is {given.tolist()}", place="sensors", hint=hint)
+        checked(self, array, "mount", place="sensors", shape=(3,), unit="m")
+        checked(self, positive, "interval", place="sensors", unit="s")
+        object.__setattr__(self, "channels", tuple(self.channels))
+        with at("sensors"):
+            some(self.channels, "measured channel", hint="expected some of " + ", ".join(CHANNELS))
+            for name in (*self.channels, *self.noise, *self.bias, *self.bias_sigma):
+                known(name, CHANNELS, "channel")
+            for what, entries in (("noise", self.noise), ("bias_sigma", self.bias_sigma)):
+                for name, value in entries.items():
+                    non_negative(value, f"{what} of {name!r}")
+            for name, offset in self.bias.items():
+                array(offset, f"bias of {name!r}", (CHANNELS[name].size or "n",) if np.ndim(offset) else ())
 
     def sigma(self, channel: str) -> float:
         return float(self.noise.get(channel, 0.0))

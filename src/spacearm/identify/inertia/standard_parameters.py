@@ -9,9 +9,10 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import positive
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
-from spacearm.identify.inertia.parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of, typical_sizes
+from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of, typical_sizes
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.typing import Array
@@ -47,8 +48,7 @@ class Prior:
     @classmethod
     def from_robot(cls, robot: Robot, relative: float = 0.15, source: str = "CAD") -> Prior:
         """From a drawing: each number is believed to ``relative`` of its typical size."""
-        if not relative > 0:
-            raise InputError(f"relative deviation is {relative}", place="prior", hint="expected above zero")
+        positive(relative, "relative deviation", place="prior")
         return cls(robot.inertia_parameters.ravel().copy(), relative * typical_sizes(robot), source)
 
     @classmethod

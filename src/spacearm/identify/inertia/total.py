@@ -41,7 +41,7 @@ class TotalFit:
     seconds: float
 
 
-def unknowable(problem: InertiaProblem) -> Array:
+def not_determined(problem: InertiaProblem) -> Array:
     """Directions (r, k) in typical sizes that the records show not at all or too badly, apart from the scale."""
     return not_identifiable(problem, gauge(problem, problem.base_guess), WORST)
 
@@ -52,7 +52,7 @@ def fit_total(
     start: Array | None = None,
     iterations: int = 20,
     tolerance: float = 1e-6,
-    blind: Array | None = None,
+    held: Array | None = None,
 ) -> TotalFit:
     """Estimate base parameters of every repetition; directions that the records do not show keep their start.
 
@@ -60,12 +60,12 @@ def fit_total(
         start: base parameters (..., r) to weigh the first step with; the robot's own when not given.
         iterations: at most.
         tolerance: stop when no parameter changes by more than this share of its deviation.
-        blind: (r, k), orthonormal: directions in typical sizes that are left as they are; found from the records
-            (:func:`unknowable`) when not given.
+        held: (r, k), orthonormal: directions in typical sizes that are left as they are; found from the records
+            (:func:`not_determined`) when not given.
     """
     begin = time.perf_counter()
     rank, sizes = problem.rank, problem.base_sizes
-    rest = unknowable(problem) if blind is None else blind
+    rest = not_determined(problem) if held is None else held
     shown = complement(np.concatenate([gauge(problem, problem.base_guess), rest], axis=-1))
     search = _Search(problem, shown, problem.base_guess if start is None else start)
     converged, done = False, 0

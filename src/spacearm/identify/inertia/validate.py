@@ -20,8 +20,8 @@ from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.experiment import EXACT, Experiment, at_times
-from spacearm.identify.inertia.parameters import Label, labels
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.inertia_parameters import Label, labels
+from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spacearm.identify.inertia.equations import Equations
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.readings import Record
 from spacearm.typing import Array
 
 

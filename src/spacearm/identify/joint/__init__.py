@@ -6,8 +6,9 @@ The way of the data: sensors (:class:`Chain`, Eq. 21 of Wojtunik 2023) or a twin
 :func:`hold_out` say what it is worth. ``fit.robot()`` is the robot with the identified joint.
 """
 
-from spacearm.identify.joint.chain import Chain, Reconstruction, SensorNoise, planar_pose
+from spacearm.identify.joint.flexible_joints import FlexibleJoint, flexible_joints, with_gear, with_values
 from spacearm.identify.joint.forward import Accuracy, Forward, Response
+from spacearm.identify.joint.forward_model import Setup
 from spacearm.identify.joint.identify import (
     DataWarning,
     IdentifiabilityWarning,
@@ -17,15 +18,14 @@ from spacearm.identify.joint.identify import (
     sample_posterior,
 )
 from spacearm.identify.joint.laws import Law
-from spacearm.identify.joint.linear import Linear, linearise
 from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements, joint_test_from_vision
+from spacearm.identify.joint.measurement_chain import Chain, Reconstruction, SensorNoise, planar_pose
 from spacearm.identify.joint.paths import smooth_path
+from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequency_response, hold_out
 from spacearm.identify.joint.problem import JointProblem, early
-from spacearm.identify.joint.program import Setup
-from spacearm.identify.joint.response import FrequencyResponse, HoldOut, frequency_response, hold_out
-from spacearm.identify.joint.robots import FlexibleJoint, flexible_joints, with_gear, with_values
 from spacearm.identify.joint.select import CANDIDATES, Candidate, Selection, select_law
 from spacearm.identify.joint.twin import Truth, observe, twin
+from spacearm.identify.joint.vibration import Linear, linearise
 
 __all__ = [
     "CANDIDATES",

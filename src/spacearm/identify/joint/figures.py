@@ -9,7 +9,7 @@ import numpy as np
 
 from spacearm.figures import COLOURS, curve, new_figure, template
 from spacearm.identify.joint.identify import JointFit
-from spacearm.identify.joint.response import FrequencyResponse
+from spacearm.identify.joint.prediction import FrequencyResponse
 from spacearm.optimise import Profile
 
 if TYPE_CHECKING:

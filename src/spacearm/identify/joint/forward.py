@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import rising
 from spacearm.engine import Kernel
 from spacearm.engine.phase import make_stage, make_system, run_stage
 from spacearm.engine.signals import merge
@@ -19,7 +20,7 @@ from spacearm.engine.solver import Options, Reason
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
-from spacearm.identify.joint.program import Setup, programs
+from spacearm.identify.joint.forward_model import Setup, programs
 from spacearm.simulate import Signal
 from spacearm.simulate.checks import check_angles
 from spacearm.typing import Array
@@ -95,9 +96,7 @@ class Forward:
         accuracy: Accuracy | None = None,
     ) -> None:
         self.setup = setup
-        self.times = np.asarray(times, dtype=np.float64)
-        if self.times.ndim != 1 or self.times.size < 2 or self.times[0] != 0.0 or np.any(np.diff(self.times) <= 0):
-            raise InputError("sample times must start at 0 and rise", place="forward model")
+        self.times = rising(times, "sample times", count=2, start=0.0, place="forward model")
         self.accuracy = accuracy or Accuracy()
         self.evaluations = 0
         self.stiff = 0  # steps of motions that are stiff, beyond what is usual

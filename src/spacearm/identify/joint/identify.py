@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from spacearm.checks import one_of
 from spacearm.errors import InputError
+from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
 from spacearm.identify.joint.forward import Accuracy
+from spacearm.identify.joint.forward_model import Drive
 from spacearm.identify.joint.laws import Law
-from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.problem import Bounds, JointProblem, Weighting
-from spacearm.identify.joint.program import Drive
-from spacearm.identify.joint.robots import flexible_joints, with_values
+from spacearm.identify.joint.vibration import linearise
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import Diagnosis, Whiteness, diagnose
 from spacearm.optimise.estimate import Estimate, Estimator
@@ -56,9 +57,7 @@ def estimator_of(method: Method | Estimator) -> Estimator:
     """An estimator, or the one of this name."""
     if not isinstance(method, str):
         return method
-    if method not in ESTIMATORS:
-        raise InputError(f"method is {method!r}", place="identification", hint=", ".join(ESTIMATORS))
-    return ESTIMATORS[method]
+    return ESTIMATORS[one_of(method, ESTIMATORS, "method", place="identification")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +159,7 @@ def identify_joints(
         warn: warn about what is not determined.
     """
     began = time.perf_counter()
-    if cost not in ("likelihood", "paper"):
-        raise InputError(f"cost is {cost!r}", place="identification", hint="likelihood or paper")
+    one_of(cost, ("likelihood", "paper"), "cost", place="identification")
     chosen = [_angles_only(robot, test) for test in tests] if cost == "paper" else tests
     model = JointProblem(
         robot, chosen, drive=drive, law=law, bounds=bounds, guess=guess, fixed=fixed, offset_rate=offset_rate,

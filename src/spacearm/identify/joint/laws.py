@@ -7,15 +7,14 @@ sign over ``slip_speed``, play opens over ``edge``. A deflection is link angle m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import casadi as ca
 
-from spacearm.errors import InputError
+from spacearm.checks import checked, one_of, positive
 from spacearm.mechanics.spatial import SX
 
 Friction = Literal["none", "coulomb", "stribeck", "lugre"]
-FRICTIONS: tuple[Friction, ...] = ("none", "coulomb", "stribeck", "lugre")
 
 #: Unit, lower and upper bound, start value and typical size of every parameter. Motor inertia is on the load side
 #: (ratio squared times the rotor's own). Bounds of the first three and of the offset are the paper's. A bias is a
@@ -67,11 +66,8 @@ class Law:
 
     def __post_init__(self) -> None:
         for key in ("motor", "spring"):
-            if getattr(self, key) not in FRICTIONS:
-                raise InputError(f"{key} friction is {getattr(self, key)!r}", place="law", hint=", ".join(FRICTIONS))
-        for key in ("slip_speed", "stribeck_speed", "bristle_time", "edge"):
-            if not 0.0 < getattr(self, key) < float("inf"):
-                raise InputError(f"{key} is {getattr(self, key)}", place="law", hint="expected above zero")
+            one_of(getattr(self, key), get_args(Friction), f"{key} friction", place="law")
+        checked(self, positive, "slip_speed", "stribeck_speed", "bristle_time", "edge", place="law")
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -9,11 +9,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, checked, known, rising, some
 from spacearm.errors import InputError, did_you_mean
-from spacearm.identify.data import Measurements
-from spacearm.identify.joint.chain import Chain, Method, planar_pose
+from spacearm.identify.joint.flexible_joints import flexible_joints
+from spacearm.identify.joint.measurement_chain import Chain, Method, planar_pose
 from spacearm.identify.joint.paths import Smoothed, smoothed
-from spacearm.identify.joint.robots import flexible_joints
+from spacearm.identify.measurements import Measurements
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
@@ -61,26 +62,21 @@ class JointTest:
 
     def __post_init__(self) -> None:
         place = f"test {self.name!r}"
-        time = np.asarray(self.time, dtype=np.float64)
-        if time.ndim != 1 or time.size < 4 or not np.all(np.isfinite(time)) or np.any(np.diff(time) <= 0):
-            raise InputError("time must be finite and rise, four samples or more", place=place)
-        object.__setattr__(self, "time", time)
-        if not self.measured:
-            raise InputError("nothing is measured", place=place, hint="give at least the flexible joint's angle")
+        checked(self, rising, "time", place=place, count=4, unit="s")
+        time = self.time
+        some(self.measured, "measured channel", place=place, hint="give at least the flexible joint's angle")
         for key in ("encoders", "measured"):
             arrays = {}
             for name, values in getattr(self, key).items():
-                array = np.asarray(values, dtype=np.float64)
-                if array.shape != time.shape:
-                    raise InputError(f"{name!r} has shape {array.shape}", place=place, hint=f"expected {time.shape}")
-                bad = np.flatnonzero(~np.isfinite(array))
+                row = array(values, repr(name), time.shape, finite=False, place=place)
+                bad = np.flatnonzero(~np.isfinite(row))
                 if bad.size:
                     raise InputError(
                         f"row {int(bad[0])} of {name!r} is not a finite number ({bad.size} such rows)",
                         place=place, hint="JointTest.without_missing leaves such rows out",
                     )  # fmt: skip
                 turning = not name.endswith(("_x", "_y", "_z", ".torque"))
-                arrays[name] = np.unwrap(array) if turning else array
+                arrays[name] = np.unwrap(row) if turning else row
             object.__setattr__(self, key, arrays)
         for name in self.biases:
             if name not in self.measured:
@@ -111,12 +107,19 @@ class JointTest:
     def duration(self) -> float:
         return float(self.time[-1] - self.time[0])
 
+    @property
+    def shows_base(self) -> bool:
+        """Whether the base's pose is among the measured channels."""
+        return any(channel in BASE for channel in self.measured)
+
+    def whitener(self) -> Array | None:
+        """What makes the noise of each sample's channels independent and of unit size (T, m, m); None: unknown."""
+        return None if self.noise is None else np.linalg.inv(np.linalg.cholesky(self.noise))
+
     def channels(self, names: tuple[str, ...]) -> JointTest:
         """The same test, compared in these channels only."""
         for name in names:
-            if name not in self.measured:
-                raise InputError(f"there is no channel {name!r}", place=f"test {self.name!r}",
-                                 hint=did_you_mean(name, self.measured))  # fmt: skip
+            known(name, self.measured, "channel", place=f"test {self.name!r}")
         order = list(self.measured)
         kept = [order.index(name) for name in names]
         noise = None if self.noise is None else self.noise[:, kept][:, :, kept]
@@ -156,17 +159,16 @@ class JointTest:
 
 def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -> Array:
     """Noise as covariances (T, m, m)."""
-    array = np.asarray(noise, dtype=np.float64)
-    if array.shape == (channels,):
-        array = np.diag(array**2)
-    if array.shape == (channels, channels):
-        array = np.broadcast_to(array, (samples, channels, channels))
-    if array.shape != (samples, channels, channels):
-        raise InputError(f"noise has shape {np.shape(noise)}", place=place,
-                         hint=f"expected ({channels},), ({channels}, {channels}) or ({samples}, ...)")  # fmt: skip
-    if not np.all(np.isfinite(array)) or np.any(np.linalg.eigvalsh(array)[:, 0] <= 0.0):
+    full = np.asarray(noise, dtype=np.float64)
+    if full.shape == (channels,):
+        full = np.diag(full**2)
+    if full.shape == (channels, channels):
+        full = np.broadcast_to(full, (samples, channels, channels))
+    hint = f"expected ({channels},), ({channels}, {channels}) or ({samples}, {channels}, {channels})"
+    array(full, "noise", (samples, channels, channels), finite=False, place=place, hint=hint)
+    if not np.all(np.isfinite(full)) or np.any(np.linalg.eigvalsh(full)[:, 0] <= 0.0):
         raise InputError("noise is not positive definite", place=place, hint="expected standard deviations above zero")
-    return array
+    return full
 
 
 def joint_test_from_vision(

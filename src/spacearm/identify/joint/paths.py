@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError
+from spacearm.checks import array, rising
 from spacearm.simulate import Signal, from_ppoly
 from spacearm.typing import Array
 
@@ -79,13 +79,8 @@ def smoothed(
     pieces: int | None = None,
 ) -> Smoothed:
     """The same with its errors."""
-    t, v = np.asarray(time, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if t.ndim != 1 or t.shape != v.shape or t.size < 3:
-        raise InputError(f"times {t.shape}, values {v.shape}", place="path", hint="expected three readings or more")
-    if not (np.all(np.isfinite(t)) and np.all(np.isfinite(v))):
-        raise InputError("holds numbers that are not finite", place="path", hint="leave such rows out")
-    if np.any(np.diff(t) <= 0):
-        raise InputError("times do not rise", place="path")
+    t = rising(time, "times", count=3, place="path")
+    v = array(values, "values", t.shape, place="path")
     local = t - t[0]
     degree = min(DEGREE, t.size - 1)
     most = max(1, t.size // 3)
@@ -197,9 +192,9 @@ def path_errors(model: JointProblem, x: Array, test: int) -> PathErrors | None:
     if not np.all(np.isfinite(alone)):  # a candidate that cannot be followed to the end
         return None
     # Cov(move u - noise) = 1 - share move^T - move share^T + move move^T
-    basis, small = np.linalg.qr(np.concatenate([alone, with_noise], axis=1))
+    basis, triangle = np.linalg.qr(np.concatenate([alone, with_noise], axis=1))
     half = alone.shape[1]
-    gain, turn = np.linalg.eigh(small[:, :half] @ small[:, :half].T - small[:, half:] @ small[:, half:].T)
+    gain, turn = np.linalg.eigh(triangle[:, :half] @ triangle[:, :half].T - triangle[:, half:] @ triangle[:, half:].T)
     return PathErrors(basis @ turn, np.maximum(gain, FLOOR - 1.0))
 
 

@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from spacearm.checks import known, number, positive, some, unique
 from spacearm.errors import InputError, SimulationError, did_you_mean
 from spacearm.identify.joint.forward import Accuracy, Forward, Response
+from spacearm.identify.joint.forward_model import Drive, Setup
 from spacearm.identify.joint.laws import SPECIFICATION, Law
-from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import BASE, JointTest, attitude_vector
 from spacearm.identify.joint.paths import PathErrors, Smoothed, path_errors
-from spacearm.identify.joint.program import Drive, Setup
+from spacearm.identify.joint.vibration import linearise
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Block, Parameter, Problem
@@ -29,8 +30,7 @@ Weighting = Callable[[Array], Array]
 
 def early(decay: float) -> Weighting:
     """Weights ``exp(-t / decay)`` (s): the first part of a test counts more, as the paper's Sec. 5 suggests."""
-    if not 0.0 < decay < float("inf"):
-        raise InputError(f"decay is {decay} s", place="weighting", hint="expected above zero")
+    positive(decay, "decay", unit="s", place="weighting")
     return lambda time: np.exp(-time / decay)
 
 
@@ -58,10 +58,9 @@ class JointProblem(Problem):
         accuracy: Accuracy | None = None,
     ) -> None:
         self.tests = tuple(tests)
-        names = [test.name for test in self.tests]
-        if not names or len(set(names)) < len(names):
-            raise InputError("tests are missing or share a name", place="identification")
-        pose = any(channel in BASE for test in self.tests for channel in test.measured)
+        some(self.tests, "test", place="identification")
+        unique([test.name for test in self.tests], "test", place="identification")
+        pose = any(test.shows_base for test in self.tests)
         self.setup = Setup(robot, drive, law or Law(), pose, reference_inertia)
         self.robot, self.weighting = robot, weighting
         if len({test.noise is None for test in self.tests}) > 1:
@@ -69,20 +68,22 @@ class JointProblem(Problem):
         self.smoothed: list[dict[tuple[Literal["path", "torque"], str], Smoothed]] = [{} for _ in self.tests]
         self.path_errors: list[PathErrors | None] = [None] * len(self.tests)
         self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
-        self._white = [None if t.noise is None else np.linalg.inv(np.linalg.cholesky(t.noise)) for t in self.tests]
+        self._white = [test.whitener() for test in self.tests]
         self._weight = [_weights(weighting, test) for test in self.tests]
         self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
-        starts = ("offset", "offset_rate") if offset_rate else ("offset",)
-        own = [f"{t}.{f.name}.{word}" for t in names for word in starts for f in self.setup.flexible]
-        self._each = len(starts) * len(self.setup.flexible)  # parameters that each test has of its own
+        self._each = (1 + offset_rate) * len(self.setup.flexible)  # parameters that each test has of its own
         self._biases = [(k, channel) for k, test in enumerate(self.tests) for channel in test.biases]
-        biases = [f"{names[k]}.{channel}.bias" for k, channel in self._biases]
-        self.all_names = (*self.setup.parameters, *own, *biases)
-        held = fixed or {}
-        super().__init__(self._unknowns(bounds or {}, guess or {}, held), name="flexible joints")
+        self.all_names = self._all_names(("offset", "offset_rate") if offset_rate else ("offset",))
+        bounds, guess, fixed = bounds or {}, guess or {}, fixed or {}
+        super().__init__(self._unknowns(bounds, guess, fixed), name="flexible joints")
         self.free = [self.all_names.index(name) for name in self.names]
-        self._held = np.array([float(_by_name(held, name, 0.0)) for name in self.all_names])
-        self._check_start({"fixed": held, "guess": guess or {}, "bounds": bounds or {}})
+        self._held = np.array([float(_by_name(fixed, name, 0.0)) for name in self.all_names])
+        self._check_start({"fixed": fixed, "guess": guess, "bounds": bounds})
+
+    def _all_names(self, starts: Sequence[str]) -> tuple[str, ...]:
+        own = [f"{t.name}.{f.name}.{word}" for t in self.tests for word in starts for f in self.setup.flexible]
+        biases = [f"{self.tests[k].name}.{channel}.bias" for k, channel in self._biases]
+        return (*self.setup.parameters, *own, *biases)
 
     @property
     def noise_known(self) -> bool:
@@ -122,16 +123,13 @@ class JointProblem(Problem):
     def _unknowns(self, bounds: Bounds, guess: Mapping[str, float], fixed: Mapping[str, float]) -> list[Parameter]:
         for what, given in (("bounds", bounds), ("guess", guess), ("fixed", fixed)):
             for name in given:
-                if name not in self.all_names and name not in SPECIFICATION:
-                    raise InputError(f"there is no parameter {name!r}", place=what,
-                                     hint=did_you_mean(name, self.all_names))  # fmt: skip
+                known(name, (*self.all_names, *SPECIFICATION), "parameter", place=what)
         guesses = self._guesses(not ({"stiffness", f"{self.setup.flexible[0].name}.stiffness"} & {*guess, *fixed}))
         result = []
         for name in self.all_names:
             held = _by_name(fixed, name, None)
             if held is not None:
-                if not np.isfinite(held):
-                    raise InputError(f"{name!r} is {held}", place="fixed", hint="expected a finite number")
+                number(held, repr(name), place="fixed")
                 continue
             unit, low, high, _, size = SPECIFICATION[name.rsplit(".", 1)[1]]
             unit = "m" if name.endswith(tuple(f"{channel}.bias" for channel in BASE[:3])) else unit
@@ -410,15 +408,15 @@ class JointProblem(Problem):
         That is this problem itself, or the same tests with all their noise where this one takes the paths as exact, has
         weights in time, or Eq. 24's plain residuals. What the data do not determine has an infinite variance.
         """
-        blind = ~np.isfinite(np.diag(Information.of(self, x).covariance))
+        undetermined = ~np.isfinite(np.diag(Information.of(self, x).covariance))
         gain = np.linalg.pinv(self.weighted_jacobian(x) * self.sizes, rcond=1e-10) * self.sizes[:, None]
         ends = np.cumsum([test.time.size * len(test.measured) for test in self.tests])[:-1]
         parts = [self._noise_seen(noise, k, rows) for k, rows in enumerate(np.split(gain.T, ends))]
         spread = np.concatenate(parts)
         full: Array = (spread.T @ spread) * noise.variance(x)
-        full[blind, :] = 0.0
-        full[:, blind] = 0.0
-        full[blind, blind] = np.inf
+        full[undetermined, :] = 0.0
+        full[:, undetermined] = 0.0
+        full[undetermined, undetermined] = np.inf
         return full
 
     def _noise_seen(self, noise: JointProblem, test: int, rows: Array) -> Array:

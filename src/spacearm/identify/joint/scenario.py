@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, at, did_you_mean
-from spacearm.identify.data import Column, read_measurements
-from spacearm.identify.joint.chain import Chain, SensorNoise
 from spacearm.identify.joint.figures import fit_figure, profile_figure, response_figure
 from spacearm.identify.joint.identify import JointFit, identify_joints, profile_likelihood
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements
+from spacearm.identify.joint.measurement_chain import Chain, SensorNoise
+from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequency_response, hold_out
 from spacearm.identify.joint.problem import early
-from spacearm.identify.joint.response import FrequencyResponse, HoldOut, frequency_response, hold_out
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
 from spacearm.identify.joint.twin import observe, twin
+from spacearm.identify.measurements import Column, read_measurements
 from spacearm.model.files import robot_text
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.optimise import Profile

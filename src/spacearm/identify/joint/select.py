@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from spacearm.errors import InputError
+from spacearm.checks import one_of
 from spacearm.identify.joint.identify import JointFit, identify_joints
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest
@@ -83,10 +83,7 @@ def select_law(
         options: as of :func:`identify_joints`.
     """
     chosen = dict(candidates or CANDIDATES)
-    if not chosen:
-        raise InputError("there is no candidate", place="selection")
-    if criterion not in ("aic", "bic", "cross_validation"):
-        raise InputError(f"criterion is {criterion!r}", place="selection", hint="aic, bic or cross_validation")
+    one_of(criterion, get_args(Criterion), "criterion", place="selection")
     laws = sorted(chosen.items(), key=lambda item: len(item[1].parameters))
     options = {"warn": False, **options}
     found: list[Candidate] = []

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
+from spacearm.checks import known
 from spacearm.engine import Mechanics
-from spacearm.errors import InputError, did_you_mean
-from spacearm.identify.joint.chain import Chain, Method, SensorNoise
+from spacearm.errors import InputError
+from spacearm.identify.joint.flexible_joints import with_values
 from spacearm.identify.joint.forward import Accuracy, Forward
+from spacearm.identify.joint.forward_model import Drive, Setup
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
-from spacearm.identify.joint.program import Drive, Setup
-from spacearm.identify.joint.robots import with_values
+from spacearm.identify.joint.measurement_chain import Chain, Method, SensorNoise
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
@@ -96,12 +97,10 @@ def twin(
 
 def _parameters(setup: Setup, values: Mapping[str, Mapping[str, float]]) -> Array:
     """The law's parameters of all flexible joints, in the order of the program."""
-    known = {*setup.law.parameters, "offset", "offset_rate"}
+    words = {*setup.law.parameters, "offset", "offset_rate"}
     for joint, given in values.items():
         for name in given:
-            if name not in known:
-                raise InputError(f"there is no parameter {name!r}", place=f"twin experiment: {joint}",
-                                 hint=did_you_mean(name, known))  # fmt: skip
+            known(name, words, "parameter", place=f"twin experiment: {joint}")
     flat = []
     for f in setup.flexible:
         own = {**f.values, **values.get(f.name, {})}

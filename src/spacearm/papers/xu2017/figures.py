@@ -8,7 +8,7 @@ import numpy as np
 
 from spacearm.figures import COLOURS, curve, new_figure
 from spacearm.identify.inertia.figures import origins
-from spacearm.identify.inertia.parameters import PLAIN
+from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.papers.agreement import figure
 from spacearm.papers.xu2017.data import NAME, SYMBOLS
 from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Study, Swarms, Validation

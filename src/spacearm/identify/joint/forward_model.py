@@ -7,17 +7,18 @@ velocity of the rigid reference, base position 3 and quaternion 4 when wanted); 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 import casadi as ca
 import numpy as np
 
+from spacearm.checks import one_of
 from spacearm.engine import Kernel
-from spacearm.errors import InputError
+from spacearm.identify.joint.flexible_joints import FlexibleJoint, flexible_joints
 from spacearm.identify.joint.laws import Law, torques
-from spacearm.identify.joint.robots import FlexibleJoint, flexible_joints
 from spacearm.mechanics.dynamics import hybrid_dynamics
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX, quaternion_rate, rotation_matrix
@@ -25,7 +26,6 @@ from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 
 Drive = Literal["motor_angle", "torque", "rigid_torque"]
-DRIVES: tuple[Drive, ...] = ("motor_angle", "torque", "rigid_torque")
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class Setup:
     reference_inertia: float | None = None
 
     def __post_init__(self) -> None:
-        if self.drive not in DRIVES:
-            raise InputError(f"drive is {self.drive!r}", place="set-up", hint=", ".join(DRIVES))
+        one_of(self.drive, get_args(Drive), "drive", place="set-up")
 
     @cached_property
     def flexible(self) -> tuple[FlexibleJoint, ...]:
@@ -65,10 +64,10 @@ class Setup:
     @cached_property
     def paths(self) -> tuple[int, ...]:
         """Joints whose measured motion is an input; for ``rigid_torque`` the motors too, for the rigid reference."""
-        hidden = {f.link for f in self.flexible}
+        states = {f.link for f in self.flexible}
         if self.drive == "torque":
-            hidden |= {f.motor for f in self.flexible}
-        return tuple(i for i in range(self.robot.n) if i not in hidden)
+            states |= {f.motor for f in self.flexible}
+        return tuple(i for i in range(self.robot.n) if i not in states)
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -108,7 +107,7 @@ class _Model:
 
 
 def _model(setup: Setup) -> _Model:
-    robot, law, n = setup.robot, setup.law, setup.robot.n
+    robot, law = setup.robot, setup.law
     tree = Tree(robot)
     count = len(setup.flexible)
     inputs = {
@@ -124,24 +123,48 @@ def _model(setup: Setup) -> _Model:
         for i in range(count)
     ]
     rotor = _rotors(robot, {f.motor: own[i]["motor_inertia"] / f.gear**2 for i, f in enumerate(setup.flexible)})
-
-    q, rates, given, mode = ca.SX.zeros(n), ca.SX.zeros(n), ca.SX.zeros(6 + n), [0.0] * (6 + n)
-    for k, joint in enumerate(setup.paths):
-        if joint in setup.free:
-            continue
-        q[joint], rates[joint], given[6 + joint] = ca.vertsplit(inputs["path"][3 * k : 3 * k + 3])
-        mode[6 + joint] = 1.0
+    q, rates, given = _on_paths(setup, inputs, setup.free)
     for k, joint in enumerate(setup.free):
         q[joint], rates[joint] = state["joints"][k], state["velocity"][6 + k]
-
-    applied = ca.SX.zeros(count)
-    reference_rate = ca.SX(0, 1)
+    applied, reference_rate = ca.SX.zeros(count), ca.SX(0, 1)
     if setup.drive == "torque":
         applied = inputs["torque"]
     elif setup.drive == "rigid_torque":
         reference_rate, applied = _rigid_reference(setup, tree, inputs, state["reference"], inertia, rotor)
+    force, bristle_rates = _forces(setup, own, q, rates, state["bristles"], applied)
+    mode = [0.0] * 6 + [0.0 if joint in setup.free else 1.0 for joint in range(robot.n)]
+    velocity = ca.vertcat(state["velocity"][:6], rates)
+    none = [None] * tree.bodies
+    hybrid = hybrid_dynamics(tree, q, velocity, force, given, ca.SX(ca.DM(mode)), inertia, rotor, [*none])
+    pieces = [
+        state["velocity"][6:],
+        hybrid.acceleration[:6],
+        *(hybrid.acceleration[6 + joint] for joint in setup.free),
+        *bristle_rates,
+        reference_rate,
+    ]
+    if setup.pose:
+        pieces.append(rotation_matrix(state["quaternion"]) @ state["velocity"][:3])
+        pieces.append(quaternion_rate(state["quaternion"], state["velocity"][3:6]))
+    if setup.drive == "motor_angle":
+        applied = ca.vertcat(*(hybrid.reaction[6 + f.motor] for f in setup.flexible))
+    return _Model(inputs, ca.densify(ca.vertcat(*pieces)), ca.densify(applied))
 
-    force = ca.SX.zeros(6 + n)
+
+def _on_paths(setup: Setup, inputs: dict[str, SX], free: Sequence[int] = ()) -> tuple[SX, SX, SX]:
+    """Joints' positions, rates and accelerations (6 + n) on their measured paths; zero where they are free."""
+    n = setup.robot.n
+    q, rates, given = ca.SX.zeros(n), ca.SX.zeros(n), ca.SX.zeros(6 + n)
+    for k, joint in enumerate(setup.paths):
+        if joint not in free:
+            q[joint], rates[joint], given[6 + joint] = ca.vertsplit(inputs["path"][3 * k : 3 * k + 3])
+    return q, rates, given
+
+
+def _forces(setup: Setup, own: list[dict[str, SX]], q: SX, rates: SX, bristles: SX, applied: SX) -> tuple[SX, list[SX]]:
+    """Generalised forces (6 + n) of springs, dampers, friction and motors, and the rates of the bristles."""
+    robot, law = setup.robot, setup.law
+    force = ca.SX.zeros(6 + robot.n)
     motors = [f.motor for f in setup.flexible]
     for joint in setup.free:
         part = robot.joints[joint]
@@ -154,27 +177,11 @@ def _model(setup: Setup) -> _Model:
     for i, f in enumerate(setup.flexible):
         deflection = q[f.link] - f.ratio * q[f.motor] - f.rest
         turning = rates[f.link] - f.ratio * rates[f.motor]
-        bristles = state["bristles"][i * each : (i + 1) * each]
-        inside = torques(law, own[i], deflection, turning, rates[f.motor], bristles)
+        inside = torques(law, own[i], deflection, turning, rates[f.motor], bristles[i * each : (i + 1) * each])
         force[6 + f.link] += inside.spring
         force[6 + f.motor] += inside.motor - f.ratio * inside.spring + applied[i]
         bristle_rates += inside.bristle_rates
-    none = [None] * tree.bodies
-    velocity = ca.vertcat(state["velocity"][:6], rates)
-    hybrid = hybrid_dynamics(tree, q, velocity, force, given, ca.SX(ca.DM(mode)), inertia, rotor, [*none])
-    pieces = [
-        state["velocity"][6:],
-        hybrid.acceleration[:6],
-        *(hybrid.acceleration[6 + joint] for joint in setup.free),
-        *bristle_rates,
-        reference_rate,
-    ]
-    if setup.pose:
-        pieces.append(rotation_matrix(state["quaternion"]) @ state["velocity"][:3])
-        pieces.append(quaternion_rate(state["quaternion"], state["velocity"][3:6]))
-    held = [hybrid.reaction[6 + f.motor] if setup.drive == "motor_angle" else applied[i]
-            for i, f in enumerate(setup.flexible)]  # fmt: skip
-    return _Model(inputs, ca.densify(ca.vertcat(*pieces)), ca.densify(ca.vertcat(*held)))
+    return force, bristle_rates
 
 
 def _rotors(robot: Robot, replaced: dict[int, SX]) -> SX:
@@ -188,9 +195,7 @@ def _rigid_reference(
 ) -> tuple[SX, SX]:
     """Base acceleration of the rigid robot on the measured paths, and the torques at its motors."""
     robot, n = setup.robot, setup.robot.n
-    q, rates, given = ca.SX.zeros(n), ca.SX.zeros(n), ca.SX.zeros(6 + n)
-    for k, joint in enumerate(setup.paths):
-        q[joint], rates[joint], given[6 + joint] = ca.vertsplit(inputs["path"][3 * k : 3 * k + 3])
+    q, rates, given = _on_paths(setup, inputs)
     for f in setup.flexible:
         q[f.link] = f.ratio * q[f.motor] + f.rest
         rates[f.link] = f.ratio * rates[f.motor]

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, at, did_you_mean
 from spacearm.identify.readers import read_columns
 from spacearm.identify.units import to_si
 from spacearm.typing import Array
@@ -111,17 +111,27 @@ def read_measurements(
     Raises:
         InputError: with file and place: missing column, unequal lengths, time going back, a gap, NaN, a wrong unit.
     """
-    path = Path(path)
+    with at(file=path):
+        return _read(Path(path), columns, time, missing, gaps, largest_step)
+
+
+def _read(
+    path: Path,
+    columns: Mapping[str, Column | str],
+    time: Column | str,
+    missing: str,
+    gaps: str,
+    largest_step: float | None,
+) -> Measurements:
     clock = Column(time, "s", "s") if isinstance(time, str) else replace(time, unit=time.unit or "s", expects="s")
     plan = {"time": clock, **{key: Column(c) if isinstance(c, str) else c for key, c in columns.items()}}
-    units = {key: _scale(path, key, column) for key, column in plan.items()}
+    units = {key: _scale(key, column) for key, column in plan.items()}
     raw = read_columns(path, [column.name for column in plan.values()])
     samples, values = raw[clock.name].size, {}
     for key, column in plan.items():
         if raw[column.name].size != samples:
             raise InputError(
                 f"columns differ in length: {clock.name!r} {samples}, {column.name!r} {raw[column.name].size}",
-                file=path,
                 place=_place(key, column),
                 hint="expected equal lengths",
             )
@@ -129,13 +139,12 @@ def read_measurements(
             values[key] = raw[column.name] * units[key][0] + column.offset
     good = np.all([np.isfinite(v) for v in values.values()], axis=0)
     if missing == "reject":
-        _refuse_missing(path, plan, values)
+        _refuse_missing(plan, values)
     for key, column in plan.items():
         values[key] = kept = np.ascontiguousarray(values[key][good])
         if np.any(np.abs(kept) > LARGEST):
             raise InputError(
                 f"is {kept[np.argmax(np.abs(kept))]:.3g} in SI units, larger than anything that is measured",
-                file=path,
                 place=_place(key, column),
                 hint="the unit is wrong, or the file is damaged",
             )
@@ -144,11 +153,11 @@ def read_measurements(
     times, si = values.pop("time"), {key: unit for key, (_, unit) in units.items() if key != "time"}
     result = Measurements(times, values, si, str(path), int(np.sum(~good)))
     if gaps == "reject":
-        _refuse_gaps(result, path, largest_step)
+        _refuse_gaps(result, largest_step)
     return result
 
 
-def _refuse_missing(path: Path, plan: Mapping[str, Column], values: Mapping[str, Array]) -> None:
+def _refuse_missing(plan: Mapping[str, Column], values: Mapping[str, Array]) -> None:
     bad = ~np.isfinite(list(values.values()))
     if bad.any():
         row = int(np.flatnonzero(bad.any(axis=0))[0])
@@ -156,7 +165,6 @@ def _refuse_missing(path: Path, plan: Mapping[str, Column], values: Mapping[str,
         where = next(key for key in quantities if not np.isfinite(values[key][row]))
         raise InputError(
             f"sample {row} of {where!r} is not a finite number ({int(bad.any(axis=0).sum())} such rows)",
-            file=path,
             place=_place(where, plan[where]),
             hint="missing='drop' leaves such rows out",
         )
@@ -166,30 +174,26 @@ def _place(key: str, column: Column) -> str:
     return f"column {column.name!r} ({key})"
 
 
-def _scale(path: Path, key: str, column: Column) -> tuple[float, str]:
+def _scale(key: str, column: Column) -> tuple[float, str]:
     """Factor to SI and the SI unit of a column, which must be the expected one."""
     place = _place(key, column)
-    try:
-        factor, si = to_si(column.unit, place)
-    except InputError as error:
-        raise error.in_file(path) from None
+    factor, si = to_si(column.unit, place)
     if column.expects and si != column.expects:
         raise InputError(
-            f"is in {column.unit or 'no unit'!r}", file=path, place=place, hint=f"expected a unit of {column.expects}"
+            f"is in {column.unit or 'no unit'!r}", place=place, hint=f"expected a unit of {column.expects}"
         )
     if column.unwrap and si not in ("rad", ""):
-        raise InputError(f"in {column.unit!r} cannot be unwrapped", file=path, place=place, hint="expected an angle")
+        raise InputError(f"in {column.unit!r} cannot be unwrapped", place=place, hint="expected an angle")
     return factor, si
 
 
-def _refuse_gaps(data: Measurements, path: Path, largest_step: float | None) -> None:
+def _refuse_gaps(data: Measurements, largest_step: float | None) -> None:
     limit = largest_step if largest_step is not None else GAP * data.step
     wide = np.flatnonzero(np.diff(data.time) > limit)
     if wide.size:
         i = int(wide[0])
         raise InputError(
             f"no samples between {data.time[i]:.9g} s and {data.time[i + 1]:.9g} s (step {data.step:.6g} s)",
-            file=path,
             place="time",
             hint="gaps='keep' accepts them",
         )

@@ -19,7 +19,8 @@ class LinearLeastSquares:
     """All experiments in one regression, every equation with the same weight.
 
     Deviations come from the residuals' own variance. They do not know that rates and angles, and with them the
-    regressor, are noisy: use :class:`.TotalLeastSquares` for data with noise. ``extra["blind"]`` of the estimate holds
+    regressor, are noisy: use :class:`.TotalLeastSquares` for data with noise. ``extra["not_identifiable"]``
+    of the estimate holds
     the directions that the records do not show.
     """
 
@@ -29,8 +30,8 @@ class LinearLeastSquares:
         begin = time.perf_counter()
         sizes = problem.base_sizes
         scale = gauge(problem, problem.base_guess)
-        blind = not_identifiable(problem, scale)
-        shown = complement(np.concatenate([scale, blind], axis=-1))
+        rest = not_identifiable(problem, scale)
+        shown = complement(np.concatenate([scale, rest], axis=-1))
         blocks, right = [], []
         for i, record in enumerate(problem.records):
             linear = problem.equations.linear(record)
@@ -61,7 +62,7 @@ class LinearLeastSquares:
             seconds=time.perf_counter() - begin,
             residuals=problem.named(np.split(left, ends)),
             noise_known=False,
-            extra={"blind": blind},
+            extra={"not_identifiable": rest},
         )
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.checks import known
+from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import Friction, Rotor
 
@@ -61,9 +62,7 @@ def flexible_joints(robot: Robot, names: Sequence[str] | None = None) -> tuple[F
             hint="give a joint a rotor and a transmission, or use spacearm.model.edit.flexible",
         )
     for name in names or ():
-        if name not in found:
-            raise InputError(f"{name!r} is no flexible joint", place=f"robot {robot.name!r}",
-                             hint=did_you_mean(name, found))  # fmt: skip
+        known(name, found, "flexible joint", place=f"robot {robot.name!r}")
     return tuple(found[name] for name in (names or found))
 
 

@@ -9,11 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.errors import InputError, did_you_mean
-from spacearm.identify.data import Column, read_measurements
+from spacearm.checks import known
+from spacearm.errors import InputError, at
 from spacearm.identify.inertia.experiment import Experiment
-from spacearm.identify.inertia.record import Record
+from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import CHANNELS, Sensors
+from spacearm.identify.measurements import Column, read_measurements
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
 from spacearm.typing import Array
@@ -45,21 +46,6 @@ def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Channel
     return found
 
 
-def _euler(angles: Array) -> Array:
-    """z-y-x Euler angles (T, 3) to quaternions."""
-    half = 0.5 * angles
-    (cz, cy, cx), (sz, sy, sx) = np.cos(half).T, np.sin(half).T
-    return np.stack(
-        [
-            cz * cy * cx + sz * sy * sx,
-            cz * cy * sx - sz * sy * cx,
-            cz * sy * cx + sz * cy * sx,
-            sz * cy * cx - cz * sy * sx,
-        ],
-        axis=1,
-    )
-
-
 def read_record(
     path: str | Path,
     robot: Robot,
@@ -86,10 +72,8 @@ def read_record(
     chosen = standard_columns(robot, sensors.channels) if columns is None else dict(columns)
     wanted: dict[str, Column | str] = {}
     for name, channel in chosen.items():
-        if name not in CHANNELS:
-            raise InputError(
-                f"there is no channel {name!r}", file=path, place="columns", hint=did_you_mean(name, CHANNELS)
-            )
+        with at("columns", file=path):
+            known(name, CHANNELS, "channel")
         size = CHANNELS[name].size or robot.n
         allowed = (4, 3) if name == "attitude" else (size,)
         if len(channel.names) not in allowed:
@@ -103,7 +87,7 @@ def read_record(
     for name, channel in chosen.items():
         values = data.stack([f"{name}.{k}" for k in range(len(channel.names))])
         if name == "attitude":
-            values = _euler(values) if values.shape[1] == 3 else _unit(values, path)
+            values = _from_euler(values) if values.shape[1] == 3 else _unit(values, path)
         readings[name] = values
     return experiment.record(robot, sensors, data.time - data.time[0], readings)
 
@@ -120,6 +104,14 @@ def _expected(robot: Robot, name: str, k: int, channel: Channel) -> str:
     return unit
 
 
+def _from_euler(angles: Array) -> Array:
+    """z-y-x Euler angles (T, 3) to quaternions."""
+    from scipy.spatial.transform import Rotation
+
+    turns = Rotation.from_euler("ZYX", angles).as_quat()
+    return _one_branch(np.roll(turns, 1, axis=1))
+
+
 def _unit(quaternions: Array, path: Path) -> Array:
     norms = np.linalg.norm(quaternions, axis=1)
     worst = int(np.argmax(np.abs(norms - 1.0)))
@@ -130,9 +122,13 @@ def _unit(quaternions: Array, path: Path) -> Array:
             place="attitude",
             hint="expected w, x, y, z with norm 1, or three angles with their unit",
         )
-    unit = quaternions / norms[:, None]
+    return _one_branch(quaternions / norms[:, None])
+
+
+def _one_branch(unit: Array) -> Array:
+    """Unit quaternions without jumps: q and -q are the same attitude, but splines need one of them throughout."""
     flips = np.cumprod(np.where(np.sum(unit[1:] * unit[:-1], axis=1) < 0, -1.0, 1.0))
-    unit[1:] *= flips[:, None]  # q and -q are the same attitude; splines need one branch
+    unit[1:] *= flips[:, None]
     return np.asarray(unit)
 
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array
 from spacearm.engine import Mechanics
-from spacearm.errors import InputError
-from spacearm.identify.joint.robots import flexible_joints
+from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -67,11 +67,7 @@ def _mechanics(robot: Robot) -> Mechanics:
 
 def linearise(robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[str, float]] | None = None) -> Linear:
     """The robot about a configuration (n, rad) at rest, with its own joint values or ``values[joint][parameter]``."""
-    configuration = np.asarray(joints, dtype=np.float64)
-    if configuration.shape != (robot.n,):
-        raise InputError(
-            f"joints have shape {configuration.shape}", place="linearise", hint=f"expected {robot.n} angles"
-        )
+    configuration = array(joints, "joints", (robot.n,), place="linearise")
     flexible = flexible_joints(robot)
     own = [{**f.values, **(values or {}).get(f.name, {})} for f in flexible]
     rotors = {i: joint.rotor.inertia for i, joint in enumerate(robot.joints) if joint.rotor is not None}

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, known
 from spacearm.errors import InputError
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.model.rotations import rotation_matrices
@@ -61,12 +62,8 @@ class Record:
 
     def __post_init__(self) -> None:
         for name, values in self.readings.items():
-            if name not in CHANNELS:
-                raise InputError(f"there is no channel {name!r}", place=self.place)
-            if values.shape[-2] != self.times.size:
-                raise InputError(
-                    f"{name!r} has {values.shape[-2]} samples, time has {self.times.size}", place=self.place
-                )
+            known(name, CHANNELS, "channel", place=self.place)
+            array(values, repr(name), (..., self.times.size, "n"), finite=False, place=self.place)
 
     @property
     def place(self) -> str:
@@ -121,12 +118,9 @@ class Record:
         for name, value in sensors.bias.items():
             if name not in places:
                 continue
-            size, given = places[name].stop - places[name].start, np.asarray(value, dtype=np.float64)
-            if given.ndim and given.size != size:
-                raise InputError(
-                    f"bias of {name!r} has {given.size} numbers", place=self.place, hint=f"expected {size}"
-                )
-            change[places[name]] = given
+            size = places[name].stop - places[name].start
+            shape = (size,) if np.ndim(value) else ()
+            change[places[name]] = array(value, f"bias of {name!r}", shape, place=self.place)
         return self.moved(np.broadcast_to(change, (self.times.size, sigma.size)))
 
     def typical(self) -> Record:

@@ -8,14 +8,15 @@ hand. The angle of a flexible joint is what makes the two fit together. Poses ar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, checked, non_negative, one_of
 from spacearm.engine import Mechanics
-from spacearm.errors import InputError
-from spacearm.identify.joint.robots import flexible_joints
+from spacearm.errors import InputError, at
+from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
@@ -35,11 +36,10 @@ class SensorNoise:
     torque: float = 0.01
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            angle = name == "encoder" or name.endswith("attitude")
-            if not 0.0 <= getattr(self, name) < (np.pi if angle else float("inf")):
-                hint = "expected at least 0" + (" and less than half a turn, rad" if angle else "")
-                raise InputError(f"{name} is {getattr(self, name)}", place="sensor noise", hint=hint)
+        angles = [name for name in self.__dataclass_fields__ if name == "encoder" or name.endswith("attitude")]
+        hint = "expected at least 0 and less than half a turn, rad"
+        checked(self, non_negative, *angles, place="sensor noise", below=np.pi, hint=hint)
+        checked(self, non_negative, "base_position", "hand_position", "torque", place="sensor noise")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,20 +119,17 @@ class Chain:
                 both, weighted by what the sensors' noise makes of them, for any number of joints.
         """
         q, base, hand = (np.array(a, dtype=np.float64) for a in (joints, base, hand))
-        if q.ndim != 2 or q.shape[1] != self.robot.n or base.shape != (len(q), 7) or hand.shape != (len(q), 7):
-            raise InputError(
-                f"joints {q.shape}, base {base.shape}, hand {hand.shape}", place="measurement chain",
-                hint=f"expected (T, {self.robot.n}), (T, 7) and (T, 7)",
-            )  # fmt: skip
+        with at("measurement chain"):
+            array(q, "joints", ("T", self.robot.n), finite=False)
+            array(base, "base", (len(q), 7), finite=False)
+            array(hand, "hand", (len(q), 7), finite=False)
+            one_of(method, get_args(Method), "method")
         bad = ~(np.isfinite(base).all(1) & np.isfinite(hand).all(1) & np.isfinite(q[:, self.encoded]).all(1))
         if bad.any():
             raise InputError(
                 f"row {int(np.flatnonzero(bad)[0])} is not finite ({int(bad.sum())} such rows)",
                 place="measurement chain", hint="leave such rows out",
             )  # fmt: skip
-        if method not in ("least_squares", "position", "orientation"):
-            raise InputError(f"method is {method!r}", place="measurement chain",
-                             hint="least_squares, position or orientation")  # fmt: skip
         if method != "least_squares" and len(self.links) > 1:
             raise InputError(f"{method!r} finds one angle, {len(self.links)} joints are flexible",
                              place="measurement chain", hint="use least_squares")  # fmt: skip
@@ -206,9 +203,9 @@ class Chain:
         """Map (T, F, 6) from hand errors to angles, covariance (T, 6, 6) of those errors, frame Jacobian."""
         noise = self.noise
         jacobian = self.mechanics.jacobian(self.frame, q, base=base)
-        carried = self._world(jacobian, base)
+        by_base = self._world(jacobian, base)
         spread = np.repeat([noise.base_position**2, noise.base_attitude**2], 3)
-        total = (carried * spread) @ np.swapaxes(carried, -1, -2)
+        total = (by_base * spread) @ np.swapaxes(by_base, -1, -2)
         encoded = jacobian[..., [6 + i for i in self.encoded]]
         total = total + noise.encoder**2 * encoded @ np.swapaxes(encoded, -1, -2)
         total = total + np.diag(np.repeat([noise.hand_position**2, noise.hand_attitude**2], 3))

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.identify.joint.identify import JointFit, identify_joints
-from spacearm.identify.joint.linear import linearise
 from spacearm.identify.joint.measured import JointTest
+from spacearm.identify.joint.vibration import linearise
 from spacearm.typing import Array
 
 

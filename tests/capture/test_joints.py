@@ -21,7 +21,7 @@ from spacearm.capture import (
 )
 from spacearm.capture.soft_joints import AXES
 from spacearm.engine import Mechanics
-from spacearm.errors import InputError, ModelError, SimulationError
+from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue
 from spacearm.papers import zhang2020
 from spacearm.simulate import Load, State, table
@@ -129,7 +129,7 @@ def test_errors_say_what_and_where(make, words):
 
 
 def test_unknown_frame_suggests_one():
-    with pytest.raises(ModelError, match="did you mean 'hand'"):
+    with pytest.raises(InputError, match="did you mean 'hand'"):
         cushion(ARM, State.at_rest(ARM), Load.pulse("hnad", (1.0, 0.0, 0.0)), duration=1.0)
 
 

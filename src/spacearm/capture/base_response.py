@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
 
 from spacearm.mechanics import LoadFrame, Program
-from spacearm.mechanics.dynamics import hybrid_dynamics, joint_wrenches, mass_matrix
+from spacearm.mechanics.dynamics import joint_wrenches, mass_matrix
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.motion import load_wrenches_on_bodies, state_size, sum_on_bodies
 from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scaled
@@ -17,8 +16,6 @@ from spacearm.mechanics.sweep import inertial_wrenches, velocities
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.simulate.motion import Motion
-from spacearm.typing import Array
 
 
 @dataclass(frozen=True)
@@ -133,66 +130,3 @@ def _base_vibration(matrix: SX, rates: SX) -> SX:
 
 def _norm(vector: SX) -> SX:
     return ca.sqrt(ca.sumsqr(vector))
-
-
-def calm_program(
-    robot: Robot,
-    axes: Sequence[str],
-    held: Sequence[str],
-    limits: tuple[float, float],
-    configuration: Array,
-    overrides: Mapping[str, Array],
-) -> Program:
-    """A gauge for "velocity settled": below zero when the vibration of these axes is small.
-
-    Its output is the sum over axes of (rate^2 + h / stiffness * acceleration^2) / limit^2, less 1, without loads, with
-    h the axis's diagonal entry of the free-floating inertia at ``configuration``: the root of each term is about the
-    amplitude of the rate. Accelerations, not deformations: a body that keeps turning keeps its springs stretched.
-    ``limits`` are those of axes that slide (m/s) and turn (rad/s).
-    """
-    tree = Tree(robot)
-    n = tree.n
-    state, time = ca.SX.sym("state", state_size(n)), ca.SX.sym("time", 1)
-    q, velocity = state[Layout(n).joints], state[Layout(n).velocity]
-    inertia = ca.SX(ca.DM(robot.inertia_parameters.ravel()))
-    rotor = ca.SX(ca.DM([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None]))
-    matrix = mass_matrix(tree, ca.SX(ca.DM(np.asarray(configuration))), inertia, rotor)
-    effective = ca.diag(matrix[6:, 6:] - matrix[6:, :6] @ solve_symmetric(matrix[:6, :6], matrix[:6, 6:]))
-    springs = [joint.spring for joint in robot.joints]
-    stiffness = overrides.get("stiffness", np.array([s.stiffness if s else 0.0 for s in springs]))
-    damping = overrides.get("damping", np.array([joint.damping for joint in robot.joints]))
-    rest = np.array([s.rest if s else 0.0 for s in springs])
-    pull = -ca.SX(ca.DM(stiffness)) * (q - ca.SX(ca.DM(rest))) - ca.SX(ca.DM(damping)) * velocity[6:]
-    mode = ca.DM([0.0] * 6 + [float(name in held) for name in robot.joint_names])
-    acceleration = hybrid_dynamics(
-        tree, q, velocity, ca.vertcat(ca.SX.zeros(6), pull), ca.SX.zeros(6 + n), ca.SX(mode), inertia, rotor,
-        [None] * tree.bodies,
-    ).acceleration  # fmt: skip
-    total = ca.SX(0)
-    for name in axes:
-        i = robot.joint_index(name)
-        limit = limits[0] if robot.joints[i].kind == "prismatic" else limits[1]
-        size = velocity[6 + i] ** 2
-        if stiffness[i] > 0.0:
-            size += effective[i] / stiffness[i] * acceleration[6 + i] ** 2
-        total += size / limit**2
-    return Program("capture_calm", {"state": state, "time": time}, {"calm": ca.densify(total - 1)})
-
-
-def load_program(
-    model: Motion, axes: Sequence[str], limits: tuple[float, float], overrides: Mapping[str, Array]
-) -> Program:
-    """A gauge for "contact felt": above zero when one of these locked axes carries more than its limit.
-
-    Its output is the largest ratio of load to limit, less 1. An axis carries what its clutch holds (the reaction)
-    together with its spring, stretched when it was locked. ``limits`` are those of axes that slide (N) and turn (N m).
-    """
-    robot, known = model.robot, model.kernel.program.event_inputs(model.nx)
-    parameters, joints = model.parameters(overrides), known["state"][Layout(robot.n).joints]
-    largest = ca.SX(0)
-    for name in axes:
-        i = robot.joint_index(name)
-        limit = limits[0] if robot.joints[i].kind == "prismatic" else limits[1]
-        spring = parameters["stiffness"][i] * (parameters["rest"][i] - joints[i])
-        largest = ca.fmax(largest, ca.fabs(known["reaction"][robot.dof_index(name)] + spring) / limit)
-    return Program("capture_load", known, {"load": ca.densify(largest - 1)})

@@ -1,9 +1,8 @@
-"""What a soft motion leaves behind: base, deformations, loads through joints, settling, dampers, momentum."""
+"""What a soft motion shows: base, deformations, loads through joints, settling, dampers, momentum."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import numpy as np
 
 from spacearm.capture.base_response import output_program
 from spacearm.capture.momentum_budget import MomentumBudget, momentum_budget
-from spacearm.capture.plastic_impact import Impact, mechanics_of
+from spacearm.capture.plastic_impact import ROBOT
 from spacearm.capture.soft_joints import soft_axes, soft_joints
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
@@ -21,8 +20,9 @@ from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.result import Certificate, Check
-from spacearm.simulate import Occurrence, Phase, Run, State
+from spacearm.result import Certificate
+from spacearm.simulate import Occurrence, Run, Track
+from spacearm.simulate.ledger import Entry
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from spacearm.capture.target import Caught
     from spacearm.simulate.crosscheck import CrossCheck
 
+#: Largest relative change of momentum in a sound run.
 MOMENTUM_TOLERANCE = 1e-10
-ENERGY_TOLERANCE = 1e-8
 #: Part of a run by whose end a vibration must have settled: what falls below a bound later may come back.
 LATEST = 0.95
 #: Longest run, in steps, that is cross-checked: some minutes.
@@ -100,34 +100,82 @@ def last_above(times: Array, values: Array, level: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
-    """A part of a run between switches, as it was simulated; it began at ``time``."""
-
-    time: float
-    start: State
-    phase: Phase
-    overrides: Mapping[str, Array]
-    run: Run
-
-
-@dataclass(frozen=True, eq=False)
 class CaptureRun:
-    """A soft motion, sampled. Arrays have the samples along their first axis."""
+    """A soft motion, sampled. Arrays have the samples along their first axis.
 
-    robot: Robot
-    times: Array  # (T,) s; a switch of the clutch or of dampers has a sample on both sides
-    states: Array  # (T, 13 + 2 n)
-    acceleration: Array  # (T, 6 + n) of the generalised velocity
-    reaction: Array  # (T, 6 + n) what holds locked degrees of freedom, N or N m
-    wrench: Array  # (T, 6 L) loads as given
-    energies: dict[str, Array]  # (T,) J: kinetic, elastic; damping, drive, load, ... since the start
-    damper_energy: Array  # (T, n) J dissipated by each joint's damper since the start
-    events: tuple[Occurrence, ...]
-    impacts: tuple[Impact, ...]
-    switches: tuple[tuple[float, str], ...]
-    certificate: Certificate
-    loads: tuple[LoadFrame, ...]
-    stretches: tuple[Stretch, ...]
+    They are those of the robot that moves softly; before a capture at the end of an approach, the robot without its
+    target and the target itself are tracks of ``run``.
+
+    Args:
+        run: all of it, with its changes.
+        switches: of the clutch: time (s) and mode.
+        caught: what was caught at the start.
+    """
+
+    run: Run
+    switches: tuple[tuple[float, str], ...] = ()
+    caught: Caught | None = None
+
+    @property
+    def track(self) -> Track:
+        return self.run.of(ROBOT)
+
+    @property
+    def robot(self) -> Robot:
+        return self.track.robot
+
+    @property
+    def times(self) -> Array:
+        """(T,) s; a switch of the clutch or of dampers, and a load that begins or ends, has a sample on both sides."""
+        return self.track.times
+
+    @property
+    def states(self) -> Array:
+        """(T, 13 + 2 n)."""
+        return self.track.states
+
+    @property
+    def acceleration(self) -> Array:
+        """(T, 6 + n) of the generalised velocity."""
+        return self.track.outputs[:, Layout(self.robot.n).velocity]
+
+    @property
+    def reaction(self) -> Array:
+        """(T, 6 + n) what holds locked degrees of freedom, N or N m."""
+        at = self.track.model.code.reaction
+        return self.track.outputs[:, at : at + self.robot.dofs]
+
+    @property
+    def energies(self) -> dict[str, Array]:
+        """(T,) J: kinetic, elastic; damping, drive, load, ... since the start; what impacts took."""
+        ledger = self.track.ledger
+        assert ledger is not None
+        return {**{name: getattr(ledger, name) for name in _ENERGIES}, "impacts": ledger.lost}
+
+    @property
+    def damper_energy(self) -> Array:
+        """(T, n) J dissipated by each joint's damper since the start."""
+        return self.track.integrated[:, self.track.model.energies["damping"]][:, 6:]
+
+    @property
+    def events(self) -> tuple[Occurrence, ...]:
+        return self.run.events
+
+    @property
+    def impacts(self) -> tuple[Entry, ...]:
+        """Changes in which something was stopped or caught."""
+        return tuple(e for e in self.run.changes if e.changed.impulse or np.any(e.changed.wrench))
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """That of the run; momentum must be kept to 1e-10, and energy is that of the whole ledger."""
+        found = dict(self.run.certificate or {})
+        if "ledger" in found:
+            found["energy"] = found.pop("ledger")
+        for name, check in found.items():
+            if name.endswith("momentum") and check.applies:
+                found[name] = replace(check, tolerance=MOMENTUM_TOLERANCE)
+        return Certificate(found)
 
     @property
     def sound(self) -> bool:
@@ -136,7 +184,7 @@ class CaptureRun:
     @property
     def steps(self) -> int:
         """Steps of the integrator."""
-        return sum(stretch.run.stats.steps for stretch in self.stretches)
+        return self.run.stats.steps
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -148,20 +196,16 @@ class CaptureRun:
     @cached_property
     def base_velocity(self) -> Array:
         """Velocity of the base frame's origin, world axes (T, 3), m/s."""
-        n = self.robot.n
-        velocity: Array = np.einsum(
-            "tij,tj->ti", rotation_matrices(self.states[:, QUATERNION]), self.states[:, Layout(n).linear_velocity]
-        )
-        return velocity
+        return self._in_world(Layout(self.robot.n).linear_velocity)
 
     @cached_property
     def base_rate(self) -> Array:
         """Angular velocity of the base, world axes (T, 3), rad/s."""
-        n = self.robot.n
-        rate: Array = np.einsum(
-            "tij,tj->ti", rotation_matrices(self.states[:, QUATERNION]), self.states[:, Layout(n).angular_velocity]
-        )
-        return rate
+        return self._in_world(Layout(self.robot.n).angular_velocity)
+
+    def _in_world(self, place: slice) -> Array:
+        turns = rotation_matrices(self.states[:, QUATERNION])
+        return np.asarray(np.einsum("tij,tj->ti", turns, self.states[:, place]))
 
     @cached_property
     def base_angles(self) -> Array:
@@ -184,11 +228,12 @@ class CaptureRun:
 
     @cached_property
     def _computed(self) -> dict[str, Array]:
-        kernel = _output_kernel(self.robot, self.loads)
+        model = self.track.model
+        kernel = _output_kernel(self.robot, model.loads)
         given = {
             "state": self.states,
             "acceleration": self.acceleration,
-            "wrench": self.wrench,
+            "wrench": self.track.inputs[:, model.kernel.inputs["wrench"]],
             "inertia": self.robot.inertia_parameters.ravel(),
             "rotor": rotor_inertias(self.robot),
         }
@@ -242,17 +287,16 @@ class CaptureRun:
         return {name: float(self.damper_energy[-1, self.robot.joint_index(name)]) for name in self.axes}
 
     def momentum_budget(self, caught: Caught | None = None) -> MomentumBudget:
-        """Momentum of base, arm and target."""
-        return momentum_budget(self.robot, self.states, caught)
+        """Momentum of base, arm and target (``caught``, where the run did not start with it)."""
+        return momentum_budget(self.robot, self.states, caught or self.caught)
 
     def cross_check(self) -> CrossCheck:
-        """The stretch that differs most when all are run again with MuJoCo's dynamics from the same starts."""
+        """The same run with MuJoCo's dynamics, changes included."""
         from spacearm.simulate.crosscheck import CrossCheck, cross_check
 
         if self.steps > MOST_CHECKED_STEPS:
             return CrossCheck(reason=f"{self.steps} steps: too stiff for MuJoCo's dynamics called from Python")
-        checks = [cross_check(s.run) for s in self.stretches]
-        return next((c for c in checks if not c.expressed), max(checks, key=lambda check: check.largest))
+        return cross_check(self.run)
 
     def dataset(self, caught: Caught | None = None) -> xr.Dataset:
         """All of it with names and units."""
@@ -264,118 +308,3 @@ class CaptureRun:
 @lru_cache(maxsize=16)
 def _output_kernel(robot: Robot, loads: tuple[LoadFrame, ...]) -> Kernel:
     return Kernel(output_program(robot, loads))
-
-
-def assemble(
-    robot: Robot,
-    start: State,
-    before: Sequence[Impact],
-    stretches: Sequence[Stretch],
-    impacts: Sequence[Impact],
-    switches: Sequence[tuple[float, str]],
-) -> CaptureRun:
-    """One outcome from the stretches of a chain that began with ``start``; the impacts ``before`` led there."""
-    n = robot.n
-    parts: dict[str, list[Array]] = {}
-    events: list[Occurrence] = []
-    energies = dict.fromkeys(_ENERGIES, 0.0)
-    dampers = np.zeros(n)
-    lost = 0.0
-    waiting = list(impacts)
-    for stretch in stretches:
-        run, begin = stretch.run, stretch.time
-        model, y = run.model, run.integrated
-        while waiting and waiting[0].time <= begin:
-            lost += waiting.pop(0).lost
-        ledger = run.ledger
-        assert ledger is not None
-        series = {name: getattr(ledger, name) for name in _ENERGIES}
-        for name in _ENERGIES[2:]:
-            series[name] = series[name] + energies[name]
-            energies[name] = float(series[name][-1])
-        own = y[:, model.energies["damping"]][:, 6:] + dampers
-        dampers = own[-1].copy()
-        inputs = model.kernel.inputs
-        chunk = {
-            "times": run.times + begin,
-            "states": run.states,
-            "acceleration": run.outputs[:, Layout(n).velocity],
-            "reaction": run.outputs[:, model.code.reaction : model.code.reaction + robot.dofs],
-            "wrench": run.inputs[:, inputs["wrench"]],
-            "dampers": own,
-            "lost": np.full(len(y), lost),
-            **series,
-        }
-        for name, array in chunk.items():
-            parts.setdefault(name, []).append(array)
-        events += [Occurrence(e.time + begin, e.kind, e.name, e.value, len(parts["times"]) - 1) for e in run.events]
-    joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
-    joined["times"] = np.maximum.accumulate(joined["times"])
-    balance = sum(joined[name] for name in _ENERGIES[:5]) + joined["lost"] - joined["drive"] - joined["load"]
-    scale = sum(float(np.abs(joined[name]).max()) for name in _ENERGIES)
-    certificate = _certificate([stretch.run for stretch in stretches])
-    drift = float(np.abs(balance - _begin_energy(robot, start, before, joined["elastic"][0])).max())
-    meaning = (
-        "drift of kinetic + elastic + dissipated + lost in impacts - work over the whole run, relative to their sizes"
-    )
-    certificate["energy"] = (
-        Check(drift / scale, ENERGY_TOLERANCE, "", meaning)
-        if scale
-        else Check.not_applicable(f"nothing moves; {meaning}", ENERGY_TOLERANCE)
-    )
-    if impacts:
-        certificate |= _impact_checks(impacts)
-    return CaptureRun(
-        robot,
-        joined["times"],
-        joined["states"],
-        joined["acceleration"],
-        joined["reaction"],
-        joined["wrench"],
-        {**{name: joined[name] for name in _ENERGIES}, "impacts": joined["lost"]},
-        joined["dampers"],
-        tuple(events),
-        tuple(impacts),
-        tuple(switches),
-        Certificate(certificate),
-        stretches[0].run.model.loads,
-        tuple(stretches),
-    )
-
-
-def _begin_energy(robot: Robot, start: State, before: Sequence[Impact], elastic: float) -> float:
-    """Energy from which the ledger counts, J: what an impact at time zero takes is missing from the first sample."""
-    kinetic = float(mechanics_of(robot).kinetic_energy(start.joints, start.velocity))
-    return kinetic + float(elastic) + sum(impact.lost for impact in before)
-
-
-def _impact_checks(impacts: Sequence[Impact]) -> dict[str, Check]:
-    return {
-        "impact_momentum": Check(
-            max(impact.momentum_residual for impact in impacts),
-            MOMENTUM_TOLERANCE,
-            "",
-            f"change of linear and angular momentum in {len(impacts)} impacts, relative to what took part",
-        ),
-        "impact_energy": Check(
-            max(impact.energy_residual for impact in impacts),
-            ENERGY_TOLERANCE,
-            "",
-            "energy lost in impacts less the work of their impulses, relative to the energy before; lost: "
-            + ", ".join(f"{impact.lost:.3g} J at {impact.time:.6g} s ({impact.what})" for impact in impacts),
-        ),
-    }
-
-
-def _certificate(runs: Sequence[Run]) -> dict[str, Check]:
-    """The worst of each residual over the stretches."""
-    worst: dict[str, Check] = {}
-    for run in runs:
-        assert run.certificate is not None
-        for name, check in run.certificate.items():
-            if name == "energy":
-                continue  # judged over the whole chain
-            tolerance = MOMENTUM_TOLERANCE if name.endswith("momentum") else check.tolerance
-            if name not in worst or not worst[name].applies or check.value > worst[name].value:
-                worst[name] = replace(check, tolerance=tolerance)
-    return worst

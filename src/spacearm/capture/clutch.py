@@ -7,7 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import casadi as ca
+
+from spacearm.checks import checked, non_negative, one_of, positive, some
+from spacearm.engine import Kernel
 from spacearm.errors import InputError
+from spacearm.mechanics import Program
+from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.tree import Tree
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
+from spacearm.simulate import EventFunction, Load, World
+from spacearm.simulate.motion import motion
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.typing import Array
 
 
 @dataclass(frozen=True)
@@ -17,8 +31,7 @@ class At:
     time: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.time) and self.time > 0.0):
-            raise InputError(f"time is {self.time}", place="clutch", hint="expected seconds above zero")
+        checked(self, positive, "time", place="clutch", unit="s")
 
 
 @dataclass(frozen=True)
@@ -40,8 +53,7 @@ class Felt:
             raise InputError(
                 f"force {self.force} N, moment {self.moment} N m", place="clutch", hint="expected a level above zero"
             )
-        if not (math.isfinite(self.delay) and self.delay >= 0.0):
-            raise InputError(f"delay is {self.delay}", place="clutch", hint="expected seconds from zero on")
+        checked(self, non_negative, "delay", place="clutch", unit="s")
 
 
 @dataclass(frozen=True)
@@ -56,13 +68,7 @@ class Settled:
     turn: float = 1e-3
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.slide < math.inf and 0.0 < self.turn < math.inf):
-            raise InputError(
-                f"slide {self.slide} m/s, turn {self.turn} rad/s", place="clutch", hint="expected rates above zero"
-            )
-
-
-Switch = At | Felt | Settled
+        checked(self, positive, "slide", "turn", place="clutch")
 
 
 @dataclass(frozen=True)
@@ -70,11 +76,10 @@ class Mode:
     """One mode of the clutch and when it ends; the last one has no end."""
 
     kind: Literal["rigid", "soft"]
-    until: Switch | None = None
+    until: At | Felt | Settled | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("rigid", "soft"):
-            raise InputError(f"mode is {self.kind!r}", place="clutch", hint="expected 'rigid' or 'soft'")
+        one_of(self.kind, ("rigid", "soft"), "mode", place="clutch")
         if self.kind == "soft" and isinstance(self.until, Felt):
             raise InputError("a soft axis does not wait to feel a contact", place="clutch", hint="use At or Settled")
         if self.kind == "rigid" and isinstance(self.until, Settled):
@@ -85,11 +90,10 @@ SOFT = (Mode("soft"),)
 RIGID = (Mode("rigid"),)
 
 
-def checked(modes: Mode | Sequence[Mode]) -> tuple[Mode, ...]:
+def clutch_modes(modes: Mode | Sequence[Mode]) -> tuple[Mode, ...]:
     """Modes in time; all but the last must end, and times must rise."""
     chosen = (modes,) if isinstance(modes, Mode) else tuple(modes)
-    if not chosen:
-        raise InputError("there is no mode", place="clutch", hint="expected one or more")
+    some(chosen, "mode", place="clutch")
     last = -math.inf
     for number, mode in enumerate(chosen):
         if (mode.until is None) != (number == len(chosen) - 1):
@@ -103,3 +107,61 @@ def checked(modes: Mode | Sequence[Mode]) -> tuple[Mode, ...]:
                 raise InputError(f"switches at {mode.until.time:g} s, after {last:g} s", place="clutch")
             last = mode.until.time
     return chosen
+
+
+def settled(
+    world: World, axes: Sequence[str], held: Sequence[str], limits: Settled, configuration: Array
+) -> EventFunction:
+    """The vibration of these axes has become small.
+
+    The function is the sum over axes of (rate^2 + h / stiffness * acceleration^2) / limit^2, less 1, without loads,
+    with h the axis's diagonal entry of the free-floating inertia at ``configuration``: the root of each term is about
+    the amplitude of the rate. Accelerations, not deformations: a body that keeps turning keeps its springs stretched.
+    """
+    (name, robot), at = next(iter(world.systems.items())), Layout(next(iter(world.systems.values())).n)
+    tree, given = Tree(robot), robot_parameters(robot, world.overrides.get(name))
+    numbers = {key: ca.SX(ca.DM(value)) for key, value in given.items()}
+    state, time = ca.SX.sym("state", at.size), ca.SX.sym("time", 1)
+    q, velocity = state[at.joints], state[at.velocity]
+    matrix = mass_matrix(tree, ca.SX(ca.DM(configuration)), numbers["inertia"], numbers["rotor"])
+    effective = ca.diag(matrix[6:, 6:] - matrix[6:, :6] @ solve_symmetric(matrix[:6, :6], matrix[:6, 6:]))
+    pull = -numbers["stiffness"] * (q - numbers["rest"]) - numbers["damping"][6:] * velocity[6:]
+    mode = ca.DM([0.0] * 6 + [float(joint in held) for joint in robot.joint_names])
+    acceleration = hybrid_dynamics(
+        tree, q, velocity, ca.vertcat(ca.SX.zeros(6), pull), ca.SX.zeros(robot.dofs), ca.SX(mode), numbers["inertia"],
+        numbers["rotor"], [None] * tree.bodies,
+    ).acceleration  # fmt: skip
+    total = ca.SX(0)
+    for axis in axes:
+        i = robot.joint_index(axis)
+        size = velocity[6 + i] ** 2
+        if given["stiffness"][i] > 0.0:
+            size += effective[i] / given["stiffness"][i] * acceleration[6 + i] ** 2
+        total += size / _of_kind(robot, axis, limits.slide, limits.turn) ** 2
+    program = Program("capture_settled", {"state": state, "time": time}, {"size": ca.densify(total - 1)})
+    return EventFunction(Kernel(program), ("settled",), ("falling",), ("phase",))
+
+
+def felt(world: World, axes: Sequence[str], level: Felt, loads: Sequence[Load]) -> EventFunction:
+    """One of these locked axes carries more than its limit.
+
+    The function is the largest ratio of load to limit, less 1. An axis carries what its clutch holds (the reaction)
+    together with its spring, stretched when it was locked.
+    """
+    name, robot = next(iter(world.systems.items()))
+    model = motion(robot, tuple(dict.fromkeys((*world.loads, *(load.place for load in loads)))))
+    known = model.kernel.program.event_inputs(model.nx)
+    numbers, joints = robot_parameters(robot, world.overrides.get(name)), known["state"][Layout(robot.n).joints]
+    largest = ca.SX(0)
+    for axis in axes:
+        i = robot.joint_index(axis)
+        spring = numbers["stiffness"][i] * (numbers["rest"][i] - joints[i])
+        load = known["reaction"][robot.dof_index(axis)] + spring
+        largest = ca.fmax(largest, ca.fabs(load) / _of_kind(robot, axis, level.force, level.moment))
+    program = Program("capture_felt", known, {"load": ca.densify(largest - 1)})
+    # It comes from below: a load that is there at the start is felt at once.
+    return EventFunction(Kernel(program), ("felt",), ("rising",), ("phase",), (-1,))
+
+
+def _of_kind(robot: Robot, axis: str, slide: float, turn: float) -> float:
+    return slide if robot.joint(axis).kind == "prismatic" else turn

@@ -1,57 +1,64 @@
-"""Soft motion in time: loads, clutch modes, semi-active damping, with one record of it all.
+"""Soft motion in time, one run of phases and changes: approach, contact, clutch modes, loads, semi-active damping.
 
-A run is a chain of stretches, each a :func:`spacearm.simulate.simulate` of its own with certificate; between them the
-clutch may close (an impact, see :mod:`spacearm.capture.plastic_impact`), dampers switch, or a load begin or end: the
-certificate follows the impulse of a load step by step, which nothing else needs.
+Contact is a change of the world (a target is attached, drives give way to springs), and so is a clutch that closes (an
+impact) or opens and a damper that switches. A load that begins or ends also ends a stretch of the record, which then
+has both sides of its jump; the certificate follows the impulse of a load step by step, which nothing else needs.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.capture.base_response import calm_program, load_program
-from spacearm.capture.capture_run import CaptureRun, Stretch, assemble
-from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, checked
+from spacearm.capture.capture_run import CaptureRun
+from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled, clutch_modes, felt, settled
 from spacearm.capture.modes import check_stiffness
-from spacearm.capture.plastic_impact import Impact, check_joints, close_clutch
+from spacearm.capture.plastic_impact import ROBOT, Impact
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.soft_joints import cushioning_axes, driven_joints
-from spacearm.capture.target import Caught, Start, begin
-from spacearm.engine import Kernel
-from spacearm.errors import InputError, SimulationError, at
+from spacearm.capture.soft_joints import cushioning_axes, held_joints
+from spacearm.capture.target import Approach, Caught, Start, start_state
+from spacearm.checks import known, non_negative, one_of, positive
+from spacearm.errors import SimulationError
 from spacearm.model import Robot
-from spacearm.model.parts import finite
 from spacearm.simulate import (
+    Attach,
     CertificateWarning,
+    Change,
     Dopri853,
     EventFunction,
+    Here,
     Load,
+    Lock,
     Phase,
     Reason,
-    Run,
+    Release,
     RunWarning,
     State,
+    Switch,
+    World,
     simulate,
 )
+from spacearm.simulate.changes import OWN, Changed, Terms
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import motion
-from spacearm.simulate.phase import sample_times
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.signals import as_signal
 from spacearm.typing import Array
 
 #: The absolute tolerance (m, rad, m/s, rad/s) lets impulses down to 1e-5 N s keep their energy to 1e-8.
 METHOD = Dopri853(rtol=1e-11, atol=1e-15)
-#: Shortest stretch, s: what is nearer to a switch than this belongs to the next one.
+#: Shortest phase, s: what is nearer to a switch than this belongs to the next one.
 SHORTEST = 1e-12
 #: An axis at rest is looked at again after this time, s.
 LOOK_AGAIN = 0.1
 #: How often on-off dampers may switch: so often in any case, and so often in each second that is left.
 SPARE_SWITCHES, SWITCHES_PER_SECOND = 1000, 100
+#: Phases and changes, one after the other; whether an event function ended the last phase.
+Steps: TypeAlias = Generator[Phase | Change, None, bool]
 
 
 def cushion(
@@ -71,16 +78,18 @@ def cushion(
     """Run a robot with soft joints.
 
     Args:
-        start: state at time zero; or an impact (:func:`close_clutch`) or a capture (:func:`catch`) that leads to it
-            and becomes part of the record. Joints that are held must stand still.
+        start: state at time zero; an impact (:func:`close_clutch`) or a capture (:func:`catch`) that leads to it; or an
+            :class:`Approach` that ends with a capture. All of them become part of the record. Joints that are held
+            must stand still.
         loads: one or several, as :meth:`Load.pulse`, in time since the start of the run.
         duration: s.
-        modes: of the clutch, which acts on all soft axes together, but not on those of a soft contact.
+        modes: of the clutch, which acts on all soft axes together, but not on those of a soft contact. After an
+            approach the first one begins at contact; until then the clutch is closed.
         damping: of the soft axes, in place of their own: one number (not for a soft contact), one for each named, or
             an on-off law.
         stiffness: of soft axes by name, in place of their own.
         free: joints other than soft axes that may move; all others are held by their drives.
-        travel: a soft axis beyond its travel is an error, or an event in the outcome (``outcome.exceeded``).
+        travel: a soft axis beyond its travel is an error, or an event in the record (``exceeded``).
         sample: interval or times of the samples, s.
 
     Raises:
@@ -88,39 +97,37 @@ def cushion(
         InputError: unknown frames or joints, negative stiffness or damping.
 
     Warns:
-        CertificateWarning: momentum, energy or a constraint was not kept (``outcome.sound`` is false).
+        CertificateWarning: momentum, energy or a constraint was not kept (``sound`` is false).
     """
-    if travel not in ("error", "report"):
-        raise InputError(f"travel is {travel!r}", hint="expected 'error' or 'report'")
-    if not (np.isfinite(duration) and duration > 0.0):
-        raise InputError(f"lasts {duration} s", place="cushion", hint="expected seconds above zero")
-    check_joints(robot, free, "free")
-    axes, chosen = cushioning_axes(robot), checked(modes)
-    held = driven_joints(robot, free)
-    # What a capture sets in motion is not stopped in the same instant; elsewhere a clutch may close on moving axes.
-    rigid = isinstance(start, Caught) and chosen[0].kind == "rigid"
-    state, before = begin(robot, start, (*held, *axes) if rigid else held)
-    chain = _Chain(
-        robot,
-        state,
-        tuple(Phase(duration, loads=loads).loads),
-        sample_times(sample, duration),
-        held,
-        method or METHOD,
-        _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness),
-        duration,
-        impacts=list(before),
-    )
-    switched = {name: max(damping.of(name), damping.off) for name in axes} if isinstance(damping, OnOff) else {}
-    loaded = sum(max(0.0, min(end, duration) - max(0.0, start)) for start, end in (load.span for load in chain.loads))
-    check_stiffness(robot, state.joints, chain.held, chain.overrides, switched, duration, loaded)
-    chain.follow(chosen, axes, damping if isinstance(damping, OnOff) else None)
-    outcome = assemble(robot, state, before, chain.stretches, chain.impacts, chain.switches)
-    _judge(outcome, travel)
+    one_of(travel, ("error", "report"), "travel")
+    positive(duration, "duration", place="cushion", unit="s")
+    for name in free:
+        known(name, robot.joint_names, "joint", place="free")
+    law = damping if isinstance(damping, OnOff) else None
+    axes = cushioning_axes(robot)
+    numbers = _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness)
+    course = _Course(robot, start, tuple(Phase(duration, loads=loads).loads), duration, clutch_modes(modes), law, free)
+    world, states = course.beginning(numbers)
+    switched = {name: max(law.of(name), law.off) for name in axes} if law is not None else {}
+    loaded = sum(max(0.0, min(end, duration) - max(0.0, begin)) for begin, end in (load.span for load in course.loads))
+    check_stiffness(robot, course.configuration, course.held, numbers, switched, duration, loaded)
+    with warnings.catch_warnings():
+        # Travel and certificate are looked at below, and so is a run that broke down.
+        warnings.simplefilter("ignore", RunWarning)
+        warnings.simplefilter("ignore", CertificateWarning)
+        run = simulate(world, states, course, duration=duration, method=method or METHOD, sample=sample)
+    if run.ends is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+        raise SimulationError(
+            f"the run broke down at t = {run.end_time:.6g} s: {run.reason.text}",
+            place=f"robot {robot.name!r}",
+            hint="a weaker load, a softer contact, less damping, or a shorter run",
+        )
+    outcome = CaptureRun(run, tuple(course.switches), start if isinstance(start, Caught) else course.caught)
+    _report(outcome, travel)
     return outcome
 
 
-def _judge(outcome: CaptureRun, travel: str) -> None:
+def _report(outcome: CaptureRun, travel: str) -> None:
     """Warn of what was not kept; an axis beyond its travel is an error unless it is only to be reported."""
     if not outcome.sound:
         bad = "; ".join(outcome.certificate.faults)
@@ -141,177 +148,202 @@ def _overrides(
     damping: float | Mapping[str, float] | None,
     stiffness: Mapping[str, float] | None,
 ) -> dict[str, Array]:
-    """Arrays over all joints in place of the robot's own numbers."""
+    """Numbers in place of the robot's own, as for :func:`~spacearm.simulate.simulate`."""
     if damping is not None and not isinstance(damping, Mapping):
         damping = dict.fromkeys(axes, damping)
     chosen: dict[str, Array] = {}
     for what, given in (("damping", damping), ("stiffness", stiffness)):
         if given is None:
             continue
-        own = [joint.damping if what == "damping" else (joint.spring.stiffness if joint.spring else 0.0)
-               for joint in robot.joints]  # fmt: skip
-        values = np.array(own)
+        values = robot_parameters(robot)[what].copy()
         for name, value in given.items():
-            check_joints(robot, [name], what)
-            with at(f"joint {name!r}", fallback=True):
-                values[robot.joint_index(name)] = finite(value, what, least=0.0)
+            known(name, robot.joint_names, "joint", place=what)
+            values[robot.joint_index(name) - robot.n] = non_negative(value, what, place=f"joint {name!r}")
         chosen[what] = values
     return chosen
 
 
-def _gauged(run: Run) -> bool:
-    """Whether its gauge has ended a run."""
-    return any(event.kind == "function" for event in run.events)
+class _Boundary(Change):
+    """A load begins or ends: the record has both sides of its jump."""
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        del terms
+        return Changed(world, states, "a load begins or ends")
 
 
 @dataclass(eq=False)
-class _Chain:
-    """Stretches one after the other."""
+class _Course:
+    """The phases and changes of a soft motion, each chosen when the one before is over."""
 
     robot: Robot
-    state: State
+    start: Start
     loads: tuple[Load, ...]
-    grid: Array
-    held: tuple[str, ...]
-    method: Method
-    overrides: dict[str, Array]
     duration: float
-    time: float = 0.0
-    stretches: list[Stretch] = field(default_factory=list)
-    impacts: list[Impact] = field(default_factory=list)
+    modes: tuple[Mode, ...]
+    law: OnOff | None
+    free: Sequence[str]
     switches: list[tuple[float, str]] = field(default_factory=list)
+    caught: Caught | None = None
+
+    def __post_init__(self) -> None:
+        self.axes = cushioning_axes(self.robot)
+        compliant = self.start.compliant if isinstance(self.start, Approach) else ()
+        self.held = held_joints(self.robot, (*self.free, *compliant))
 
     @property
-    def left(self) -> float:
-        return self.duration - self.time
+    def paths(self) -> dict[str, object]:
+        """Of joints that are driven all along."""
+        driven = self.start.driven if isinstance(self.start, Approach) else {}
+        return {name: path for name, path in driven.items() if name in self.held}
 
-    def follow(self, modes: Sequence[Mode], axes: Sequence[str], law: OnOff | None) -> None:
-        """One mode of the clutch after the other, until the run is over."""
-        for number, mode in enumerate(modes, 1):
-            if self.left <= SHORTEST:
+    def beginning(self, numbers: Mapping[str, Array]) -> tuple[World, dict[str, State]]:
+        """The world and its states before anything happens, with these numbers in place of the robot's own."""
+        start, frames = self.start, tuple(dict.fromkeys(load.place for load in self.loads))
+        options = {"overrides": {ROBOT: numbers} if numbers else {}, "loads": frames}
+        if isinstance(start, Approach):
+            start.check(self.robot)
+            positive(self.duration - start.duration, "time left after contact", place="approach", unit="s")
+            target = start.target
+            self.configuration = start.state.joints
+            states = {ROBOT: start.state, target.name: start.target_start(self.robot, self.loads)}
+            return World({ROBOT: self.robot, target.name: target.body}, **options), states  # type: ignore[arg-type]
+        # What a capture sets in motion is not stopped in the same instant; elsewhere a clutch may close on moving axes.
+        rigid = isinstance(start, Caught) and self.modes[0].kind == "rigid"
+        state = start_state(self.robot, start, (*self.held, *self.axes) if rigid else self.held)
+        self.configuration = state.joints
+        impact = start.impact if isinstance(start, Caught) else start
+        if isinstance(impact, Impact):
+            return impact.world.replace(**options), dict(impact.states)
+        return World({ROBOT: self.robot}, **options), {ROBOT: state}  # type: ignore[arg-type]
+
+    def __call__(self, here: Here) -> Iterator[Phase | Change]:
+        """All of it, until the run is over."""
+        yield from self._contact(here)
+        for number, mode in enumerate(self.modes, 1):
+            if self.duration - here.time <= SHORTEST:
                 break
-            if isinstance(mode.until, At) and mode.until.time <= self.time + SHORTEST:
+            if isinstance(mode.until, At) and mode.until.time <= here.time + SHORTEST:
                 raise SimulationError(
                     f"mode {number} ({mode.kind}) ends at {mode.until.time:g} s, but mode {number - 1} lasts until "
-                    f"{self.time:.6g} s",
+                    f"{here.time:.6g} s",
                     place="clutch",
                     hint="times count from the start of the run: a later one, or another way to end",
                 )
-            if mode.kind == "rigid":
-                self.close((*self.held, *axes))
-                self.rigid(mode.until, axes)
-            elif law is not None:
-                self.semi_active(mode.until, axes, law)
-            else:
-                self.soft(mode.until, axes)
+            self.switches.append((here.time, mode.kind))
+            yield from self._clutch(here, mode.kind)
+            end = mode.until.time if isinstance(mode.until, At) else self.duration
+            yield from (self._rigid if mode.kind == "rigid" else self._soft)(here, min(end, self.duration), mode)
 
-    def close(self, joints: Sequence[str]) -> None:
-        """Lock joints; what moves is stopped by an impact."""
-        if not any(self.state.rates[self.robot.joint_index(name)] for name in joints):
+    def _contact(self, here: Here) -> Iterator[Phase | Change]:
+        """What leads to the soft motion: an impact at once, or an approach with a capture at its end."""
+        start = self.start
+        impact = start.impact if isinstance(start, Caught) else start
+        if isinstance(impact, Impact):
+            yield impact.change
+        if not isinstance(start, Approach):
             return
-        impact = close_clutch(self.robot, self.state, joints, self.time)
-        self.impacts.append(impact)
-        self.state = impact.state
-
-    def _phase(self, length: float, locked: Sequence[str], **more: object) -> Phase:
-        # A load that is over or to come becomes zero: the same kernel, but nothing acts from outside.
-        loads = [load.during(self.time, self.time + length, SHORTEST) for load in self.loads]
-        return Phase(length, locked=(*self.held, *locked), loads=loads, **more)  # type: ignore[arg-type]
-
-    def _go(self, phase: Phase, overrides: Mapping[str, Array] | None = None) -> Run:
-        """Simulate a phase from here, and be at its end."""
-        chosen = self.overrides if overrides is None else overrides
-        samples = self._samples(phase.duration)
-        with warnings.catch_warnings():
-            # Travel and certificate are judged over the whole chain, a failure below.
-            warnings.simplefilter("ignore", RunWarning)
-            warnings.simplefilter("ignore", CertificateWarning)
-            run = simulate(self.robot, self.state, phase, method=self.method, sample=samples, overrides=chosen)
-        if run.end is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
-            raise SimulationError(
-                f"the run broke down at t = {self.time + run.end_time:.6g} s: {run.reason.text}",
-                place=f"robot {self.robot.name!r}",
-                hint="a weaker load, a softer contact, less damping, or a shorter run",
+        locked = [name for name in self.robot.joint_names if name not in start.driven]
+        yield from self._phases(here, start.duration, None, locked=locked, driven=start.driven)
+        rigid = self.axes if self.modes[0].kind == "rigid" else ()
+        yield Attach(start.target.name, start.hand, (*self.held, *rigid))
+        if start.compliant:
+            joined, soft = here.world.robot(ROBOT), start.compliant.items()
+            yield Switch(
+                stiffness={name: axis.stiffness for name, axis in soft},
+                rest={name: here.state.joints[joined.joint_index(name)] + axis.rest for name, axis in soft},
+                damping={name: axis.damping for name, axis in soft},
             )
-        if run.end_time <= SHORTEST and _gauged(run):
-            return run  # ended at once: no stretch
-        self.stretches.append(Stretch(self.time, self.state, phase, chosen, run))
-        self.time += run.end_time
-        self.state = run.end
-        return run
 
-    def _stretch(self, length: float, locked: Sequence[str], gauge: EventFunction | None = None) -> bool:
-        """Simulate for this long, or until the gauge ends it (true); a load that begins or ends is a stretch's end."""
-        end = self.time + length
-        while end - self.time > SHORTEST:
-            cut = min(end, self._next_edge())
-            run = self._go(self._phase(cut - self.time, locked, event_function=gauge))
-            if _gauged(run):
+    def _clutch(self, here: Here, kind: str) -> Iterator[Change]:
+        """Lock the soft axes (what moves is stopped by an impact), or let them go."""
+        closed = [name for name in self.axes if name in here.world.locked]
+        if kind == "rigid" and len(closed) < len(self.axes):
+            yield Lock(self.axes, self.held)
+        elif kind == "soft" and closed:
+            yield Release(closed)
+
+    def _phases(
+        self,
+        here: Here,
+        end: float,
+        function: EventFunction | None,
+        *,
+        locked: Sequence[str] | None = None,
+        driven: Mapping[str, object] | None = None,
+    ) -> Steps:
+        """Until this time, or until the event function ends it."""
+        while end - here.time > SHORTEST:
+            cut = min(end, self._next_edge(here.time))
+            yield self._phase(here.time, cut, event_function=function, locked=locked, driven=driven)
+            if _ended(here):
                 return True
-            self.time = cut  # sums of stretches are no better than the times that were asked for
+            if end - here.time > SHORTEST:
+                yield _Boundary()
         return False
 
-    def _next_edge(self) -> float:
+    def _phase(
+        self,
+        begin: float,
+        end: float,
+        *,
+        locked: Sequence[str] | None = None,
+        driven: Mapping[str, object] | None = None,
+        **more: object,
+    ) -> Phase:
+        paths = self.paths if driven is None else driven
+        shifted = {name: as_signal(path, f"path of {name!r}").shifted(-begin) for name, path in paths.items()}
+        # A load that is over or to come becomes zero: the same kernel, but nothing acts from outside.
+        loads = [load.during(begin, end, SHORTEST) for load in self.loads]
+        held = [name for name in self.held if name not in paths] if locked is None else locked
+        return Phase(end - begin, locked=held, driven=shifted, loads=loads, **more)  # type: ignore[arg-type]
+
+    def _next_edge(self, time: float) -> float:
         """When a load begins or ends next, s."""
-        edges = [edge for load in self.loads for edge in load.span if edge > self.time + SHORTEST]
+        edges = [edge for load in self.loads for edge in load.span if edge > time + SHORTEST]
         return min(edges, default=np.inf)
 
-    def _samples(self, length: float) -> Array:
-        local = self.grid - self.time
-        inside = local[(local > SHORTEST) & (local <= length + SHORTEST)]
-        return np.concatenate([[0.0], inside])  # a stretch begins with a sample: its certificate starts there
-
-    def soft(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
-        """All soft axes free."""
-        self.switches.append((self.time, "soft"))
-        self._stretch(self._length(until), (), self._gauge(until, axes))
-
-    def _length(self, until: At | Felt | Settled | None) -> float:
-        return min(self.left, until.time - self.time) if isinstance(until, At) else self.left
-
-    def _gauge(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> EventFunction | None:
-        """What ends a mode other than its time."""
-        if isinstance(until, Settled):
-            limits = until.slide, until.turn
-            program = calm_program(self.robot, axes, self.held, limits, self.state.joints, self.overrides)
-            return EventFunction(Kernel(program), ("settled",), ("falling",), ("phase",))
-        if isinstance(until, Felt):
-            model = motion(self.robot, tuple(dict.fromkeys(load.place for load in self.loads)))
-            program = load_program(model, axes, (until.force, until.moment), self.overrides)
-            # It comes from below: a load that is there at the start is felt at once.
-            return EventFunction(Kernel(program), ("felt",), ("rising",), ("phase",), (-1,))
-        return None
-
-    def rigid(self, until: At | Felt | Settled | None, axes: Sequence[str]) -> None:
+    def _rigid(self, here: Here, end: float, mode: Mode) -> Iterator[Phase | Change]:
         """All soft axes locked where they are."""
-        self.switches.append((self.time, "rigid"))
-        felt = self._stretch(self._length(until), axes, self._gauge(until, axes))
-        if felt and isinstance(until, Felt):
-            self._stretch(min(self.left, until.delay), axes)
+        until = mode.until
+        function = None
+        if isinstance(until, Felt):
+            function = felt(here.world, self.axes, until, self.loads)
+        if (yield from self._phases(here, end, function)) and isinstance(until, Felt):
+            yield from self._phases(here, min(self.duration, here.time + until.delay), None)
 
-    def semi_active(self, until: At | Felt | Settled | None, axes: Sequence[str], law: OnOff) -> None:
-        """Soft axes whose dampers switch whenever a spring or a rate goes through zero."""
-        self.switches.append((self.time, "soft"))
-        end = self.time + self._length(until)
-        gauge = self._gauge(until, axes)
-        most = len(self.stretches) + SPARE_SWITCHES + SWITCHES_PER_SECOND * self.left
-        while end - self.time > SHORTEST:
-            if len(self.stretches) > most:
+    def _soft(self, here: Here, end: float, mode: Mode) -> Iterator[Phase | Change]:
+        """All soft axes free; with an on-off law dampers switch whenever a spring or a rate goes through zero."""
+        held = (*self.held, *here.world.locked)
+        function = None
+        if isinstance(mode.until, Settled):
+            function = settled(here.world, self.axes, held, mode.until, here.state.joints)
+        if self.law is None:
+            yield from self._phases(here, end, function)
+            return
+        robot, left = here.world.robot(ROBOT), SPARE_SWITCHES + SWITCHES_PER_SECOND * (end - here.time)
+        while end - here.time > SHORTEST:
+            left -= 1
+            if left < 0:
                 raise SimulationError(
-                    f"dampers have switched {len(self.stretches)} times until t = {self.time:.3g} s of "
-                    f"{self.duration:g} s: a spring swings too fast for an on-off law",
-                    place=f"robot {self.robot.name!r}",
+                    f"dampers switch without end, until t = {here.time:.3g} s of {self.duration:g} s: a spring swings "
+                    "too fast for an on-off law",
+                    place=f"robot {robot.name!r}",
                     hint="a softer contact or softer axes, constant damping, or a shorter run",
                 )
-            moving = [name for name in axes if law.moves(self.robot, name, self.state)]
-            length = min(end, self._next_edge()) - self.time
-            if len(moving) < len(axes):
-                length = min(length, LOOK_AGAIN)  # an axis at rest is not watched, but looked at again soon
-            overrides = {**self.overrides, "damping": law.damping(self.robot, axes, self.state)}
-            phase = self._phase(length, (), until=law.crossings(self.robot, moving), event_function=gauge)
-            run = self._go(phase, overrides)
-            if _gauged(run):
+            state = here.state
+            moving = [name for name in self.axes if self.law.moves(robot, name, state)]
+            cut = min(end, self._next_edge(here.time))
+            if len(moving) < len(self.axes):
+                cut = min(cut, here.time + LOOK_AGAIN)  # an axis at rest is not watched, but looked at again soon
+            yield Switch(damping=self.law.damping(robot, self.axes, state))
+            yield self._phase(here.time, cut, until=self.law.events(robot, moving), event_function=function)
+            if _ended(here):
                 break
+
+
+def _ended(here: Here) -> bool:
+    """Whether an event function has ended the last phase."""
+    return any(event.kind == "function" for event in here.events)
 
 
 __all__ = ["cushion"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -13,14 +12,14 @@ import numpy as np
 
 from spacearm.capture.base_response import OBJECTIVES, objective_sizes, skyhook_speed
 from spacearm.capture.capture_run import LATEST, Settling
-from spacearm.capture.plastic_impact import check_joints
-from spacearm.capture.soft_joints import cushioning_axes, driven_joints, relaxed
-from spacearm.capture.target import Start, begin
+from spacearm.capture.soft_joints import cushioning_axes, held_joints, relaxed
+from spacearm.capture.target import Start, start_state
+from spacearm.checks import array, checked, known, non_negative, one_of, positive, some
 from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.signals import merge
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError
+from spacearm.errors import InputError, at
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
@@ -56,8 +55,7 @@ class Case:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loads", Phase(1.0, loads=self.loads).loads)
-        if not (math.isfinite(self.probability) and self.probability > 0.0):
-            raise InputError(f"probability is {self.probability}", place="case", hint="expected more than zero")
+        checked(self, positive, "probability", place="case")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +78,7 @@ class Responses:
         if objective == "settling":
             return self.settling
         names = OBJECTIVES[:9]
-        if objective not in names:
-            from spacearm.errors import did_you_mean
-
-            raise InputError(f"there is no objective {objective!r}", hint=did_you_mean(objective, (*names, "settling")))
-        return self.peaks[..., names.index(objective)]
+        return self.peaks[..., names.index(known(objective, names, "objective"))]
 
 
 @dataclass(eq=False)
@@ -112,16 +106,14 @@ class Evaluator:
     free: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not self.cases:
-            raise InputError("there is no case", place="design", hint="expected one or more")
-        if self.law not in LAWS:
-            raise InputError(f"law is {self.law!r}", place="design", hint=f"expected one of {', '.join(LAWS)}")
-        if not (self.duration > 0.0 and self.step > 0.0):
-            raise InputError(f"duration {self.duration} s, step {self.step} s", place="design")
-        if not (math.isfinite(self.off) and self.off >= 0.0):
-            raise InputError(f"off is {self.off}", place="design", hint="expected a damping from zero on")
-        check_joints(self.robot, self.free, "free")
+        with at("design"):
+            some(self.cases, "case")
+            one_of(self.law, LAWS, "law")
+            positive(self.duration, "duration", unit="s")
+            positive(self.step, "step", unit="s")
+            non_negative(self.off, "off")
         for name in self.free:
+            known(name, self.robot.joint_names, "joint", place="free")
             if self.robot.joint(name).friction is not None:
                 raise InputError(f"joint {name!r} has dry friction", place="free", hint="designs are judged without")
         self._phases = [Phase(self.duration, loads=case.loads) for case in self.cases]
@@ -129,7 +121,7 @@ class Evaluator:
         self._model = motion(self.robot, self.loads, False)
         self._grid()
         self.axes = np.array([self.robot.joint_index(name) for name in cushioning_axes(self.robot)], dtype=np.int64)
-        self.held = driven_joints(self.robot, self.free)
+        self.held = held_joints(self.robot, self.free)
         self._starts = [self.start(case) for case in self.cases]
 
     def _grid(self) -> None:
@@ -154,7 +146,7 @@ class Evaluator:
         """The case's state at time zero."""
         if case.start is None:
             return State.at_rest(self.robot, relaxed(self.robot))
-        return begin(self.robot, case.start, self.held)[0]
+        return start_state(self.robot, case.start, self.held)
 
     def __call__(
         self,
@@ -167,11 +159,8 @@ class Evaluator:
         """Designs (B, soft axes each): N/m or N m/rad, N s/m or N m s/rad (on, when dampers switch)."""
         robot, model, cases = self.robot, self._model, len(self.cases)
         size = len(stiffness)
-        for name, array in (("stiffness", stiffness), ("damping", damping)):
-            if array.shape != (size, self.axes.size) or not np.all(array >= 0.0) or not np.all(np.isfinite(array)):
-                raise InputError(
-                    f"{name} must be ({size}, {self.axes.size}) numbers from zero on", place="design", hint=""
-                )
+        for name, given in (("stiffness", stiffness), ("damping", damping)):
+            array(given, name, (size, self.axes.size), least=0.0, place="design")
         common = model.parameters()
         springs = np.repeat(common["stiffness"][None], size, axis=0)
         dampers = np.repeat(common["damping"][None], size, axis=0)
@@ -179,7 +168,7 @@ class Evaluator:
         each = {"stiffness": springs, "damping": dampers}
         if self.law != "constant":
             each |= {"on": dampers[:, 6:], "off": np.minimum(self.off, dampers[:, 6:])}
-        each = {name: np.repeat(array, cases, axis=0) for name, array in each.items()}
+        each = {name: np.repeat(own, cases, axis=0) for name, own in each.items()}
         each["state"] = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
         which = np.tile(np.arange(cases, dtype=np.int64), size)
         mode = np.zeros(robot.dofs)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.capture.plastic_impact import check_inertia, mechanics_of
+from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.typing import Array
 
+#: Least eigenvalue of the mass matrix, scaled to a unit diagonal, of a robot that can be run.
+SINGULAR = 1e-12
 MAX_STEPS = 1_000_000
 #: Steps under load: the certificate looks at each of them, with about 50 kB.
 MAX_LOADED_STEPS = 50_000
@@ -87,6 +89,27 @@ def modes(
     return Modes(frequency, shape / size, ratio, decay, tuple(robot.joint_names[i] for i in free))
 
 
+def check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
+    """Every free axis must have something to move: a body of no inertia between two compliant axes has none."""
+    free = [i for i, name in enumerate(robot.dof_names) if name not in held]
+    mass = mechanics_of(robot).mass_matrix(joints)[np.ix_(free, free)]
+    size = np.sqrt(np.diag(mass))
+    if not size.all():
+        raise InputError(
+            f"{robot.dof_names[free[int(np.argmin(size))]]!r} moves no mass",
+            place=f"robot {robot.name!r}",
+            hint="give what it carries inertia about its axis, or lock or leave it out",
+        )
+    values, vectors = np.linalg.eigh(mass / np.outer(size, size))
+    if values[0] < SINGULAR:
+        names = [robot.dof_names[free[i]] for i in np.argsort(-np.abs(vectors[:, 0]))[:2]]
+        raise InputError(
+            f"{names[0]!r} and {names[1]!r} can move against each other without moving any mass",
+            place=f"robot {robot.name!r}",
+            hint="give the body between them inertia about their axis, or lock or leave out one of them",
+        )
+
+
 def check_stiffness(
     robot: Robot,
     joints: Array,
@@ -102,7 +125,8 @@ def check_stiffness(
     that moves no mass is an error, too.
     """
     dampers, springs = (
-        dict(zip(robot.joint_names, overrides.get(name, ()), strict=False)) for name in ("damping", "stiffness")
+        dict(zip(robot.joint_names, overrides[name][-robot.n :], strict=True)) if name in overrides else {}
+        for name in ("damping", "stiffness")
     )
     found = modes(robot, joints, held=held, stiffness=springs, damping={**dampers, **switched})
     if not found.frequency.size:

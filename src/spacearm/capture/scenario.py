@@ -14,13 +14,12 @@ from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled
 from spacearm.capture.cushion import cushion
 from spacearm.capture.design import Front, design
 from spacearm.capture.evaluate import Case
-from spacearm.capture.plastic_impact import Impact
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.soft_joints import (
     AXES,
     SoftAxis,
     SoftJoint,
-    driven_joints,
+    held_joints,
     relaxed,
     soft_axes,
     soft_joints,
@@ -34,6 +33,7 @@ from spacearm.model.toml_schema import Duration, Limit, Name, Number, Origin, Se
 from spacearm.model.toml_values import pose_of
 from spacearm.result import Check, Checks, Figure
 from spacearm.simulate import Load, State, table
+from spacearm.simulate.ledger import Entry
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, makes, row, xyz
 from spacearm.study.keys import made
 from spacearm.study.tables import BodyTable, MotionKeys, Numbers, Pair, StartTable
@@ -263,7 +263,7 @@ class CaptureFile(StudyFile):
 
     def _catch(self, robot: Robot, start: State, rigid: bool) -> Caught:
         assert self.target is not None
-        held = (*driven_joints(robot, self.free), *(soft_axes(robot) if rigid else ()))
+        held = (*held_joints(robot, self.free), *(soft_axes(robot) if rigid else ()))
         with at("target"):
             target = self.target.make()
             if self.target.contact is None:
@@ -309,17 +309,15 @@ class Catching(Findings):
 class Jolt(Findings):
     """An impact during the run: the clutch closes on what moves."""
 
-    impact: Impact
-    robot: Robot
+    impact: Entry
 
-    lost = row("J", of=lambda j: Noted(j.impact.lost, f"{j.impact.what} at {j.impact.time:.6g} s"))
+    lost = row("J", of=lambda j: Noted(j.impact.lost, f"{j.impact.text} at {j.impact.time:.6g} s"))
     impulse = row("N s, N m s", of=lambda j: j.held())
 
     def held(self) -> Noted:
         """On the joints that were held."""
-        held = np.flatnonzero(self.impact.impulse)
-        names = ", ".join(self.robot.dof_names[i] for i in held)
-        return Noted(self.impact.impulse[held], f"on {names}" if held.size else "no joint is held")
+        held = {name: size for name, size in self.impact.changed.impulse.items() if size}
+        return Noted(np.array([*held.values()]), f"on {', '.join(held)}" if held else "no joint is held")
 
 
 def _wrench(values: Any, per: str = "", note: str = "") -> dict[str, Noted]:
@@ -342,7 +340,7 @@ class Cushioned(Findings):
     deformation = row(of=lambda c: {n: {"peak": c.deformed(n)} for n in c.run.axes})
     absorbed = row("J", "by its damper", of=lambda c: {name: c.run.absorbed()[name] for name in c.run.axes})
     clutch = row("s", of=lambda c: {f"{mode}.{k}": time for k, (time, mode) in enumerate(c.run.switches, 1)})
-    impact = row(of=lambda c: {str(k): Jolt(impact=i, robot=c.run.robot) for k, i in enumerate(c.jolts(), 1)})
+    impact = row(of=lambda c: {str(k): Jolt(impact=i) for k, i in enumerate(c.jolts(), 1)})
     travel = row("s", of=lambda c: c.left())
     capture = row(of=lambda c: c.caught and Catching(caught=c.caught))
     momentum = row("kg m/s", "world axes", of=lambda c: c.at_the_end("linear"))
@@ -361,7 +359,7 @@ class Cushioned(Findings):
     def deformed(self, axis: str) -> Noted:
         return Noted(_peak(self.run.joint(axis)), "", self.run.robot.joint(axis).unit)
 
-    def jolts(self) -> tuple[Impact, ...]:
+    def jolts(self) -> tuple[Entry, ...]:
         """Impacts but for the capture's own, which has rows of its own."""
         return self.run.impacts[self.caught is not None and self.caught.impact is not None :]
 
@@ -390,7 +388,7 @@ class Cushioned(Findings):
             "duration [s]": self.file.duration,
             "settling": str(self.criterion),
             "steps": self.run.steps,
-            "stretches": len(self.run.stretches),
+            "phases": len(self.run.run.phase_starts),
         }
         front = self.front
         if front is None:

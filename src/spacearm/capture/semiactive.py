@@ -8,16 +8,12 @@ an axis is then never more than its spring's alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from spacearm.errors import InputError
+from spacearm.checks import non_negative
 from spacearm.model import Robot
 from spacearm.simulate import Event, State
-from spacearm.typing import Array
 
 #: Deformation (m, rad) and rate (m/s, rad/s) that together count as none.
 AT_REST = 1e-9
@@ -39,34 +35,31 @@ class OnOff:
 
     def __post_init__(self) -> None:
         for name, value in (("on", self.on), ("off", self.off), *self.axes.items()):
-            if not (math.isfinite(value) and value >= 0.0):
-                raise InputError(f"damping {name!r} is {value}", place="on-off law", hint="expected at least 0")
+            non_negative(value, f"damping {name!r}", place="on-off law")
 
     def of(self, axis: str) -> float:
         """Damping of an axis while it is on."""
         return self.axes.get(axis, self.on)
 
-    def damping(self, robot: Robot, axes: Sequence[str], state: State) -> Array:
-        """Damping of every joint (n) in this state."""
-        values = np.array([joint.damping for joint in robot.joints])
-        for name in axes:
-            i = robot.joint_index(name)
-            spring = robot.joints[i].spring
-            out = (state.joints[i] - (spring.rest if spring else 0.0)) * state.rates[i]
-            values[i] = self.of(name) if out < 0.0 else self.off
-        return values
+    def damping(self, robot: Robot, axes: Sequence[str], state: State) -> dict[str, float]:
+        """Damping of these axes in this state."""
+        moving = {name: _deformation(robot, name, state) for name in axes}
+        return {name: self.of(name) if gone * rate < 0.0 else self.off for name, (gone, rate) in moving.items()}
 
     @staticmethod
     def moves(robot: Robot, axis: str, state: State) -> bool:
         """Whether an axis moves so that its damper has something to do."""
-        i = robot.joint_index(axis)
-        spring = robot.joints[i].spring
-        return bool(abs(state.rates[i]) + abs(state.joints[i] - (spring.rest if spring else 0.0)) > AT_REST)
+        return sum(map(abs, _deformation(robot, axis, state))) > AT_REST
 
-    def crossings(self, robot: Robot, axes: Sequence[str]) -> list[Event]:
-        """Events at which a damper switches."""
-        found = []
-        for name in axes:
-            spring = robot.joint(name).spring
-            found += [Event(name, spring.rest if spring else 0.0), Event(f"{name}.rate", 0.0)]
-        return found
+    @staticmethod
+    def events(robot: Robot, axes: Sequence[str]) -> list[Event]:
+        """At which a damper switches."""
+        springs = {name: robot.joint(name).spring for name in axes}
+        ways = [Event(name, spring.rest if spring else 0.0) for name, spring in springs.items()]
+        return ways + [Event(f"{name}.rate", 0.0) for name in axes]
+
+
+def _deformation(robot: Robot, axis: str, state: State) -> tuple[float, float]:
+    """How far an axis is from rest (m, rad), and its rate."""
+    i, spring = robot.joint_index(axis), robot.joint(axis).spring
+    return float(state.joints[i] - (spring.rest if spring else 0.0)), float(state.rates[i])

@@ -150,7 +150,7 @@ def cushioning_axes(robot: Robot) -> tuple[str, ...]:
     return tuple(name for name in soft_axes(robot) if not name.startswith(f"{CONTACT}."))
 
 
-def driven_joints(robot: Robot, free: Iterable[str] = ()) -> tuple[str, ...]:
+def held_joints(robot: Robot, free: Iterable[str] = ()) -> tuple[str, ...]:
     """Joints that their drives hold while soft axes give way: all others but those that are ``free``."""
     others = {*soft_axes(robot), *free}
     return tuple(name for name in robot.joint_names if name not in others)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from spacearm.capture.plastic_impact import (
-    Impact,
-    body_momentum,
-    check_inertia,
-    check_joints,
-    locked_velocity,
-    mechanics_of,
-    relative,
-)
-from spacearm.capture.soft_joints import AXES, CONTACT, SoftAxis, SoftJoint, driven_joints, soften
-from spacearm.engine import Mechanics
-from spacearm.errors import InputError
+from spacearm.capture.modes import check_inertia
+from spacearm.capture.plastic_impact import ROBOT, Impact
+from spacearm.capture.soft_joints import AXES, CONTACT, SoftAxis, SoftJoint, held_joints, soft_axes, soften
+from spacearm.checks import array, checked, known, positive
+from spacearm.engine import mechanics_of
+from spacearm.errors import InputError, at
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
-from spacearm.simulate import State
+from spacearm.model.rotations import quaternion_from_rotation
+from spacearm.simulate import Attach, Load, Phase, State, World, simulate
 from spacearm.typing import Array
 
 
@@ -31,7 +27,7 @@ class Target:
     Args:
         inertia: in the target's own frame.
         velocity: of the grasped point at contact, world axes, m/s.
-        angular_velocity: angular velocity at contact, world axes, rad/s.
+        angular_velocity: at contact, world axes, rad/s.
         placement: the target's frame in the hand's frame while it is held.
         name: of the body.
     """
@@ -44,12 +40,24 @@ class Target:
 
     def __post_init__(self) -> None:
         for name in ("velocity", "angular_velocity"):
-            vector = np.array(getattr(self, name), dtype=np.float64)
-            if vector.shape != (3,) or not np.all(np.isfinite(vector)):
-                raise InputError(f"{name} is {getattr(self, name)!r}", place="target", hint="expected three numbers")
+            vector = array(getattr(self, name), name, (3,), place="target")
             object.__setattr__(self, name, tuple(map(float, vector)))
-        if self.inertia.mass <= 0.0:
-            raise InputError("has no mass", place="target", hint="expected more than zero")
+        positive(self.inertia.mass, "mass", place="target", unit="kg")
+        if self.name == ROBOT:
+            raise InputError(f"name is {self.name!r}", place="target", hint="expected another one")
+
+    @property
+    def body(self) -> Robot:
+        """As a system of its own."""
+        return Robot(self.name, (Body(self.name, self.inertia),))
+
+    def at_hand(self, robot: Robot, state: State, hand: str) -> State:
+        """Where it is and how it moves when this robot's hand touches it."""
+        origin, rotation = mechanics_of(robot).frame_pose(hand, state.joints, base=state.pose)
+        turn, arm = rotation @ self.placement.rotation, rotation @ self.placement.translation
+        velocity = np.asarray(self.velocity) + np.cross(self.angular_velocity, arm)
+        motion = np.concatenate([turn.T @ velocity, turn.T @ np.asarray(self.angular_velocity)])
+        return State(origin + arm, quaternion_from_rotation(turn), np.zeros(0), motion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +69,7 @@ class Caught:
         state: right after contact.
         hand: frame that caught.
         target: what was caught; its frame in ``robot`` is called ``target.name``.
-        impact: what the plastic impact did; None for a soft contact, where nothing is lost at once.
-        hand_impulse: impulse of the target on the hand (N s, N m s), world axes, at the hand; zero for a soft contact.
+        impact: the plastic impact; None for a soft contact, where nothing is lost at once.
         relative: twist of the grasped point relative to the hand before contact, hand axes.
         inertia: of the target in the frame ``target.name`` of ``robot``.
     """
@@ -72,9 +79,13 @@ class Caught:
     hand: str
     target: Target
     impact: Impact | None
-    hand_impulse: Array
     relative: Array
     inertia: Inertia
+
+    @property
+    def hand_impulse(self) -> Array:
+        """Impulse of the target on the hand (N s, N m s), world axes, at the hand; zero for a soft contact."""
+        return np.zeros(6) if self.impact is None else self.impact.entry.changed.wrench
 
 
 def catch(
@@ -86,48 +97,15 @@ def catch(
     :func:`~spacearm.capture.cushion`; with the soft axes too for a clutch in rigid mode; less those that are ``free``
     afterwards. All others take part freely, so soft joints shield the base from the very first.
     """
-    held = driven_joints(robot) if held is None else held
+    held = held_joints(robot) if held is None else held
     _check(robot, state, hand, held)
-    before = mechanics_of(robot)
-    pose = np.concatenate([state.position, state.quaternion])
-    origin, rotation = before.frame_pose(hand, state.joints, base=pose)
+    world = World({ROBOT: robot, target.name: target.body})
+    states = {ROBOT: state, target.name: target.at_hand(robot, state, hand)}
+    impact = Impact(world, states, Attach(target.name, hand, held))
     joined = edit.attach(robot, hand, Body(target.name, target.inertia), target.placement)
     check_inertia(joined, state.joints, held)
-    moving, turned = _target_motion(target, origin, rotation)
-    momentum = before.mass_matrix(state.joints) @ state.velocity
-    after = mechanics_of(joined)
-    jacobian = after.jacobian(target.name, state.joints, base=pose)
-    brought = body_momentum(target.inertia, turned, moving, np.asarray(target.angular_velocity))
-    velocity, impulse = locked_velocity(joined, state, momentum + jacobian.T @ brought, held)
-    new = State(state.position, state.quaternion, state.joints, velocity)
-    kinetic = float(before.kinetic_energy(state.joints, state.velocity))
-    kinetic += _kinetic(target.inertia, turned, moving, np.asarray(target.angular_velocity))
-    lost = kinetic - float(after.kinetic_energy(state.joints, velocity))
-    kept = jacobian @ velocity
-    change = brought - body_momentum(target.inertia, turned, kept[:3], kept[3:])  # at the target's own origin
-    arm = rotation @ target.placement.translation
-    hand_impulse = np.concatenate([change[:3], change[3:] + np.cross(arm, change[:3])])
-    gap = _relative(before, state, target, hand, pose, rotation)
-    # The contact takes half the impulse times the closing twist; held joints stand still and take nothing.
-    taken = 0.5 * float(hand_impulse[:3] @ rotation @ gap[:3] + hand_impulse[3:] @ rotation @ gap[3:])
-    shares = [
-        before.momentum(state.joints, state.velocity, base=pose, about=origin),
-        np.concatenate([brought[:3], brought[3:] + np.cross(arm, brought[:3])]),
-    ]
-    grown = after.momentum(state.joints, velocity, base=pose, about=origin) - sum(shares)
-    impact = Impact(
-        0.0,
-        f"{target.name} caught by {hand}",
-        new,
-        lost,
-        impulse,
-        max(
-            relative(grown[part], sum(float(np.linalg.norm(own[part])) for own in shares))
-            for part in (slice(0, 3), slice(3, 6))
-        ),
-        relative(lost - taken, kinetic),
-    )
-    return Caught(joined, new, hand, target, impact, hand_impulse, gap, target.inertia)
+    relative = _relative(robot, state, target, hand)
+    return Caught(impact.robot, impact.state, hand, target, impact, relative, target.inertia)
 
 
 def catch_softly(
@@ -145,16 +123,13 @@ def catch_softly(
     six axes (one :class:`SoftAxis` stands for all), since a rigid one could not take up its share. The grip does not
     let go: it pulls as well as it pushes. ``held`` as for :func:`catch`: these joints must stand still.
     """
-    _check(robot, state, hand, driven_joints(robot) if held is None else held)
+    _check(robot, state, hand, held_joints(robot) if held is None else held)
     if isinstance(contact, SoftAxis):
         contact = SoftJoint(**dict.fromkeys(AXES, contact))
     missing = [name for name in AXES if name not in contact.axes]
     if missing:
         raise InputError(f"axis {missing[0]!r} is missing", place="contact", hint="expected all six axes")
-    pose = np.concatenate([state.position, state.quaternion])
-    before = mechanics_of(robot)
-    _, rotation = before.frame_pose(hand, state.joints, base=pose)
-    gap = _relative(before, state, target, hand, pose, rotation)
+    gap = _relative(robot, state, target, hand)
     # The contact's body is massless and sits in the hand; the target's frame keeps its placement behind it.
     inertia = target.inertia.moved(target.placement)
     bare = Joint(CONTACT, "revolute", "", "")
@@ -163,72 +138,108 @@ def catch_softly(
     index = [joined.joint_index(name) for name in robot.joint_names]
     joints, rates = np.zeros(joined.n), np.zeros(joined.n)
     joints[index], rates[index] = state.joints, state.rates
-    # Slides are skyhook_speed by turns about the same origin, so at zero the rates are the twist itself.
+    # Slides are followed by turns about the same origin, so at zero the rates are the twist itself.
     for name, rate in zip(AXES, gap, strict=True):
         rates[joined.joint_index(f"{CONTACT}.{name}")] = rate
     new = State(state.position, state.quaternion, joints, np.concatenate([state.velocity[:6], rates]))
-    return Caught(joined, new, hand, target, None, np.zeros(6), gap, inertia)
+    return Caught(joined, new, hand, target, None, gap, inertia)
 
 
 def _check(robot: Robot, state: State, hand: str, held: Sequence[str]) -> None:
     state.check(robot)
-    check_joints(robot, held, "held")
     for name in held:
+        known(name, robot.joint_names, "joint", place="held")
         if state.rates[robot.joint_index(name)] != 0.0:
             raise InputError(f"joint {name!r} is held while it moves", place="held", hint="start it at rest")
-    try:
+    with at("hand"):
         robot.frame(hand)
-    except InputError as error:
-        error.place = "hand"
-        raise
 
 
-def _target_motion(target: Target, origin: Array, rotation: Array) -> tuple[Array, Array]:
-    """Velocity of the target's frame origin (world) and the target's rotation to the world, while at the hand."""
-    arm = rotation @ target.placement.translation
-    velocity = np.asarray(target.velocity) + np.cross(np.asarray(target.angular_velocity), arm)
-    return velocity, rotation @ target.placement.rotation
-
-
-def _relative(mechanics: Mechanics, state: State, target: Target, hand: str, pose: Array, rotation: Array) -> Array:
-    twist = mechanics.frame_velocity(hand, state.joints, state.velocity, base=pose)
+def _relative(robot: Robot, state: State, target: Target, hand: str) -> Array:
+    """Twist of the grasped point relative to the hand, hand axes."""
+    mechanics = mechanics_of(robot)
+    rotation = mechanics.frame_pose(hand, state.joints, base=state.pose)[1]
+    twist = mechanics.frame_velocity(hand, state.joints, state.velocity, base=state.pose)
     gap = np.concatenate([target.velocity, target.angular_velocity]) - twist
     return np.concatenate([rotation.T @ gap[:3], rotation.T @ gap[3:]])
 
 
-def _kinetic(inertia: Inertia, rotation: Array, velocity: Array, angular_velocity: Array) -> float:
-    momentum = body_momentum(inertia, rotation, velocity, angular_velocity)
-    return float(0.5 * (momentum[:3] @ velocity + momentum[3:] @ angular_velocity))
+@dataclass(frozen=True, eq=False)
+class Approach:
+    """The arm goes to meet a target: joints follow paths until contact, while the clutch is closed.
+
+    Args:
+        state: at the start of the run.
+        target: and its motion at contact, which ends the approach.
+        duration: s until contact.
+        driven: joint to path (position over time since the start of the run: a signal with continuous rate). After
+            contact it goes on. Joints without a path are held until contact.
+        compliant: joints whose drives give way from contact on, each with the spring and damper about where it is then.
+        hand: frame that catches.
+    """
+
+    state: State
+    target: Target
+    duration: float
+    driven: Mapping[str, Any] = field(default_factory=dict)
+    compliant: Mapping[str, SoftAxis] = field(default_factory=dict)
+    hand: str = "hand"
+
+    def __post_init__(self) -> None:
+        checked(self, positive, "duration", place="approach", unit="s")
+
+    def check(self, robot: Robot) -> None:
+        """All of it fits the robot."""
+        self.state.check(robot)
+        with at("approach"):
+            robot.frame(self.hand)
+            for what in ("driven", "compliant"):
+                for name in getattr(self, what):
+                    known(name, robot.joint_names, "joint", place=what)
+                    if name in soft_axes(robot):
+                        raise InputError(f"{name!r} is a soft axis", place=what, hint="the clutch moves it")
+
+    def phase(self, robot: Robot, loads: Sequence[Load] = ()) -> Phase:
+        """The motion until contact."""
+        held = [name for name in robot.joint_names if name not in self.driven]
+        return Phase(self.duration, locked=held, driven=self.driven, loads=loads, name="approach")
+
+    def target_start(self, robot: Robot, loads: Sequence[Load] = ()) -> State:
+        """The target's state at the start of the run, from which it comes to the hand: its free motion, backwards."""
+        reached = simulate(robot, self.state, self.phase(robot, loads), ledger=False, sample=[0.0]).end
+        assert reached is not None
+        contact = self.target.at_hand(robot, reached, self.hand)
+        back = State(contact.position, contact.quaternion, contact.joints, -contact.velocity)
+        begin = simulate(self.target.body, back, self.duration, ledger=False, sample=[0.0]).end
+        assert begin is not None
+        return State(begin.position, begin.quaternion, begin.joints, -begin.velocity)
 
 
-#: How a soft motion starts: from a state, or from an impact or a capture that is then part of its record.
-Start = State | Impact | Caught
+#: How a soft motion starts: from a state, or from what leads to it and is then part of its record.
+Start = State | Impact | Caught | Approach
 
 
-def begin(robot: Robot, start: Start, held: Sequence[str]) -> tuple[State, tuple[Impact, ...]]:
-    """State at time zero, and the impacts at that instant which the record must have.
+def start_state(robot: Robot, start: Start, held: Iterable[str]) -> State:
+    """State at time zero, after an impact or a capture at that instant.
 
     A joint that is held must stand still. To stop it takes an impact, which nobody should get without asking for it.
     """
-    impacts: tuple[Impact, ...] = ()
-    if isinstance(start, Caught):
+    if not isinstance(start, State | Impact | Caught):
+        raise InputError(
+            f"is a {type(start).__name__}", place="start", hint="expected a State, an Impact or what catch returns"
+        )
+    state = start if isinstance(start, State) else start.state
+    remedy = "start from close_clutch(robot, state, joints), which stops them and is recorded"
+    if isinstance(start, Impact):
+        remedy = "close the clutch on it too"
+    elif isinstance(start, Caught):
+        remedy = "catch with held=..., the same joints that are held afterwards"
         if start.robot != robot:
             raise InputError(
                 f"robot {robot.name!r} does not have {start.target.name!r} in its hand",
                 place="start",
                 hint="give the robot of the capture, caught.robot",
             )
-        state, impacts = start.state, () if start.impact is None else (start.impact,)
-        remedy = "catch with held=..., the same joints that are held afterwards"
-    elif isinstance(start, Impact):
-        state, impacts = start.state, (start,)
-        remedy = "close the clutch on it too"
-    elif isinstance(start, State):
-        state, remedy = start, "start from close_clutch(robot, state, joints), which stops them and is recorded"
-    else:
-        raise InputError(
-            f"is a {type(start).__name__}", place="start", hint="expected a State, an Impact or what catch returns"
-        )
     state.check(robot)
     for name in held:
         rate = float(state.rates[robot.joint_index(name)])
@@ -238,4 +249,4 @@ def begin(robot: Robot, start: Start, held: Sequence[str]) -> tuple[State, tuple
                 place="start",
                 hint=f"let it move (free=[{name!r}]), or {remedy}",
             )
-    return state, tuple(replace(impact, time=0.0) for impact in impacts)
+    return state

@@ -10,9 +10,10 @@ from spacearm.capture.momentum_budget import MomentumBudget, momentum_budget
 from spacearm.capture.plastic_impact import Impact, close_clutch
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.soft_joints import SoftAxis, SoftJoint, relaxed, soft_axes, soft_joints, soften
-from spacearm.capture.target import Caught, Target, catch, catch_softly
+from spacearm.capture.target import Approach, Caught, Target, catch, catch_softly
 
 __all__ = [
+    "Approach",
     "At",
     "CaptureRun",
     "Case",

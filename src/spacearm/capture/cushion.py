@@ -21,7 +21,7 @@ from spacearm.capture.modes import check_stiffness
 from spacearm.capture.plastic_impact import ROBOT, Impact
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.soft_joints import cushioning_axes, held_joints
-from spacearm.capture.target import Approach, Caught, Start, start_state
+from spacearm.capture.target import Approach, Caught, Start, relative_twist, start_state
 from spacearm.checks import known, non_negative, one_of, positive
 from spacearm.errors import SimulationError
 from spacearm.model import Robot
@@ -245,7 +245,11 @@ class _Course:
         locked = [name for name in self.robot.joint_names if name not in start.driven]
         yield from self._phases(here, start.duration, None, locked=locked, driven=start.driven)
         rigid = self.axes if self.modes[0].kind == "rigid" else ()
-        yield Attach(start.target.name, start.hand, (*self.held, *rigid))
+        impact = Impact(here.world, here.states, Attach(start.target.name, start.hand, (*self.held, *rigid)))
+        yield impact.change
+        before, target = impact.states[ROBOT], start.target
+        relative = relative_twist(self.robot, before, target, start.hand)
+        self.caught = Caught(impact.robot, here.state, start.hand, target, impact, relative, target.inertia)
         if start.compliant:
             joined, soft = here.world.robot(ROBOT), start.compliant.items()
             yield Switch(

@@ -104,7 +104,7 @@ def catch(
     impact = Impact(world, states, Attach(target.name, hand, held))
     joined = edit.attach(robot, hand, Body(target.name, target.inertia), target.placement)
     check_inertia(joined, state.joints, held)
-    relative = _relative(robot, state, target, hand)
+    relative = relative_twist(robot, state, target, hand)
     return Caught(impact.robot, impact.state, hand, target, impact, relative, target.inertia)
 
 
@@ -129,7 +129,7 @@ def catch_softly(
     missing = [name for name in AXES if name not in contact.axes]
     if missing:
         raise InputError(f"axis {missing[0]!r} is missing", place="contact", hint="expected all six axes")
-    gap = _relative(robot, state, target, hand)
+    gap = relative_twist(robot, state, target, hand)
     # The contact's body is massless and sits in the hand; the target's frame keeps its placement behind it.
     inertia = target.inertia.moved(target.placement)
     bare = Joint(CONTACT, "revolute", "", "")
@@ -155,7 +155,7 @@ def _check(robot: Robot, state: State, hand: str, held: Sequence[str]) -> None:
         robot.frame(hand)
 
 
-def _relative(robot: Robot, state: State, target: Target, hand: str) -> Array:
+def relative_twist(robot: Robot, state: State, target: Target, hand: str) -> Array:
     """Twist of the grasped point relative to the hand, hand axes."""
     mechanics = mechanics_of(robot)
     rotation = mechanics.frame_pose(hand, state.joints, base=state.pose)[1]

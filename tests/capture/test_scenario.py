@@ -132,7 +132,7 @@ mode = "soft"
         (
             ("[[hit]]", "[[clutch]]\nmode = 'soft'\nuntil = { slide = 0.0, turn = 1e-3 }\n[[hit]]"),
             "clutch[0]",
-            "slide 0.0",
+            "slide is 0",
         ),
         (
             ("[[hit]]", "[[clutch]]\nmode = 'rigid'\n[design]\nstiffness = [1, 9]\n[[hit]]"),

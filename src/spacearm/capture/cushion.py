@@ -324,13 +324,13 @@ class _Course:
         if self.law is None:
             yield from self._phases(here, end, function)
             return
-        robot, left = here.world.robot(ROBOT), SPARE_SWITCHES + SWITCHES_PER_SECOND * (end - here.time)
+        robot, count, most = here.world.robot(ROBOT), 0, SPARE_SWITCHES + SWITCHES_PER_SECOND * (end - here.time)
         while end - here.time > SHORTEST:
-            left -= 1
-            if left < 0:
+            count += 1
+            if count > most:
                 raise SimulationError(
-                    f"dampers switch without end, until t = {here.time:.3g} s of {self.duration:g} s: a spring swings "
-                    "too fast for an on-off law",
+                    f"dampers have switched {count} times until t = {here.time:.3g} s of {self.duration:g} s: a spring "
+                    "swings too fast for an on-off law",
                     place=f"robot {robot.name!r}",
                     hint="a softer contact or softer axes, constant damping, or a shorter run",
                 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import non_negative, number, whole
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
 from spacearm.ejection.evolution import evolve
@@ -74,12 +75,8 @@ class Constraints:
     stable: bool = True
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.margin):
-            raise InputError(f"margin is {self.margin} m", place="constraints", hint="expected a finite number")
-        if not 0.0 <= self.limit_margin < np.inf:
-            raise InputError(
-                f"limit_margin is {self.limit_margin}", place="constraints", hint="expected rad or m, 0 or more"
-            )
+        number(self.margin, "margin", unit="m", place="constraints")
+        non_negative(self.limit_margin, "limit_margin", unit="rad or m", place="constraints")
 
     def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
         kept = runs.sound.copy()
@@ -160,14 +157,48 @@ def best_configuration(
         refine: most generations (:mod:`spacearm.ejection.evolution`); 0: the best sample.
     """
     goal, constraints = goal or Goal(), constraints or Constraints()
-    if samples < 1 or keep < 1 or refine < 0:
+    for name, value, least in (("samples", samples, 1), ("keep", keep, 1), ("refine", refine, 0)):
+        whole(value, name, least=least, place="best configuration")
+    search = _Search(rig, goal, constraints, release, flight, threads, *_box(rig, constraints, joints, at))
+    points = sample_configurations(search.low, search.high, samples, seed)
+    score = search.run(points, progress)[0]
+    allowed = float(np.isfinite(score).mean())
+    if allowed == 0.0:
         raise InputError(
-            f"samples is {samples}, keep {keep}, refine {refine}",
+            f"none of {samples} configurations keeps the constraints",
             place="best configuration",
-            hint="expected 1 or more, 1 or more, 0 or more",
+            hint="more samples, a smaller margin, or limits that may be reached",
         )
+    first = int(score.argmax())
+    found, worth = points[first].copy(), float(score[first])
+    peaks: list[tuple[Array, float]] = []
+    history: list[float] = []
+    if search.moving.size and refine:
+        starts = _apart(search.unit(points), score, keep)
+        # First step: half the mean distance of the samples.
+        step = 0.5 * samples ** (-1.0 / search.moving.size)
+        peaks, history = evolve(search.judge, *starts, step=step, generations=refine, seed=seed)
+    if peaks and peaks[0][1] > worth:
+        found, worth = search.box(peaks[0][0][None])[0], peaks[0][1]
+    return BestConfiguration(
+        found,
+        worth,
+        search.run(found[None])[1],
+        points[first].copy(),
+        float(score[first]),
+        np.array([peak for _, peak in peaks]),
+        samples,
+        allowed,
+        samples + search.judged,
+        np.array([score[first], *history]),
+    )
+
+
+def _box(
+    rig: Rig, constraints: Constraints, joints: Sequence[str] | None, at: npt.ArrayLike | str | None
+) -> tuple[Array, Array]:
+    """Ranges to search (n,), as far within the limits as the constraints want; other joints as in ``at``."""
     low, high = joint_ranges(rig, joints)
-    base = rig.configuration(at)
     fixed = high <= low
     tight = ~fixed & (high - low < 2.0 * constraints.limit_margin)
     if tight.any():
@@ -177,65 +208,57 @@ def best_configuration(
             hint=f"expected at most {0.5 * (high - low)[~fixed].min():.6g}",
         )
     low, high = low + constraints.limit_margin, high - constraints.limit_margin
-    low[fixed] = high[fixed] = base[fixed]
-    points = sample_configurations(low, high, samples, seed)
+    low[fixed] = high[fixed] = rig.configuration(at)[fixed]
+    return low, high
 
-    def run(configurations: Array, told: Progress | None = None) -> tuple[Array, Ejections]:
+
+@dataclass(eq=False)
+class _Search:
+    """Ejections from configurations in a box, and what they are worth."""
+
+    rig: Rig
+    goal: Goal
+    constraints: Constraints
+    release: Release | None
+    flight: float
+    threads: int | None
+    low: Array
+    high: Array
+    judged: int = 0
+
+    @property
+    def moving(self) -> npt.NDArray[np.intp]:
+        return np.flatnonzero(self.high > self.low)
+
+    def unit(self, points: Array) -> Array:
+        """Configurations as points of the unit box of those joints that are searched."""
+        free = self.moving
+        scaled: Array = (points[:, free] - self.low[free]) / (self.high - self.low)[free]
+        return scaled
+
+    def box(self, unit: Array) -> Array:
+        """And back."""
+        points, free = np.tile(self.low, (len(unit), 1)), self.moving
+        points[:, free] += unit * (self.high - self.low)[free]
+        return np.clip(points, self.low, self.high)
+
+    def judge(self, unit: Array) -> Array:
+        self.judged += len(unit)
+        return self.run(self.box(unit))[0]
+
+    def run(self, configurations: Array, told: Progress | None = None) -> tuple[Array, Ejections]:
+        """Scores, minus infinity where a constraint is not kept, and the ejections."""
         runs = eject_batch(
-            rig,
+            self.rig,
             configurations,
-            release=release,
-            flight=flight,
-            keep_out=constraints.keep_out,
-            radii=constraints.radii,
-            threads=threads,
+            release=self.release,
+            flight=self.flight,
+            keep_out=self.constraints.keep_out,
+            radii=self.constraints.radii,
+            threads=self.threads,
             progress=told,
         )
-        return np.where(constraints.allowed(runs), goal.score(rig, runs), -np.inf), runs
-
-    score = run(points, progress)[0]
-    allowed = float(np.isfinite(score).mean())
-    if allowed == 0.0:
-        raise InputError(
-            f"none of {samples} configurations keeps the constraints",
-            place="best configuration",
-            hint="more samples, a smaller margin, or limits that may be reached",
-        )
-    first = int(score.argmax())
-    moving = np.flatnonzero(high > low)
-    span = (high - low)[moving]
-    evaluated = samples
-
-    def judge(unit: Array) -> Array:
-        nonlocal evaluated
-        evaluated += len(unit)
-        configurations = np.tile(low, (len(unit), 1))
-        configurations[:, moving] += unit * span
-        return run(np.clip(configurations, low, high))[0]
-
-    if moving.size and refine:
-        starts = _apart((points[:, moving] - low[moving]) / span, score, keep)
-        # First step: half the mean distance of the samples.
-        step = 0.5 * samples ** (-1.0 / moving.size)
-        peaks, history = evolve(judge, *starts, step=step, generations=refine, seed=seed)
-    else:
-        peaks, history = [], []
-    joints_found, worth = points[first].copy(), float(score[first])
-    if peaks and peaks[0][1] > worth:
-        joints_found[moving] = low[moving] + peaks[0][0] * span
-        joints_found, worth = np.clip(joints_found, low, high), peaks[0][1]
-    return BestConfiguration(
-        joints_found,
-        worth,
-        run(joints_found[None])[1],
-        points[first].copy(),
-        float(score[first]),
-        np.array([peak for _, peak in peaks]),
-        samples,
-        allowed,
-        evaluated,
-        np.array([score[first], *history]),
-    )
+        return np.where(self.constraints.allowed(runs), self.goal.score(self.rig, runs), -np.inf), runs
 
 
 def _apart(unit: Array, score: Array, keep: int) -> tuple[Array, Array]:

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import number, one_of
 from spacearm.ejection.response import Arm, Response, energy_lost, first_stop
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.segmented_flight import fly
+from spacearm.ejection.segmented_flight import Flight, fly
 from spacearm.errors import InputError
 from spacearm.typing import Array
 
@@ -92,13 +93,9 @@ def segmented(
         damping: in place of the joints' own, one number or n, N m s/rad.
     """
     place = "segmented algorithm"
-    if not (np.isfinite(step) and step > 0.0):
-        raise InputError(f"step is {step}", place=place, hint="expected seconds above zero")
     shortest = rig.device.quarter_period(rig.arm.mass) / _MOST_SEGMENTS
-    if step < shortest:
-        raise InputError(f"step is {step}", place=place, hint=f"expected {shortest:.2g} s or more")
-    if mass not in ("all joints", "slipping joints"):
-        raise InputError(f"mass is {mass!r}", place=place, hint="expected 'all joints' or 'slipping joints'")
+    number(step, "step", least=shortest, unit="s", place=place)
+    one_of(mass, ("all joints", "slipping joints"), "mass", place=place)
     start = rig.configuration(joints)
     arm = Arm.of(rig, damping)
     stiffness, stroke = rig.device.total_stiffness, rig.device.stroke
@@ -145,16 +142,29 @@ def segmented(
             break
         if segments > 2 * _MOST_SEGMENTS:
             raise InputError(f"takes more than {segments} segments", place=place, hint="a longer step")
-    flight = fly(rig, arm, q, rate, velocity, t, loss)
+    return _flown(rig, arm, start, curve, fly(rig, arm, q, rate, velocity, t, loss), rate, stops, segments)
+
+
+def _flown(
+    rig: Rig,
+    arm: Arm,
+    start: Array,
+    curve: list[tuple[float, float, Array]],
+    flight: Flight,
+    rate: Array,
+    stops: Array,
+    segments: int,
+) -> Segmented:
+    """The result, from the curve on the rail (time, velocity, joints), the joint rates at its end and the flight."""
     stops = np.maximum(stops, flight.stops)
     kept = 2.0 * (rig.device.energy - flight.turning - flight.loss)
     times, along, turned = (np.array(column) for column in zip(*curve, strict=True))
     return Segmented(
         rig,
         start,
-        t,
-        velocity,
-        q - start,
+        float(times[-1]),
+        float(along[-1]),
+        turned[-1] - start,
         rate,
         flight.joints - start,
         dict(zip(rig.arm.joint_names, stops.tolist(), strict=True)),

@@ -147,6 +147,21 @@ def _write_inputs(course: Course, piece: int, local: float, cases: Any, width: i
 
 
 @compiled
+def _stages(code: Code, course: Course, piece: int, t: float, count: int, cases: Any, room: Array) -> None:
+    """The stages of a step; the first alone is for the observer, and adds nothing to the sums."""
+    step, moving = course.step[piece], course.coefficient.shape[1] > 1
+    for stage in range(count):
+        part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
+        if moving and stage != 2:
+            _write_inputs(course, piece, t + part, cases, code.width, room)
+        room[code.part] = part
+        room[code.weight] = 0.0 if count == 1 else 2.0 if 0 < stage < 3 else 1.0
+        call_kernel(code.stage, room, room)
+        if stage == 0 and code.observe != 0:
+            call_kernel(code.observe, room, room)
+
+
+@compiled
 def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
     """One group of lanes through the whole course.
 
@@ -170,17 +185,7 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
             looking = number == count
             if code.law != 0 and not looking and done % course.hold == 0:
                 call_kernel(code.law, room, room)
-            for stage in range(4):
-                part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
-                if moving and stage != 2:
-                    _write_inputs(course, piece, t + part, cases, code.width, room)
-                room[code.part] = part
-                room[code.weight] = 0.0 if looking else 2.0 if 0 < stage < 3 else 1.0
-                call_kernel(code.stage, room, room)
-                if stage == 0 and code.observe != 0:
-                    call_kernel(code.observe, room, room)
-                if looking:
-                    break
+            _stages(code, course, piece, t, 1 if looking else 4, cases, room)
             if looking:
                 break
             call_kernel(code.finish, room, room)

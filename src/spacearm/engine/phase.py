@@ -158,41 +158,51 @@ class Ends(NamedTuple):
 
 
 @compiled
-def run_samples(stage: Stage, rows: Rows, ends: Ends, stop: Any) -> None:
-    """Every sample through a phase, from its own state with its own numbers, each as if alone."""
+def _load(stage: Stage, rows: Rows, b: int, state: Array) -> None:
+    """A sample's numbers into the kernel's input, its state into the memory, a clean record."""
     system, record = stage.system, stage.record
     work, friction, code = system.work, system.friction, system.code
+    tail = rows.tail[b if rows.tail.shape[0] > 1 else 0]
+    for i in range(tail.size):
+        work.inp[code.record + i] = tail[i]
+    for i in range(friction.dof.size):
+        friction.static[i] = rows.static[b if rows.static.shape[0] > 1 else 0, i]
+        friction.coulomb[i] = rows.coulomb[b if rows.coulomb.shape[0] > 1 else 0, i]
+    for i in range(code.ny):
+        work.y[i] = state[i] if i < code.nx else 0.0
+    for i in range(record.counts.size):
+        record.counts[i] = 0
+    work.count[0] = 0
+
+
+@compiled
+def _keep(stage: Stage, ends: Ends, b: int) -> None:
+    """What a sample leaves behind."""
+    record, work, friction = stage.record, stage.system.work, stage.system.friction
+    ends.time[b] = stage.progress.now[0]
+    ends.evaluations[b] += work.count[0]
+    for i in range(ends.state.shape[1]):
+        ends.state[b, i] = work.y[i]
+        for s in range(ends.samples.shape[1]):
+            ends.samples[b, s, i] = record.y[s, i] if s < record.counts[0] else work.y[i]
+    for row in range(min(record.counts[1], record.log.shape[0])):
+        kind, number = int(record.log[row, 1]), int(record.log[row, 2])
+        if kind == 4:
+            ends.crossed[b, number] = True
+        for i in range(friction.dof.size):
+            if kind == 1 and friction.dof[i] == number:
+                ends.stick[b, i] = record.log[row, 0]
+
+
+@compiled
+def run_samples(stage: Stage, rows: Rows, ends: Ends, stop: Any) -> None:
+    """Every sample through a phase, from its own state with its own numbers, each as if alone."""
     for b in range(ends.state.shape[0]):
         if stop[0] != 0:
             return
-        if not ends.running[b]:
-            continue
-        tail = rows.tail[b if rows.tail.shape[0] > 1 else 0]
-        for i in range(tail.size):
-            work.inp[code.record + i] = tail[i]
-        for i in range(friction.dof.size):
-            friction.static[i] = rows.static[b if rows.static.shape[0] > 1 else 0, i]
-            friction.coulomb[i] = rows.coulomb[b if rows.coulomb.shape[0] > 1 else 0, i]
-        for i in range(code.ny):
-            work.y[i] = ends.state[b, i] if i < code.nx else 0.0
-        for i in range(record.counts.size):
-            record.counts[i] = 0
-        work.count[0] = 0
-        begin(system)
-        restart(stage.options, stage.progress)
-        ends.reason[b] = solve(system, stage.options, stage.progress, record, stage.audit, stop)
-        ends.time[b] = stage.progress.now[0]
-        ends.evaluations[b] += work.count[0]
-        for i in range(code.nx):
-            ends.state[b, i] = work.y[i]
-        for s in range(ends.samples.shape[1]):
-            for i in range(code.nx):
-                ends.samples[b, s, i] = record.y[s, i] if s < record.counts[0] else work.y[i]
-        for row in range(min(record.counts[1], record.log.shape[0])):
-            kind, number = int(record.log[row, 1]), int(record.log[row, 2])
-            if kind == 1:
-                for i in range(friction.dof.size):
-                    if friction.dof[i] == number:
-                        ends.stick[b, i] = record.log[row, 0]
-            elif kind == 4:
-                ends.crossed[b, number] = True
+        if ends.running[b]:
+            _load(stage, rows, b, ends.state[b])
+            begin(stage.system)
+            restart(stage.options, stage.progress)
+            ends.reason[b] = solve(stage.system, stage.options, stage.progress, stage.record, stage.audit, stop)
+            _keep(stage, ends, b)

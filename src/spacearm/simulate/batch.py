@@ -44,6 +44,14 @@ class BatchRun:
     evaluations: npt.NDArray[np.int64]  # (B,)
     energy_residual: Array  # (B,) relative, NaN without ledger
 
+    @classmethod
+    def room(cls, times: Array, count: int, nx: int) -> BatchRun:
+        """For so many samples."""
+        whole = [np.zeros(count, dtype=np.int64) for _ in range(3)]
+        states, end = np.full((count, times.size, nx), np.nan), np.full((count, nx), np.nan)
+        lost = np.full(count, np.nan)
+        return cls(times, states, end, np.zeros(count), whole[0], ((),) * count, whole[1], whole[2], lost)
+
     def keep(self, i: int, chain: Chain) -> None:
         """What a run leaves behind of sample ``i``."""
         rows = 0
@@ -114,18 +122,7 @@ def simulate_batch(
         raise InputError("sample times must be finite, from zero on, and rise", place="batch")
     settings = Settings(as_method(method), times, ledger, max_steps, max_events, full=False)
     ensure_loops()
-    zeros = np.zeros((3, count), dtype=np.int64)
-    found = BatchRun(
-        times,
-        np.full((count, times.size, nx), np.nan),
-        np.full((count, nx), np.nan),
-        np.zeros(count),
-        zeros[0],
-        ((),) * count,
-        zeros[1],
-        zeros[2],
-        np.full(count, np.nan),
-    )
+    found = BatchRun.room(times, count, nx)
     events: list[tuple[Occurrence, ...]] = [()] * count
     stop = np.zeros(1, dtype=np.uint8)
 

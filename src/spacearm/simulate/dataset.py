@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+ENERGIES = {
+    "kinetic": "kinetic energy",
+    "elastic": "energy in springs and couplings",
+    "damping": "energy dissipated by dampers since the start",
+    "coupling": "energy dissipated by dampers of couplings since the start",
+    "friction": "energy dissipated by dry friction since the start",
+    "drive": "work done by forces and drives since the start",
+    "load": "work done by loads on frames since the start",
+}
+
+
 def dataset(
     model: Motion,
     times: Array,
@@ -74,15 +85,7 @@ def dataset(
         wrench = inputs[:, places["wrench"]].reshape(len(times), -1, 6)
         variables["wrench"] = (("time", "load", "entry"), wrench, "N or N m", "applied wrenches: force, then moment")
     if account is not None:
-        for name, meaning in (
-            ("kinetic", "kinetic energy"),
-            ("elastic", "energy in springs and couplings"),
-            ("damping", "energy dissipated by dampers since the start"),
-            ("coupling", "energy dissipated by dampers of couplings since the start"),
-            ("friction", "energy dissipated by dry friction since the start"),
-            ("drive", "work done by forces and drives since the start"),
-            ("load", "work done by loads on frames since the start"),
-        ):
+        for name, meaning in ENERGIES.items():
             variables[f"energy_{name}"] = (("time",), getattr(account, name), "J", meaning)
     coords = {
         "time": ("time", times, {"units": "s", "long_name": "time"}),

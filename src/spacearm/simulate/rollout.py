@@ -75,12 +75,7 @@ def rollout(
     states = flat_states(starts, robot, "rollout")
     single = np.ndim(starts) == 1
     size = len(states)
-    count = whole(count, "count of the rollout")
-    every = count if every is None else whole(every, "every of the rollout")
-    if not (np.isfinite(number(step, "step of the rollout")) and step > 0 and every <= count):
-        raise InputError(
-            f"step {step}, count {count}, every {every}", place="rollout", hint="expected step > 0, 1 <= every <= count"
-        )
+    count, every = _lengths(step, count, every)
     force = _forces(forces, size, count, robot.dofs)
     common, each = split_overrides(robot, overrides, size)
     parameters = robot_parameters(robot, common)
@@ -131,6 +126,17 @@ def rollout(
             stacklevel=2,
         )
     return result[0] if single else result
+
+
+def _lengths(step: float, count: int, every: int | None) -> tuple[int, int]:
+    """Numbers of steps, in all and between records."""
+    count = whole(count, "count of the rollout")
+    every = count if every is None else whole(every, "every of the rollout")
+    if not (np.isfinite(number(step, "step of the rollout")) and step > 0 and every <= count):
+        raise InputError(
+            f"step {step}, count {count}, every {every}", place="rollout", hint="expected step > 0, 1 <= every <= count"
+        )
+    return count, every
 
 
 def _forces(forces: npt.ArrayLike | None, size: int, count: int, dofs: int) -> Array:

@@ -136,7 +136,7 @@ def test_places_nest_and_a_file_ends_them() -> None:
     assert str(caught.value) == "there: no"
 
 
-def test_each_of_several_problems_gets_the_place() -> None:
+def test_several_problems_get_the_place_together() -> None:
     with pytest.raises(ModelErrors) as caught, at("target", file="a.toml"):
         raise ModelErrors([ModelError("one", place="body 'a'"), ModelError("two")])
-    assert str(caught.value) == "a.toml: 2 problems\n  target: body 'a': one\n  target: two"
+    assert str(caught.value) == "a.toml: target: 2 problems\n  body 'a': one\n  two"

@@ -106,7 +106,7 @@ def test_endings():
         "mjcf",
         "mjcf",
     ]
-    with pytest.raises(InputError, match="there is no format 'yaml'"):
+    with pytest.raises(InputError, match="format is 'yaml'"):
         robot_text(robot_from_toml(BASE), "yaml")
 
 

@@ -53,12 +53,12 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "class of a method": (lambda: simulate_batch(ARM, VECTOR, 1.0, method=RK4), "method: the method is <class"),  # type: ignore[arg-type]
     "step": (lambda: RK4(text), "step of RK4: is 'x'"),
     "rtol": (lambda: Dopri853(rtol=text), "rtol of Dopri853: is 'x'"),
-    "sample": (lambda: simulate(ARM, START, 1.0, sample=text), "sample: is not an array of numbers"),
+    "sample": (lambda: simulate(ARM, START, 1.0, sample=text), "sample is not an array of numbers"),
     "tolerance": (lambda: simulate(ARM, START, 1.0, tolerance=text), "tolerance: is 'x'"),
     "overrides": (lambda: simulate(ARM, START, 1.0, overrides=text), "overrides: is 'x' .expected a mapping"),
     "override": (
         lambda: simulate_batch(ARM, VECTOR, 1.0, overrides={"damping": text}),
-        "overrides, 'damping': is not an array of numbers",
+        "overrides, 'damping' is not an array of numbers",
     ),
     "masses": (
         lambda: simulate(ARM, START, 1.0, overrides={"inertia": 0.0 * ARM.inertia_parameters}),
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "overrides, sample 1: the masses add up to -57.7 kg",
     ),
-    "starts": (lambda: rollout(ARM, text, 0.1, 1), "starts of the rollout: is not an array of numbers"),
+    "starts": (lambda: rollout(ARM, text, 0.1, 1), "starts of the rollout is not an array of numbers"),
     "quaternion of a batch": (
         lambda: simulate_batch(ARM, np.stack([VECTOR, 2.0 * VECTOR]), 1.0),
         "batch, sample 1: base quaternion has norm 2",
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "joints": (lambda: State([0] * 3, [1, 0, 0, 0], [text, 0], [0] * 8), "joint positions: is not an array"),  # type: ignore[arg-type]
     "direction": (lambda: Load.along("hand", text, 1.0), "direction of the load on 'hand': is not an array"),
     "ends": (lambda: spline([0, 1], [0, 1], ends="clmped"), "ends are 'clmped' .did you mean 'clamped'"),  # type: ignore[arg-type]
-    "table": (lambda: table(text, [1.0, 2.0]), "times of the table: is not an array of numbers"),
+    "table": (lambda: table(text, [1.0, 2.0]), "times of the table is not an array of numbers"),
     "function": (
         lambda: approximate(lambda t: np.zeros(3), 0.0, 1.0),
         r"approximation: the function gives shape \(3,\) for times of shape \(9,\)",

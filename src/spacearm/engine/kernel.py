@@ -10,11 +10,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.engine.batch import run_batch
 from spacearm.engine.llvm import Places, kernel_ir
 from spacearm.engine.machine import MachineCode, host, load
 from spacearm.engine.trace import Trace, trace
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError
 from spacearm.mechanics.program import Program
 from spacearm.typing import Array
 
@@ -187,8 +188,7 @@ class Kernel:
     def _results(self, lead: tuple[int, ...], out: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays for the outputs, those in ``out`` checked."""
         for name in out:
-            if name not in self.outputs:
-                raise InputError(f"{self.program.name} has no output {name!r}", hint=did_you_mean(name, self.outputs))
+            checks.known(name, self.outputs, "output", of=self.program.name)
         results = {}
         for name in self.outputs:
             shape = (*lead, *self.program.output_shape(name))
@@ -201,14 +201,13 @@ class Kernel:
         return results
 
     def _check_input(self, name: str) -> None:
-        if name not in self.inputs:
-            raise InputError(f"{self.program.name} has no input {name!r}", hint=did_you_mean(name, self.inputs))
+        checks.known(name, self.inputs, "input", of=self.program.name)
 
     def _as_rows(self, name: str, value: npt.ArrayLike) -> Array:
         """The input as (..., size), its own shape flattened."""
         self._check_input(name)
         size = self.inputs[name].stop - self.inputs[name].start
-        array = numbers(value, f"{self.program.name}: input {name!r}")
+        array = checks.numbers(value, f"{self.program.name}: input {name!r}")
         shape = self.program.input_shape(name)
         if name == "inertia":  # the one input that a user has as a matrix
             shape = (size // 10, 10)
@@ -219,16 +218,6 @@ class Kernel:
         if array.ndim == 0 and size == 1:
             return array.reshape(1)
         raise InputError(f"{self.program.name}: input {name!r} has shape {array.shape}", hint=f"expected (..., {size})")
-
-
-def numbers(value: npt.ArrayLike, place: str) -> Array:
-    """An array of float64 of whatever shape; ``place`` for the error."""
-    try:
-        if not np.iscomplexobj(value):  # NumPy would drop the imaginary part
-            return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        pass
-    raise InputError("is not an array of numbers", place=place)
 
 
 def _places(sizes: dict[str, int]) -> dict[str, slice]:

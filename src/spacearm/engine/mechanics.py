@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, Program, build
@@ -72,12 +73,9 @@ class Mechanics:
             return {}
         if base is None:
             return _IDENTITY
-        pose = np.asarray(base, dtype=np.float64)
-        if pose.ndim == 0 or pose.shape[-1] != 7:
-            raise InputError(f"base pose has shape {pose.shape}", hint="expected (..., 7): position, w, x, y, z")
-        norm = np.linalg.norm(pose[..., 3:], axis=-1)
-        if np.any(np.abs(norm - 1) > 1e-6):
-            raise InputError("base quaternion is not of unit length", hint="expected w, x, y, z with norm 1")
+        hint = "expected (..., 7): position, w, x, y, z"
+        pose = checks.array(base, "base pose", (..., 7), finite=False, hint=hint)
+        checks.unit_vector(pose[..., 3:], "base quaternion", (..., 4), finite=False)
         return {"position": np.ascontiguousarray(pose[..., :3]), "quaternion": np.ascontiguousarray(pose[..., 3:])}
 
     # -- dynamics -----------------------------------------------------------------------------------------------
@@ -223,8 +221,7 @@ class Mechanics:
     ) -> Array:
         """Linear momentum and angular momentum (..., 6), world axes; ``about`` a world point, "origin" or "com"."""
         if isinstance(about, str):
-            if about not in ("origin", "com"):
-                raise InputError(f"momentum about {about!r}", hint="expected a point, 'origin' or 'com'")
+            checks.one_of(about, ("origin", "com"), "point of the momentum")
             about = np.zeros(3) if about == "origin" else self.centre_of_mass(joints, base=base, inertia=inertia)
         kernel = self.kernel("momentum")
         return self.evaluate(kernel, base, joints=joints, velocity=velocity, point=about, inertia=inertia)["momentum"]

@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.checks import UNIT_TOLERANCE
 from spacearm.engine.fixed_step import FixedStep, Room, roll
-from spacearm.engine.kernel import NonFiniteWarning, numbers
+from spacearm.engine.kernel import NonFiniteWarning
 from spacearm.engine.machine import host
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION
@@ -82,12 +83,9 @@ class TangentRollout:
 
         Numbers that are not finite are reported by a :class:`~spacearm.engine.NonFiniteWarning`.
         """
-        if not (np.ndim(step) == 0 and np.isfinite(numbers(step, "step"))):
-            raise InputError(f"step {step}", hint="expected a finite number, s")
-        if not (isinstance(count, int | np.integer) and count >= 0):
-            raise InputError(f"count {count}", hint="expected a whole number of steps")
-        if not (isinstance(every, int | np.integer) and 1 <= every <= max(count, 1)):
-            raise InputError(f"every {every}", hint="expected a whole number of steps, 1 to count")
+        step = checks.number(step, "step")
+        count = checks.whole(count, "count", least=0)
+        every = checks.whole(every, "every", least=1, most=max(count, 1))
         seeds, moved = self._directions(directions, start_tangent)
         many, nx = moved.shape
         given = {name: self._given(name, value) for name, value in inputs.items()}
@@ -126,23 +124,18 @@ class TangentRollout:
     def _directions(self, directions: npt.ArrayLike | None, start_tangent: npt.ArrayLike | None) -> tuple[Array, Array]:
         """Changes of the parameters (directions, parameters) and of the start state (directions, nx), checked."""
         alone = np.eye(self.parameters)
-        seeds = alone if directions is None else np.atleast_2d(numbers(directions, "directions"))
-        if seeds.ndim != 2 or seeds.shape[1] != self.parameters:
-            raise InputError(f"directions have shape {seeds.shape}", hint=f"expected (directions, {self.parameters})")
+        rows = alone if directions is None else np.atleast_2d(checks.numbers(directions, "directions"))
+        seeds = checks.array(rows, "directions", ("directions", self.parameters), finite=False)
         shape = (len(seeds), self.sizes["state"])
         still = np.zeros(shape)
-        moved = still if start_tangent is None else np.atleast_2d(numbers(start_tangent, "start_tangent"))
-        if moved.shape != shape:
-            raise InputError(
-                f"start_tangent has shape {moved.shape}", hint=f"expected {shape}, a row for each direction"
-            )
+        moved = still if start_tangent is None else np.atleast_2d(checks.numbers(start_tangent, "start_tangent"))
+        checks.array(moved, "start_tangent", shape, finite=False)
         return seeds, moved
 
     def _given(self, name: str, value: npt.ArrayLike) -> Array:
         """An input of the motion program, checked and flat."""
-        if name not in self.inputs:
-            raise InputError(f"the motion program has no input {name!r}", hint=did_you_mean(name, self.inputs))
-        rows = np.atleast_1d(numbers(value, name))
+        checks.known(name, self.inputs, "input", of="the motion program")
+        rows = np.atleast_1d(checks.numbers(value, name))
         size = self.sizes[name]
         if rows.ndim > 2 or rows.size != size or rows.shape[-1] not in (size, _ROW.get(name, size)):
             raise InputError(f"{name!r} has shape {np.shape(value)}", hint=f"expected {size} numbers")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm import checks
 from spacearm.mechanics.dynamics import Hybrid, articulated, driven_part, hybrid_dynamics, joint_wrenches, net
 from spacearm.mechanics.kinematics import wrench_on_body
 from spacearm.mechanics.program import Program, chosen_entries
@@ -39,8 +39,7 @@ class LoadFrame:
     axes: str = "world"
 
     def __post_init__(self) -> None:
-        if self.axes not in ("world", "frame"):
-            raise InputError(f"axes of a load are {self.axes!r}", hint="expected 'world' or 'frame'")
+        checks.one_of(self.axes, ("world", "frame"), "axes of a load")
 
 
 def state_size(n: int) -> int:
@@ -199,8 +198,7 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
     hybrid = motion.hybrid()
     points, seeds = [], {}
     for name, which in wrt.items():
-        if name not in x:
-            raise InputError(f"the motion program has no input {name!r}", hint=did_you_mean(name, x))
+        checks.known(name, x, "input", of="the motion program")
         point = chosen_entries(x[name], name, which)
         seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
         points.append(point)

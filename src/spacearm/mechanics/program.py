@@ -10,7 +10,8 @@ from typing import Any
 
 import casadi as ca
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm import checks
+from spacearm.errors import InputError
 from spacearm.mechanics.spatial import SX
 
 
@@ -119,13 +120,11 @@ class Program:
         return (rows, columns) if columns != 1 or name in self.matrices else (rows,)
 
     def _input(self, name: str) -> SX:
-        if name not in self.inputs:
-            raise InputError(f"program {self.name!r} has no input {name!r}", hint=did_you_mean(name, self.inputs))
+        checks.known(name, self.inputs, "input", of=f"program {self.name!r}")
         return self.inputs[name]
 
     def _output(self, name: str) -> SX:
-        if name not in self.outputs:
-            raise InputError(f"program {self.name!r} has no output {name!r}", hint=did_you_mean(name, self.outputs))
+        checks.known(name, self.outputs, "output", of=f"program {self.name!r}")
         return self.outputs[name]
 
 

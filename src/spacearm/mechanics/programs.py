@@ -15,7 +15,8 @@ from typing import Any
 
 import casadi as ca
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm import checks
+from spacearm.errors import InputError
 from spacearm.mechanics import dynamics, kinematics, momentum, regressor
 from spacearm.mechanics.motion import LoadFrame, load_wrenches_on_bodies, motion_program, sum_on_bodies
 from spacearm.mechanics.program import Program
@@ -186,8 +187,7 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
     """The program of this name. Options: ``frame`` for those at a frame, ``loads`` for dynamics under wrenches."""
     if name == "motion":
         return motion_program(robot, **options)
-    if name not in _BUILDERS:
-        raise InputError(f"there is no program {name!r}", hint=did_you_mean(name, PROGRAMS))
+    checks.known(name, PROGRAMS, "program")
     _check_options(name, options)
     tree = Tree(robot)
     inputs = _Inputs(tree, options.get("loads", ()))
@@ -198,8 +198,7 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
 def _check_options(name: str, options: Mapping[str, Any]) -> None:
     known = list(signature(_BUILDERS[name]).parameters.values())[2:]
     for option in options:
-        if option not in {parameter.name for parameter in known}:
-            raise InputError(f"program {name!r} has no option {option!r}")
+        checks.known(option, [parameter.name for parameter in known], "option", of=f"program {name!r}")
     for parameter in known:
         if parameter.default is parameter.empty and parameter.name not in options:
             raise InputError(f"program {name!r} needs the option {parameter.name!r}")

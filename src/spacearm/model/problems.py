@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from spacearm.errors import ModelError, at
 
@@ -24,12 +23,6 @@ class ModelErrors(ModelError):
         """Each problem once: one as itself, several as one error."""
         found = list({(each.place, each.message): each for each in reversed(list(problems))}.values())[::-1]
         return found[0] if len(found) == 1 else cls(found)
-
-    def locate(self, place: object = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
-        if self.file is None:
-            for each in self.problems:
-                each.locate(place, fallback=fallback)
-        super().locate("", file)
 
     def __str__(self) -> str:
         head = super().__str__()

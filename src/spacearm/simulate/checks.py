@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import UNIT_TOLERANCE
-from spacearm.engine.kernel import numbers
+from spacearm.checks import UNIT_TOLERANCE, numbers
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout

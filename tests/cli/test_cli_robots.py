@@ -68,7 +68,7 @@ def test_warnings_are_messages_without_source_lines(robot_file: Path, tmp_path: 
     assert main(["convert", "xu2017", str(urdf)]) == 0
     urdf.write_text(urdf.read_text().replace("<dynamics", "<dinamics").replace("<axis", "<axes/><axis", 1))
     capsys.readouterr()
-    for file, said in ((robot_file, "angle is 90 rad"), (urdf, "<axes> is unknown and ignored")):
+    for file, said in ((robot_file, "angle is 90 rad"), (urdf, "<axes> is unknown and is ignored")):
         assert main(["check", str(file)]) == 0
         told = capsys.readouterr().err
         assert told.startswith(("warning: ", "lost: "))

@@ -255,7 +255,7 @@ def test_errors_name_the_line_of_the_file_that_they_stand_in(tmp_path):
     with pytest.raises(ModelError, match=r"sise.*line 6 of .*part\.xml"):
         read_mjcf(main)
     main.write_text("<mujoco>\n<option/>\n\n<option\n bad=''/></mujoco>")
-    with pytest.raises(ModelError, match=r"main\.xml: MuJoCo refuses it: .*bad.*line 4$"):
+    with pytest.raises(ModelError, match=r"main\.xml: MuJoCo rejects the file: .*bad.*line 4$"):
         read_mjcf(main)
 
 

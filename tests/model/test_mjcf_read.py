@@ -135,10 +135,13 @@ def minimal(inside, after=""):
 CHILD = '<body name="c"><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>{}</body>'
 
 BAD = {
-    "arm on the world": (minimal('<joint name="h" type="hinge"/>'), "body 'base': its joints stand on the world"),
+    "arm on the world": (
+        minimal('<joint name="h" type="hinge"/>'),
+        "body 'base': its joints are attached to the world",
+    ),
     "nothing": ("<mujoco/>", "no body"),
     "not MJCF": ("<robot/>", "expected <mujoco>"),
-    "unknown element": ("<mujoco><wurld/></mujoco>", "MuJoCo refuses it"),
+    "unknown element": ("<mujoco><wurld/></mujoco>", "MuJoCo rejects the file"),
     "entity": ('<!DOCTYPE m [<!ENTITY a "b">]><mujoco model="&a;"/>', "entities are not read"),
     "include": ('<mujoco><include file="other.xml"/></mujoco>', "cannot refer to files"),
     "mesh": (

@@ -90,7 +90,7 @@ def test_each_of_several_free_bodies_is_a_robot(tmp_path):
 def test_a_robot_whose_joints_stand_on_the_world_needs_a_base(tmp_path):
     path = written(tmp_path, world('<body name="floor"><geom size="1"/></body>' + ARM.format("", INERTIAL)))
     with pytest.raises(
-        ModelError, match=r"body '1': its joints stand on the world.*base_mass \(--base-mass\).*base='1'"
+        ModelError, match=r"body '1': its joints are attached to the world.*base_mass \(--base-mass\).*base='1'"
     ):
         read_mjcf(path)
     robot, _ = told(lambda: load(path, base_mass=7.0))
@@ -231,10 +231,10 @@ def test_motors_are_effort_limits_and_nothing_is_lost(actuators, joint, effort):
         (
             '<position name="p" joint="j" kp="9" forcerange="-3 3"/>',
             3.0,
-            "'p': its law of control is left out: the most",
+            "'p': its control law is left out; its largest force",
         ),
-        ('<velocity name="p" joint="j" kv="9"/>', np.inf, "'p': its law of control is left out"),
-        ('<motor name="p" joint="j" ctrlrange="-1 4"/>', 4.0, "'p': gives more one way than the other"),
+        ('<velocity name="p" joint="j" kv="9"/>', np.inf, "'p': its control law is left out"),
+        ('<motor name="p" joint="j" ctrlrange="-1 4"/>', 4.0, "'p': has a different limit in each direction"),
         ('<general name="p" body="link"/>', np.inf, "'p': pushes neither a joint nor at a site"),
         ('<motor name="p" site="jet" gear="0 0 0 1 0 0"/>', np.inf, "'p': pushes neither a joint nor at a site"),
         ('<motor name="p" site="jet" gear="0 0 1e-320 0 0 0" ctrlrange="0 1"/>', np.inf, "'p': pushes neither"),

@@ -302,13 +302,17 @@ def test_written_text_has_no_warning_when_nothing_is_lost():
         (
             "dynamics damping",
             "dinamics damping",
-            "joint 'j1': element <dinamics> is unknown and ignored (did you mean ",
+            "joint 'j1': element <dinamics> is unknown and is ignored (did you mean ",
         ),
-        ("damping=", "dampin=", "joint 'j1': attribute 'dampin' of <dynamics> is unknown and ignored (did you mean "),
+        (
+            "damping=",
+            "dampin=",
+            "joint 'j1': attribute 'dampin' of <dynamics> is unknown and is ignored (did you mean ",
+        ),
         ('xyz="1 2 3"', 'xzy="1 2 3"', "joint 'j1': attribute 'xzy' of <origin> is unknown"),
-        ("<gazebo/>", "<gzebo/>", "robot: element <gzebo> is unknown and ignored (did you mean 'gazebo'?)"),
-        ("<gazebo/>", "<jont name='x'/>", "robot: element <jont> is unknown and ignored (did you mean 'joint'?)"),
-        ("<inertial><origin", "<inertial><pose/><origin", "link 'base': element <pose> is unknown and ignored"),
+        ("<gazebo/>", "<gzebo/>", "robot: element <gzebo> is unknown and is ignored (did you mean 'gazebo'?)"),
+        ("<gazebo/>", "<jont name='x'/>", "robot: element <jont> is unknown and is ignored (did you mean 'joint'?)"),
+        ("<inertial><origin", "<inertial><pose/><origin", "link 'base': element <pose> is unknown and is ignored"),
     ],
 )
 def test_unknown_elements_and_attributes_are_told_with_their_place(old, new, said, tmp_path):
@@ -429,4 +433,4 @@ def test_many_losses_of_a_kind_are_one_warning():
         robot_from_urdf(text)
     assert len(told) == 1
     assert "link 'x0', link 'x1'" in str(told[0].message)
-    assert "and 32 more: element <odd> is unknown and ignored" in str(told[0].message)
+    assert "and 32 more: element <odd> is unknown and is ignored" in str(told[0].message)

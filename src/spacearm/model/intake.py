@@ -119,7 +119,7 @@ class Intake:
             before, after = (np.linalg.eigvalsh(0.5 * (each + each.T)) for each in (given, nearest))
             size = float(np.linalg.norm(nearest - given)) / max(float(np.linalg.norm(given)), 1e-300)
             self.mended(
-                "no body has such an inertia, so it is now the nearest (least squares) that a body can have",
+                "no body can have this inertia; replaced by the nearest (least squares) that one can have",
                 place,
                 f"principal moments {_listed(before)} -> {_listed(after)} kg m2, {100 * size:.2g} %",
                 size,
@@ -167,7 +167,7 @@ class Intake:
                 raise
             new = f"{name}_joint"
             self.renamed[name] = new
-            self.mended("a joint cannot be called like another quantity of the state", place, f"now {new!r}")
+            self.mended("a joint cannot have the name of another quantity of the state", place, f"now {new!r}")
             return new
         return name
 
@@ -190,12 +190,12 @@ class Intake:
         if self.reading.repair:
             lower, upper = limits.get("lower", -math.inf), limits.get("upper", math.inf)
             if lower > upper:
-                kind = "a lower limit above the upper one means no limit"
+                kind = "a lower limit above the upper one is read as no limit"
                 self.mended(kind, place, f"{lower:.6g} to {upper:.6g} left out")
                 limits |= {"lower": -math.inf, "upper": math.inf}
             for key in ("velocity", "effort"):
                 if limits.get(key, 0.0) < 0.0:
-                    self.mended(f"a negative {key} limit means no limit", place, f"{limits[key]:.6g} left out")
+                    self.mended(f"a negative {key} limit is read as no limit", place, f"{limits[key]:.6g} left out")
                     del limits[key]
         return Limits(**limits)
 
@@ -290,8 +290,8 @@ class Intake:
         """Balls of water in place of a base without mass, and of bodies whose joints nothing resists."""
         light = mending.unresisted(tuple(bodies.values()), joints)
         total = sum(body.inertia.mass for body in bodies.values()) or mending.STAND_IN_BASE
-        heavy = "a base needs mass, so a ball of water as heavy as the rest stands in (base_mass, --base-mass)"
-        small = "nothing else resists its joint, so a ball of water with 1/1000 of the robot's mass stands in"
+        heavy = "a base without mass is replaced by a ball of water as heavy as the rest (base_mass, --base-mass)"
+        small = "a joint that moves no mass gets a ball of water with 1/1000 of the robot's mass"
         balls = {base: (total, heavy)} if bodies[base].inertia.mass == 0.0 else {}
         for name, (mass, kind) in (balls | dict.fromkeys(light, (mending.STAND_IN_SHARE * total, small))).items():
             bodies[name] = Body(name, mending.ball(mass))
@@ -306,19 +306,19 @@ class Intake:
             place = f"joint {joint!r}"
             if not self.reading.repair:
                 self.problems.add(
-                    f"follows joint {leader!r} rigidly (mimic), which a tree of joints cannot say",
+                    f"follows joint {leader!r} rigidly (mimic), which a tree of joints cannot express",
                     place=place,
                     hint=f"{_REPAIRABLE} makes it a stiff coupling; or make the joint fixed",
                 )
             elif leader not in robot.joint_names or leader == joint:
-                kind = "a joint that mimics none that moves is free"
+                kind = "a mimic joint without a leader that moves is left free"
                 self.mended(kind, place, f"no joint {leader!r} to follow")
             else:
                 couplings.append(mending.mimic_coupling(robot, replace(each, joint=joint, leader=leader)))
                 offset = f" + {each.offset:g}" if each.offset else ""
                 unit = f"{robot.joint(joint).force_unit}/{robot.joint(joint).unit}"
                 self.mended(
-                    "a mimic joint is not rigid: a spring and damper (100 Hz, critically damped) let it follow",
+                    "a mimic joint follows its leader by a spring and damper (100 Hz, critically damped)",
                     place,
                     f"{each.ratio:g} times joint {leader!r}{offset}, {couplings[-1].stiffness:.3g} {unit}",
                 )

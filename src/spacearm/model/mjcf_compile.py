@@ -32,7 +32,7 @@ def import_mujoco() -> ModuleType:
 
 def _check_mujoco() -> None:
     if importlib.util.find_spec("mujoco") is None:
-        raise InputError("this needs the mujoco package, which is not installed", hint="pip install 'spacearm[verify]'")
+        raise InputError("the mujoco package is not installed", hint="pip install 'spacearm[verify]'")
 
 
 class Compiled:
@@ -81,20 +81,20 @@ def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
         answer, contents = _mujoco.ask(request, parts, seconds=bounds.seconds, memory=bounds.memory_bytes)
     except TooSlow:
         raise ModelError(
-            f"MuJoCo takes more than {bounds.seconds:g} s to compile it", hint=bounds.lift("seconds")
+            f"MuJoCo needs more than {bounds.seconds:g} s to compile it", hint=bounds.lift("seconds")
         ) from None
     except Crashed as error:
         raise ModelError(
-            f"MuJoCo crashes on it ({error})",
-            hint=f"the file is damaged, or asks for too much: {bounds.lift('memory_bytes')}",
+            f"MuJoCo crashed ({error})",
+            hint=f"the file is damaged or too demanding: {bounds.lift('memory_bytes')}",
         ) from None
     except OSError as error:
         raise ModelError(f"no process could be started to compile it: {error.strerror}") from None
     if "memory" in answer:
         _mujoco.close()  # it may still hold locks that it took before
-        raise ModelError("MuJoCo runs out of memory", hint=bounds.lift("memory_bytes"))
+        raise ModelError("MuJoCo ran out of memory", hint=bounds.lift("memory_bytes"))
     if "error" in answer:
-        raise ModelError(f"MuJoCo refuses it: {bundle.placed(_one_line(answer['error']))}")
+        raise ModelError(f"MuJoCo rejects the file: {bundle.placed(_one_line(answer['error']))}")
     for message in map(_one_line, answer["told"]):
         if "NaN" in message:
             raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")

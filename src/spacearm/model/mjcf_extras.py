@@ -25,6 +25,7 @@ _ON_JOINT, _ON_SITE = (0, 1), 4
 _WRAP_JOINT = 1
 _EQUALITIES = ("connect", "weld", "joint", "tendon")
 _EQ_JOINT = 2
+_UNEVEN = "has a different limit in each direction; the larger is kept for both"
 #: A gear below this pushes nothing, and has no direction that could be told from rounding.
 _NO_GEAR = 1e-30
 
@@ -88,17 +89,17 @@ class Extras:
             size = max(-each.least, each.most)
             total += size * abs(gear) if gear else 0.0
             if not each.plain:
-                kept = ": the most that it gives is kept" if math.isfinite(size) else ""
-                self.losses.add(each.place, f"its law of control is left out{kept}")
+                kept = "; its largest force is kept" if math.isfinite(size) else ""
+                self.losses.add(each.place, f"its control law is left out{kept}")
             elif math.isfinite(size) and each.least != -each.most:
-                self.losses.add(each.place, "gives more one way than the other: the larger is kept, for both")
+                self.losses.add(each.place, _UNEVEN)
         if joint not in self._on_joints:
             total = math.inf
         if model.jnt_actfrclimited[joint]:
             low, high = (float(x) for x in model.jnt_actfrcrange[joint])
             if low != -high:
                 name = model.name("jnt", joint) or joint
-                self.losses.add(f"joint {name!r}", "takes more one way than the other: the larger is kept, for both")
+                self.losses.add(f"joint {name!r}", _UNEVEN)
             total = min(total, max(-low, high))
         return total
 
@@ -134,9 +135,9 @@ class Extras:
         if np.any(gear[3:]):
             self.losses.add(actuator.place, "the torque beside its thrust is left out")
         if not actuator.plain:
-            self.losses.add(actuator.place, "its law of control is left out: the most that it gives is kept")
+            self.losses.add(actuator.place, "its control law is left out; its largest force is kept")
         if actuator.least > 0.0 or actuator.most < 0.0:
-            self.losses.add(actuator.place, "never shuts off in the file: its least force is left out")
+            self.losses.add(actuator.place, "never shuts off in the file; its smallest force is left out")
 
     def _pushes(
         self, actuator: _Actuator, name: str, body: str, place: Pose, *, gear: Array, taken: set[str]
@@ -154,7 +155,7 @@ class Extras:
             own = name if index == 0 else free_name(f"{name}.reverse", taken)
             made.append(Thruster(own, body, place.translation, sign * direction, force * length))
         if len(made) == 2:
-            self.losses.add(actuator.place, "pushes both ways, and is two thrusters")
+            self.losses.add(actuator.place, "pushes both ways and becomes two thrusters")
         return made
 
     # -- tendons and equality constraints ----------------------------------------------------------------------------
@@ -197,7 +198,7 @@ class Extras:
             if getattr(model, key) is not None and np.any(getattr(model, key)[t]):
                 self.losses.add(place, "the non-linear part of its spring or damper is left out")
         if model.tendon_limited[t] and not model.off_limit:
-            self.losses.add(place, "its largest and least length are left out")
+            self.losses.add(place, "its length limits are left out")
         if model.tendon_frictionloss[t] and not model.off_frictionloss:
             self.losses.add(place, "its dry friction is left out")
         if model.tendon_armature is not None and model.tendon_armature[t]:

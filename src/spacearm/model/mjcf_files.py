@@ -118,7 +118,7 @@ class _Gatherer:
         for element in _elements(root):
             element.tag = element.tag.lower()  # as MuJoCo reads some of them
             if any(name.startswith("{") for name in (element.tag, *element.attrib)):
-                raise ModelError("a name space in MJCF", place=_place(element), hint="expected MuJoCo's own names")
+                raise ModelError("MJCF has no namespaces", place=_place(element), hint="expected MuJoCo's own names")
             self.elements += 1
         if self.elements > self.bounds.elements:
             raise ModelError(
@@ -134,7 +134,7 @@ class _Gatherer:
         """Put the contents of included files in their places; MuJoCo takes each file once."""
         if level > self.bounds.depth:
             raise ModelError(
-                f"elements stand more than {self.bounds.depth:,} deep in each other",
+                f"elements are nested more than {self.bounds.depth:,} levels deep",
                 place=_place(parent),
                 hint=self.bounds.lift("depth"),
             )
@@ -255,7 +255,7 @@ class _Gatherer:
                 raise ModelError(
                     f"refers to a file outside the folder {shown_path(self.within)}",
                     place=place,
-                    hint="who trusts it reads it with outside=True (--outside)",
+                    hint="for a trusted file use outside=True (--outside)",
                 )
             if path.exists():
                 break
@@ -267,7 +267,7 @@ class _Gatherer:
             for key in element.attrib:
                 known = element.get(key) in self.out.files
                 if key.startswith("file") and not known:
-                    raise ModelError("refers to a file of an unknown kind", place=_place(element))
+                    raise ModelError("refers to a file of unknown kind", place=_place(element))
 
     def _written(self, root: Located) -> str:
         """The element as text, one element a line; the lines of all texts of the bundle have different numbers."""

@@ -131,7 +131,7 @@ class _Tree:
             more = f" and {len(self.candidates) - len(shown)} more" if len(self.candidates) > len(shown) else ""
             names = ", ".join(repr(self.names[i]) for i in shown) + more
             raise ModelError(
-                f"several bodies stand on the world or float in it: {names}",
+                f"several bodies are attached to the world or float: {names}",
                 hint=f"choose one by base={self.names[self.candidates[0]]!r} (--base on the command line); "
                 f"base={WORLD!r} takes all that stand on the world",
             )
@@ -140,7 +140,7 @@ class _Tree:
             return base
         if reading.base_mass is None and not reading.repair:
             raise ModelError(
-                "its joints stand on the world, which has no mass to be a base",
+                "its joints are attached to the world, which has no mass and cannot be a base",
                 place=f"body {self.names[base]!r}",
                 hint="give the world a mass by base_mass (--base-mass), or let the body itself float by "
                 f"base={self.names[base]!r} (--base)",
@@ -317,7 +317,7 @@ class _Reader:
         self.losses.add(
             place,
             "a ball joint becomes three revolute joints, about x, then y, then z of its body; their angles are not "
-            "MuJoCo's coordinates, and at 90 deg of the second the first and the third turn alike",
+            "MuJoCo's coordinates, and at 90 deg of the second the first and the third axis coincide",
         )
         if self._limited(j):
             self.losses.add(place, "the range of a ball joint, a cone, is left out")
@@ -327,7 +327,9 @@ class _Reader:
             laws = self._laws(j, dof + index, "revolute", float(rest[index]))
             if index == 0 and any(laws[key] for key in ("spring", "damping", "friction", "rotor")):
                 self.losses.add(
-                    place, "what resists a ball joint acts about the three axes apart: the same only near zero"
+                    place,
+                    "springs, damping and friction of a ball joint act on the three axes separately, which is equivalent "
+                    "only near zero",
                 )
             own = free_name(f"{name}.{ending}", taken)
             beyond = child if index == 2 else f"{own}.body"
@@ -372,7 +374,7 @@ class _Reader:
                 continue
             new = free_name(name if name not in taken else f"{name}.site", taken)
             if new != name:
-                self.losses.add(f"site {name!r}", "has the name of a body, and is called so with the ending .site")
+                self.losses.add(f"site {name!r}", "has the name of a body and is renamed with the ending .site")
             frames.append(Frame(new, *places[s]))
         return frames
 

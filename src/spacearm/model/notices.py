@@ -70,7 +70,7 @@ class Losses:
         if self.found and self.strict:
             everything = "; ".join(self.messages(None))
             raise NotExpressible(
-                f"not all of this robot can be kept: {everything}", hint="without strict this is a warning"
+                f"parts of this robot would be lost: {everything}", hint="without strict these are warnings"
             )
         for message in self.messages():
             warnings.warn(LossyConversion(f"{self.target}: {message}"), stacklevel=stacklevel)

@@ -44,7 +44,7 @@ class Bounds:
     def lift(self, name: str) -> str:
         """A hint that says how to lift this bound."""
         value = getattr(self, name)
-        return f"the bound {name} is {value:,}; who trusts the file gives bounds=Bounds({name}=...)"
+        return f"the bound {name} is {value:,}; for a trusted file pass bounds=Bounds({name}=...)"
 
 
 #: What is used unless the caller says otherwise.
@@ -123,7 +123,7 @@ class _Builder(TreeBuilder):
         self.depth += 1
         self.count += 1
         if self.depth > self.bounds.depth:
-            self._refuse("elements stand more than {:,} deep in each other", "depth")
+            self._refuse("elements are nested more than {:,} levels deep", "depth")
         if self.count > self.bounds.elements:
             self._refuse("there are more than {:,} elements", "elements")
         element = super().start(tag, attrs)

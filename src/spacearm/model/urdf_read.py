@@ -96,7 +96,7 @@ def robot_from_urdf(
 def _root(text: str | bytes, intake: Intake) -> ET.Element:
     if intake.reading.repair and text[:1].isspace():
         text = text.lstrip()
-        intake.mended("blanks before the XML declaration are passed over", "line 1", "left out")
+        intake.mended("blanks before the XML declaration are skipped", "line 1", "left out")
     root = parse(text, None)
     if root.tag != "robot":
         remedy = _OTHER_ROOTS.get(root.tag)
@@ -160,7 +160,7 @@ def _look_at(element: ET.Element, place: str, losses: Losses) -> None:
 
 def _unknown(what: str, word: str, known: set[str]) -> str:
     near = difflib.get_close_matches(word, sorted(known), n=1)
-    return f"{what} is unknown and ignored" + (f" (did you mean {near[0]!r}?)" if near else "")
+    return f"{what} is unknown and is ignored" + (f" (did you mean {near[0]!r}?)" if near else "")
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class _Reader:
     def _only(self, element: ET.Element, tag: str, place: str) -> ET.Element | None:
         found = element.findall(tag)
         if len(found) > 1 and self.intake.reading.repair:
-            self.intake.mended(f"of several <{tag}> the first is taken", place, f"{len(found) - 1} left out")
+            self.intake.mended(f"of several <{tag}> the first is used", place, f"{len(found) - 1} left out")
         elif len(found) > 1:
             self.intake.problems.add(f"there are {len(found)} <{tag}>", place=place, hint="expected at most one")
         return found[0] if found else None

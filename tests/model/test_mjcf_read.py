@@ -137,7 +137,7 @@ CHILD = '<body name="c"><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>{}</
 BAD = {
     "arm on the world": (
         minimal('<joint name="h" type="hinge"/>'),
-        "body 'base': its joints are attached to the world",
+        "body 'base': its joints are attached",
     ),
     "nothing": ("<mujoco/>", "no body"),
     "not MJCF": ("<robot/>", "expected <mujoco>"),

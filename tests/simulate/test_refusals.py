@@ -82,8 +82,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "count": (lambda: rollout(ARM, VECTOR, 0.1, 2.5), "count of the rollout: is 2.5 .expected a whole number"),  # type: ignore[arg-type]
     "step of a roll-out": (lambda: rollout(ARM, VECTOR, text, 2), "step of the rollout: is 'x'"),
     "samples of a batch": (lambda: simulate_batch(ARM, VECTOR, 1.0, sample=[-1.0, 0.5]), "from zero on, and rise"),
-    "joints": (lambda: State([0] * 3, [1, 0, 0, 0], [text, 0], [0] * 8), "joint positions: is not an array"),  # type: ignore[arg-type]
-    "direction": (lambda: Load.along("hand", text, 1.0), "direction of the load on 'hand': is not an array"),
+    "joints": (lambda: State([0] * 3, [1, 0, 0, 0], [text, 0], [0] * 8), "joint positions is not an array"),  # type: ignore[arg-type]
+    "direction": (lambda: Load.along("hand", text, 1.0), "direction of the load on 'hand' is not an array"),
     "ends": (lambda: spline([0, 1], [0, 1], ends="clmped"), "ends are 'clmped' .did you mean 'clamped'"),  # type: ignore[arg-type]
     "table": (lambda: table(text, [1.0, 2.0]), "times of the table is not an array of numbers"),
     "function": (

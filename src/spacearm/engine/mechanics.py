@@ -221,7 +221,8 @@ class Mechanics:
     ) -> Array:
         """Linear momentum and angular momentum (..., 6), world axes; ``about`` a world point, "origin" or "com"."""
         if isinstance(about, str):
-            checks.one_of(about, ("origin", "com"), "point of the momentum")
+            if about not in ("origin", "com"):
+                raise InputError(f"momentum about {about!r}", hint="expected a point, 'origin' or 'com'")
             about = np.zeros(3) if about == "origin" else self.centre_of_mass(joints, base=base, inertia=inertia)
         kernel = self.kernel("momentum")
         return self.evaluate(kernel, base, joints=joints, velocity=velocity, point=about, inertia=inertia)["momentum"]

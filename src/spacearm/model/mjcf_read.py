@@ -328,8 +328,8 @@ class _Reader:
             if index == 0 and any(laws[key] for key in ("spring", "damping", "friction", "rotor")):
                 self.losses.add(
                     place,
-                    "springs, damping and friction of a ball joint act on the three axes separately, which is equivalent "
-                    "only near zero",
+                    "springs, damping and friction of a ball joint act on the three axes separately, which is "
+                    "equivalent only near zero",
                 )
             own = free_name(f"{name}.{ending}", taken)
             beyond = child if index == 2 else f"{own}.body"

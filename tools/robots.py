@@ -234,7 +234,7 @@ def examine_each(path: Path, shown: str, **options: Any) -> list[Line]:
     with warnings.catch_warnings(), contextlib.suppress(SpacearmError):
         warnings.simplefilter("ignore")
         if file_format(path) == "mjcf":
-            from spacearm.model.mjcf import mjcf_bases
+            from spacearm.model.mjcf_read import mjcf_bases
 
             bases = mjcf_bases(path, outside=True)
             if len(bases) > 1:

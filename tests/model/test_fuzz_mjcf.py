@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spacearm.errors import ModelError
 from spacearm.model import Robot
 from spacearm.model.intake import Reading
-from spacearm.model.mjcf import robot_from_mjcf
+from spacearm.model.mjcf_read import robot_from_mjcf
 from spacearm.model.notices import LossyConversion, Repaired
 from support.xml_damage import NASTY as ANY_NASTY
 from support.xml_damage import damaged_text, damaged_tree

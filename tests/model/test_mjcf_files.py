@@ -10,8 +10,7 @@ import pytest
 
 from spacearm.errors import ModelError
 from spacearm.model.intake import Reading
-from spacearm.model.mjcf import read_mjcf, robot_from_mjcf
-from spacearm.model.mjcf_read import MAX_PARTS
+from spacearm.model.mjcf_read import MAX_PARTS, read_mjcf, robot_from_mjcf
 from spacearm.model.notices import LossyConversion
 from spacearm.model.safexml import Bounds
 

@@ -18,7 +18,8 @@ from spacearm.model import (
     Spring,
 )
 from spacearm.model.intake import Reading
-from spacearm.model.mjcf import mjcf_text, robot_from_mjcf
+from spacearm.model.mjcf_read import robot_from_mjcf
+from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.notices import LossyConversion, NotExpressible
 from support.mjcf import (
     dof_map,

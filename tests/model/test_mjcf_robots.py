@@ -14,7 +14,7 @@ import pytest
 from spacearm.errors import ModelError
 from spacearm.model import load
 from spacearm.model.intake import Reading
-from spacearm.model.mjcf import mjcf_bases, read_mjcf, robot_from_mjcf
+from spacearm.model.mjcf_read import mjcf_bases, read_mjcf, robot_from_mjcf
 from spacearm.model.notices import LossyConversion, NotExpressible
 from support import ROOT
 from support.mjcf import random_state
@@ -303,7 +303,7 @@ LOSSES = {
     "free damping": (free("base", "", '<joint name="f" type="free" damping="1"/>'), "", "joint 'f': damping, friction"),
     "free stiffness": (free("base", "", '<joint name="f" type="free" stiffness="1"/>'), "", "joint 'f': damping"),
     "tendon armature": (free("base", SLIDER), LINKED.format('armature="1"'), "tendon 'x': its armature"),
-    "tendon limit": (free("base", SLIDER), LINKED.format('range="0 1"'), "tendon 'x': its largest and least"),
+    "tendon limit": (free("base", SLIDER), LINKED.format('range="0 1"'), "tendon 'x': its length limits"),
     "tendon friction": (free("base", SLIDER), LINKED.format('frictionloss="1"'), "tendon 'x': its dry friction"),
     "slack tendon": (free("base", SLIDER), LINKED.format('stiffness="1" springlength="0 1"'), "'x': is not a spring"),
     "medium": (free("base"), '<option density="1.2"/>', "density and viscosity"),

@@ -318,7 +318,7 @@ def test_the_follower_follows():
     """Free motion from rest, released with the follower where it belongs: MuJoCo's tendon holds it there."""
     import mujoco
 
-    from spacearm.model.mjcf import mjcf_text
+    from spacearm.model.mjcf_write import mjcf_text
 
     robot, _ = repaired(wheels(offset=0.0))
     model = mujoco.MjModel.from_xml_string(mjcf_text(robot))

@@ -54,7 +54,7 @@ def test_a_file_is_read_up_to_its_bound(tmp_path):
 @pytest.mark.parametrize(
     ("text", "bounds", "message"),
     [
-        ("<a>" * 6 + "</a>" * 6, Bounds(depth=5), r"line 1: .* more than 5 deep .*Bounds\(depth=\.\.\.\)"),
+        ("<a>" * 6 + "</a>" * 6, Bounds(depth=5), r"line 1: .* more than 5 levels deep .*Bounds\(depth=\.\.\.\)"),
         ("<a>\n" + "<b/>" * 5 + "</a>", Bounds(elements=5), r"line 2: .* more than 5 elements .*Bounds\(elements"),
         ("<a/>", Bounds(file_bytes=3), r"longer than 3 bytes .*Bounds\(file_bytes"),
     ],

@@ -19,8 +19,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from spacearm import checks
 from spacearm.errors import ModelError
-from spacearm.model.parts import JointKind, Pose, finite
+from spacearm.model.parts import JOINT_KINDS, JointKind, Pose, finite
 from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
 
@@ -42,10 +43,8 @@ class DhRow:
     kind: JointKind = "revolute"
 
     def __post_init__(self) -> None:
-        for key in ("a", "alpha", "d", "theta"):
-            object.__setattr__(self, key, finite(getattr(self, key), key))
-        if self.kind not in ("revolute", "prismatic"):
-            raise ModelError(f"joint kind is {self.kind!r}", hint="expected 'revolute' or 'prismatic'")
+        checks.checked(self, finite, "a", "alpha", "d", "theta")
+        checks.one_of(self.kind, JOINT_KINDS, "joint kind", error=ModelError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +65,16 @@ def screw(axis: Array, angle: float, shift: float) -> Pose:
     return Pose(rotation_about(axis, angle), shift * axis)
 
 
+def _is_craig(convention: Convention) -> bool:
+    return checks.one_of(convention, CONVENTIONS, "convention", error=ModelError) == "craig"
+
+
 def dh_transform(row: DhRow, convention: Convention, q: float = 0.0) -> Pose:
     """Link frame i in link frame i - 1 at the joint coordinate ``q`` (rad or m)."""
     along_x = screw(_X, row.alpha, row.a)
     turn, shift = (q, 0.0) if row.kind == "revolute" else (0.0, q)
     along_z = screw(_Z, row.theta + turn, row.d + shift)
-    return along_x @ along_z if _checked(convention) == "craig" else along_z @ along_x
+    return along_x @ along_z if _is_craig(convention) else along_z @ along_x
 
 
 def dh_links(rows: Iterable[DhRow], convention: Convention, base: Pose | None = None) -> tuple[DhLink, ...]:
@@ -80,16 +83,10 @@ def dh_links(rows: Iterable[DhRow], convention: Convention, base: Pose | None = 
     links = []
     for row in rows:
         along_x, along_z = screw(_X, row.alpha, row.a), screw(_Z, row.theta, row.d)
-        if _checked(convention) == "craig":
+        if _is_craig(convention):
             link = DhLink(previous @ along_x @ along_z, Pose())
         else:
             link = DhLink(previous @ along_z, along_x)
         links.append(link)
         previous = link.link_frame
     return tuple(links)
-
-
-def _checked(convention: Convention) -> Convention:
-    if convention not in CONVENTIONS:
-        raise ModelError(f"convention is {convention!r}", hint="expected 'craig' or 'standard'")
-    return convention

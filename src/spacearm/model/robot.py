@@ -291,17 +291,12 @@ def check_joint_name(name: str, place: object = "") -> None:
 
 def _check_names(robot: Robot) -> None:
     _check_name(robot.name, "robot")
-    bodies = [body.name for body in robot.bodies]
-    joints = [joint.name for joint in robot.joints]
-    groups = {
-        "body": bodies,
-        "joint": joints,
-        "frame": [*bodies, *(frame.name for frame in robot.frames)],
-        "thruster": [thruster.name for thruster in robot.thrusters],
-        "coupling": [coupling.name for coupling in robot.couplings],
-    }
+    bodies, joints, frames = robot.bodies, robot.joints, robot.frames
+    groups: dict[str, Sequence[Any]] = {"body": bodies, "joint": joints, "frame": frames}
+    groups |= {"thruster": robot.thrusters, "coupling": robot.couplings}
     problems = Problems()
-    for what, names in groups.items():
+    for what, parts in groups.items():
+        names = [part.name for part in parts]
         for name in names:
             with problems.collected():
                 _check_name(name, what)
@@ -309,25 +304,37 @@ def _check_names(robot: Robot) -> None:
             with problems.collected():
                 check_unique(names, what)
     problems.tell()
-    places = [f"body[{i}]" for i in range(len(bodies))] + [f"frame[{i}]" for i in range(len(robot.frames))]
+    places = [f"body[{i}]" for i in range(len(bodies))] + [f"frame[{i}]" for i in range(len(frames))]
     with problems.collected():
-        check_unique(groups["frame"], "frame", places=places, hint="frames and bodies share one set of names")
-    for name in joints:
+        hint = "frames and bodies share one set of names"
+        names = [*(body.name for body in bodies), *(frame.name for frame in frames)]
+        check_unique(names, "frame", places=places, hint=hint)
+    for joint in joints:
         with problems.collected():
-            check_joint_name(name)
+            check_joint_name(joint.name)
     if not bodies:
         problems.add("robot has no body", place=f"robot {quoted(robot.name)}", hint="expected at least a base")
-    roles = [(f"joint {quoted(joint.name)}", role) for joint in robot.joints for role in (joint.parent, joint.child)]
-    roles += [(f"frame {quoted(frame.name)}", frame.body) for frame in robot.frames]
-    roles += [(f"thruster {quoted(thruster.name)}", thruster.body) for thruster in robot.thrusters]
-    coupled = [
-        (f"coupling {quoted(each.name)}", role) for each in robot.couplings for role in (each.first, each.second)
-    ]
-    for what, known, named in (("body", set(bodies), roles), ("joint", set(joints), coupled)):
-        for place, name in named:
-            with problems.collected():
-                checks.known(name, known, what, place=place, error=ModelError)
+    _check_references(robot, problems)
     problems.tell()
+
+
+#: Fields by which parts refer to others: kind of part, its fields, kind referred to.
+_REFERENCES = (
+    ("joint", ("parent", "child"), "body"),
+    ("frame", ("body",), "body"),
+    ("thruster", ("body",), "body"),
+    ("coupling", ("first", "second"), "joint"),
+)
+
+
+def _check_references(robot: Robot, problems: Problems) -> None:
+    """Every body and joint that a part refers to is there."""
+    known = {"body": {body.name for body in robot.bodies}, "joint": {joint.name for joint in robot.joints}}
+    for kind, keys, target in _REFERENCES:
+        for part in getattr(robot, f"{kind}s"):
+            for key in keys:
+                with problems.collected(f"{kind} {quoted(part.name)}"):
+                    checks.known(getattr(part, key), known[target], target, error=ModelError)
 
 
 def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:

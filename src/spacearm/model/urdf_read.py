@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,16 +35,9 @@ MAX_LINKS = 1000
 #: What is beyond this is read as "unlimited", for which the largest double stands.
 _UNLIMITED_FROM = 1e300
 _KINDS: dict[str, JointKind] = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
-_BALL: list[tuple[str, JointKind, npt.ArrayLike]] = [
-    ("rx", "revolute", (1.0, 0.0, 0.0)),
-    ("ry", "revolute", (0.0, 1.0, 0.0)),
-    ("rz", "revolute", (0.0, 0.0, 1.0)),
-]
-_SLIDES: list[tuple[str, JointKind, npt.ArrayLike]] = [
-    ("x", "prismatic", (1.0, 0.0, 0.0)),
-    ("y", "prismatic", (0.0, 1.0, 0.0)),
-    ("z", "prismatic", (0.0, 0.0, 1.0)),
-]
+_Axes: TypeAlias = Sequence[tuple[str, JointKind, npt.ArrayLike]]
+_BALL: _Axes = [(f"r{letter}", "revolute", axis) for letter, axis in zip("xyz", np.eye(3), strict=True)]
+_SLIDES: _Axes = [(letter, "prismatic", axis) for letter, axis in zip("xyz", np.eye(3), strict=True)]
 _SINGULAR = "singular where the second angle is 90 degrees"
 #: What to do with a file of another format, by its root element.
 _OTHER_ROOTS = {"sdf": FOREIGN[".sdf"], "mujoco": "this is MJCF: give the file a name that ends in .xml"}
@@ -387,43 +380,39 @@ class _Reader:
             placement,
         )
 
-    def _add_row(
-        self, name: str, axes: Sequence[tuple[str, JointKind, npt.ArrayLike]], parent: str, child: str, placement: Pose
-    ) -> None:
+    def _add_row(self, name: str, axes: _Axes, parent: str, child: str, placement: Pose) -> None:
         joints, between = row_of_joints(name, axes, parent, child, placement)
         self.connections += joints
         self._between += between
 
     def _leave_world(self) -> None:
         """Without the massless root that only stands for the world: spacearm's base always floats."""
-        intake = self.intake
-        carried = {part.child for part in [*self.connections, *self._floating]}
-        heavy = {link.name for link in self.links if link.inertia.mass > 0.0}
-        at_root = [part for part in self._floating if part.parent not in carried and part.parent not in heavy]
-        world: _Floating | Weld | None = None
+        joints = [*self.connections, *self._floating]
+        rooted = {link.name for link in self.links if link.inertia.mass == 0.0} - {part.child for part in joints}
+        base, world = self.intake.reading.base, self._fixed_to_world(rooted)
         for part in self._floating:
-            beside = [other for other in [*self.connections, *self._floating] if other.parent == part.parent]
-            if part.child == intake.reading.base or (part in at_root and len(beside) == 1):
+            beside = [other for other in joints if other.parent == part.parent]
+            if part.child == base or (part.parent in rooted and len(beside) == 1):
                 world = part
-            elif part in at_root and intake.reading.base is None:
+            elif part.parent not in rooted:
+                self._add_row(part.name, [*_SLIDES, *_BALL], part.parent, part.child, part.placement)
+                what = f"a floating joint below the root is read as six joints, {_SINGULAR}"
+                self.intake.losses.add(f"joint {part.name!r}", what)
+            elif base is None:
                 names = ", ".join(repr(other.child) for other in beside)
                 raise ModelError(
                     f"several bodies stand on {part.parent!r}, and some of them float: {names}",
                     place=f"joint {part.name!r}",
                     hint="each is a robot of its own: choose one by base (--base NAME)",
                 )
-            elif part not in at_root:
-                self._add_row(part.name, [*_SLIDES, *_BALL], part.parent, part.child, part.placement)
-                intake.losses.add(
-                    f"joint {part.name!r}", f"a floating joint below the root is read as six joints, {_SINGULAR}"
-                )
-        if world is None:
-            at_world = [part for part in self.connections if part.parent == "world"]
-            root = "world" not in carried and "world" not in heavy and any(link.name == "world" for link in self.links)
-            if root and len(at_world) == 1 and isinstance(at_world[0], Weld):
-                world = at_world[0]
-        if world is not None and intake.reading.base is None:
+        if world is not None and base is None:
             self._drop(world)
+
+    def _fixed_to_world(self, rooted: set[str]) -> _Floating | Weld | None:
+        """The fixed joint that holds the one link on a massless root called world, if there is such."""
+        on_world = [part for part in self.connections if part.parent == "world"]
+        fixed = "world" in rooted and len(on_world) == 1 and isinstance(on_world[0], Weld)
+        return on_world[0] if fixed and isinstance(on_world[0], Weld) else None
 
     def _drop(self, world: _Floating | Weld) -> None:
         for role in (world.parent, world.child):

@@ -1,4 +1,4 @@
-"""MJCF, MuJoCo's format: writing, reading (where the mujoco package is installed), and states to and from MuJoCo."""
+"""States of a robot to and from a MuJoCo model of it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,9 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.model.mjcf_compile import import_mujoco
-from spacearm.model.mjcf_read import mjcf_bases, read_mjcf, robot_from_mjcf
-from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_quaternion
 from spacearm.typing import Array
-
-__all__ = [
-    "joint_addresses",
-    "mjcf_bases",
-    "mjcf_text",
-    "mujoco_state",
-    "read_mjcf",
-    "robot_from_mjcf",
-    "spacearm_state",
-]
 
 
 def joint_addresses(robot: Robot, model: Any) -> tuple[Array, Array, int, int]:
@@ -34,10 +22,9 @@ def joint_addresses(robot: Robot, model: Any) -> tuple[Array, Array, int, int]:
     mujoco = import_mujoco()
     found = []
     for name in robot.joint_names:
-        index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name)
-        if index < 0:
+        found.append(mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name))
+        if found[-1] < 0:
             raise InputError(f"the MuJoCo model has no joint {name!r}", place=f"robot {robot.name!r}")
-        found.append(index)
     free = np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)
     if len(free) != 1:
         raise InputError(f"the MuJoCo model has {len(free)} free joints", hint="expected one, for the base")

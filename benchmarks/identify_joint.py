@@ -21,7 +21,7 @@ from spacearm.identify.joint import (
     profile_likelihood,
     sample_posterior,
 )
-from spacearm.identify.joint.forward_model import programs
+from spacearm.identify.joint.forward import programs
 from spacearm.model import catalogue
 from spacearm.papers.wojtunik2023 import runs
 from spacearm.papers.wojtunik2023.data import AVERAGE, DEGREE, NOISE, OFFSETS, TABLE2, paths, times

@@ -28,9 +28,9 @@ from spacearm.identify.inertia import (
     sensitivity,
     write_record,
 )
+from spacearm.identify.inertia.equations import inverse_factor
 from spacearm.identify.inertia.record_files import Channel
 from spacearm.identify.inertia.validate import attitude_difference
-from spacearm.identify.inertia.weights import inverse_factor
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.xu2017.claims import tensor_coefficients
 from support.identify_robots import ROBOTS

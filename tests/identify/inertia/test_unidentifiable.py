@@ -32,7 +32,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.identifiability import gauge
 from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
-from spacearm.identify.inertia.total import not_determined
+from spacearm.identify.inertia.regression import not_determined
 from spacearm.model import catalogue
 from spacearm.optimise.information import complement, without
 from spacearm.papers.xu2017 import data as paper

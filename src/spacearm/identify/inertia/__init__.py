@@ -8,20 +8,26 @@ from spacearm.identify.inertia.base_parameters import BaseParameters, base_param
 from spacearm.identify.inertia.consistent import Consistent, log_cholesky, possible
 from spacearm.identify.inertia.design import Limits, Plan, design, evaluate
 from spacearm.identify.inertia.equations import Equations
-from spacearm.identify.inertia.equivalent import equivalent_robot, lumped, single_body_problem, two_body_problem
+from spacearm.identify.inertia.equivalent import (
+    Recursive,
+    SwarmSequence,
+    equivalent_robot,
+    lumped,
+    recursion,
+    single_body_problem,
+    two_body_problem,
+)
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure, one_joint
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify
-from spacearm.identify.inertia.linear_least_squares import LinearLeastSquares
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_files import read_record, write_record
-from spacearm.identify.inertia.recursive import Recursive, SwarmSequence, recursion
+from spacearm.identify.inertia.regression import LinearLeastSquares, TotalLeastSquares, fit_total
 from spacearm.identify.inertia.sensors import CHANNELS, MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.standard_parameters import Number, Prior, Source, StandardParameters, standard_parameters
-from spacearm.identify.inertia.total import TotalLeastSquares, fit_total
 from spacearm.identify.inertia.validate import (
     Comparison,
     Torque,

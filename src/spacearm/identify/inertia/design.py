@@ -19,8 +19,8 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.sensors import Sensors
-from spacearm.identify.inertia.total import fit_total
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.optimise.information import Information

@@ -1,21 +1,41 @@
-"""Equivalent bodies, and the paper's costs of them (Eqs. 37 and 52, corrected) as problems for the particle swarm.
+"""The paper's way: one rigid body (all joints locked), then two bodies (one joint moves), then every body.
 
-Both are sums over samples of the length of a force-like and of a moment-like residual. They are evaluated for a whole
-swarm by one matrix product: the residuals are linear in features of the ten numbers (mass, I about the mass centre,
-mass centre).
+With joints locked at a configuration the robot is a smaller robot: :func:`spacearm.model.edit.freeze` makes it. Its
+base parameters are linear in those of the whole robot, so what single- and two-body experiments give can be put
+together. Eqs. 27 to 52 with corrections: the thruster's arm is r_i (Eqs. 29, 30, 35), v_s-dot stands in Eq. 34,
+omega-dot in the first cross product of Eqs. 35 and 36, the two-body mass centre relations use M r_g and bodies 0 and 1
+(Eqs. 41, 42, 50).
+
+The costs for the particle swarm (Eqs. 37 and 52) are sums over samples of the length of a force-like and of a
+moment-like residual. They are evaluated for a whole swarm by one matrix product: the residuals are linear in features
+of the ten numbers (mass, I about the mass centre, mass centre).
+
+The estimators take a problem whose records are one with all joints locked (thruster firings) and, for each joint, one
+in which it alone moves, all at one configuration.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import block_diag
 
-from spacearm.identify.inertia.equations import Equations
+from spacearm.errors import InputError
+from spacearm.identify.inertia.base_parameters import base_parameters
+from spacearm.identify.inertia.equations import Equations, Kind, Weights
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of, transport
+from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.regression import fit_total
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
+from spacearm.optimise.estimate import Estimate, Reason
 from spacearm.optimise.problem import Block, Parameter, Problem
+from spacearm.optimise.swarm import ParticleSwarm
 from spacearm.typing import Array
 
 #: Order of the unknowns in Eqs. 61 and 62: mass, tensor, mass centre.
@@ -153,3 +173,204 @@ def two_body_problem(
         cost=lambda xs: _norms(residual(xs), count),
         name=f"equivalent two bodies, {joint} (Eq. 52)",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class BodyStage:
+    """One step of the recursion: what it determined of the whole robot's base parameters."""
+
+    name: str
+    names: tuple[str, ...]  # of the equivalent robot's base parameters
+    values: Array
+    covariance: Array
+    rows: Array  # (k, r): these values from the whole robot's base parameters
+
+
+def recursion(
+    robot: Robot,
+    single: Record,
+    joints: dict[str, Record],
+    configuration: npt.ArrayLike,
+    *,
+    single_kinds: Sequence[Kind] = ("momentum",),
+    order: Sequence[str] | None = None,
+) -> Estimate:
+    """Identify the single body from thruster firings, then unlock one joint after the other, in any order.
+
+    Each two-body step takes the single body as known (with its covariance) and determines seven combinations (four for
+    a prismatic joint). All of them together are the whole robot's base parameters. ``extra["stages"]`` of the estimate
+    holds the steps.
+    """
+    begin = time.perf_counter()
+    chosen = tuple(order) if order is not None else robot.joint_names
+    if sorted(chosen) != sorted(robot.joint_names):
+        raise InputError(f"order is {list(chosen)}", place="recursion", hint="expected every joint once")
+    if any(single.moving):
+        raise InputError("a joint moves", place=single.place, hint="the single body needs all joints locked")
+    if not np.any(single.wrench):
+        raise InputError("no thruster fires", place=single.place, hint="the single body needs a known force")
+    locked = InertiaProblem(equivalent_robot(robot, configuration), (single.for_joints([]),), single_kinds)
+    matrix, known = _weighted(locked)
+    body, half = _solve(matrix * locked.base_sizes, known)
+    body, half = body * locked.base_sizes, half * locked.base_sizes[:, None]
+    lift = base_parameters(robot).lift
+    rows = lumped(robot, configuration) @ lift
+    stages = [BodyStage("single body", locked.base_parameters.names, body, half @ half.T, rows)]
+    by_single, own = [np.eye(10)], [np.zeros((10, 10))]
+    for name in chosen:
+        stage, gain, added = _two_bodies(robot, joints[name], configuration, name, stages[0])
+        stages.append(stage)
+        by_single.append(gain)
+        own.append(added)
+    rows = np.concatenate([stage.rows for stage in stages])
+    values = np.linalg.solve(rows, np.concatenate([stage.values for stage in stages]))
+    gains, inverse = np.concatenate(by_single), np.linalg.inv(rows)
+    spread = gains @ stages[0].covariance @ gains.T + block_diag(*own)
+    return Estimate(
+        InertiaProblem(robot, [single]).base_unknowns,
+        values,
+        inverse @ spread @ inverse.T,
+        0.0,
+        "recursion over equivalent bodies",
+        evaluations=len(stages),
+        iterations=len(stages),
+        seconds=time.perf_counter() - begin,
+        extra={"stages": tuple(stages)},
+    )
+
+
+def _two_bodies(
+    robot: Robot, record: Record, configuration: npt.ArrayLike, joint: str, single: BodyStage
+) -> tuple[BodyStage, Array, Array]:
+    """What a record in which only this joint moves adds: stage, gain from the single body, covariance of its own."""
+    index = robot.joint_index(joint)
+    if list(np.flatnonzero(record.moving)) != [index]:
+        raise InputError(f"not only {joint!r} moves", place=record.place, hint="the others must be locked")
+    pair = InertiaProblem(equivalent_robot(robot, configuration, joint), (record.for_joints([index]),))
+    base, scale = pair.base_parameters, pair.base_sizes
+    at = float(np.asarray(configuration, dtype=np.float64)[index])
+    to_single = lumped(pair.robot, [at]) @ base.lift  # (10, r2)
+    matrix, known = _weighted(pair)
+    # the pair's base parameters = particular @ single body + free @ y, so that the single body is kept
+    _, s, v = np.linalg.svd(to_single * scale)
+    free = v[s.size :].T * scale[:, None]
+    particular = scale[:, None] * np.linalg.pinv(to_single * scale)
+    y_known, y_half = _solve(matrix @ free, known)
+    y_body = -np.stack([_solve(matrix @ free, column)[0] for column in (matrix @ particular).T], axis=1)
+    gain = particular + free @ y_body
+    values = gain @ single.values + free @ y_known
+    own = (free @ y_half) @ (free @ y_half).T
+    covariance = gain @ single.covariance @ gain.T + own
+    rows = (base.combine @ lumped(robot, configuration, joint)) @ base_parameters(robot).lift
+    new = slice(10, base.rank)
+    stage = BodyStage(joint, base.names[new], values[new], covariance[new, new], rows[new])
+    return stage, gain[new], own[new, new]
+
+
+def _weighted(problem: InertiaProblem) -> tuple[Array, Array]:
+    """Matrix (rows, r) on base parameters and known side of the one record, momentum eliminated, weighted by noise."""
+    (record,) = problem.records
+    linear = problem.equations.linear(record)
+    slopes = problem.equations.slopes(record, problem.robot.inertia_parameters.ravel())
+    weights = Weights(problem.equations, record, slopes, problem.deviations(record))
+    matrix = weights.whiten(linear.matrix @ problem.base_parameters.lift)
+    known = weights.whiten(linear.known[..., None])[..., 0]
+    if problem.unknown_momenta:
+        q, _ = np.linalg.qr(weights.whiten(linear.free_momentum()))
+        matrix = matrix - q @ (q.T @ matrix)
+        known = known - q @ (q.T @ known)
+    return matrix, known
+
+
+def _solve(matrix: Array, right: Array) -> tuple[Array, Array]:
+    """Least squares with its half covariance; refined once."""
+    norms = np.linalg.norm(matrix, axis=0)
+    q, r = np.linalg.qr(matrix / norms)
+    x = np.linalg.solve(r, q.T @ right)
+    x = x + np.linalg.solve(r, q.T @ (right - (matrix / norms) @ x))
+    return x / norms, np.linalg.inv(r) / norms[:, None]
+
+
+def sorted_records(problem: InertiaProblem) -> tuple[Record, dict[str, Record], Array]:
+    """The record with all joints locked, those of single joints by name, and the configuration that they share."""
+    locked: list[Record] = []
+    joints: dict[str, Record] = {}
+    for record in problem.records:
+        moving = np.flatnonzero(record.moving)
+        if moving.size == 0:
+            locked.append(record)
+        elif moving.size == 1:
+            joints[problem.robot.joint_names[int(moving[0])]] = record
+        else:
+            raise InputError("several joints move", place=record.place, hint="the sequence takes one joint at a time")
+    missing = [name for name in problem.robot.joint_names if name not in joints]
+    if len(locked) != 1 or missing:
+        raise InputError(
+            f"{len(locked)} records with all joints locked, none for {', '.join(missing) or 'no joint'}",
+            place="sequence of equivalent bodies",
+            hint="expected one with all joints locked and one for each joint",
+        )
+    configuration = np.asarray(locked[0].channel("joint_position"))[0] if problem.robot.n else np.zeros(0)
+    return locked[0], joints, configuration
+
+
+@dataclass(frozen=True)
+class Recursive:
+    """Single body, then one joint after the other (``order``, or as numbered), by weighted least squares."""
+
+    order: tuple[str, ...] | None = None
+    single_kinds: tuple[Kind, ...] = ("momentum",)
+
+    def solve(self, problem: InertiaProblem) -> Estimate:
+        records = sorted_records(problem)
+        return recursion(problem.robot, *records, single_kinds=self.single_kinds, order=self.order)
+
+
+@dataclass(frozen=True)
+class SwarmSequence:
+    """The paper's method: Eq. 37, then Eq. 52 for each joint, by a particle swarm.
+
+    Its deviations are those of the data under the sensors' noise: the swarm itself has none. Numbers in null directions
+    come from its bounds and seed and are not part of the estimate.
+    """
+
+    swarm: ParticleSwarm = field(default_factory=lambda: ParticleSwarm(40, 1500, uncertainty=False))
+    span: float = 0.5
+    reach: float = 0.3
+
+    def solve(self, problem: InertiaProblem) -> Estimate:
+        begin = time.perf_counter()
+        locked, joints, configuration = sorted_records(problem)
+        robot, lift = problem.robot, problem.base_parameters.lift
+        swarm = replace(self.swarm, uncertainty=False)
+        bounds = {"span": self.span, "reach": self.reach}
+        single = swarm.solve(single_body_problem(robot, locked, configuration, **bounds))
+        body = linear_of(to_plain(single.values))
+        rows, values, parts = [lumped(robot, configuration) @ lift], [body], {"single": single}
+        for name, record in joints.items():
+            parts[name] = swarm.solve(two_body_problem(robot, record, configuration, name, body, **bounds))
+            pair = equivalent_robot(robot, configuration, name)
+            combine = base_parameters(pair).combine
+            first = linear_of(to_plain(parts[name].values))
+            child = placements(pair, [float(configuration[robot.joint_index(name)])])[1]
+            both = np.concatenate([first, transport(child.inverse()) @ (body - first)])
+            values.append((combine @ both)[10:])
+            rows.append((combine @ lumped(robot, configuration, name) @ lift)[10:])
+        solution = np.linalg.solve(np.concatenate(rows), np.concatenate(values))
+        seconds = time.perf_counter() - begin
+        # what the sensors' noise makes of these data, however the values were found
+        information = fit_total(problem, start=solution, iterations=1).information
+        return Estimate(
+            problem.base_unknowns,
+            solution,
+            information.covariance,
+            float(sum(part.cost for part in parts.values())),
+            "particle swarm on equivalent bodies",
+            Reason.CONVERGED if all(part.cost < 1e-6 for part in parts.values()) else Reason.LIMIT,
+            sum(part.evaluations for part in parts.values()),
+            sum(part.iterations for part in parts.values()),
+            single.history,
+            seconds,
+            information,
+            extra={"parts": parts},
+        )

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.identify.inertia.base_parameters import BaseParameters
+from spacearm.identify.inertia.equations import own_whitener
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.weights import own_whitener
 from spacearm.optimise.information import ROUNDING, combination, complement
 from spacearm.typing import Array
 

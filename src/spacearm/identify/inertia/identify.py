@@ -11,11 +11,10 @@ import numpy as np
 from spacearm.checks import one_of
 from spacearm.identify.inertia.consistent import Consistent
 from spacearm.identify.inertia.equations import Kind
-from spacearm.identify.inertia.linear_least_squares import LinearLeastSquares
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
 from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
-from spacearm.identify.inertia.total import TotalFit, TotalLeastSquares, fit_total
 from spacearm.model import Robot
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Direction, Information

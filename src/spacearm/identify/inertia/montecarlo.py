@@ -13,7 +13,7 @@ from spacearm.engine.pieces import piece
 from spacearm.errors import InputError
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.total import fit_total, not_determined
+from spacearm.identify.inertia.regression import fit_total, not_determined
 from spacearm.typing import Array
 
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.equations import Equations
+from spacearm.identify.inertia.equations import Equations, own_whitener
 from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, typical_sizes
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.weights import own_whitener
 from spacearm.model import Robot
 from spacearm.typing import Array
 

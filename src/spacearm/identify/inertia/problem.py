@@ -12,11 +12,10 @@ import numpy.typing as npt
 from spacearm.checks import some
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
-from spacearm.identify.inertia.equations import MOMENTUM, Equations, Kind
+from spacearm.identify.inertia.equations import MOMENTUM, Equations, Kind, Weights
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import CHANNELS
-from spacearm.identify.inertia.weights import Weights
 from spacearm.model import Robot
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array

@@ -6,9 +6,15 @@ The way of the data: sensors (:class:`Chain`, Eq. 21 of Wojtunik 2023) or a twin
 :func:`hold_out` say what it is worth. ``fit.robot()`` is the robot with the identified joint.
 """
 
-from spacearm.identify.joint.flexible_joints import FlexibleJoint, flexible_joints, with_gear, with_values
-from spacearm.identify.joint.forward import Accuracy, Forward, Response
-from spacearm.identify.joint.forward_model import Setup
+from spacearm.identify.joint.flexible_joints import (
+    FlexibleJoint,
+    Linear,
+    flexible_joints,
+    linearise,
+    with_gear,
+    with_values,
+)
+from spacearm.identify.joint.forward import Accuracy, Forward, Response, Setup
 from spacearm.identify.joint.identify import (
     DataWarning,
     IdentifiabilityWarning,
@@ -25,7 +31,6 @@ from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequ
 from spacearm.identify.joint.problem import JointProblem, early
 from spacearm.identify.joint.select import CANDIDATES, Candidate, Selection, select_law
 from spacearm.identify.joint.twin import Truth, observe, twin
-from spacearm.identify.joint.vibration import Linear, linearise
 
 __all__ = [
     "CANDIDATES",

@@ -12,13 +12,11 @@ import numpy as np
 
 from spacearm.checks import one_of
 from spacearm.errors import InputError
-from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
-from spacearm.identify.joint.forward import Accuracy
-from spacearm.identify.joint.forward_model import Drive
+from spacearm.identify.joint.flexible_joints import flexible_joints, linearise, with_values
+from spacearm.identify.joint.forward import Accuracy, Drive
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.problem import Bounds, JointProblem, Weighting
-from spacearm.identify.joint.vibration import linearise
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import Diagnosis, Whiteness, diagnose
 from spacearm.optimise.estimate import Estimate, Estimator

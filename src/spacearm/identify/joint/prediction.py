@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.identify.joint.flexible_joints import linearise
 from spacearm.identify.joint.identify import JointFit, identify_joints
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.vibration import linearise
 from spacearm.typing import Array
 
 

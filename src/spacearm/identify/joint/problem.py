@@ -12,12 +12,11 @@ import numpy as np
 
 from spacearm.checks import known, number, positive, some, unique
 from spacearm.errors import InputError, SimulationError, did_you_mean
-from spacearm.identify.joint.forward import Accuracy, Forward, Response
-from spacearm.identify.joint.forward_model import Drive, Setup
+from spacearm.identify.joint.flexible_joints import linearise
+from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Response, Setup
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.measured import BASE, JointTest, attitude_vector
 from spacearm.identify.joint.paths import PathErrors, Smoothed, path_errors
-from spacearm.identify.joint.vibration import linearise
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Block, Parameter, Problem

@@ -13,8 +13,7 @@ from spacearm.checks import known
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.joint.flexible_joints import with_values
-from spacearm.identify.joint.forward import Accuracy, Forward
-from spacearm.identify.joint.forward_model import Drive, Setup
+from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Setup
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
 from spacearm.identify.joint.measurement_chain import Chain, Method, SensorNoise

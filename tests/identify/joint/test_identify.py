@@ -25,9 +25,10 @@ from spacearm.identify.joint import (
     twin,
     with_values,
 )
+from spacearm.identify.joint.identify import estimator_of
 from spacearm.identify.joint.paths import path_errors, smoothed
 from spacearm.model import catalogue
-from spacearm.optimise import NelderMead, covariance_at
+from spacearm.optimise import Block, NelderMead, Parameter, Problem, covariance_at
 from spacearm.simulate import spline
 from support.joint_twins import (
     DEGREE,
@@ -483,3 +484,14 @@ def test_paths_may_be_given_exactly() -> None:
     robot = printed()
     test = replace(seen(robot, 3), paths={"joint2": smooth_path(TIMES, paper_paths()["joint2"](TIMES))})
     assert identify_joints(robot, [test], warn=False)["stiffness"] == pytest.approx(5.1, abs=0.03)
+
+
+def test_a_simplex_that_never_settles_is_stopped() -> None:
+    """Where the minimum lies beyond a bound, 20,000 evaluations of a joint took longer than anybody waits for."""
+    rng = np.random.default_rng(1)
+    restless = Problem(
+        [Parameter(name, 0.5, lower=0.0, upper=1.0) for name in "ab"],
+        Block(lambda x: x),
+        cost=lambda xs: rng.random(len(xs)) * np.exp(rng.normal(0.0, 20.0, len(xs))),
+    )
+    assert estimator_of("nelder_mead").solve(restless).evaluations <= 10_010

@@ -46,7 +46,7 @@ Method = Literal["levenberg_marquardt", "nelder_mead", "multi_start"]
 #: The estimators by name, with settings that suit flexible joints.
 ESTIMATORS: dict[str, Estimator] = {
     "levenberg_marquardt": LeastSquares(),
-    "nelder_mead": NelderMead(spread=1.0, restarts=3),
+    "nelder_mead": NelderMead(max_evaluations=10_000, spread=1.0, restarts=3),
     "multi_start": MultiStart(starts=12),
 }
 

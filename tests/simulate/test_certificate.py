@@ -89,7 +89,7 @@ def test_a_wrong_inertia_would_be_noticed() -> None:
     run = simulate(robot, start, 5.0)
     model = motion(robot, (), True)
     parameters = model.parameters()
-    inputs, y = run.inputs, run.integrated
+    inputs, y = run.track.inputs, run.track.integrated
     assert all(check.sound for check in balance_checks(model, parameters, run.times, y, inputs).values())
     heavier: Robot = robot.with_inertia_parameters(
         robot.inertia_parameters * np.where(np.arange(len(robot.bodies)) == 2, 1.01, 1.0)[:, None]

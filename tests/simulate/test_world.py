@@ -378,8 +378,50 @@ def test_many_runs_across_changes() -> None:
         last = np.searchsorted(run.times, times, side="right") - 1
         np.testing.assert_allclose(batch.states[k], run.states[last], rtol=0, atol=1e-9)
     assert np.all(batch.energy_residual < 1e-9)
-    with pytest.raises(InputError, match="alters what there is"):
-        simulate_batch(robot, starts, [Phase(0.1), Separate("x", "block"), Phase(0.1)])
+
+
+def test_many_runs_in_which_systems_separate_and_join() -> None:
+    """Each sample as the run of its own, system by system."""
+    robot = slider(Spring(50.0, 0.3))
+    robot = robot.replace(frames=(Frame("stub", "base", Pose(translation=np.array([0.3, 0.0, 0.0]))),))
+    chain = [
+        Phase(9.0, until=Event("x", 0.25)),
+        Separate("x", "block"),
+        Phase(0.3),
+        Attach("block", "stub"),
+        Phase(0.2),
+    ]
+    starts = np.array([State.moving(robot, [0.0], [0.1 * k], base_velocity=[0.0, 0.1 * k, 0.0]).vector for k in (0, 1)])
+    times = np.linspace(0.0, 0.6, 7)
+    batch = simulate_batch(robot, starts, chain, sample=times, ledger=True, max_events=50)
+    assert batch.systems == ("slider", "block")
+    for k, start in enumerate(starts):
+        run = simulate(robot, State.from_vector(start), chain, sample=times)
+        assert run.ends is not None
+        np.testing.assert_allclose(batch.of("slider")[1][k], run.ends["slider"].vector, rtol=0, atol=1e-9)
+        flown = ~np.isnan(batch.of("block")[0][k, :, 0])
+        at = np.searchsorted(run.of("block").times, times[flown])
+        np.testing.assert_allclose(batch.of("block")[0][k, flown], run.of("block").states[at], rtol=0, atol=1e-9)
+        assert flown.sum() in (2, 3)
+    assert np.all(batch.energy_residual < 1e-9)
+    with pytest.raises(InputError, match=r"several systems took part .of.system.: slider, block"):
+        _ = batch.end
+
+
+def test_many_runs_of_a_world() -> None:
+    world, states = two(8)
+    starts = np.array([world.flat(states), world.flat({**states, "chaser": State.at_rest(world.robot("chaser"))})])
+    batch = simulate_batch(world, starts, 0.3, sample=[0.1])
+    for k, start in enumerate(starts):
+        run = simulate(world, world.states(start), 0.3, sample=[0.1])
+        for name in world.systems:
+            kept, end = batch.of(name)
+            np.testing.assert_allclose(kept[k, 0], run.of(name).states[0], rtol=0, atol=1e-9)
+            np.testing.assert_allclose(end[k], run.of(name).end.vector, rtol=0, atol=1e-9)
+    with pytest.raises(InputError, match="starts has shape"):
+        simulate_batch(world, starts[:, 1:], 0.3)
+    with pytest.raises(InputError, match="no system 'chase'"):
+        batch.of("chase")
 
 
 # -- a wrong change ----------------------------------------------------------------------------------------------

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import array, known
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
+from spacearm.errors import at as located
 from spacearm.model import Robot
-from spacearm.model.layout import Layout
 from spacearm.simulate.chain import MAX_STEPS, Chain, Item, Occurrence, Phases, Settings, as_items, first_phase
 from spacearm.simulate.checks import flat_states, is_robot, numbers
 from spacearm.simulate.ledger import energy_residual
@@ -35,43 +37,82 @@ class BatchRun:
     """Results of :func:`simulate_batch`; samples along the first axis."""
 
     times: Array  # (T,) s
-    states: Array  # (B, T, nx); NaN after the end of a run
-    end: Array  # (B, nx)
     end_time: Array  # (B,) s
     reason: npt.NDArray[np.int64]  # (B,) see Reason
     events: tuple[tuple[Occurrence, ...], ...]
     steps: npt.NDArray[np.int64]  # (B,)
     evaluations: npt.NDArray[np.int64]  # (B,)
     energy_residual: Array  # (B,) relative, NaN without ledger
+    _kept: dict[tuple[str, int], tuple[Array, Array]] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @classmethod
-    def room(cls, times: Array, count: int, nx: int) -> BatchRun:
-        """For so many samples."""
+    def room(cls, times: Array, count: int, world: World) -> BatchRun:
+        """For so many samples of a world."""
         whole = [np.zeros(count, dtype=np.int64) for _ in range(3)]
-        states, end = np.full((count, times.size, nx), np.nan), np.full((count, nx), np.nan)
-        lost = np.full(count, np.nan)
-        return cls(times, states, end, np.zeros(count), whole[0], ((),) * count, whole[1], whole[2], lost)
+        found = cls(times, np.zeros(count), whole[0], ((),) * count, whole[1], whole[2], np.full(count, np.nan))
+        for name, at in world.layouts.items():
+            found._states(name, at.size)
+        return found
+
+    def _states(self, system: str, size: int) -> tuple[Array, Array]:
+        """Room for the states of a system at the sample times, and at the end."""
+        with self._lock:
+            if (system, size) not in self._kept:
+                shape = (self.end_time.size, self.times.size, size)
+                self._kept[system, size] = np.full(shape, np.nan), np.full((shape[0], size), np.nan)
+            return self._kept[system, size]
+
+    def of(self, system: str) -> tuple[Array, Array]:
+        """States of a system at the sample times (B, T, nx) and at the end (B, nx); NaN where there are none.
+
+        Where a change has altered its robot, as it was last.
+        """
+        known(system, self.systems, "system", place="batch")
+        return [kept for (name, _), kept in self._kept.items() if name == system][-1]
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name, _ in self._kept))
+
+    @property
+    def states(self) -> Array:
+        """(B, T, nx) of one system; NaN after the end of a run."""
+        return self._only[0]
+
+    @property
+    def end(self) -> Array:
+        """(B, nx) of one system."""
+        return self._only[1]
+
+    @property
+    def _only(self) -> tuple[Array, Array]:
+        if len(self._kept) != 1:
+            raise InputError("several systems took part", place="batch", hint=f"of(system): {', '.join(self.systems)}")
+        (found,) = self._kept.values()
+        return found
 
     def keep(self, i: int, chain: Chain) -> None:
         """What a run leaves behind of sample ``i``."""
         rows = 0
         for segment in chain.segments:
-            if segment.model.nx != self.end.shape[1]:
-                raise InputError(
-                    "a change alters what there is", place="batch", hint="a batch keeps the states of one robot"
-                )
-            taken = segment.record.y[segment.rows, : segment.model.nx]
-            self.states[i, rows : rows + len(taken)] = taken
-            rows += len(taken)
-            if segment.model.ledger and np.all(np.isfinite(segment.work.y)):
-                first = np.zeros(segment.model.code.ny)
-                first[: segment.model.nx] = segment.start
-                both = np.stack([first, segment.work.y])
-                error = energy_residual(segment.model.parts[0].motion, segment.parameters[0], both)
-                self.energy_residual[i] = np.fmax(self.energy_residual[i], error)
-        if rows < self.times.size and abs(self.times[rows] - chain.time) <= 1e-9:
-            self.states[i, rows] = chain.vector
-        self.end[i], self.end_time[i], self.reason[i] = chain.vector, chain.time, chain.reason
+            count, finite = int(segment.record.counts[0]), bool(np.all(np.isfinite(segment.work.y)))
+            for part, own in zip(segment.model.parts, segment.parameters, strict=True):
+                states, _ = self._states(part.name, part.at.size)
+                states[i, rows : rows + count] = segment.record.y[:count, part.at.whole]
+                if segment.model.ledger and finite:
+                    first = np.zeros(segment.model.code.ny)
+                    first[: segment.model.nx] = segment.start
+                    both = np.stack([first, segment.work.y])[:, part.y]
+                    error = energy_residual(part.motion, own, both)
+                    self.energy_residual[i] = np.fmax(self.energy_residual[i], error)
+            rows += count
+        for name, at in chain.world.layouts.items():
+            states, end = self._states(name, at.size)
+            end[i] = chain.vector[at.whole]
+            if rows < self.times.size and abs(self.times[rows] - chain.time) <= 1e-9:
+                states[i, rows] = end[i]
+        self.end_time[i], self.reason[i] = chain.time, chain.reason
         stats = chain.stats
         self.steps[i], self.evaluations[i] = stats.steps, stats.evaluations
 
@@ -87,7 +128,7 @@ class BatchRun:
 
 
 def simulate_batch(
-    robot: Robot,
+    robot: Robot | World,
     starts: npt.ArrayLike,
     phases: float | Item | Sequence[Item] | Callable[[int], Phases],
     *,
@@ -103,30 +144,32 @@ def simulate_batch(
     """Run many samples; each is what :func:`simulate` gives alone, for any number of threads.
 
     Args:
-        starts: flat states (B, 13 + 2 n). One that is not finite ends at once, with its reason, and touches no other.
+        robot: one robot, or a world, whose overrides are then the same for all samples.
+        starts: flat states (B, 13 + 2 n), of several systems one behind the other. One that is not finite ends at once,
+            with its reason, and touches no other.
         phases: as for :func:`simulate`, the same for all samples, or a function that gives those of sample ``i``.
-            Changes may lock, release and switch, but not alter what there is.
         sample: times (s) at which states are kept.
         overrides: parameters for all samples, or with a first axis of length B for each.
         ledger: integrate energies and return the relative residual of their balance.
         progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
     """
-    is_robot(robot, "batch")
-    states = flat_states(starts, robot, "batch")
-    count, nx = len(states), states.shape[1]
+    if not isinstance(robot, World):
+        is_robot(robot, "batch")
+    given = World.of(robot)
+    states = _starts(given, starts)
+    count = len(states)
     items = [as_items(phases(i)) for i in range(count)] if callable(phases) else [as_items(phases)]
-    _check_starts(robot, states, [first_phase(chosen) for chosen in items])
-    common, each = split_overrides(robot, overrides, count)
+    common, each = split_overrides(robot, overrides, count) if isinstance(robot, Robot) else ({}, {})
+    _check_starts(given, states, [first_phase(chosen) for chosen in items])
+    shared = World.of(robot, common if isinstance(robot, Robot) else overrides)
     times = numbers(sample, "sample times of the batch")
     if times.ndim != 1 or np.any(np.diff(times) < 0) or np.any(times < 0) or not np.all(np.isfinite(times)):
         raise InputError("sample times must be finite, from zero on, and rise", place="batch")
     settings = Settings(as_method(method), times, ledger, max_steps, max_events, full=False)
     ensure_loops()
-    found = BatchRun.room(times, count, nx)
+    found = BatchRun.room(times, count, given)
     events: list[tuple[Occurrence, ...]] = [()] * count
     stop = np.zeros(1, dtype=np.uint8)
-
-    shared = World.of(robot, common)
 
     def chain(i: int) -> Chain:
         own = World.of(robot, {**common, **{name: rows[i] for name, rows in each.items()}}) if each else shared
@@ -161,21 +204,28 @@ def simulate_batch(
     return replace(found, events=tuple(events))
 
 
-def _check_starts(robot: Robot, states: Array, firsts: Sequence[Phase | None]) -> None:
+def _starts(world: World, starts: npt.ArrayLike) -> Array:
+    """Flat states (B, nx), checked system by system."""
+    if len(world.systems) == 1:
+        (robot,) = world.systems.values()
+        return flat_states(starts, robot, "batch")
+    size = [*world.layouts.values()][-1].stop
+    states = array(np.atleast_2d(starts), "starts", ("B", size), finite=False, place="batch")
+    for name, at in world.layouts.items():
+        flat_states(states[:, at.whole], world.robot(name), f"batch, {name}")
+    return np.ascontiguousarray(states)
+
+
+def _check_starts(world: World, states: Array, firsts: Sequence[Phase | None]) -> None:
     """Joint limits at every start: an error where they stop the run, one warning where they are reported."""
-    n = robot.n
-    lower, upper = (np.array([getattr(joint.limits, side) for joint in robot.joints]) for side in ("lower", "upper"))
-    joints = states[:, Layout(n).joints]
-    outside = np.flatnonzero(((joints < lower) | (joints > upper)).any(axis=1))
     told = []
-    for i in outside:
-        phase = firsts[int(i) if len(firsts) > 1 else 0]
-        try:
-            text = "" if phase is None else check_limits(robot, joints[i], phase)
-        except InputError as error:
-            error.place = f"sample {i}: {error.place}"
-            raise
-        told += [f"sample {i}: {text}"] if text else []
+    for name, robot in world.systems.items():
+        joints = states[:, world.layouts[name].joints]
+        for i in np.flatnonzero(((joints < robot.lower_limits) | (joints > robot.upper_limits)).any(axis=1)):
+            phase = firsts[int(i) if len(firsts) > 1 else 0]
+            with located(f"sample {i}"):
+                text = "" if phase is None else check_limits(robot, joints[i], phase)
+            told += [f"sample {i}: {text}"] if text else []
     if told:
         more = f" (and {len(told) - 1} more samples)" if len(told) > 1 else ""
         warnings.warn(told[0] + more, RunWarning, stacklevel=3)

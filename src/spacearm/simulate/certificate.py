@@ -9,14 +9,12 @@ import numpy as np
 from spacearm.engine.friction import SLACK
 from spacearm.result import Certificate, Check
 from spacearm.simulate.chain import Segment
-from spacearm.simulate.ledger import Balance, Ledger, relative
+from spacearm.simulate.ledger import ROUNDING, Balance, Ledger, relative
 from spacearm.simulate.motion import Motion
 from spacearm.typing import Array
 
 #: Largest error, relative to what moves, that a run may show before it warns.
 TOLERANCE = 1e-8
-#: Share of the mass centre's speed that is rounding in every body's velocity, summed over many steps.
-ROUNDING = 2e-14
 #: Share of the impulse of forces within joints to which their balance is known: dry friction holds this much more.
 BALANCE = SLACK
 #: Largest error, relative to what took part, of momentum and mass in a change.

@@ -154,26 +154,6 @@ class Run:
         return self.track.times
 
     @property
-    def model(self) -> Motion:
-        return self.track.model
-
-    @property
-    def integrated(self) -> Array:
-        return self.track.integrated
-
-    @property
-    def inputs(self) -> Array:
-        return self.track.inputs
-
-    @property
-    def outputs(self) -> Array:
-        return self.track.outputs
-
-    @property
-    def stuck(self) -> npt.NDArray[np.bool_]:
-        return self.track.stuck
-
-    @property
     def states(self) -> Array:
         """Flat states at the sample times (T, 13 + 2 n)."""
         return self.track.states

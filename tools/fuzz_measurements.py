@@ -3,9 +3,9 @@
     python tools/fuzz_measurements.py --count 20000 --seed 1
 
 Case ``k`` of a seed is always the same file, so a failure can be looked at again: ``--first k --count 1 --keep DIR``.
-Every case goes through ``read_measurements``; each ``--every``-th also through a whole identification in this process,
-and each tenth of those through the command line. The exit status is 1 when a case gave anything else than numbers or
-an ``InputError`` with file and place, crashed, or worked longer than ``--limit`` seconds.
+Every case goes through ``read_measurements``; each ``--every``-th also through a whole identification in the same
+process, and each tenth of those through the command line. The exit status is 1 when a case gave anything else than
+numbers or an ``InputError`` with file and place, crashed, or worked longer than ``--limit`` seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
@@ -32,6 +30,10 @@ import pyarrow
 from pyarrow import parquet
 from scipy.io import savemat
 from scipy.sparse import eye
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from watched import Outcome, report, run_watched
 
 from spacearm.errors import InputError, SpacearmError
 from spacearm.identify import Column, read_measurements
@@ -290,9 +292,6 @@ def case(files: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes]:
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 
-#: On a busy machine a case may last so many times as long as it works.
-BUSY = 6.0
-
 
 class Fault(Exception):
     """What must not come of a damaged file."""
@@ -336,56 +335,39 @@ def command(path: Path, scenario: Path) -> str:
     return "command line ended as documented"
 
 
-def judged(way: Callable[[Path, Path], str], path: Path, scenario: Path, limit: float) -> str:
-    """What came of a case; a :class:`Fault` for what must not."""
-    began, worked = time.perf_counter(), _work()
+def judge(files: dict[str, bytes], chosen: argparse.Namespace, folder: Path, number: int) -> Outcome:
+    """What came of one case."""
+    ending, data = case(files, chosen.seed, number)
+    path, scenario = folder / f"damaged-{number}.{ending}", folder / f"scenario-{number}.toml"
+    path.write_bytes(data)
+    ways = [read]
+    if chosen.every and number % chosen.every == 0:
+        study = ("joint", "inertia")[number // chosen.every % 2]
+        scenario.write_text(SCENARIOS[study].replace("FILE", path.name))
+        ways += [identify, command] if number % (10 * chosen.every) == 0 else [identify]
+    began, ends, said, way = _work(), [], "", read
     try:
-        outcome = way(path, scenario)
-    except Fault:
-        raise
+        for way in ways:
+            ends.append(way(path, scenario))
+    except Fault as fault:
+        ends, said = ["FAULT"], f"{way.__name__}: {fault}"
     except Exception:
-        raise Fault(traceback.format_exc()) from None
-    spent, worked = time.perf_counter() - began, _work() - worked
-    if worked > limit or spent > BUSY * limit:
-        raise Fault(f"took {spent:.1f} s, {worked:.1f} s of work")
-    return outcome
+        ends, said = ["FAULT"], f"{way.__name__}: {traceback.format_exc()}"
+    seconds = _work() - began
+    if seconds > chosen.limit and not said:
+        ends, said = ["FAULT"], f"{seconds:.1f} s of work"
+    if chosen.keep and (said or chosen.count == 1):
+        chosen.keep.mkdir(parents=True, exist_ok=True)
+        (chosen.keep / path.name).write_bytes(data)
+    for file in (path, scenario):
+        file.unlink(missing_ok=True)
+    kind = f"FAULT: {ending}" if said else f"{ending}: {', '.join(ends)}"
+    return Outcome(number, kind, said, seconds, path.name)
 
 
 def _work() -> float:
     """CPU time of this process and of those that it has ended, s: it does not count what else the machine does."""
     return sum(usage.ru_utime + usage.ru_stime for usage in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
-
-
-def campaign(chosen: argparse.Namespace, folder: Path) -> int:
-    """Run the chosen cases, print what came of them, and return how many were faults."""
-    files, outcomes, slowest = good_files(), Counter[str](), (0.0, -1)
-    for number in range(chosen.first, chosen.first + chosen.count):
-        ending, data = case(files, chosen.seed, number)
-        path, scenario = folder / f"damaged-{number}.{ending}", folder / "scenario.toml"
-        path.write_bytes(data)
-        ways = [read]
-        if chosen.every and number % chosen.every == 0:
-            study = ("joint", "inertia")[number // chosen.every % 2]
-            scenario.write_text(SCENARIOS[study].replace("FILE", path.name))
-            ways += [identify, command] if number % (10 * chosen.every) == 0 else [identify]
-        for way in ways:
-            began = time.perf_counter()
-            try:
-                outcome = judged(way, path, scenario, chosen.limit)
-            except Fault as fault:
-                outcome = "FAULT"
-                print(f"case {number} of seed {chosen.seed} ({path.name}, {way.__name__}): {fault}", flush=True)
-            outcomes[f"{ending}: {outcome}"] += 1
-            slowest = max(slowest, (time.perf_counter() - began, number))
-            if chosen.keep and (outcome == "FAULT" or chosen.count == 1):
-                chosen.keep.mkdir(parents=True, exist_ok=True)
-                (chosen.keep / path.name).write_bytes(data)
-        path.unlink()
-    for name, number in sorted(outcomes.items()):
-        print(f"{name:45} {number}")
-    faults = sum(number for name, number in outcomes.items() if name.endswith("FAULT"))
-    print(f"{chosen.count} files, {faults} faults, slowest {slowest[0]:.1f} s (case {slowest[1]})")
-    return faults
 
 
 def main() -> int:
@@ -394,13 +376,23 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=int, default=50, help="each so-many-th case is identified, too; 0: none")
-    parser.add_argument(
-        "--limit", type=float, default=20.0, help="longest CPU time for one case, s; six times that as it passes"
-    )
+    parser.add_argument("--limit", type=float, default=20.0, help="longest CPU time for one case, s")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--log", type=Path, help="write every outcome as a line of JSON")
     parser.add_argument("--keep", type=Path, help="folder for the files of faults, or for the file when --count is 1")
-    warnings.simplefilter("ignore")
-    with tempfile.TemporaryDirectory(prefix="spacearm-fuzz-") as folder:
-        return 1 if campaign(parser.parse_args(), Path(folder)) else 0
+    chosen = parser.parse_args()
+    files: dict[str, bytes] = {}
+
+    def prepare() -> None:
+        warnings.simplefilter("ignore")
+        files.update(good_files())
+
+    with tempfile.TemporaryDirectory(prefix="spacearm-fuzz-") as name:
+        numbers = range(chosen.first, chosen.first + chosen.count)
+        outcomes = run_watched(
+            lambda n: judge(files, chosen, Path(name), n), prepare, numbers, chosen.workers, 5 * chosen.limit
+        )
+        return report(outcomes, chosen.log)
 
 
 if __name__ == "__main__":

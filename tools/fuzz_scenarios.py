@@ -14,7 +14,6 @@ Scenario number k of a seed is always the same. Each starts from a file of ``too
 from __future__ import annotations
 
 import argparse
-import collections
 import contextlib
 import io
 import json
@@ -34,7 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from scenario_mutations import mutated, starts, written
-from watched import Outcome, run_watched
+from watched import Outcome, report, run_watched
 
 #: A run may take this long, CPU seconds; the machine may be busy with other things meanwhile.
 LONGEST = 20.0
@@ -167,24 +166,8 @@ def main() -> int:
     warming.join()
     if warming.exitcode:
         return 1
-    kinds: collections.Counter[str] = collections.Counter()
-    total = 0.0
-    with contextlib.ExitStack() as stack:
-        log = stack.enter_context(options.log.open("a")) if options.log else None
-        for done, outcome in enumerate(
-            run_watched(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 5 * LONGEST), 1
-        ):
-            kinds[outcome.kind] += 1
-            total += outcome.seconds
-            if log is not None:
-                print(json.dumps(outcome._asdict()), file=log, flush=True)
-            if outcome.kind.startswith("FAULT"):
-                print(f"{outcome.number}: {outcome.kind}\n  {outcome.changes}\n  {outcome.said.strip()}", flush=True)
-            if done % 500 == 0:
-                print(f"{done}: {dict(kinds)}, {total:.0f} s of CPU time", flush=True)
-    for kind, count in sorted(kinds.items()):
-        print(f"{count:7d}  {kind}")
-    return 1 if any(kind.startswith("FAULT") for kind in kinds) else 0
+    outcomes = run_watched(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 5 * LONGEST)
+    return report(outcomes, options.log)
 
 
 if __name__ == "__main__":

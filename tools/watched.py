@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import multiprocessing as mp
 import os
 import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import NamedTuple
 
 #: A call that is not given the processor may last so many times as long as it may work.
@@ -108,3 +111,29 @@ def run_watched(
 def _dismiss(crew: list[_Worker], worker: _Worker) -> None:
     crew.remove(worker)
     worker.end()
+
+
+def report(outcomes: Iterable[Outcome], log: Path | None = None) -> int:
+    """Prints faults as they come and how many there are of each kind; returns the exit status.
+
+    ``log`` gets every outcome as a line of JSON.
+    """
+    kinds: Counter[str] = Counter()
+    total, slowest = 0.0, (0.0, -1)
+    with contextlib.ExitStack() as stack:
+        file = None if log is None else stack.enter_context(log.open("a"))
+        for done, outcome in enumerate(outcomes, 1):
+            kinds[outcome.kind] += 1
+            total += outcome.seconds
+            slowest = max(slowest, (outcome.seconds, outcome.number))
+            if file is not None:
+                print(json.dumps(outcome._asdict()), file=file, flush=True)
+            if outcome.kind.startswith("FAULT"):
+                print(f"{outcome.number}: {outcome.kind}\n  {outcome.changes}\n  {outcome.said.strip()}", flush=True)
+            if done % 500 == 0:
+                print(f"{done}: {dict(kinds)}, {total:.0f} s of CPU time", flush=True)
+    for kind, count in sorted(kinds.items()):
+        print(f"{count:7d}  {kind}")
+    faults = sum(count for kind, count in kinds.items() if kind.startswith("FAULT"))
+    print(f"{kinds.total()} cases, {faults} faults, slowest {slowest[0]:.1f} s of CPU time (case {slowest[1]})")
+    return 1 if faults else 0

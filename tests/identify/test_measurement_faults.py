@@ -41,7 +41,7 @@ def test_a_share_of_the_fuzz_campaign() -> None:
     command = [sys.executable, str(FUZZER), "--count", "300", "--seed", "7", "--every", "100"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "300 files, 0 faults" in done.stdout
+    assert "300 cases, 0 faults" in done.stdout
 
 
 STUBS = {

@@ -22,7 +22,7 @@ SHORT: dict[str, dict[str, Any]] = {
 }
 #: Keys that ask for work: a longer run, more of them, finer steps. What takes long after one of them changed was asked.
 WORK = {
-    "directions", "duration", "end", "flight", "interval", "keep", "max_step", "rate", "refine", "repetitions",
+    "directions", "duration", "end", "flight", "interval", "keep", "max_step", "rate", "refine",
     "resolution", "restarts", "rtol", "atol", "runs", "sample", "samples", "segment", "start", "step", "time", "times",
     "width", "method", "profiles", "select", "frequency", "frequencies", "equations", "experiment", "test",
 }  # fmt: skip

@@ -73,11 +73,11 @@ CASES = [
     ("capture-target", "on_off.off", 2.0**64, "decays at"),  # also where a damper is stiff while it is off
     ("inertia-total", "sensors.seed", -1, "sensors.seed: value is -1"),
     ("inertia-total", "monte_carlo.seed", -1, "monte_carlo.seed: value is -1"),
-    ("inertia-total", "monte_carlo.repetitions", 10**15, "monte_carlo.repetitions: value is 1000000000000000"),
+    ("inertia-total", "monte_carlo.samples", 10**15, "monte_carlo.samples: value is 1000000000000000"),
     ("inertia-total", "sensors.mount.0", 1e200, "sensors.mount[0]: value is 1e+200"),
     ("inertia-total", "sensors.bias_sigma.rate", 1e154, "sensors.bias_sigma.rate: value is 1e+154"),
     ("inertia-total", "experiment.0.duration", 1e-12, "experiment[0].duration ('spin'): value is 1e-12"),
-    ("inertia-total", "sensors.interval", 1e-8, "experiment[0].duration: 10 s every 1e-08 s are too many samples"),
+    ("inertia-total", "sensors.sample", 1e-8, "experiment[0].duration: 10 s every 1e-08 s are too many samples"),
     ("inertia-total", "title", "a\x00b", "title: 'a\\x00b' holds control characters"),
     ("impact-robots", "case.0.name", "\x1b[2J", "case[0].name ('\\x1b[2J'): '\\x1b[2J' holds control characters"),
     (
@@ -102,9 +102,9 @@ CASES = [
     ),
     (
         "joint-torque",
-        "test.0.twin.motion",
-        {"joint1.motor": {"start_deg": 2.0**63}},
-        "test[0]: forward model: joint 'joint1.motor' is at 1.60978e+17 rad",
+        "test.0.twin.driven",
+        {"joint1.motor": {"value_deg": 2.0**63}},
+        "test[0]: twin: forward model: joint 'joint1.motor' is at 1.60978e+17 rad",
     ),
     ("joint-twin", "noise.base_attitude_deg", 2.0**31, "noise: base_attitude is 37480660.29"),
     ("joint-twin", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
@@ -218,7 +218,7 @@ def test_a_share_of_damaged_scenarios() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_an_experiment_that_breaks_down_says_when_and_why(tmp_path: Path) -> None:
     document = tomllib.loads((TOOLS / "scenarios" / "inertia-total.toml").read_text(encoding="utf-8"))
-    document["experiment"][0]["base_angular_velocity"] = [0.0, 0.0, 1e30]
+    document["experiment"][0]["angular_velocity"] = [0.0, 0.0, 1e30]
     path = tmp_path / "case.toml"
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
     with pytest.raises(

@@ -25,7 +25,6 @@ RENAMED = {
     "spin_deg": "angular_velocity_deg",
     "contact": "contact_point",
     "motion": "driven",
-    "path": "driven",
     "firing": "thruster",
     "rate": "sample",
     "interval": "sample",

@@ -24,7 +24,7 @@ STUDIES = {
     "impact": "spacearm.impact.scenario:ImpactFile",
     "ejection": "spacearm.ejection.scenario:EjectionFile",
     "capture": "spacearm.capture.scenario:CaptureFile",
-    "inertia-identification": "spacearm.identify.inertia.scenario",
+    "inertia-identification": "spacearm.identify.inertia.scenario:InertiaFile",
     "joint-identification": "spacearm.identify.joint.scenario:JointFile",
 }
 
@@ -113,9 +113,6 @@ def run_document(
     """Run the scenario of these tables; ``folder`` is where relative files are looked for."""
     study = _study(document)
     module, _, name = STUDIES[study].partition(":")
-    if not name:
-        done: Result = import_module(module).run(document, folder=folder, cross_check=cross_check, progress=progress)
-        return done
     kind: type[StudyFile] = getattr(import_module(module), name)
     file = validated(kind, document)
     session = Session(folder, cross_check, progress or (lambda share, what: None))

@@ -12,8 +12,7 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, scenario, write_record
-from spacearm.identify.inertia.scenario import run
-from spacearm.identify.inertia.schema import ExperimentTable
+from spacearm.identify.inertia.scenario import ExperimentTable
 from spacearm.identify.inertia.validate import compare_models, largest_differences
 from spacearm.model import catalogue, load
 from spacearm.model.toml_read import robot_from_toml
@@ -25,6 +24,7 @@ from spacearm.papers.xu2017 import runs as xu2017_runs
 from spacearm.papers.xu2017.claims import tensor_coefficients
 from spacearm.report import write_result
 from spacearm.result import Check, Result, Verdict
+from spacearm.study import run_document as run
 from support import ROOT
 
 EXAMPLE = ROOT / "examples" / "identify-inertia.toml"
@@ -149,7 +149,7 @@ def document(**changes: Any) -> dict[str, Any]:
     with EXAMPLE.open("rb") as file:
         data = tomllib.load(file)
     data.pop("monte_carlo")
-    data["sensors"]["interval"] = 1.0
+    data["sensors"]["sample"] = 1.0
     return {**data, **changes}
 
 
@@ -180,7 +180,7 @@ def test_measured_files(tmp_path: Path) -> None:
     data = document(real_scale=1.0)
     data["estimate"] = {"method": "total"}
     data.pop("validation")
-    data["sensors"] = {"mount": list(paper.MOUNT), "interval": 1.0}
+    data["sensors"] = {"mount": list(paper.MOUNT), "sample": 1.0}
     for k, experiment in enumerate(paper.experiments(robot)):
         record = measure(robot, experiment, sensors).noisy([8, k])
         write_record(record, robot, tmp_path / f"{experiment.name}.csv")
@@ -202,7 +202,7 @@ def test_measured_files(tmp_path: Path) -> None:
         ({"robot": "xu2018"}, "did you mean 'xu2017'"),
         ({"sensor": {}}, "did you mean 'sensors'"),
         ({"sensors": {"noise": {"gyro": 1.0}}}, "sensors"),
-        ({"sensors": {"interval": "fast"}}, "not a number"),
+        ({"sensors": {"sample": "fast"}}, "not a number"),
         ({"estimate": {"method": "guess"}}, "estimate"),
         ({"estimate": {"known_bodies": ["moon"]}}, "moon"),
         ({"experiment": []}, "held out"),
@@ -219,7 +219,7 @@ def test_what_a_scenario_refuses(change: dict[str, Any], message: str, tmp_path:
 def test_paths_need_one_kind_of_position(tmp_path: Path) -> None:
     data = document()
     data["experiment"][1]["path"][0]["positions"] = [0.0] * 9
-    with pytest.raises(InputError, match="positions or positions_deg"):
+    with pytest.raises(InputError, match="both 'positions' and 'positions_deg'"):
         run(data, folder=tmp_path)
     assert np.isfinite(paper.WRONG)
 
@@ -229,10 +229,10 @@ def measured(tmp_path: Path) -> dict[str, Any]:
     robot = catalogue.load("xu2017")
     real = robot.with_inertia_parameters(1.15 * robot.inertia_parameters)
     data = document(real_scale=1.0, estimate={"method": "total", "prior": 0.2})
-    data["sensors"] = {"mount": list(paper.MOUNT), "interval": 1.0}
+    data["sensors"] = {"mount": list(paper.MOUNT), "sample": 1.0}
     sensors = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
     for k, table in enumerate(data["experiment"]):
-        record = measure(real, scenario._experiment(ExperimentTable.model_validate(table)), sensors)
+        record = measure(real, ExperimentTable.model_validate(table).of(robot), sensors)
         write_record(record.noisy([9, k]), robot, tmp_path / f"{k}.csv")
         table["file"] = f"{k}.csv"
     return data
@@ -266,7 +266,7 @@ def test_without_firings_nothing_is_claimed_and_nothing_hangs(tmp_path: Path) ->
     assert rows["rank.total"].value == 51
     assert rows["combination.m*(satellite)"].value is None
     assert rows["error.largest"].value < 4.5
-    data["monte_carlo"] = {"repetitions": 10}
+    data["monte_carlo"] = {"samples": 10}
     found = {row.quantity: row for row in run(data, folder=tmp_path).rows}
     assert 0.8 < found["noise.coverage"].value <= 1.0
 
@@ -317,9 +317,9 @@ def test_a_link_in_the_folder_of_the_results_is_not_followed(tmp_path: Path) -> 
 
 def test_an_unsound_result_is_kept_without_its_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is written with everything but the robot, and says so."""
-    certificate = scenario._certificate
+    certificate = scenario.Weighed.certificate
     monkeypatch.setattr(
-        scenario, "_certificate", lambda *given: certificate(*given) | {"forced": Check.that(False, "")}
+        scenario.Weighed, "certificate", lambda found: {**certificate(found), "forced": Check.that(False, "")}
     )
     data = document(estimate={"method": "consistent", "prior": 0.2, "write": "found.toml"})
     result = run(data, folder=tmp_path)
@@ -345,7 +345,7 @@ def test_consistent_rows_are_the_written_robot(tmp_path: Path) -> None:
         ({"bias": {"attitude": [1.0, 0.0, 0.0, 0.0]}}, "bias of 'attitude'"),
         ({"bias": {"joint_rate": [1e-6]}}, "expected 6"),
         ({"channels": []}, "no channel"),
-        ({"interval": 100.0}, "two samples or more"),
+        ({"sample": 100.0}, "two samples or more"),
     ],
 )
 def test_what_sensors_refuse(change: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -357,19 +357,19 @@ def test_what_sensors_refuse(change: dict[str, Any], message: str, tmp_path: Pat
 
 def test_what_experiments_refuse(tmp_path: Path) -> None:
     data = document()
-    for table in data["experiment"][0]["firing"]:
-        table["start"], table["end"] = table["start"] + 0.3, table["start"] + 0.7
+    for table in data["experiment"][0]["thruster"]:
+        table["on"] = [[table["on"][0][0] + 0.3, table["on"][0][0] + 0.7]]
     with pytest.raises(InputError, match=r"fire between two samples, from 0\.3 s to 0\.7 s"):
         run(data, folder=tmp_path)
     data = document()
     data["experiment"][1]["path"] *= 2
-    with pytest.raises(InputError, match="'joint1' stands twice"):
+    with pytest.raises(InputError, match="two are called 'joint1'"):
         run(data, folder=tmp_path)
     data = document()
     data["experiment"][1]["name"] = "thrusters"
-    with pytest.raises(InputError, match="'thrusters' stands twice"):
+    with pytest.raises(InputError, match="two are called 'thrusters'"):
         run(data, folder=tmp_path)
     data = document()
-    data["experiment"][0]["firing"][0]["level"] = -1.0
-    with pytest.raises(InputError, match="level is -1"):
+    data["experiment"][0]["thruster"][0]["level"] = -1.0
+    with pytest.raises(InputError, match="level reaches -1"):
         run(data, folder=tmp_path)

@@ -31,6 +31,7 @@ class Channel:
     names: tuple[str, ...]
     unit: str = ""
     unwrap: bool = False
+    offset: float = 0.0
 
 
 def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Channel]:
@@ -81,7 +82,9 @@ def read_record(
                 f"{name!r} has {len(channel.names)} columns", file=path, place="columns", hint=f"expected {allowed[0]}"
             )
         for k, column in enumerate(channel.names):
-            wanted[f"{name}.{k}"] = Column(column, channel.unit, _expected(robot, name, k, channel), channel.unwrap)
+            wanted[f"{name}.{k}"] = Column(
+                column, channel.unit, _expected(robot, name, k, channel), channel.unwrap, channel.offset
+            )
     data = read_measurements(path, wanted, time=time, missing=missing, gaps=gaps)
     readings = {}
     for name, channel in chosen.items():

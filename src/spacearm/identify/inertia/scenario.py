@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import AfterValidator
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, at
 from spacearm.identify.inertia.consistent import possible as possible_body
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.figures import figures
@@ -18,327 +19,409 @@ from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_files import Channel, read_record
-from spacearm.identify.inertia.schema import ExperimentTable, PathTable, Scenario, SensorTable
-from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
+from spacearm.identify.inertia.sensors import TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.standard_parameters import Prior, Source
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.writeback import identified_text
 from spacearm.identify.measurements import Column
-from spacearm.identify.written import with_robot
 from spacearm.model import Robot
-from spacearm.model.document import at, find_robot, validated
-from spacearm.result import Certificate, Check, Result, Row
+from spacearm.model.files import file_format
+from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3
+from spacearm.result import Check, Checks, Figure
+from spacearm.simulate.crosscheck import cross_check
+from spacearm.study import (
+    Findings,
+    Noted,
+    RobotFile,
+    Session,
+    StudyFile,
+    Table,
+    agreement,
+    distinct,
+    key,
+    makes,
+    refused,
+    row,
+)
+from spacearm.study.signal_tables import ThrusterTable
+from spacearm.study.tables import ColumnTable, ConfigurationKeys, Count, MeasuredKeys, MotionKeys, Numbers
+from spacearm.typing import Array
 
 #: Of one experiment: more is a slip of the pen, and would fill the memory.
 MOST_SAMPLES = 1_000_000
+ChannelName = Literal[
+    "position", "attitude", "velocity", "rate", "acceleration", "angular_acceleration",
+    "joint_position", "joint_rate", "torque",
+]  # fmt: skip
 
 
-def run(
-    document: dict[str, Any],
-    *,
-    folder: Path,
-    cross_check: bool = False,
-    progress: Callable[[float, str], None] | None = None,
-) -> Result:
-    """Run a scenario with ``study = "inertia-identification"``."""
-    tell = progress or (lambda share, what: None)
-    plan = validated(Scenario, document)
-    with at("robot"):
-        drawing = find_robot(plan.robot, folder)
-    real = _real(plan, drawing, folder)
-    sensors = _sensors(plan.sensors)
-    experiments = [_experiment(table) for table in plan.experiment]
-    for k, experiment in enumerate(experiments):
-        if experiment.duration > MOST_SAMPLES * sensors.interval:
-            raise InputError(
-                f"{experiment.duration:g} s every {sensors.interval:g} s are too many samples",
-                place=f"experiment[{k}].duration",
-                hint=f"expected at most {MOST_SAMPLES}",
-            )
-    _distinct([experiment.name for experiment in experiments], "experiment")
-    used = [k for k, table in enumerate(plan.experiment) if not table.hold_out]
-    if not used:
-        raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
-    clean: list[Record] = []
-    drawn: list[Record] = []
-    for k in used:
-        table, experiment = plan.experiment[k], experiments[k]
-        tell(0.3 * k / len(experiments), f"experiment {experiment.name}")
-        with at(f"experiment[{k}]"):
-            planned = measure(real, experiment, sensors)
-        clean.append(planned)
-        if table.file is None:
-            drawn.append(planned.biased(sensors).noisy([plan.sensors.seed, k]))
-        else:
-            drawn.append(_read(table, experiment, sensors, drawing, folder))
-    tell(0.4, "identifiability")
-    kinds = tuple(plan.estimate.equations)
-    possible = identifiability(InertiaProblem(drawing, clean, kinds))
-    tell(0.5, "estimate")
-    prior = _prior(plan, drawing)
-    found = identify(drawing, drawn, method=plan.estimate.method, kinds=kinds, prior=prior)
-    simulated = all(plan.experiment[k].file is None for k in used)
-    truth = found.problem.base_parameters.combine @ real.inertia_parameters.ravel() if simulated else None
-    carlo = None
-    if plan.monte_carlo is not None:
-        tell(0.6, "Monte Carlo")
-        carlo = monte_carlo(
-            InertiaProblem(drawing, thinned(clean), kinds),
-            found.problem.base_parameters.combine @ real.inertia_parameters.ravel(),
-            plan.monte_carlo.repetitions,
-            plan.monte_carlo.seed,
-        )
-    tell(0.9, "validation")
-    rows = zip(drawing.bodies, found.inertia.reshape(-1, 10), strict=True)
-    able = all(possible_body(row) or body.inertia.mass == 0 for body, row in rows)
-    comparison = _validate(plan, real, found) if able else None
-    held = [
-        _hold_out(plan, k, experiments[k], sensors, drawing, real, found, folder, able)
-        for k, table in enumerate(plan.experiment)
-        if table.hold_out
-    ]
-    certificate = _certificate(clean, found, truth, carlo)
-    if cross_check:
-        tell(0.95, "cross-check with MuJoCo")
-        certificate |= {"mujoco": {experiments[k].name: _cross_check(real, experiments[k]) for k in used}}
-    tell(1.0, "done")
-    result = Result(
-        "inertia-identification",
-        [
-            *_rows(possible, found, truth, carlo, [one for one in held if one is not None]),
-            *_validation_rows(plan, comparison, simulated, able),
-        ],
-        certificate,
-        {
-            "robot": plan.robot,
-            "experiments": [record.name for record in drawn],
-            "method": found.estimate.method,
-            "equations": list(kinds),
-            "noise": {name: sensors.sigma(name) for name in sensors.channels},
-            "prior": "none" if prior is None else prior.source,
-            "passes": list(found.problem.base_parameters.passes),
-        },
-        figures=figures(possible, found, carlo),
-        title=plan.title or f"Inertia identification of {drawing.name}",
-        summary=_summary(possible, found),
-    )
-    name = plan.estimate.write
-    if name is None:
-        return result
-    names, method = [record.name for record in drawn], found.estimate.method
-    return with_robot(
-        result,
-        name,
-        lambda: identified_text(found.known, name, inertia=found.inertia, records=names, method=method),
-        "" if able else "the identified inertias belong to no possible body",
-    )
-
-
-def _real(plan: Scenario, drawing: Robot, folder: Path) -> Robot:
-    """The robot that is simulated: another file, or the drawing with scaled inertias."""
-    with at("real"):
-        robot = drawing if plan.real is None else find_robot(plan.real, folder)
-    if robot.joint_names != drawing.joint_names or robot.body_names != drawing.body_names:
-        raise InputError("has other bodies or joints than the drawing", place="real", hint="expected the same names")
-    if plan.real_scale != 1.0:
-        robot = robot.with_inertia_parameters(robot.inertia_parameters * plan.real_scale)
-    return robot
-
-
-def _sensors(table: SensorTable) -> Sensors:
-    noise: dict[str, float] = {}
-    if table.noise == "typical":
-        noise = dict(TYPICAL_NOISE)
-    elif isinstance(table.noise, dict):
-        noise = {str(name): float(value) for name, value in table.noise.items()}
-    channels = tuple(table.channels) if table.channels is not None else MOMENTUM_CHANNELS
-    return Sensors(
-        np.array(table.mount),
-        table.interval,
-        channels,
-        noise,
-        {str(name): np.array(value) for name, value in table.bias.items()},
-        {str(name): float(value) for name, value in table.bias_sigma.items()},
-    )
-
-
-def _nodes(table: PathTable, place: str) -> Nodes:
-    if (table.positions is None) == (table.positions_deg is None):
-        raise InputError("give positions or positions_deg", place=f"{place}, path of {table.joint!r}")
-    if table.positions is not None:
-        return Nodes(np.array(table.times), np.array(table.positions))
-    assert table.positions_deg is not None
-    return Nodes(np.array(table.times), np.deg2rad(table.positions_deg))
-
-
-def _experiment(table: ExperimentTable) -> Experiment:
-    place = f"experiment {table.name!r}"
-    _distinct([path.joint for path in table.path], f"{place}, path")
-    return Experiment(
-        table.name,
-        table.duration,
-        table.configuration,
-        {path.joint: _nodes(path, place) for path in table.path},
-        [Firing(f.thruster, f.start, f.end, f.level) for f in table.firing],
-        tuple(table.base_velocity),
-        tuple(table.base_angular_velocity),
-        table.known_momentum,
-    )
-
-
-def _read(table: ExperimentTable, experiment: Experiment, sensors: Sensors, robot: Robot, folder: Path) -> Record:
-    assert table.file is not None
-    columns = None
-    if table.columns is not None:
-        columns = {str(name): Channel(tuple(c.names), c.unit, c.unwrap) for name, c in table.columns.items()}
-    path = folder / table.file
+def _in_the_folder(name: str) -> str:
+    """A robot file's plain name: what a scenario writes stays in the folder of its results."""
+    hint = "expected a plain file name, such as identified.toml: it is written into the folder of the results"
+    if name != PurePath(name).name or name.startswith("."):
+        raise refused("leads out of that folder", hint)
     try:
-        return read_record(
-            path,
-            robot,
-            experiment,
-            sensors,
-            columns,
-            time=Column(table.time.name, table.time.unit),
-            missing=table.missing,
-            gaps=table.gaps,
-        )
+        file_format(name)
     except InputError as error:
-        raise error if error.file is not None else error.in_file(path) from None
+        raise refused(error.message, error.hint) from None
+    return name
 
 
-def _prior(plan: Scenario, drawing: Robot) -> Prior | None:
-    table = plan.estimate
-    if table.prior is None and not table.known_bodies:
-        return None
-    known = Prior.known_bodies(drawing, table.known_bodies, f"{', '.join(table.known_bodies)} known")
-    if table.prior is None:
-        return known
-    whole = Prior.from_robot(drawing, table.prior, f"drawing {plan.robot} with {100 * table.prior:g} % deviation")
-    return Prior(whole.mean, np.minimum(whole.sigma, known.sigma), whole.source)
+class SensorTable(Table):
+    """What is measured."""
+
+    mount: Vector3 = key([0.0, 0.0, 0.0], "of the position, velocity and acceleration sensors, base frame, m")
+    sample: Duration = key(0.1, "interval of the samples, s")
+    channels: list[ChannelName] | None = key(None, "position, attitude, velocity, rate, joints where left out")
+    noise: dict[ChannelName, Number] | Literal["typical", "none"] = key("typical", "channel = standard deviation, SI")
+    bias: dict[ChannelName, Numbers] = key({}, "channel = constant that is added, SI")
+    bias_sigma: dict[ChannelName, Number] = key({}, "channel = how large its unknown bias may be")
+    seed: Seed = 0
+
+    def make(self) -> Sensors:
+        noise = {"typical": dict(TYPICAL_NOISE), "none": {}}[self.noise] if isinstance(self.noise, str) else self.noise
+        options = self.options("mount", "channels", "bias", "bias_sigma")
+        return Sensors(interval=self.sample, noise={str(name): value for name, value in noise.items()}, **options)
 
 
-def _validate(plan: Scenario, real: Robot, found: Identification) -> Comparison | None:
-    table = plan.validation
-    if table is None:
-        return None
-    torques = [Torque(t.joint, t.amplitude, t.frequency, t.phase) for t in table.torque]
-    return compare_models(real, found.inertia, torques, table.duration, table.configuration)
+class PathTable(Table):
+    """A joint's path from its configuration and back to rest: a spline through nodes, relative to the configuration."""
+
+    joint: Name
+    times: Numbers = key(what="from zero on, s")
+    positions: Numbers | None = key(None, "rad or m")
+    positions_deg: Numbers | None = None
+
+    def make(self) -> Nodes:
+        if self.positions is None and self.positions_deg is None:
+            raise InputError("give positions or positions_deg")
+        return Nodes(np.array(self.times), np.array(self.si("positions")))
 
 
-def _rows(
-    possible: Identifiability,
-    found: Identification,
-    truth: Any,
-    carlo: MonteCarlo | None,
-    held: list[HoldOut],
-) -> list[Row]:
-    rows = [Row(f"rank.after.{stage.experiment}", stage.rank) for stage in possible.stages]
-    rows.append(
-        Row("rank.total", possible.rank, note=f"{possible.base_parameters.rank} could be determined by any motion")
-    )
-    rows.append(Row("null.dimension", possible.null_dimension))
-    rows.append(Row("rank.condition", possible.stages[-1].condition))
-    estimate = found.estimate
-    for k, name in enumerate(estimate.names):
-        note = f"standard deviation {estimate.std[k]:.3g}; {found.problem.base_parameters.parameters[k].formula}"
-        if not np.isfinite(estimate.std[k]):
-            rows.append(Row(f"combination.{name}", None, estimate.units[k], note="not determined by these experiments"))
-            continue
-        rows.append(Row(f"combination.{name}", float(estimate.values[k]), estimate.units[k], note=note))
-    for number in found.known.numbers:
-        value = None if number.source is Source.UNDETERMINED else number.value
-        rows.append(Row(f"{number.body}.{number.symbol}", value, number.unit, note=number.text.split(":")[-1].strip()))
-    if truth is not None:
-        errors = (estimate.values - truth) / estimate.std
-        rows.append(Row("error.largest", float(np.nanmax(np.abs(errors))), "standard deviations"))
-    if carlo is not None:
-        rows.append(Row("noise.coverage", carlo.coverage, note=f"of 95 % intervals, {len(carlo.values)} repetitions"))
-        rows.append(Row("noise.chi_square", float(carlo.chi_square.mean()), note="per degree of freedom"))
-    for one in held:
-        rows.append(Row(f"hold_out.{one.experiment}.base_rate", one.base_rate, "rad/s", note="root mean square"))
-        rows.append(Row(f"hold_out.{one.experiment}.base_velocity", one.base_velocity, "m/s", note="root mean square"))
-    return rows
+class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys):
+    """An experiment: simulated, or measured; joints without a path are locked."""
 
+    name: Name
+    duration: Duration = key(what="s")
+    path: list[PathTable] = key([], "joints that move")
+    thruster: list[ThrusterTable] = key([], "thrusters that fire, at a level that is a number")
+    velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin at first, world axes, m/s")
+    known_momentum: bool = key(False, "the momentum at first is known")
+    columns: dict[ChannelName, ColumnTable] | None = key(None, "channel = its columns in the file")
 
-def _validation_rows(plan: Scenario, comparison: Comparison | None, simulated: bool, able: bool) -> list[Row]:
-    if not able and (plan.validation is not None or any(table.hold_out for table in plan.experiment)):
-        note = "the identified inertias belong to no possible body and cannot be simulated: use method = 'consistent'"
-        return [Row("validation.possible", False, note=note)]
-    if comparison is None:
-        return []
-    note = "against the simulated robot"
-    if not simulated:
-        note = "against the drawing" if plan.real is None else f"against {plan.real}"
-        note += ", not against the measured robot, whose inertias nobody knows"
-    return [
-        Row(f"validation.{name}", largest, "m" if name == "base_position" else "rad", note=note)
-        for name, largest in comparison.largest().items()
-    ]
-
-
-def _hold_out(
-    plan: Scenario,
-    k: int,
-    experiment: Experiment,
-    sensors: Sensors,
-    drawing: Robot,
-    real: Robot,
-    found: Identification,
-    folder: Path,
-    able: bool,
-) -> HoldOut | None:
-    """Prediction of an experiment that was not used: measured, when it has a file, or simulated."""
-    table = plan.experiment[k]
-    if table.file is not None:
-        return hold_out_record(drawing, found.inertia, _read(table, experiment, sensors, drawing, folder))
-    return hold_out(real, found.inertia, experiment, sensors) if able else None
-
-
-def _distinct(names: list[str], what: str) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"{twice[0]!r} stands twice", place=what, hint="expected different names")
-
-
-def _certificate(clean: list[Record], found: Identification, truth: Any, carlo: MonteCarlo | None) -> Certificate:
-    checks = {"simulations": Check(float(sum(not record.sound for record in clean)), 0.0, "", "runs that broke a law")}
-    if found.fit is not None:
-        spread = 6.0 * np.sqrt(2.0 / max(found.fit.freedom, 1)) + 0.05
-        checks["chi_square"] = (
-            Check(2.0 * float(found.fit.cost) / max(found.fit.freedom, 1) - 1.0, float(spread), "", "minus 1")
-            if not found.problem.assumed_noise
-            else Check.not_applicable("no noise stated")
+    def of(self, robot: Robot) -> Experiment:
+        """The experiment with this robot."""
+        place = f"experiment {self.name!r}"
+        distinct(self.path, f"{place}, path", "joint")
+        paths = {}
+        for path in self.path:
+            with at(f"{place}, path of {path.joint!r}"):
+                paths[path.joint] = path.make()
+        firings = []
+        for k, item in enumerate(self.thruster):
+            with at(f"thruster[{k}]"):
+                level = item.throttle(self.duration)
+                spans = [(0.0, self.duration)] if item.on is None else item.intervals()
+                firings += [Firing(item.name, begin, end, float(level(0.5 * (begin + end)))) for begin, end in spans]
+        return Experiment(
+            self.name,
+            self.duration,
+            self.positions(robot),
+            paths,
+            firings,
+            tuple(self.velocity),
+            tuple(self.turning()),
+            self.known_momentum,
         )
-    if truth is not None and found.fit is not None and not found.problem.assumed_noise:
-        errors = (found.estimate.values - truth) / found.estimate.std
-        checks["errors"] = Check(float(np.nanmax(np.abs(errors))), 5.0, "", "largest error in standard deviations")
-    if carlo is not None:
-        checks["coverage"] = Check(carlo.coverage - 0.94, 0.04, "", "coverage of 95 % intervals minus 0.94")
-    return Certificate(checks)
+
+    def read(self, experiment: Experiment, sensors: Sensors, robot: Robot, folder: Path) -> Record:
+        """The measured file."""
+        columns = None
+        if self.columns is not None:
+            columns = {str(n): Channel(c.columns, c.unit, c.unwrap, c.offset) for n, c in self.columns.items()}
+        path, time = folder / str(self.file), Column(self.time.only("time"), self.time.unit)
+        with at(file=path):
+            return read_record(
+                path, robot, experiment, sensors, columns, time=time, missing=self.missing, gaps=self.gaps
+            )
 
 
-def _cross_check(real: Robot, experiment: Experiment) -> Check:
+class EstimateTable(Table):
+    """How to estimate."""
+
+    method: Literal["linear", "total", "consistent"] = "total"
+    equations: tuple[Literal["momentum", "dynamics"], ...] = ("momentum",)
+    prior: Number | None = key(None, "how far the drawing is believed, share of each number's typical size")
+    known_bodies: list[Name] = key([], "whose inertias are known")
+    write: Annotated[Name, AfterValidator(_in_the_folder)] | None = key(None, "robot file with what was found")
+
+    def prior_of(self, drawing: Robot, name: str) -> Prior | None:
+        """What is believed before."""
+        if self.prior is None and not self.known_bodies:
+            return None
+        known = Prior.known_bodies(drawing, self.known_bodies, f"{', '.join(self.known_bodies)} known")
+        if self.prior is None:
+            return known
+        whole = Prior.from_robot(drawing, self.prior, f"drawing {name} with {100 * self.prior:g} % deviation")
+        return Prior(whole.mean, np.minimum(whole.sigma, known.sigma), whole.source)
+
+
+class MonteCarloTable(Table):
+    """The experiments again and again with other noise."""
+
+    samples: Count = 100
+    seed: Seed = 0
+
+
+class TorqueTable(Table):
+    """A sine."""
+
+    joint: Name
+    amplitude: Number = key(what="N m or N")
+    frequency: Number = key(what="rad/s")
+    phase: Number = key(0.0, "rad")
+
+    make = makes(Torque)
+
+
+class ValidationTable(ConfigurationKeys):
+    """Both robots, as found and as simulated, moved by the same torques."""
+
+    duration: Duration = key(2.0, "s")
+    torque: list[TorqueTable] = key([])
+
+
+class InertiaFile(StudyFile):
+    """A robot weighed in orbit."""
+
+    real: Name | None = key(None, "robot that is simulated; the drawing where left out")
+    real_scale: Number = key(1.0, "factor of its inertias")
+    sensors: SensorTable = SensorTable()
+    experiment: list[ExperimentTable]
+    estimate: EstimateTable = EstimateTable()
+    monte_carlo: MonteCarloTable | None = None
+    validation: ValidationTable | None = None
+
+    def solve(self, session: Session) -> Weighed:
+        drawing = session.robot(self.robot)
+        real, sensors = self._real(session, drawing), self.sensors.make()
+        experiments = self._experiments(drawing, sensors)
+        used = {k: table for k, table in enumerate(self.experiment) if not table.hold_out}
+        if not used:
+            raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
+        clean, drawn = [], []
+        for k, table in used.items():
+            session.tell(0.3 * k / len(experiments), f"experiment {table.name}")
+            with at(f"experiment[{k}]"):
+                planned = measure(real, experiments[k], sensors)
+            clean.append(planned)
+            if table.file is None:
+                drawn.append(planned.biased(sensors).noisy([self.sensors.seed, k]))
+            else:
+                drawn.append(table.read(experiments[k], sensors, drawing, session.folder))
+        session.tell(0.4, "identifiability and estimate")
+        kinds = tuple(self.estimate.equations)
+        prior = self.estimate.prior_of(drawing, self.robot)
+        found = identify(drawing, drawn, method=self.estimate.method, kinds=kinds, prior=prior)
+        truth = found.problem.base_parameters.combine @ real.inertia_parameters.ravel()
+        carlo = None
+        if self.monte_carlo is not None:
+            session.tell(0.6, "Monte Carlo")
+            problem = InertiaProblem(drawing, thinned(clean), kinds)
+            carlo = monte_carlo(problem, truth, self.monte_carlo.samples, self.monte_carlo.seed)
+        session.tell(0.9, "validation")
+        bodies = zip(drawing.bodies, found.inertia.reshape(-1, 10), strict=True)
+        able = all(possible_body(numbers) or body.inertia.mass == 0 for body, numbers in bodies)
+        held = []
+        for k, table in enumerate(self.experiment):
+            if table.hold_out and table.file is not None:
+                record = table.read(experiments[k], sensors, drawing, session.folder)
+                held.append(hold_out_record(drawing, found.inertia, record))
+            elif table.hold_out and able:
+                held.append(hold_out(real, found.inertia, experiments[k], sensors))
+        return Weighed(
+            file=self,
+            sensors=sensors,
+            possible=identifiability(InertiaProblem(drawing, clean, kinds)),
+            found=found,
+            truth=truth if all(table.file is None for table in used.values()) else None,
+            carlo=carlo,
+            prior=prior,
+            able=able,
+            held=held,
+            compared=self._compared(real, found) if able and self.validation is not None else None,
+            broken=sum(not record.sound for record in clean),
+            checked={experiments[k].name: _agreement(real, experiments[k]) for k in used if session.cross_check},
+        )
+
+    def _real(self, session: Session, drawing: Robot) -> Robot:
+        """The robot that is simulated: another file, or the drawing with scaled inertias."""
+        robot = drawing if self.real is None else session.robot(self.real, "real")
+        if robot.joint_names != drawing.joint_names or robot.body_names != drawing.body_names:
+            hint = "expected the same names"
+            raise InputError("has other bodies or joints than the drawing", place="real", hint=hint)
+        if self.real_scale != 1.0:
+            robot = robot.with_inertia_parameters(robot.inertia_parameters * self.real_scale)
+        return robot
+
+    def _experiments(self, drawing: Robot, sensors: Sensors) -> list[Experiment]:
+        distinct(self.experiment, "experiment")
+        found = []
+        for k, table in enumerate(self.experiment):
+            with at(f"experiment[{k}]"):
+                found.append(table.of(drawing))
+            if table.duration > MOST_SAMPLES * sensors.interval:
+                raise InputError(
+                    f"{table.duration:g} s every {sensors.interval:g} s are too many samples",
+                    place=f"experiment[{k}].duration",
+                    hint=f"expected at most {MOST_SAMPLES}",
+                )
+        return found
+
+    def _compared(self, real: Robot, found: Identification) -> Comparison:
+        assert self.validation is not None
+        with at("validation"):
+            start, torques = self.validation.positions(real), self.validation.options("torque")["torque"]
+            return compare_models(real, found.inertia, torques, self.validation.duration, start)
+
+
+def _agreement(real: Robot, experiment: Experiment) -> Check:
     """The simulated motion once more with MuJoCo's dynamics."""
-    from spacearm.simulate.crosscheck import cross_check
-
-    times = np.linspace(0.0, experiment.duration, 31)
-    outcome = cross_check(experiment.run(real, times))
-    if not outcome.expressed:
-        return Check.not_applicable(outcome.reason)
-    return Check(outcome.largest, 1e-8, "", "largest relative difference to MuJoCo")
+    return agreement(cross_check(experiment.run(real, np.linspace(0.0, experiment.duration, 31))), 1e-8)
 
 
-def _summary(possible: Identifiability, found: Identification) -> str:
-    counts = found.known.counts()
-    whole = possible.base_parameters
-    text = (
-        f"The experiments determine {possible.rank} combinations of {whole.combine.shape[1]} inertia "
-        f"parameters; any motion "
-        f"could determine {whole.rank}. Of the single numbers {counts['data']} come from the data, "
-        f"{counts['prior']} from "
-        f"the prior, {counts['undetermined']} stay undetermined."
-    )
-    if possible.missing_words:
-        text += " Not seen by these experiments: " + "; ".join(possible.missing_words[:3]) + "."
-    return text
+class Predicted(Findings):
+    """An experiment that was not used; root mean squares of the errors."""
+
+    held: HoldOut
+
+    base_rate = row("rad/s", "root mean square", of="held.base_rate")
+    base_velocity = row("m/s", "root mean square", of="held.base_velocity")
+
+
+class Weighed(Findings):
+    """What experiments tell about inertias."""
+
+    file: InertiaFile
+    sensors: Sensors
+    possible: Identifiability
+    found: Identification
+    truth: Array | None  # base parameters of a robot that was simulated
+    carlo: MonteCarlo | None
+    prior: Prior | None
+    able: bool  # whether the inertias that were found can exist
+    held: list[HoldOut]
+    compared: Comparison | None
+    broken: int  # simulations that are not sound
+    checked: dict[str, Check]
+
+    rank = row(of=lambda w: w.ranks())
+    null = row(of=lambda w: {"dimension": w.possible.null_dimension})
+    combination = row(of=lambda w: w.combinations())
+    numbers = row(name="", of=lambda w: w.each_number())
+    error = row("standard deviations", of=lambda w: None if w.truth is None else {"largest": w.largest_error()})
+    noise = row(of=lambda w: w.carlo and w.noises(w.carlo))
+    hold_out = row(of=lambda w: {one.experiment: Predicted(held=one) for one in w.held})
+    validation = row(of=lambda w: w.validated())
+
+    def ranks(self) -> dict[str, Any]:
+        """How many combinations are determined, after each experiment and in all."""
+        total = Noted(self.possible.rank, f"{self.possible.base_parameters.rank} could be determined by any motion")
+        after = {stage.experiment: stage.rank for stage in self.possible.stages}
+        return {"after": after, "total": total, "condition": self.possible.stages[-1].condition}
+
+    def combinations(self) -> dict[str, Noted]:
+        """Base parameters; None where they are not determined."""
+        estimate, parameters = self.found.estimate, self.found.problem.base_parameters.parameters
+        found = {}
+        for name, value, std, unit, own in zip(
+            estimate.names, estimate.values, estimate.std, estimate.units, parameters, strict=False
+        ):
+            known = Noted(float(value), f"standard deviation {std:.3g}; {own.formula}", unit)
+            unknown = Noted(None, "not determined by these experiments", unit)
+            found[name] = known if np.isfinite(std) else unknown
+        return found
+
+    def each_number(self) -> dict[str, Noted]:
+        """Every number of every body, with its origin."""
+        return {
+            f"{one.body}.{one.symbol}": Noted(
+                None if one.source is Source.UNDETERMINED else one.value, one.text.split(":")[-1].strip(), one.unit
+            )
+            for one in self.found.known.numbers
+        }
+
+    def largest_error(self) -> float:
+        """Of the combinations, in standard deviations."""
+        assert self.truth is not None
+        return float(np.nanmax(np.abs((self.found.estimate.values - self.truth) / self.found.estimate.std)))
+
+    def noises(self, carlo: MonteCarlo) -> dict[str, Noted]:
+        """What the Monte Carlo says of the deviations."""
+        return {
+            "coverage": Noted(carlo.coverage, f"of 95 % intervals, {len(carlo.values)} repetitions"),
+            "chi_square": Noted(float(carlo.chi_square.mean()), "per degree of freedom"),
+        }
+
+    def validated(self) -> dict[str, Noted] | None:
+        """How far both robots come apart, or why that cannot be told."""
+        file = self.file
+        if not self.able and (file.validation is not None or any(table.hold_out for table in file.experiment)):
+            why = "the identified inertias belong to no possible body and cannot be simulated"
+            return {"possible": Noted(False, f"{why}: use method = 'consistent'")}
+        note = "against the simulated robot"
+        if self.truth is None:
+            note = "against the drawing" if file.real is None else f"against {file.real}"
+            note += ", not against the measured robot, whose inertias nobody knows"
+        largest = {} if self.compared is None else self.compared.largest()
+        return {name: Noted(v, note, "m" if name == "base_position" else "rad") for name, v in largest.items()}
+
+    def title(self) -> str:
+        return f"Inertia identification of {self.found.known.robot.name}"
+
+    def summary(self) -> str:
+        counts, whole = self.found.known.counts(), self.possible.base_parameters
+        text = (
+            f"The experiments determine {self.possible.rank} combinations of {whole.combine.shape[1]} inertia "
+            f"parameters; any motion could determine {whole.rank}. Of the single numbers {counts['data']} come from "
+            f"the data, {counts['prior']} from the prior, {counts['undetermined']} stay undetermined."
+        )
+        if self.possible.missing_words:
+            text += " Not seen by these experiments: " + "; ".join(self.possible.missing_words[:3]) + "."
+        return text
+
+    def certificate(self) -> Mapping[str, Checks]:
+        fit, noisy = self.found.fit, not self.found.problem.assumed_noise
+        checks: dict[str, Checks] = {"simulations": Check(float(self.broken), 0.0, "", "runs that broke a law")}
+        if fit is not None:
+            freedom = max(fit.freedom, 1)
+            spread = float(6.0 * np.sqrt(2.0 / freedom) + 0.05)
+            off = Check(2.0 * float(fit.cost) / freedom - 1.0, spread, "", "minus 1")
+            checks["chi_square"] = off if noisy else Check.not_applicable("no noise stated")
+        if self.truth is not None and fit is not None and noisy:
+            checks["errors"] = Check(self.largest_error(), 5.0, "", "largest error in standard deviations")
+        if self.carlo is not None:
+            checks["coverage"] = Check(self.carlo.coverage - 0.94, 0.04, "", "coverage of 95 % intervals minus 0.94")
+        return {**checks, "mujoco": self.checked}
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "experiments": [table.name for table in self.file.experiment if not table.hold_out],
+            "method": self.found.estimate.method,
+            "equations": list(self.file.estimate.equations),
+            "noise": {name: self.sensors.sigma(name) for name in self.sensors.channels},
+            "prior": "none" if self.prior is None else self.prior.source,
+            "passes": list(self.found.problem.base_parameters.passes),
+        }
+
+    def figures(self) -> list[Figure]:
+        return figures(self.possible, self.found, self.carlo)
+
+    def robot_file(self) -> RobotFile | None:
+        name, found = self.file.estimate.write, self.found
+        if name is None:
+            return None
+        used = [table.name for table in self.file.experiment if not table.hold_out]
+        options: dict[str, Any] = {"inertia": found.inertia, "records": used, "method": found.estimate.method}
+        why = "" if self.able else "the identified inertias belong to no possible body"
+        return RobotFile(name, lambda: identified_text(found.known, name, **options), why)

@@ -25,6 +25,7 @@ from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.optimise import Profile
 from spacearm.result import Check, Checks, Figure
 from spacearm.study import Findings, Noted, RobotFile, Session, StudyFile, Table, key, makes, row
+from spacearm.study.keys import made
 from spacearm.study.signal_tables import SignalTable
 from spacearm.study.tables import ColumnTable, MeasuredKeys, Pair
 
@@ -193,7 +194,7 @@ class JointFile(StudyFile):
         robot = session.robot(self.robot)
         with at("frame"):
             robot.frame(self.frame)
-        chain = Chain(robot, self.frame, self.noise.make())
+        chain = Chain(robot, self.frame, made(self.noise, "noise"))
         session.tell(0.05, "reading the tests")
         tests: dict[bool, list[JointTest]] = {False: [], True: []}
         for index, entry in enumerate(self.test):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import spacearm
 from spacearm.errors import InputError
-from spacearm.identify.written import with_robot
 from spacearm.report.page import render_result
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict, plain
+from spacearm.study.findings import RobotFile
+from spacearm.study.scenario import with_robot
 
 
 def test_results_json_has_exactly_the_contract_s_keys() -> None:
@@ -206,9 +207,9 @@ def test_the_page_says_not_applicable() -> None:
 def test_a_robot_is_written_only_with_a_sound_result() -> None:
     good = Result("s", certificate=Certificate({"end": Check.that(True, "")}))
     bad = Result("s", certificate=Certificate({"end": Check.that(False, "stopped")}), summary="Found.")
-    assert with_robot(good, "r.toml", lambda: "text").files == {"r.toml": "text"}
+    assert with_robot(good, RobotFile("r.toml", lambda: "text")).files == {"r.toml": "text"}
     for result, obstacle in ((bad, ""), (good, "no such body")):
-        without = with_robot(result, "r.toml", lambda: pytest.fail("made all the same"), obstacle)
+        without = with_robot(result, RobotFile("r.toml", lambda: pytest.fail("made all the same"), obstacle))
         assert not without.files
         assert without.settings["written"] == ""
         assert "r.toml was not written" in without.rows[-1].note

@@ -133,10 +133,10 @@ def run_document(
         found.summary(),
     )
     robot = found.robot_file()
-    return result if robot is None else _with_robot(result, robot)
+    return result if robot is None else with_robot(result, robot)
 
 
-def _with_robot(result: Result, robot: RobotFile) -> Result:
+def with_robot(result: Result, robot: RobotFile) -> Result:
     """The result with a robot file, or with the reason why there is none."""
     why = robot.obstacle or ("" if result.sound else "the result is not sound")
     if not why:

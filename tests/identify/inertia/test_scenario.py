@@ -344,7 +344,7 @@ def test_consistent_rows_are_the_written_robot(tmp_path: Path) -> None:
         ({"bias": {"rate": [1e-6, 2e-6]}}, "bias of 'rate'"),
         ({"bias": {"attitude": [1.0, 0.0, 0.0, 0.0]}}, "bias of 'attitude'"),
         ({"bias": {"joint_rate": [1e-6]}}, "expected 6"),
-        ({"channels": []}, "no channel"),
+        ({"channels": []}, "no measured channel"),
         ({"sample": 100.0}, "two samples or more"),
     ],
 )

@@ -89,9 +89,7 @@ def test_swarm_leaves_local_minima() -> None:
     def rastrigin(xs: np.ndarray) -> np.ndarray:
         return np.sum(xs**2 - 10 * np.cos(2 * np.pi * xs) + 10, axis=1)
 
-    wavy = Problem(
-        [Parameter(f"x{i}", 3.0, lower=-5.0, upper=5.0) for i in range(3)], Block(lambda x: x), cost=rastrigin
-    )
+    wavy = Problem([Parameter(f"x{i}", 3.0, lower=-5.0, upper=5.0) for i in range(3)], cost=rastrigin)
     found = ParticleSwarm(particles=80, iterations=400, neighbours=2, target=1e-8).solve(wavy)
     assert found.reason is Reason.SMALL_COST
     assert NelderMead().solve(wavy).cost > 1.0

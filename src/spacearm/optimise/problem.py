@@ -118,7 +118,7 @@ class Problem:
 
     Args:
         parameters: p of them.
-        blocks: of residuals; all have known noise, or none.
+        blocks: of residuals; all have known noise, or none. A problem of a cost alone has none.
         cost: X (B, p) to costs (B,), for searches without derivatives; half the weighted square sum when not given.
     """
 
@@ -200,7 +200,7 @@ class Problem:
         """Derivative (m, p) of :meth:`weighted`."""
         parts = [block.weighted_jacobian(x, self.parameters) for block in self.blocks]
         beliefs = [np.eye(x.size)[[i]] / sigma for i, _, sigma in self._priors]
-        return np.concatenate([*parts, *beliefs])
+        return np.concatenate([*parts, *beliefs] or [np.zeros((0, x.size))])
 
     def costs(self, xs: Array) -> Array:
         """Costs (B,) of candidates (B, p)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,6 +16,7 @@ from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
 from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
 from spacearm.model import Robot
+from spacearm.optimise.diagnose import Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Direction, Information
 from spacearm.typing import Array
@@ -43,6 +44,11 @@ class Identification:
     inertia: Array
     weakest: tuple[Direction, ...]
     fit: TotalFit | None
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """What the residuals of each record say: their size against its confidence bounds, and their whiteness."""
+        return diagnose(self.estimate, None if self.fit is None else self.fit.freedom)
 
 
 def thinned(records: Sequence[Record], most: int = MOST_PUSHED) -> tuple[Record, ...]:
@@ -101,7 +107,7 @@ def identify(
     known = standard_parameters(information, robot, prior)
     inertia = known.inertia
     if method == "consistent":
-        estimate = Consistent(prior).refine(information, robot)
+        estimate = replace(Consistent(prior).refine(information, robot), residuals=estimate.residuals)
         inertia = np.asarray(estimate.extra["inertia"])
         known = known.at(inertia)
     weakest = information.weakest(problem.base_parameters.names)

@@ -54,7 +54,8 @@ class Information:
         jacobian = problem.weighted_jacobian(x) * problem.sizes
         if not np.all(np.isfinite(jacobian)):
             jacobian = np.zeros_like(jacobian)
-        _, singular, rows = np.linalg.svd(jacobian, full_matrices=True)
+        # Of the triangular factor: a record's residuals are many, and their own space is not wanted.
+        _, singular, rows = np.linalg.svd(np.linalg.qr(jacobian, mode="r"), full_matrices=True)
         rises = np.zeros(x.size)
         rises[: singular.size] = singular**2
         if not problem.noise_known:

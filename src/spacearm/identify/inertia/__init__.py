@@ -22,6 +22,7 @@ from spacearm.identify.inertia.identifiability import Identifiability, identifia
 from spacearm.identify.inertia.identify import Identification, identify
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
+from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_files import read_record, write_record
@@ -42,6 +43,7 @@ from spacearm.identify.inertia.writeback import identified_robot, provenance, sa
 __all__ = [
     "CHANNELS",
     "MOMENTUM_CHANNELS",
+    "NUISANCES",
     "TYPICAL_NOISE",
     "BaseParameters",
     "Comparison",
@@ -57,6 +59,7 @@ __all__ = [
     "MonteCarlo",
     "Nodes",
     "Number",
+    "OutputErrorProblem",
     "Plan",
     "Prior",
     "Record",

@@ -1,0 +1,329 @@
+"""How the base moves when momentum and joint paths are given, and how errors grow along that motion.
+
+The momentum of the whole robot, linear P and angular L about the world's origin, changes by the known wrench alone.
+With the joints on their measured paths it gives the base's twist at every instant,
+
+    H_b nu = R^T (P, L - p x P) - H_bm dq/dt,
+
+so that the pose follows by integration: no acceleration enters, and no force within the arm. Errors are twelve numbers:
+of the position (world axes), a small turn (base axes), P and L.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import casadi as ca
+import numpy as np
+
+from spacearm.engine import mechanics_of
+from spacearm.engine.kernel import Kernel
+from spacearm.engine.phase import make_stage, make_system, run_stage
+from spacearm.engine.signals import Signals
+from spacearm.engine.solver import Options, Reason
+from spacearm.engine.system import make_code
+from spacearm.engine.warm import ensure_loops
+from spacearm.mechanics.dynamics import mass_matrix
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.momentum import momentum
+from spacearm.mechanics.program import Program
+from spacearm.mechanics.spatial import quaternion_rate, rotation_matrix
+from spacearm.mechanics.tree import Tree, rotor_inertias
+from spacearm.model import Robot
+from spacearm.model.rotations import rotation_matrices
+from spacearm.typing import Array
+
+#: Longest step of the integration, s.
+STEP = 0.05
+
+
+def base_motion_program(robot: Robot) -> Program:
+    """Rate of (position, quaternion, P, L), and the base's twist (base axes)."""
+    tree, n = Tree(robot), robot.n
+    sizes = {"state": 13, "joints": n, "rates": n, "wrench": 6, "inertia": 10 * tree.bodies, "rotor": tree.rotors}
+    x = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
+    position, quaternion, linear, angular = ca.vertsplit(x["state"], [0, 3, 7, 10, 13])
+    rotation = rotation_matrix(quaternion)
+    at_base = ca.vertcat(rotation.T @ linear, rotation.T @ (angular - ca.cross(position, linear)))
+    by_joints = momentum(tree, x["joints"], ca.vertcat(ca.SX.zeros(6), x["rates"]), x["inertia"], x["rotor"]).stacked()
+    inertia = mass_matrix(tree, x["joints"], x["inertia"], x["rotor"])[:6, :6]
+    twist = solve_symmetric(inertia, at_base - by_joints)
+    force = rotation @ x["wrench"][:3]
+    rate = ca.vertcat(
+        rotation @ twist[:3],
+        quaternion_rate(quaternion, twist[3:]),
+        force,
+        ca.cross(position, force) + rotation @ x["wrench"][3:],
+    )
+    return Program("base_motion", x, {"rate": ca.densify(rate), "twist": ca.densify(twist)})
+
+
+@lru_cache(maxsize=16)
+def _kernel(robot: Robot) -> Kernel:
+    return Kernel(base_motion_program(robot))
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Joint paths and the known wrench over time: cubics through readings, constants between switching times.
+
+    ``times`` (T,) s; ``joints``, ``rates`` (T, n); ``wrench`` (pieces, 6) at the base's origin, base axes, between
+    ``edges`` (pieces + 1,).
+    """
+
+    times: Array
+    joints: Array
+    rates: Array
+    edges: Array
+    wrench: Array
+
+    def signals(self, kernel: Kernel) -> Signals:
+        """For the solver: one grid of all samples and switching times."""
+        start, stop = self.times[0], self.times[-1]
+        inner = self.edges[(self.edges > start + 1e-9) & (self.edges < stop - 1e-9)]
+        near = np.abs(inner[:, None] - self.times).min(axis=1, initial=np.inf) > 1e-9
+        breaks = np.sort(np.concatenate([self.times, inner[near]]))
+        middle = 0.5 * (breaks[:-1] + breaks[1:])
+        piece = np.clip(np.searchsorted(self.times, middle) - 1, 0, self.times.size - 2)
+        past = breaks[:-1] - self.times[piece]
+        n = self.joints.shape[1]
+        cubic = _shifted(self._cubics()[:, piece], past)
+        rate = np.concatenate([cubic[1:] * np.array([1.0, 2.0, 3.0])[:, None, None], np.zeros((1, *cubic.shape[1:]))])
+        force = np.zeros((4, middle.size, 6))
+        force[0] = self.wrench_at(middle)
+        places = [kernel.inputs[name] for name in ("joints", "rates", "wrench")]
+        target = np.concatenate([np.arange(place.start, place.stop) for place in places])
+        table = np.concatenate([cubic, rate, force], axis=2) if n else force
+        return Signals(breaks - start, np.ascontiguousarray(table), target.astype(np.int64))
+
+    def wrench_at(self, times: Array) -> Array:
+        index = np.searchsorted(self.edges, times, side="right") - 1
+        inside = (index >= 0) & (index < len(self.wrench))
+        return np.where(inside[:, None], self.wrench[np.clip(index, 0, len(self.wrench) - 1)], 0.0)
+
+    def mean_wrench(self) -> Array:
+        """(T - 1, 6): the mean between samples."""
+        low, high = np.maximum(self.edges[:-1], self.times[:-1, None]), np.minimum(self.edges[1:], self.times[1:, None])
+        share: Array = np.maximum(high - low, 0.0) / np.diff(self.times)[:, None]
+        return share @ self.wrench
+
+    def _cubics(self) -> Array:
+        """Coefficients (4, T - 1, n), lowest power first, of the Hermite cubics between samples."""
+        h = np.diff(self.times)[:, None]
+        q, r = self.joints, self.rates
+        slope = np.diff(q, axis=0) / h
+        return np.stack([q[:-1], r[:-1], (3 * slope - 2 * r[:-1] - r[1:]) / h, (r[:-1] + r[1:] - 2 * slope) / h**2])
+
+    def middle(self) -> tuple[Array, Array]:
+        """Positions and rates (T - 1, n) half way between samples."""
+        half, c = 0.5 * np.diff(self.times)[:, None], self._cubics()
+        return c[0] + half * (c[1] + half * (c[2] + half * c[3])), c[1] + half * (2 * c[2] + half * 3 * c[3])
+
+
+def _shifted(cubics: Array, past: Array) -> Array:
+    """The same cubics counted from ``past`` after their start."""
+    a, b, c, d = cubics
+    s = past[:, None]
+    return np.stack([a + s * (b + s * (c + s * d)), b + s * (2 * c + 3 * s * d), c + 3 * s * d, d])
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """The motion at the samples, and how errors pass from sample to sample.
+
+    With x the twelve errors, e = (positions, rates) those of the joints at a sample and z those of the parameters:
+    x[k+1] = across[k] x[k] + before[k] e[k] + after[k] e[k+1] + forced[k] z. Twist errors at a sample are
+    twist_state x + twist_joints e + twist_parameters z. Parameters are changes of the inertias along given directions,
+    then the scale of the wrench.
+    """
+
+    states: Array  # (T, 13)
+    twist: Array  # (T, 6)
+    rotation: Array  # (T, 3, 3)
+    across: Array  # (T - 1, 12, 12)
+    before: Array  # (T - 1, 12, 2 n)
+    after: Array  # (T - 1, 12, 2 n)
+    forced: Array  # (T - 1, 12, d + 1)
+    twist_state: Array  # (T, 6, 12)
+    twist_joints: Array  # (T, 6, 2 n)
+    twist_parameters: Array  # (T, 6, d + 1)
+
+
+class BaseMotion:
+    """The base's motion of one record."""
+
+    def __init__(self, robot: Robot, inputs: Inputs) -> None:
+        ensure_loops()
+        self.robot, self.inputs = robot, inputs
+        self.kernel = _kernel(robot)
+        times = inputs.times
+        nodes = np.empty(2 * times.size - 1)
+        nodes[::2], nodes[1::2] = times, 0.5 * (times[:-1] + times[1:])
+        given = np.zeros(self.kernel.n_in)
+        given[self.kernel.inputs["rotor"]] = rotor_inertias(robot)
+        system = make_system(
+            make_code(self.kernel.address(1), 13, 13, quaternion=(3,)),
+            given,
+            self.kernel.n_out,
+            inputs.signals(self.kernel),
+        )
+        steps = 10 * times.size + int((times[-1] - times[0]) / STEP) + 1000
+        options = Options(0, STEP, 0.0, np.zeros(13), float("inf"), steps, 1)
+        self.wrench = system.signals.coefficient[0, :, -6:].copy()
+        self.nodes = nodes - times[0]
+        self.stage = make_stage(system, options, self.nodes)
+
+    def run(self, start: Array, inertia: Array, thrust: float = 1.0) -> Array:
+        """States (2 T - 1, 13) at the samples and half way between, from the state at the first.
+
+        ``thrust``: factor of the wrench. NaN where inertias that no robot can have break the motion off: a search must
+        not go there.
+        """
+        work, record = self.stage.system.work, self.stage.record
+        work.inp[self.kernel.inputs["inertia"]] = inertia
+        self.stage.system.signals.coefficient[0, :, -6:] = thrust * self.wrench
+        reason = run_stage(self.stage, start)
+        record.times[:] = self.nodes
+        record.y[int(record.counts[0]) :] = work.y if reason == Reason.FINISHED else np.nan
+        return record.y.copy()
+
+    def linearised(self, start: Array, inertia: Array, directions: Array, thrust: float = 1.0) -> Linearised:
+        """The motion from this state with these inertias (10 (n + 1)), and its derivatives.
+
+        ``directions`` (10 (n + 1), d): changes of the inertias that derivatives are wanted for.
+        """
+        inputs, mechanics, n = self.inputs, mechanics_of(self.robot), self.robot.n
+        nodes = self.run(start, inertia, thrust)
+        count = inputs.times.size
+        q, r = np.empty((2, 2 * count - 1, n))
+        q[::2], r[::2] = inputs.joints, inputs.rates
+        q[1::2], r[1::2] = inputs.middle()
+        own = np.broadcast_to(inertia.reshape(-1, 10), (*q.shape[:-1], n + 1, 10))
+        matrix = mechanics.mass_matrix(q, inertia=own)
+        rotation = rotation_matrices(nodes[:, 3:7])
+        p, linear, angular = nodes[:, :3], nodes[:, 7:10], nodes[:, 10:]
+        back = np.swapaxes(rotation, 1, 2)
+        at_base = np.concatenate(
+            [np.einsum("tij,tj->ti", back, linear), np.einsum("tij,tj->ti", back, angular - np.cross(p, linear))],
+            axis=1,
+        )
+        rest = np.concatenate([np.zeros((*q.shape[:-1], 6)), r], axis=-1)
+        by_joints = mechanics.evaluate(mechanics.kernel("base_momentum"), joints=q, velocity=rest, inertia=own)[
+            "momentum"
+        ]
+        twist = np.asarray(np.linalg.solve(matrix[:, :6, :6], (at_base - by_joints)[..., None])[..., 0], np.float64)
+        velocity = np.concatenate([twist, r], axis=1)
+        regressor = mechanics.momentum_regressor(q, velocity)[0] @ directions
+        by_q = np.zeros((*q.shape[:-1], 6, 0))
+        if n:
+            kernel = mechanics.derivative("base_momentum", "momentum", "joints")
+            by_q = mechanics.evaluate(kernel, joints=q, velocity=velocity, inertia=own)["d_momentum_d_joints"]
+        # Right sides of H_b d(nu) = ..., by errors of the state, the joints, the inertias and the wrench's scale.
+        by_state = np.zeros((*q.shape[:-1], 6, 12))
+        by_state[:, :3, 3:6], by_state[:, 3:, 3:6] = skews(at_base[:, :3]), skews(at_base[:, 3:])
+        by_state[:, :3, 6:9] = by_state[:, 3:, 9:] = back
+        by_state[:, 3:, :3], by_state[:, 3:, 6:9] = back @ skews(linear), -back @ skews(p)
+        right = np.concatenate([by_state, -by_q, -matrix[:, :6, 6:], -regressor], axis=2)
+        solved = np.linalg.solve(matrix[:, :6, :6], right)
+        by_state, by_path, by_inertia = np.split(solved, np.cumsum([12, 2 * n]), axis=2)
+        parts = _Rates(rotation, p, twist, by_state, by_path, by_inertia)
+        across, before, after, forced = _across(parts, np.diff(inputs.times), inputs.mean_wrench(), thrust, n)
+        none = np.zeros((count, 6, 1))
+        return Linearised(
+            nodes[::2],
+            twist[::2],
+            rotation[::2],
+            across,
+            before,
+            after,
+            forced,
+            by_state[::2],
+            by_path[::2],
+            np.concatenate([by_inertia[::2], none], axis=2),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rates:
+    """Derivatives of the twist at the nodes, and what turns them into rates of the twelve errors."""
+
+    rotation: Array
+    position: Array
+    twist: Array
+    by_state: Array
+    by_joints: Array
+    by_inertia: Array
+
+    def at(self, rows: slice, wrench: Array, thrust: float) -> tuple[Array, Array, Array]:
+        """Rates (rows, 12, ...) by the errors themselves, the joints, and the parameters."""
+        rotation, position = self.rotation[rows], self.position[rows]
+        linear, turning = self.twist[rows, :3], self.twist[rows, 3:]
+        force, moment = wrench[:, :3], wrench[:, 3:]
+        pushed = np.einsum("tij,tj->ti", rotation, force)
+        lead = rotation.shape[0]
+
+        def rates(by: Array) -> Array:
+            full = np.zeros((lead, 12, by.shape[-1]))
+            full[:, :3], full[:, 3:6] = rotation @ by[:, :3], by[:, 3:]
+            return full
+
+        scale = np.zeros((lead, 12, 1))
+        scale[:, 6:9, 0] = pushed
+        scale[:, 9:, 0] = np.cross(position, pushed) + np.einsum("tij,tj->ti", rotation, moment)
+        force, moment, pushed = thrust * force, thrust * moment, thrust * pushed
+        state = rates(self.by_state[rows])
+        state[:, :3, 3:6] -= rotation @ skews(linear)
+        state[:, 3:6, 3:6] -= skews(turning)
+        by_turn = -rotation @ skews(force)
+        state[:, 6:9, 3:6] += by_turn
+        state[:, 9:, 3:6] += skews(position) @ by_turn - rotation @ skews(moment)
+        state[:, 9:, :3] -= skews(pushed)
+        return state, rates(self.by_joints[rows]), np.concatenate([rates(self.by_inertia[rows]), scale], axis=2)
+
+
+def _across(parts: _Rates, h: Array, wrench: Array, thrust: float, n: int) -> tuple[Array, Array, Array, Array]:
+    """From sample to sample: one step of RK4 of the linear equations, with values at both ends and half way."""
+    nodes = (slice(0, -1, 2), slice(1, None, 2), slice(2, None, 2))
+    begin, half, end = (parts.at(rows, wrench, thrust) for rows in nodes)
+    # Errors of the path at the begin, half way and at the end by (q_k, r_k) and (q_k+1, r_k+1): Hermite's cubics.
+    step = h[:, None, None]
+    one, none = np.broadcast_to(np.eye(n), (h.size, n, n)), np.zeros((h.size, n, n))
+    left = (
+        np.block([[one, none], [none, one]]),
+        np.block([[0.5 * one, step / 8 * one], [-1.5 / step * one, -0.25 * one]]),
+        np.zeros((h.size, 2 * n, 2 * n)),
+    )
+    right = (
+        left[2],
+        np.block([[0.5 * one, -step / 8 * one], [1.5 / step * one, -0.25 * one]]),
+        left[0],
+    )
+    forcing = [
+        np.concatenate([joints @ one_side, joints @ other, parameters], axis=2)
+        for (_, joints, parameters), one_side, other in zip((begin, half, end), left, right, strict=True)
+    ]
+    size = forcing[0].shape[2]
+    start = np.concatenate([np.broadcast_to(np.eye(12), (h.size, 12, 12)), np.zeros((h.size, 12, size))], axis=2)
+
+    def rate(where: tuple[Array, Array, Array], force: Array, y: Array) -> Array:
+        full = where[0] @ y
+        full[:, :, 12:] += force
+        return full
+
+    k1 = rate(begin, forcing[0], start)
+    k2 = rate(half, forcing[1], start + 0.5 * step * k1)
+    k3 = rate(half, forcing[1], start + 0.5 * step * k2)
+    k4 = rate(end, forcing[2], start + step * k3)
+    total = start + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    across, before, after, forced = np.split(total, np.cumsum([12, 2 * n, 2 * n]), axis=2)
+    return across, before, after, forced
+
+
+def skews(vectors: Array) -> Array:
+    """Cross-product matrices (..., 3, 3)."""
+    full = np.zeros((*vectors.shape, 3))
+    full[..., 0, 1], full[..., 0, 2] = -vectors[..., 2], vectors[..., 1]
+    full[..., 1, 0], full[..., 1, 2] = vectors[..., 2], -vectors[..., 0]
+    full[..., 2, 0], full[..., 2, 1] = -vectors[..., 1], vectors[..., 0]
+    return full

@@ -15,7 +15,7 @@ study = "capture"
 robot = "zhang2020"
 duration = 2.0
 
-[[hit]]
+[[load]]
 frame = "hand"
 force = [50, 0, 50]
 """
@@ -107,39 +107,39 @@ mode = "soft"
 @pytest.mark.parametrize(
     ("change", "place", "words"),
     [
-        (("frame =", "fram ="), "hit[0]", "frame"),
-        (('"hand"', '"paw"'), "hit[0]", "paw"),
+        (("frame =", "fram ="), "load[0]", "frame"),
+        (('"hand"', '"paw"'), "load[0]", "paw"),
         (("duration = 2.0", "duration = -2.0"), "duration", "-2"),
         (('"zhang2020"', '"zhang2021"'), "robot", "did you mean 'zhang2020"),
         (('"zhang2020"', '"xu2017"'), "soft", "no soft joint"),
         (("duration = 2.0", "damping = -1.0"), "joint", "damping is -1"),
         (("duration = 2.0", "travel = 'sometimes'"), "travel", "sometimes|error"),
-        (("[[hit]]", "[[soft]]\njoint = 'joint1.turn_x'\nturn_z = { stiffness = -3 }\n[[hit]]"), "soft[0]", "-3"),
-        (("[[hit]]", "[[soft]]\njoint = 'elbow'\nturn_z = { stiffness = 3 }\n[[hit]]"), "soft[0]", "elbow"),
-        (("[[hit]]", "[[clutch]]\nmode = 'rigid'\nuntil = { }\n[[hit]]"), "clutch[0]", "one way"),
-        (("[[hit]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0 }\n[[hit]]"), "clutch", "last has none"),
-        (("[[hit]]", "[on_off]\non = -1\n[[hit]]"), "on_off", "-1"),
-        (("[[hit]]", "[target]\nmass = 0\n[[hit]]"), "target", "mass"),
-        (("[[hit]]", "[design]\nstiffness = [0.0, 3.0]\nruns = 64\n[[hit]]"), "design", "above zero"),
-        (("[[hit]]", "[settling]\nfraction = 0.0\n[[hit]]"), "settling", "above zero"),
-        (("force = [50, 0, 50]", "profile = 'table'"), "hit[0]", "times"),
-        (("force = [50, 0, 50]", "start = 2.0"), "hit[0]", "the run is over"),
+        (("[[load]]", "[[soft]]\njoint = 'joint1.turn_x'\nturn_z = { stiffness = -3 }\n[[load]]"), "soft[0]", "-3"),
+        (("[[load]]", "[[soft]]\njoint = 'elbow'\nturn_z = { stiffness = 3 }\n[[load]]"), "soft[0]", "elbow"),
+        (("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { }\n[[load]]"), "clutch[0]", "one way"),
+        (("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0 }\n[[load]]"), "clutch", "last has none"),
+        (("[[load]]", "[on_off]\non = -1\n[[load]]"), "on_off", "-1"),
+        (("[[load]]", "[target]\nmass = 0\n[[load]]"), "target", "mass"),
+        (("[[load]]", "[design]\nstiffness = [0.0, 3.0]\nruns = 64\n[[load]]"), "design", "above zero"),
+        (("[[load]]", "[settling]\nfraction = 0.0\n[[load]]"), "settling", "above zero"),
+        (("force = [50, 0, 50]", "profile = 'table'"), "load[0]", "times"),
+        (("force = [50, 0, 50]", "start = 2.0"), "load[0]", "the run is over"),
         (
-            ("[[hit]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0, delay = 0.5 }\n[[hit]]"),
+            ("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0, delay = 0.5 }\n[[load]]"),
             "clutch[0]",
             "'delay'",
         ),
         (
-            ("[[hit]]", "[[clutch]]\nmode = 'soft'\nuntil = { slide = 0.0, turn = 1e-3 }\n[[hit]]"),
+            ("[[load]]", "[[clutch]]\nmode = 'soft'\nuntil = { slide = 0.0, turn = 1e-3 }\n[[load]]"),
             "clutch[0]",
             "slide is 0",
         ),
         (
-            ("[[hit]]", "[[clutch]]\nmode = 'rigid'\n[design]\nstiffness = [1, 9]\n[[hit]]"),
+            ("[[load]]", "[[clutch]]\nmode = 'rigid'\n[design]\nstiffness = [1, 9]\n[[load]]"),
             "design",
             "soft from the start",
         ),
-        (("[[hit]]", "[design]\nstiffness = [1, 9]\nlaw = 'balance'\noff = -1\n[[hit]]"), "design", "off is -1"),
+        (("[[load]]", "[design]\nstiffness = [1, 9]\nlaw = 'balance'\noff = -1\n[[load]]"), "design", "off is -1"),
     ],
 )
 def test_errors_have_a_place(tmp_path, change, place, words):
@@ -179,7 +179,7 @@ free = ["joint2"]
 joint = "joint3"
 turn_x = { stiffness = 300, damping = 20 }
 
-[[hit]]
+[[load]]
 frame = "link6"
 force = [5, 3, -4]
 duration = 0.1
@@ -205,10 +205,60 @@ def test_nothing_happens_is_an_error(tmp_path):
 
 
 def test_travel_is_an_error_or_a_row(tmp_path):
-    soft = "[[soft]]\njoint = 'joint1.slide_z'\nwhere = 'instead'\nslide_z = { stiffness = 40, travel = 0.01 }\n[[hit]]"
-    text = HIT.replace("[[hit]]", soft)
+    soft = (
+        "[[soft]]\njoint = 'joint1.slide_z'\nwhere = 'instead'\nslide_z = { stiffness = 40, travel = 0.01 }\n[[load]]"
+    )
+    text = HIT.replace("[[load]]", soft)
     with pytest.raises(SimulationError, match=r"exceeded at t = 0\.\d+ s"):
         _run(tmp_path, text)
     result = _run(tmp_path, text.replace("duration = 2.0", 'duration = 2.0\ntravel = "report"'))
     rows = {row.quantity: row for row in result.rows}
     assert 0.0 < rows["travel.joint1.slide_z.slide_z.exceeded"].value < 2.0
+
+
+APPROACH = """
+study = "capture"
+robot = "xu2017"
+duration = 3.0
+sample = 0.1
+
+[[soft]]
+joint = "joint3"
+turn_x = { stiffness = 300, damping = 20 }
+
+[target]
+mass = 40.0
+inertia = [4.0, 5.0, 6.0]
+velocity = [-0.05, 0.02, 0.01]
+
+[approach]
+duration = 1.0
+driven.joint2 = { kind = "spline", times = [0.0, 1.0, 2.0], values = [0.0, 0.1, 0.3] }
+compliant.joint2 = { stiffness = 200, damping = 15 }
+"""
+
+
+def test_an_approach_is_part_of_the_run(tmp_path):
+    result = _run(tmp_path, APPROACH, cross_check=True)
+    assert result.sound
+    rows = {row.quantity: row.value for row in result.rows}
+    assert rows["capture.lost"] > 0.0
+    assert rows["cross_check.largest"] < 1e-6
+    assert rows["clutch.soft.1"] == pytest.approx(1.0)
+    assert rows["deformation.joint3.turn_x.peak"] > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "words"),
+    [
+        (("driven.joint2", "driven.elbow"), "approach", "elbow"),
+        (("compliant.joint2", "compliant.elbow"), "approach", "elbow"),
+        (("duration = 1.0", "duration = 4.0"), "approach", "time left after contact"),
+        (("[approach]", "contact = { stiffness = 1e3 }\n[approach]"), "target: contact", "rigid grip"),
+        (("[target]", "[[hit]]\nframe = 'hand'\n[target]"), "hit", "it is called 'load' now"),
+    ],
+)
+def test_an_approach_that_cannot_be(tmp_path, change, place, words):
+    with pytest.raises(InputError, match=words) as caught:
+        _run(tmp_path, APPROACH.replace(*change))
+    assert place in caught.value.place

@@ -25,7 +25,7 @@ from spacearm.capture.soft_joints import (
     soft_joints,
     soften,
 )
-from spacearm.capture.target import Caught, Target, catch, catch_softly
+from spacearm.capture.target import Approach, Caught, Target, catch, catch_softly
 from spacearm.errors import InputError, at
 from spacearm.model import Robot
 from spacearm.model.toml_errors import Place
@@ -36,6 +36,7 @@ from spacearm.simulate import Load, State, table
 from spacearm.simulate.ledger import Entry
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, makes, row, xyz
 from spacearm.study.keys import made
+from spacearm.study.signal_tables import SignalTable, not_an_angle
 from spacearm.study.tables import BodyTable, MotionKeys, Numbers, Pair, StartTable
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class SoftTable(Table):
     turn_z: AxisTable | None = None
 
 
-class HitTable(Table):
+class LoadTable(Table):
     """A force and moment at a frame that come and go."""
 
     frame: Name
@@ -113,6 +114,20 @@ class TargetTable(BodyTable, MotionKeys):
         a, b, c = map(float, self.turning())
         pose = pose_of(self.origin, Place("origin", self.name))
         return Target(self.inertia_of("target", self.name), (x, y, z), (a, b, c), pose, self.name)
+
+
+class ApproachTable(Table):
+    """How the arm moves to the target; the clutch is closed until contact."""
+
+    duration: Duration = key(what="until contact, s")
+    driven: dict[str, SignalTable] = key({}, "joint = path: the joint follows it, before contact and after")
+    compliant: dict[str, AxisTable] = key({}, "joints whose drives give way at contact: spring and damper")
+
+    def of(self, robot: Robot, start: State, target: Target, hand: str) -> Approach:
+        """The approach of this robot."""
+        paths = {name: path.of(f"driven.{name}", not_an_angle(robot, name)) for name, path in self.driven.items()}
+        compliant = {name: made(axis, f"compliant.{name}") for name, axis in self.compliant.items()}
+        return Approach(start, target, self.duration, paths, compliant, hand)
 
 
 class UntilTable(Table):
@@ -173,7 +188,7 @@ class CaseTable(Table):
 
     name: Name = ""
     probability: Number = 1.0
-    hit: list[HitTable] = key(min_length=1)
+    load: list[LoadTable] = key(min_length=1)
 
 
 class DesignTable(Table):
@@ -207,7 +222,8 @@ class CaptureFile(StudyFile):
     damping: Number | dict[str, Number] | None = key(None, "of all soft axes, or by axis; their own where left out")
     soft: list[SoftTable] = key([], "soft axes in addition to the robot's")
     start: StartTable = key(StartTable(), "at rest with springs relaxed where left out")
-    hit: list[HitTable] = key([])
+    load: list[LoadTable] = key([])
+    approach: ApproachTable | None = key(None, "of the arm to the target; contact is at time zero where left out")
     target: TargetTable | None = None
     clutch: list[ClutchTable] = key([], "soft all the time where left out")
     on_off: OnOffTable | None = None
@@ -219,16 +235,16 @@ class CaptureFile(StudyFile):
         with at("start"):
             start = self.start.state(robot, relaxed(robot, self.start.configuration or "zero"))
         modes = made(self.clutch, "clutch") or list(SOFT)
-        loads = self._loads(robot, self.hit, self.duration)
-        caught = None if self.target is None else self._catch(robot, start, modes[0].kind == "rigid")
-        if caught is None and not loads:
-            raise InputError("nothing happens", place="hit", hint="add a [[hit]] or a [target] table")
+        loads = self._loads(robot, self.load, self.duration)
+        begin = start if self.target is None else self._begin(robot, start, modes[0].kind == "rigid")
+        if self.target is None and not loads:
+            raise InputError("nothing happens", place="load", hint="add a [[load]] or a [target] table")
         settling = made(self.settling, "settling")
         damping = self.damping if self.on_off is None else made(self.on_off, "on_off")
         session.tell(0.1, "compiling and running")
-        robot = robot if caught is None else caught.robot
+        robot = begin.robot if isinstance(begin, Caught) else robot
         options = self.options("duration", "free", "travel", "sample")
-        run = cushion(robot, caught or start, loads, modes=modes, damping=damping, **options)
+        run = cushion(robot, begin, loads, modes=modes, damping=damping, **options)
         checked = None
         if session.cross_check:
             session.tell(0.4, "cross-checking with MuJoCo")
@@ -241,8 +257,8 @@ class CaptureFile(StudyFile):
                         "designs are judged soft from the start, but the clutch is rigid at first",
                         hint="a [[clutch]] that begins soft, or no [design]",
                     )
-                front = self._design(session, self.design, robot, Case(loads, caught or start, name="as run"))
-        return Cushioned(file=self, run=run, caught=caught, criterion=settling, front=front, checked=checked)
+                front = self._design(session, self.design, robot, Case(loads, begin, name="as run"))
+        return Cushioned(file=self, run=run, caught=run.caught, criterion=settling, front=front, checked=checked)
 
     def _robot(self, session: Session) -> Robot:
         robot = session.robot(self.robot)
@@ -254,18 +270,26 @@ class CaptureFile(StudyFile):
         return robot
 
     @staticmethod
-    def _loads(robot: Robot, tables: list[HitTable], end: float) -> tuple[Load, ...]:
+    def _loads(robot: Robot, tables: list[LoadTable], end: float) -> tuple[Load, ...]:
         found = []
         for k, entry in enumerate(tables):
-            with at(f"hit[{k}]"):
+            with at(f"load[{k}]"):
                 found.append(entry.of(robot, end))
         return tuple(found)
 
-    def _catch(self, robot: Robot, start: State, rigid: bool) -> Caught:
+    def _begin(self, robot: Robot, start: State, rigid: bool) -> Caught | Approach:
         assert self.target is not None
         held = (*held_joints(robot, self.free), *(soft_axes(robot) if rigid else ()))
         with at("target"):
             target = self.target.make()
+            if self.approach is not None and self.target.contact is not None:
+                raise InputError(
+                    "an approach ends with a rigid grip", place="contact", hint="leave it, or [approach], out"
+                )
+        if self.approach is not None:
+            with at("approach"):
+                return self.approach.of(robot, start, target, self.hand)
+        with at("target"):
             if self.target.contact is None:
                 return catch(robot, start, target, self.hand, held=held)
             return catch_softly(robot, start, target, made(self.target.contact, "contact"), self.hand, held=held)
@@ -274,7 +298,7 @@ class CaptureFile(StudyFile):
         cases = [own] if not entry.case else []
         for k, case in enumerate(entry.case):
             with at(f"case[{k}]"):
-                loads = self._loads(robot, case.hit, entry.duration)
+                loads = self._loads(robot, case.load, entry.duration)
                 cases.append(Case(loads, own.start, case.probability, case.name))
         options = entry.options()
         options |= {"stiffness": tuple(entry.stiffness), "damping": tuple(entry.damping)}

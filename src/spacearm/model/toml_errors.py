@@ -26,6 +26,7 @@ RENAMED = {
     "contact": "contact_point",
     "motion": "driven",
     "firing": "thruster",
+    "hit": "load",
     "rate": "sample",
     "interval": "sample",
     "repetitions": "samples",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from spacearm.capture.cushion import cushion
 from spacearm.capture.evaluate import Case, Evaluator, Law, Responses
 from spacearm.capture.modes import modes
 from spacearm.capture.soft_joints import cushioning_axes
+from spacearm.checks import array, known, number, some, unique
 from spacearm.engine.pieces import piece
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, at
 from spacearm.model import Robot
 from spacearm.optimise import pareto_search
 from spacearm.typing import Array
@@ -60,9 +61,8 @@ class Front:
 
     def best(self, objective: str) -> int:
         """Index of the design that is best in this objective."""
-        if objective not in self.objectives:
-            raise InputError(f"{objective!r} is no objective here", hint=did_you_mean(objective, self.objectives))
-        return int(np.argmin(self.values[:, self.objectives.index(objective)]))
+        column = self.objectives.index(known(objective, self.objectives, "objective", of="the front"))
+        return int(np.argmin(self.values[:, column]))
 
     def knee(self) -> int:
         """Index of the design nearest to the best of all objectives, each scaled to its range on the front."""
@@ -140,7 +140,7 @@ def design(
         stiffness: (low, high) for all soft axes, or by axis name: N/m or N m/rad, low above zero.
         damping: likewise, N s/m or N m s/rad.
         objectives: to be made small: ``base_rate``, ``force``, ``moment``, ``fx`` ... ``mz``, ``settling``.
-        over: evaluator by the probability-weighted mean over cases, or by the worst of them.
+        over: compare by the probability-weighted mean over cases, or by the worst of them.
         runs: number of motions to compute, designs times cases.
         law: ``constant`` dampers, or switched ``balance`` or ``skyhook``; ``off`` is then the lower damping.
         settling: criterion; a design that has not settled within ``duration`` in every case is left out.
@@ -153,16 +153,14 @@ def design(
         raise InputError(f"robot {robot.name!r} has no soft joint", place="design", hint="use capture.soften")
     low_k, high_k = _ranges("stiffness", stiffness, axes, above_zero=True)
     low_d, high_d = _ranges("damping", damping, axes, above_zero=False)
-    if not cases:
-        raise InputError("there is no case", place="design", hint="expected one or more")
     evaluator = Evaluator(robot, cases, duration, step, settling or Settling(), law, off, free)
     evaluator = replace(evaluator, step=_step(evaluator, axes, high_k, high_d))
     weights = np.array([case.probability for case in cases])
     members = _tied(axes, ties)
     count = len(set(members))
     names = tuple(objectives)
-    if not names or len(set(names)) < len(names):
-        raise InputError(f"objectives are {', '.join(names)}", place="design", hint="expected different ones")
+    some(names, "objective", place="design")
+    unique(names, "objective", place="design")
     limits = np.array([[robot.joint(a).limits.lower, robot.joint(a).limits.upper] for a in axes])
 
     def decode(unit: Array) -> tuple[Array, Array]:
@@ -228,31 +226,23 @@ def _values(responses: Responses, objectives: Sequence[str], weights: Array, ove
 
 def _ranges(what: str, given: Ranges, axes: Sequence[str], *, above_zero: bool) -> tuple[Array, Array]:
     table = dict(given) if isinstance(given, Mapping) else dict.fromkeys(axes, given)
-    for name in table:
-        if name not in axes:
-            raise InputError(f"there is no soft axis {name!r}", place=f"range of {what}", hint=did_you_mean(name, axes))
-    missing = [name for name in axes if name not in table]
-    if missing:
-        raise InputError(f"axis {missing[0]!r} has none", place=f"range of {what}", hint="give one for every soft axis")
-    pairs = np.array([table[name] for name in axes], dtype=np.float64)
-    low, high = pairs[:, 0], pairs[:, 1]
-    bad = ~(np.isfinite(low) & np.isfinite(high) & (low <= high) & ((low > 0.0) if above_zero else (low >= 0.0)))
-    if bad.any():
-        which = axes[int(np.flatnonzero(bad)[0])]
-        least = "above zero" if above_zero else "from zero on"
-        raise InputError(
-            f"is {table[which]}", place=f"range of {what} of {which!r}", hint=f"expected (low, high) {least}"
-        )
-    return low, high
+    least: dict[str, Any] = {"above" if above_zero else "least": 0.0}
+    with at(f"range of {what}"):
+        for name in table:
+            known(name, axes, "soft axis")
+        missing = [name for name in axes if name not in table]
+        if missing:
+            raise InputError(f"axis {missing[0]!r} has none", hint="give one for every soft axis")
+        pairs = np.array([array(table[name], name, (2,), **least) for name in axes])
+        for name, (low, high) in zip(axes, pairs, strict=True):
+            number(low, f"lower end for {name!r}", most=high)
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _tied(axes: Sequence[str], ties: Sequence[Sequence[str]]) -> list[int]:
     """Number of each axis's variable."""
     group: dict[str, str] = {}
     for tie in ties:
-        for name in tie:
-            if name not in axes:
-                raise InputError(f"there is no soft axis {name!r}", place="ties", hint=did_you_mean(name, axes))
-            group[name] = tie[0]
+        group |= {known(name, axes, "soft axis", place="ties"): tie[0] for name in tie}
     heads = list(dict.fromkeys(group.get(name, name) for name in axes))
     return [heads.index(group.get(name, name)) for name in axes]

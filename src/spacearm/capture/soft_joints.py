@@ -15,7 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.errors import ModelError, did_you_mean
+from spacearm.checks import known
+from spacearm.errors import ModelError
 from spacearm.model import Limits, Robot, Spring, edit
 from spacearm.model.parts import finite
 from spacearm.typing import Array
@@ -91,10 +92,9 @@ class SoftJoint:
     @classmethod
     def of(cls, axes: Mapping[str, SoftAxis]) -> SoftJoint:
         """From a mapping of axis names."""
-        for name in axes:
-            if name not in AXES:
-                raise ModelError(f"there is no axis {name!r}", place="soft joint", hint=did_you_mean(name, AXES))
-        return cls(**axes)
+        return cls(
+            **{known(name, AXES, "axis", place="soft joint", error=ModelError): axis for name, axis in axes.items()}
+        )
 
     @property
     def axes(self) -> dict[str, SoftAxis]:
@@ -137,12 +137,11 @@ def soft_joints(robot: Robot) -> dict[str, tuple[str, ...]]:
 
 def soft_axes(robot: Robot, joints: Iterable[str] | None = None) -> tuple[str, ...]:
     """Joint names of all axes of these soft joints (default: of all that the robot has)."""
-    known = soft_joints(robot)
-    chosen = known if joints is None else list(joints)
-    for name in chosen:
-        if name not in known:
-            raise ModelError(f"robot {robot.name!r} has no soft joint {name!r}", hint=did_you_mean(name, known))
-    return tuple(axis for name in chosen for axis in known[name])
+    soft, whose = soft_joints(robot), f"robot {robot.name!r}"
+    chosen = (
+        soft if joints is None else [known(name, soft, "soft joint", of=whose, error=ModelError) for name in joints]
+    )
+    return tuple(axis for name in chosen for axis in soft[name])
 
 
 def cushioning_axes(robot: Robot) -> tuple[str, ...]:

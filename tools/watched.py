@@ -34,7 +34,7 @@ class _Worker:
         self.process = mp.get_context("fork").Process(target=_serve, args=(judge, prepare, other), daemon=True)
         self.process.start()
         other.close()
-        self.number = -1
+        self.number: int | None = None  # of the case at hand; none until the worker says that it is prepared
         self.since = self.used = 0.0
 
     def give(self, number: int) -> None:
@@ -44,6 +44,9 @@ class _Worker:
     def cpu(self) -> float:
         """CPU seconds of the process so far: on a busy machine the wall clock says nothing about the work."""
         return time.clock_gettime((~self.process.pid << 3) | 2)  # what clock_getcpuclockid(3) returns
+
+    def overdue(self, longest: float) -> bool:
+        return self.cpu() - self.used > longest or time.monotonic() - self.since > ASLEEP * longest
 
     def end(self) -> None:
         self.process.kill()
@@ -56,6 +59,7 @@ def _serve(judge: Callable[[int], Outcome], prepare: Callable[[], None], link: C
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)  # what native code prints when it dies
     prepare()
+    link.send(None)
     while True:
         link.send(judge(link.recv()))
 
@@ -79,7 +83,6 @@ def run_watched(
         while left or crew:
             while left and len(crew) < workers:
                 crew.append(_Worker(judge, prepare))
-                crew[-1].give(left.popleft())
             ready = wait([worker.link for worker in crew], timeout=1.0)
             for worker in list(crew):
                 outcome = None
@@ -87,25 +90,30 @@ def run_watched(
                     try:
                         outcome = worker.link.recv()
                     except (EOFError, OSError):
-                        worker.process.join()
-                        kind = f"FAULT: crash, exit status {worker.process.exitcode}"
-                        outcome = Outcome(worker.number, kind, "", time.monotonic() - worker.since, "")
+                        outcome = _crash(worker)
                         _dismiss(crew, worker)
-                elif worker.cpu() - worker.used > longest or time.monotonic() - worker.since > ASLEEP * longest:
+                    else:
+                        if left:
+                            worker.give(left.popleft())
+                        else:
+                            _dismiss(crew, worker)
+                elif worker.number is not None and worker.overdue(longest):
                     used = worker.cpu() - worker.used
                     outcome = Outcome(worker.number, "FAULT: hang", f"killed after {used:.0f} s of CPU time", used, "")
                     _dismiss(crew, worker)
-                if outcome is None:
-                    continue
-                if worker in crew:
-                    if left:
-                        worker.give(left.popleft())
-                    else:
-                        _dismiss(crew, worker)
-                yield outcome
+                if outcome is not None:
+                    yield outcome
     finally:
         for worker in crew:
             worker.end()
+
+
+def _crash(worker: _Worker) -> Outcome:
+    worker.process.join()
+    status = f"exit status {worker.process.exitcode}"
+    if worker.number is None:
+        raise RuntimeError(f"a worker could not be prepared, {status}")
+    return Outcome(worker.number, f"FAULT: crash, {status}", "", time.monotonic() - worker.since, "")
 
 
 def _dismiss(crew: list[_Worker], worker: _Worker) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +30,7 @@ sys.path.insert(0, str(TOOLS))
 
 from fuzz_scenarios import judge, prepare  # noqa: E402
 from scenario_mutations import starts, written  # noqa: E402
-from watched import run_watched  # noqa: E402
+from watched import Outcome, run_watched  # noqa: E402
 
 START = dict(starts())
 
@@ -203,6 +205,24 @@ def test_an_angle_that_no_double_can_tell_is_an_error() -> None:
         with pytest.raises(InputError, match=r"joint 'joint1' is at 1e\+16 rad"):
             wrong()
     assert State.at_rest(robot, [LARGEST_ANGLE, 0.0]).joints[0] == LARGEST_ANGLE
+
+
+def test_watched_calls_may_crash_and_hang_and_take_their_time_to_prepare() -> None:
+    def work(seconds: float) -> None:
+        began = time.process_time()
+        while time.process_time() - began < seconds:
+            pass
+
+    def judged(number: int) -> Outcome:
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        work(100.0 if number == 2 else 0.0)
+        return Outcome(number, "good", "", 0.0, "")
+
+    found = {outcome.number: outcome.kind for outcome in run_watched(judged, lambda: work(0.5), range(5), 2, 0.3)}
+    assert found == {0: "good", 1: "FAULT: crash, exit status -11", 2: "FAULT: hang", 3: "good", 4: "good"}
+    with pytest.raises(RuntimeError, match="could not be prepared, exit status 7"):
+        list(run_watched(judged, lambda: sys.exit(7), range(3), 2, 0.3))
 
 
 def test_a_share_of_damaged_scenarios() -> None:

@@ -10,9 +10,11 @@ is run.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.resources import files
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.result import Result
@@ -43,44 +45,8 @@ class Paper:
 
 
 PAPERS = {
-    paper.name: paper
-    for paper in (
-        Paper(
-            "yoshida1992",
-            "K. Yoshida, R. Kurazume, N. Sashida, Y. Umetani",
-            1992,
-            "Modeling of Collision Dynamics for Space Free-Floating Links with Extended Generalized Inertia Tensor",
-            "impact: extended generalised inertia tensor, virtual mass",
-        ),
-        Paper(
-            "cai2023",
-            "H. Cai, Y. Wang, S. Deng, T. Yang",
-            2023,
-            "Emergency ejection characteristics of space manipulator multi-body system",
-            "ejection: equivalent mass, velocity, joint variations with dry friction",
-        ),
-        Paper(
-            "zhang2020",
-            "X. Zhang, S. Xu, C. Jia, G. Wang, M. Chu",
-            2020,
-            "Generalized Modeling of Soft-Capture Manipulator with Novel Soft-Contact Joints",
-            "capture: compliant multi-axis joints",
-        ),
-        Paper(
-            "xu2017",
-            "W. Xu, Z. Hu, Y. Zhang, B. Liang",
-            2017,
-            "On-orbit identifying the inertia parameters of space robotic systems using simple equivalent dynamics",
-            "identification: inertia parameters on orbit",
-        ),
-        Paper(
-            "wojtunik2023",
-            "M. Wojtunik, F. L. Basmadji, G. Granosik, K. Seweryn",
-            2023,
-            "Parameter Identification of Space Manipulator's Flexible Joint",
-            "identification: flexible joint",
-        ),
-    )
+    name: Paper(name, **entry)
+    for name, entry in tomllib.loads((files(__name__) / "papers.toml").read_text(encoding="utf-8")).items()
 }
 
 

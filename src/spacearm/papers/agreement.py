@@ -1,8 +1,9 @@
 """The table of agreement with a paper: claims as data, findings as values, one rule for every verdict.
 
 A paper's folder has TOML files beside its modules: ``printed.toml``, what the paper prints, in its own units;
-``claims.toml``, one entry for each quantity of the table of agreement; ``page.toml``, title, summary and captions of
-its page. A claim is named by its quantity; braces stand for what differs between the rows of a family::
+``claims.toml``, one entry for each quantity of the table of agreement; ``page.toml``, what else its page says: title,
+summary, captions, settings, checks. A claim is named by its quantity; braces stand for what differs between the rows
+of a family::
 
     ["virtual_mass.{case}.peak"]
     printed = 3.0                    # what the paper states, a number or words; left out if it states nothing
@@ -30,10 +31,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from spacearm.errors import InputError, did_you_mean
-from spacearm.result import Figure, Row, Verdict
+import numpy as np
 
-__all__ = ["Claim", "Finding", "agreement", "claims", "figure", "find", "page", "printed", "row_of"]
+from spacearm.errors import InputError, did_you_mean
+from spacearm.result import Check, Figure, Row, Verdict
 
 _ASKS_FOR_EQUALITY = (Verdict.AGREES, Verdict.FITTED)
 
@@ -169,6 +170,21 @@ def page(paper: str, **facts: Any) -> dict[str, Any]:
     """Title and summary of a paper's page, as a :class:`~spacearm.result.Result` takes them."""
     texts = printed(paper, "page")
     return {"title": texts["title"], "summary": texts["summary"].format(**facts)}
+
+
+def checks(paper: str, residuals: Mapping[str, Any], **facts: Any) -> dict[str, Check]:
+    """Checks with tolerance, unit and note from ``page.toml``; of several residuals the largest counts."""
+    found = {}
+    for name, value in residuals.items():
+        entry = printed(paper, "page")["checks"][name]
+        largest = float(np.max([np.max(one) for one in value] if isinstance(value, list) else value))
+        found[name] = Check(largest, entry["tolerance"], entry.get("unit", ""), entry.get("note", "").format(**facts))
+    return found
+
+
+def settings(paper: str, **computed: Any) -> dict[str, Any]:
+    """Settings of a paper's page: those of ``page.toml``, and what is known at run time only."""
+    return {**printed(paper, "page").get("settings", {}), **computed}
 
 
 def figure(paper: str, name: str, plot: Any, **facts: Any) -> Figure:

@@ -179,9 +179,7 @@ class Noisy:
     """One noisy identification, and the Monte Carlo that confirms its covariance."""
 
     identification: Identification
-    consistent: Identification
     errors: Array  # in standard deviations
-    ordinary: Array  # errors of ordinary least squares in its own deviations
     monte_carlo: MonteCarlo
 
 
@@ -190,18 +188,9 @@ def noisy(case: Exact, repetitions: int = REPETITIONS) -> Noisy:
     momentum = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
     clean = [_only(record.thinned(every), momentum) for record in case.records]
     drawn = [record.noisy([2017, k]) for k, record in enumerate(clean)]
-    prior = Prior.from_robot(case.wrong, 0.15)
-    total = identify(case.wrong, drawn, prior=prior)
-    consistent = identify(case.wrong, drawn, method="consistent", prior=prior)
-    plain = identify(case.wrong, drawn, method="linear")
+    total = identify(case.wrong, drawn, prior=Prior.from_robot(case.wrong, 0.15))
     found = monte_carlo(InertiaProblem(case.wrong, clean), case.truth, repetitions, seed=2017)
-    return Noisy(
-        total,
-        consistent,
-        (total.estimate.values - case.truth) / total.estimate.std,
-        (plain.estimate.values - case.truth) / plain.estimate.std,
-        found,
-    )
+    return Noisy(total, (total.estimate.values - case.truth) / total.estimate.std, found)
 
 
 def _only(record: Record, channels: tuple[str, ...]) -> Record:

@@ -47,7 +47,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     say(0.8, "checks")
     certificate = certify(point, cases, grasps, contacts)
     if cross_check:
-        certificate["cross_check.mujoco"] = mujoco(point, cases)
+        certificate |= mujoco(point, cases)
     say(0.9, "figures")
     return Result(
         NAME,
@@ -60,7 +60,11 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
             },
             "frame": HAND,
             "directions": DIRECTIONS,
-            "striker": {"mass_kg": STRIKER_MASS, "speed_m_s": STRIKER_SPEED, "note": "not given in the paper"},
+            "striker": {
+                "mass_kg": STRIKER_MASS,
+                "speed_m_s": STRIKER_SPEED,
+                "note": "not given in the paper",
+            },
             "contact_frequencies_rad_s": list(FREQUENCIES),
             "random_configurations": {"number": COUNT, "seed": SEED},
         },

@@ -15,7 +15,7 @@ from spacearm.engine import Mechanics
 from spacearm.model import Friction
 from spacearm.papers.agreement import claims, row_of
 from spacearm.papers.cai2023 import claims as cai2023_claims
-from spacearm.papers.cai2023 import table4
+from spacearm.papers.cai2023 import runs as cai2023_runs
 from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, in_paper_signs, measured
 from spacearm.result import Verdict
 
@@ -23,8 +23,8 @@ CLAIMS = claims("cai2023")
 
 
 @pytest.fixture(scope="module")
-def rough(rig: Rig) -> table4.Rough:
-    return table4.rough_rail(rig)
+def rough(rig: Rig) -> cai2023_runs.Rough:
+    return cai2023_runs.rough_rail(rig)
 
 
 def test_within_tolerance_is_fitted_only_with_the_papers_sign(runs: dict[int, Ejection]) -> None:
@@ -50,16 +50,16 @@ def test_tolerances_of_the_tests_are_the_papers_largest_errors() -> None:
 
 
 def test_one_friction_of_the_rail_takes_the_velocities_to_the_tests_but_not_the_joints(
-    rig: Rig, runs: dict[int, Ejection], rough: table4.Rough
+    rig: Rig, runs: dict[int, Ejection], rough: cai2023_runs.Rough
 ) -> None:
     assert rough.friction == pytest.approx(9.24, abs=0.05)
-    least = table4.spread(rough.values, ("velocity",))
+    least = cai2023_runs.spread(rough.values, ("velocity",))
     for other in (rough.friction - 1.0, rough.friction + 1.0):
-        assert table4.spread(table4._on_a_rough_rail(rig, other), ("velocity",)) > least
+        assert cai2023_runs.spread(cai2023_runs._on_a_rough_rail(rig, other), ("velocity",)) > least
     smooth = {number: in_paper_signs(run) for number, run in runs.items()}
-    assert least < 0.3 * table4.spread(smooth, ("velocity",))
+    assert least < 0.3 * cai2023_runs.spread(smooth, ("velocity",))
     joints = ("joint2", "joint4")
-    assert table4.spread(rough.values, joints) > 0.99 * table4.spread(smooth, joints)
+    assert cai2023_runs.spread(rough.values, joints) > 0.99 * cai2023_runs.spread(smooth, joints)
     single = in_paper_signs(eject(Rig(rig.arm, _rough(rig, rough.friction), "y"), "attitude4", flight=0.01))
     for key, value in rough.values[4].items():
         assert value == pytest.approx(single[key], rel=1e-6)
@@ -69,7 +69,7 @@ def _rough(rig: Rig, friction: float) -> object:
     return replace(rig.device, friction=Friction(friction, friction))
 
 
-def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: table4.Rough) -> None:
+def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: cai2023_runs.Rough) -> None:
     found = [row_of("cai2023", finding) for finding in cai2023_claims.tests(runs, rough)]
     rows = {row.quantity: row for row in found}
     assert not any(row.verdict is Verdict.AGREES for row in rows.values())

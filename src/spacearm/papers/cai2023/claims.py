@@ -27,8 +27,7 @@ from spacearm.papers.cai2023.data import (
     in_paper_signs,
     measured,
 )
-from spacearm.papers.cai2023.runs import Study
-from spacearm.papers.cai2023.table4 import Rough, spread
+from spacearm.papers.cai2023.runs import Rough, Study, spread
 from spacearm.result import Verdict
 
 #: Rows of Table III whose difference has a reason of its own: attitude, method, quantity.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.ejection import equivalent_mass, joint_free_bound
-from spacearm.ejection.figures import energy_areas, histograms, table
+from spacearm.ejection.figures import energy_areas, histograms, map_panels, table
 from spacearm.figures import COLOURS, curve, new_figure, panels
 from spacearm.papers.agreement import figure
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME, TABLE, UNITS, in_paper_signs
-from spacearm.papers.cai2023.runs import Study
+from spacearm.papers.cai2023.runs import GOALS, Study
 from spacearm.result import Figure
 
 if TYPE_CHECKING:
@@ -163,35 +163,12 @@ def identification(study: Study) -> go.Figure:
 
 def maps(study: Study) -> go.Figure:
     """Velocity and angular velocity over joints 2 and 4, with the paper's attitudes and the best ones."""
-    chart = study.map
-    plot = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
-    x, y = -chart["joint2"].values[::-1] * DEGREE, chart["joint4"].values * DEGREE
-    allowed = chart["allowed"].values[::-1].T == 1
-    marker = {"color": "white", "line": {"color": "black", "width": 1}}
-    points = np.array([study.full[n].start * DEGREE for n in ATTITUDES])
-    scales = ((chart["velocity"], 1e3, "Cividis", 0.43), (chart["tumbling"], DEGREE, "Viridis", 1.0))
-    for column, (values, factor, colours, place) in enumerate(scales, start=1):
-        at = {"row": 1, "col": column}
-        shown = np.where(allowed, factor * values.values[::-1].T, np.nan)
-        hover = "q2 %{x:.0f}, q4 %{y:.0f}: %{z:.1f}<extra></extra>"
-        bar = {"x": place, "thickness": 12, "len": 0.9}
-        plot.add_heatmap(x=x, y=y, z=shown, colorscale=colours, colorbar=bar, hovertemplate=hover, **at)
-        text = {"text": [str(n) for n in ATTITUDES], "textposition": "top right"}
-        font = {"color": "white", "size": 14}
-        plot.add_scatter(
-            x=-points[:, 0], y=points[:, 1], mode="markers+text", textfont=font, marker={**marker, "size": 7},
-            showlegend=False, cliponaxis=False, **text, **at,
-        )  # fmt: skip
-        for name, symbol in {"fastest": "star", "balanced": "diamond", "calmest": "x"}.items():
-            q2, q4 = study.best[name].joints[:2] * DEGREE
-            own = {**marker, "symbol": symbol, "size": 12}
-            plot.add_scatter(
-                x=[-q2], y=[q4], mode="markers", marker=own, name=name, showlegend=False, cliponaxis=False, **at
-            )
-    plot.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
-    plot.update_xaxes(title_text="q2 [deg]", showgrid=False)
-    plot.update_yaxes(title_text="q4 [deg]", showgrid=False, row=1, col=1)
-    plot.update_yaxes(showgrid=False, row=1, col=2)
+    marks = {str(number): run.start for number, run in study.full.items()}
+    marks |= {name: study.best[name].joints for name in GOALS}
+    plot = map_panels(study.map, study.rig.arm, marks)
+    plot.for_each_trace(lambda trace: trace.update(x=-np.asarray(trace.x, float)))  # the paper's sign of joint 2
+    plot.update_xaxes(title_text="q2 [deg]")
+    plot.update_yaxes(title_text="q4 [deg]", row=1, col=1)
     return plot
 
 
@@ -200,37 +177,36 @@ def dataset(study: Study) -> xr.Dataset:
     import xarray as xr
 
     grid = np.concatenate([np.arange(0.0, 0.4, 0.002), np.arange(0.4, 4.0001, 0.02)])
-    series = {
-        "velocity": (lambda d: 1e3 * d["velocity"].values, "mm/s", "velocity of the movable base along the rail"),
-        "joint2": (lambda d: -DEGREE * d["variation"].sel(joint="joint2").values, "deg", "variation of joint 2"),
-        "joint4": (lambda d: DEGREE * d["variation"].sel(joint="joint4").values, "deg", "variation of joint 4"),
+    # variable, factor, place: unit and text
+    series: dict[str, tuple[str, float, dict[str, str], str, str]] = {
+        "velocity": ("velocity", 1e3, {}, "mm/s", "velocity of the movable base along the rail"),
+        "joint2": ("variation", -DEGREE, {"joint": "joint2"}, "deg", "variation of joint 2"),
+        "joint4": ("variation", DEGREE, {"joint": "joint4"}, "deg", "variation of joint 4"),
         "angular_velocity": (
-            lambda d: -DEGREE * d["angular_velocity"].sel(axis="y").values,
-            "deg/s",
-            "angular velocity of the movable base",
+            "angular_velocity", -DEGREE, {"axis": "y"}, "deg/s", "angular velocity of the movable base",
         ),
         "rail_force": (
-            lambda d: d["rail_force"].sel(axis="x").values,
-            "N",
+            "rail_force", 1.0, {"axis": "x"}, "N",
             "force of the rail on the movable base along x, across the rail; zero after separation",
         ),
         "rail_moment": (
-            lambda d: -d["rail_moment"].sel(axis="y").values,
-            "N m",
+            "rail_moment", -1.0, {"axis": "y"}, "N m",
             "moment of the rail about the origin of the movable base; zero after separation",
         ),
-    }
+    }  # fmt: skip
 
-    def on_grid(curves: Any, get: Any, right: float | None = None) -> Any:
-        return np.array([np.interp(grid, c["time"].values, get(c), right=right) for c in curves])
+    def on_grid(curves: Any, name: str, right: float | None = None) -> Any:
+        variable, factor, place, *_ = series[name]
+        found = [(c["time"].values, factor * c[variable].sel(place).values) for c in curves]
+        return np.array([np.interp(grid, x, y, right=right) for x, y in found])
 
     full = [study.full[number].data for number in ATTITUDES]
     parts = [study.segmented[number].data for number in ATTITUDES]
     dampings = _dampings(study)
     other = [study.damped[number, value].data for number in (3, 4) for value in dampings]
     data: dict[str, Any] = {}
-    for name, (get, unit, text) in series.items():
-        values, damped = on_grid(full, get), on_grid(other, get)
+    for name, (*_, unit, text) in series.items():
+        values, damped = on_grid(full, name), on_grid(other, name)
         if name.startswith("rail"):  # nothing of the rail between separation and the next sample
             for rows, curves in ((values, full), (damped, other)):
                 rows[grid > np.array([[curve.attrs["separation_time"]] for curve in curves])] = 0.0
@@ -239,7 +215,7 @@ def dataset(study: Study) -> xr.Dataset:
         dims = ("damped_attitude", "damping", "time")
         data[f"damped_{name}"] = (dims, damped.reshape(shape), {"units": unit, "long_name": f"{text}, other dampings"})
         if name in ("velocity", "joint2", "joint4"):  # after its last joint has stopped the algorithm says no more
-            values = on_grid(parts, get, right=np.nan)
+            values = on_grid(parts, name, right=np.nan)
             own = {"units": unit, "long_name": f"{text}, segmented algorithm; NaN after the last stop"}
             data[f"segmented_{name}"] = (("attitude", "time"), values, own)
     chart = study.map.rename({"joint2": "map_joint2", "joint4": "map_joint4"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from spacearm.ejection import (
     best_configuration,
     configuration_map,
     eject,
+    eject_batch,
     equivalent_mass,
     fit_damping,
     grid_search,
@@ -32,15 +33,16 @@ from spacearm.ejection import (
 )
 from spacearm.ejection.damping import predict
 from spacearm.model import Inertia, catalogue
+from spacearm.model.parts import Friction
 from spacearm.papers import Progress
-from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, ELSEWHERE, TABLE, rig_of
-from spacearm.papers.cai2023.table4 import Rough, rough_rail
+from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, measured, rig_of
 from spacearm.typing import Array
 
 #: The satellite's deck, which the arm must not touch while it leaves, and the satellite that recoils, for the search.
 DECK = Plane(np.array([0.0, 0.0, -0.1]), np.array([0.0, 0.0, 1.0]), "deck")
 MARGIN = 0.05  # m, from the deck
 SATELLITE = Inertia(500.0, np.array([0.0, 0.0, -0.5]), np.diag([80.0, 80.0, 80.0]))
+RAIL_FRICTION = 40.0  # N, the highest that is looked at
 GOALS = {"fastest": Goal(1.0, 0.0), "balanced": Goal(1.0, 1.0), "calmest": Goal(0.02, 1.0)}
 
 
@@ -151,3 +153,49 @@ def _best(rig: Rig, space: Rig, allowed: Constraints, tell: Progress) -> dict[st
 
 def _part(tell: Progress, low: float, high: float) -> Callable[[int, int], None]:
     return lambda done, total: tell(low + (high - low) * done / max(total, 1), f"{done} of {total} ejections")
+
+
+# -- Table IV ---------------------------------------------------------------------------------------------------------
+# The paper blames guiding stiffness, friction and lubrication of the device, supports and air lines (Sec. 5.2).
+# Friction of the rail can be tried: one Coulomb friction for all five attitudes, by least squares on the measured
+# velocities.
+
+
+@dataclass(frozen=True, eq=False)
+class Rough:
+    """The five attitudes on a rail with the Coulomb friction that fits the measured velocities best."""
+
+    friction: float  # N
+    values: dict[int, dict[str, float]]  # attitude, quantity; in the paper's units and signs
+
+
+def _on_a_rough_rail(rig: Rig, friction: float) -> dict[int, dict[str, float]]:
+    rough = Rig(rig.arm, replace(rig.device, friction=Friction(friction, friction)), rig.table)
+    runs = eject_batch(rough, [rig.arm.configuration(f"attitude{n}") for n in ATTITUDES], flight=0.01)
+    joints = [rig.arm.joint_index(name) for name in ("joint2", "joint4")]
+    turned: Array = runs.variation[:, joints] * DEGREE
+    return {
+        number: {
+            "velocity": 1e3 * float(runs.velocity[i]),
+            "joint2": -float(turned[i, 0]),
+            "joint4": float(turned[i, 1]),
+        }
+        for i, number in enumerate(ATTITUDES)
+    }
+
+
+def rough_rail(rig: Rig) -> Rough:
+    """Fit the friction of the rail to the measured velocities."""
+    from scipy.optimize import minimize_scalar
+
+    def misfit(friction: float) -> float:
+        return spread(_on_a_rough_rail(rig, friction), ("velocity",))
+
+    best = float(minimize_scalar(misfit, bounds=(0.0, RAIL_FRICTION), method="bounded", options={"xatol": 0.01}).x)
+    return Rough(best, _on_a_rough_rail(rig, best))
+
+
+def spread(values: Mapping[int, Mapping[str, float]], keys: tuple[str, ...]) -> float:
+    """Root mean square of what lies between these values and the tests."""
+    gaps = [values[number][key] - measured(number, key) for number in ATTITUDES for key in keys]
+    return float(np.sqrt(np.mean(np.square(gaps))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from spacearm.identify.joint import (
     with_gear,
 )
 from spacearm.identify.joint.forward import Accuracy
+from spacearm.identify.joint.paths import smooth_path
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
@@ -57,19 +58,22 @@ REPETITIONS = 200
 TORQUE_SIGMA = 0.01  # N m, of a torque reading where one is compared
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Campaign:
     """Five twin tests, their truths and their fits."""
 
     robot: Robot
     truths: list[Truth]
     tests: list[JointTest]
-    fits: list[JointFit] = field(default_factory=list)
-    seconds: float = 0.0
+    fits: list[JointFit]
 
 
 def truth_of(robot: Robot, values: dict[str, float], offset_deg: float, law: Law | None = None) -> Truth:
     return twin(robot, FRAME, {"joint1": {**values, "offset": offset_deg * DEGREE}}, paths(), times(), law=law)
+
+
+def _fit(robot: Robot, test: JointTest, **options: Any) -> JointFit:
+    return identify_joints(robot, [test], warn=False, **options)
 
 
 def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> Campaign:
@@ -80,11 +84,7 @@ def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -
         observe(truth, FRAME, NOISE, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
         for k, truth in enumerate(truths)
     ]
-    done = Campaign(robot, truths, tests)
-    began = time.perf_counter()
-    done.fits = [identify_joints(robot, [test], warn=False) for test in tests]
-    done.seconds = time.perf_counter() - began
-    return done
+    return Campaign(robot, truths, tests, [_fit(robot, test) for test in tests])
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,14 @@ def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
     """Test 2 with the torque known, with the motor's angle prescribed, with the torque of a rigid robot."""
     angle = test.channels(("joint1",))
     fits = {
-        "motor_angle": identify_joints(robot, [angle], warn=False),
-        "motor_angle_and_attitude": identify_joints(robot, [test], warn=False),
-        "rigid_torque": identify_joints(robot, [angle], drive="rigid_torque", warn=False),
-        "rigid_torque_bare": identify_joints(robot, [angle], drive="rigid_torque", reference_inertia=0.0, warn=False),
-        "rigid_torque_and_attitude": identify_joints(robot, [test], drive="rigid_torque", warn=False),
+        "motor_angle": _fit(robot, angle),
+        "motor_angle_and_attitude": _fit(robot, test),
+        "rigid_torque": _fit(robot, angle, drive="rigid_torque"),
+        "rigid_torque_bare": _fit(robot, angle, drive="rigid_torque", reference_inertia=0.0),
+        "rigid_torque_and_attitude": _fit(robot, test, drive="rigid_torque"),
     }
-    known = replace(
-        angle.with_channel("joint1.motor", test.encoders["joint1.motor"], NOISE.encoder),
-        torques={"joint1": _torque(truth)},
-    )
-    fits["torque"] = identify_joints(robot, [known], drive="torque", warn=False)
+    known = _with_torque(angle, test.encoders["joint1.motor"], truth)
+    fits["torque"] = _fit(robot, known, drive="torque")
     return Setups(dict(TABLE2[1]), fits)
 
 
@@ -132,19 +129,18 @@ def paper_fits(campaign: Campaign) -> dict[str, list[PaperFit]]:
         found[reading] = []
         for test in campaign.tests:
             angle = test.channels(("joint1",))
-            fit = identify_joints(campaign.robot, [angle], drive="rigid_torque", reference_inertia=inertia, warn=False)
+            fit = _fit(campaign.robot, angle, drive="rigid_torque", reference_inertia=inertia)
             error, _ = fit.model.raw(fit.estimate.values, 0)
             rigid = fit.model.deflection(0, "joint1")
             assert rigid is not None
-            found[reading].append(PaperFit(fit, float(np.sqrt(np.mean(error**2))), float(np.sqrt(np.mean(rigid**2)))))
+            found[reading].append(PaperFit(fit, *(float(np.sqrt(np.mean(one**2))) for one in (error, rigid))))
     return found
 
 
-def _torque(truth: Truth) -> Signal:
-    """The torque that held the motor on its path, as a smooth signal."""
-    from spacearm.identify.joint.paths import smooth_path
-
-    return smooth_path(truth.time, truth.torque[:, 0], pieces=128)
+def _with_torque(test: JointTest, motor: Array, truth: Truth) -> JointTest:
+    """A test whose motor angle is read, moved by the torque that held the motor on its path, as a smooth signal."""
+    torque = smooth_path(truth.time, truth.torque[:, 0], pieces=128)
+    return replace(test.with_channel("joint1.motor", motor, NOISE.encoder), torques={"joint1": torque})
 
 
 @dataclass(frozen=True)
@@ -167,9 +163,8 @@ def searches(campaign: Campaign) -> Searches:
     robot = campaign.robot
     angles = [test.channels(("joint1",)) for test in campaign.tests]
     simplex = NelderMead(tolerance=1e-7, spread=1.0, uncertainty=False)
-    options: dict[str, Any] = {"warn": False, "guess": NEUTRAL}
-    nelder = [identify_joints(robot, [t], method=simplex, cost="paper", **options) for t in angles]
-    marquardt = [identify_joints(robot, [t], method=LeastSquares(), **options) for t in angles]
+    nelder = [_fit(robot, t, method=simplex, cost="paper", guess=NEUTRAL) for t in angles]
+    marquardt = [_fit(robot, t, method=LeastSquares(), guess=NEUTRAL) for t in angles]
     rng = np.random.default_rng(SEED)
     starts = [
         {"motor_inertia": float(rng.uniform(1, 15)), "stiffness": float(rng.uniform(5, 30)),
@@ -177,11 +172,11 @@ def searches(campaign: Campaign) -> Searches:
         for _ in range(8)
     ]  # fmt: skip
     fifth = angles[4]
-    stalled = [identify_joints(robot, [fifth], method=SIMPLEX, cost="paper", guess=s, warn=False) for s in starts]
+    stalled = [_fit(robot, fifth, method=SIMPLEX, cost="paper", guess=s) for s in starts]
     again = NelderMead(tolerance=1e-7, spread=0.3, restarts=1, uncertainty=False)
-    restarted = [identify_joints(robot, [fifth], method=again, cost="paper", guess=s, warn=False) for s in starts[:4]]
+    restarted = [_fit(robot, fifth, method=again, cost="paper", guess=s) for s in starts[:4]]
     blind = [{name: value for name, value in start.items() if name != "stiffness"} for start in starts]
-    cured = [identify_joints(robot, [fifth], method=SIMPLEX, cost="paper", guess=s, warn=False) for s in blind]
+    cured = [_fit(robot, fifth, method=SIMPLEX, cost="paper", guess=s) for s in blind]
     return Searches(nelder, marquardt, starts, stalled, restarted, cured)
 
 
@@ -207,10 +202,7 @@ def identifiability() -> dict[str, float]:
     for form, robot in (("printed", printed), ("geared", with_gear(printed, 100.0))):
         truth = truth_of(robot, TABLE2[1], OFFSETS[1])
         test = observe(truth, FRAME, NOISE, None, torque_sigma=TORQUE_SIGMA)
-        known = replace(
-            test.channels(("joint1",)).with_channel("joint1.motor", truth.joints[:, 1], NOISE.encoder),
-            torques={"joint1": _torque(truth)},
-        )
+        known = _with_torque(test.channels(("joint1",)), truth.joints[:, 1], truth)
         x = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
         for name, drive, one in (
             ("motor_angle.angle", "motor_angle", test.channels(("joint1",))),
@@ -223,18 +215,17 @@ def identifiability() -> dict[str, float]:
     return found
 
 
-def coverage(robot: Robot, repetitions: int) -> tuple[Array, Array]:
-    """Errors in standard deviations (repetitions, 4) of test 2 with fresh noise; and the share within 95 %."""
+def coverage(robot: Robot, repetitions: int) -> Array:
+    """Share of the 95 % intervals that hold the truth of test 2 with fresh noise, by parameter."""
     chain = Chain(robot, FRAME, NOISE)
     truth = truth_of(robot, TABLE2[1], OFFSETS[1])
     right = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
     errors = []
     for k in range(repetitions):
         test = observe(truth, FRAME, NOISE, np.random.default_rng([SEED, k]), chain=chain)
-        fit = identify_joints(robot, [test], warn=False)
+        fit = _fit(robot, test)
         errors.append((fit.estimate.values - right) / fit.estimate.std)
-    z = np.array(errors)
-    return z, np.mean(np.abs(z) < 1.959964, axis=0)
+    return np.asarray(np.mean(np.abs(errors) < 1.959964, axis=0))
 
 
 def noise_free(robot: Robot) -> float:
@@ -243,7 +234,7 @@ def noise_free(robot: Robot) -> float:
     chain = Chain(robot, FRAME, NOISE)
     for k in (0, 1, 2, 4):
         test = observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, NOISE, None, chain=chain)
-        fit = identify_joints(robot, [test], warn=False, accuracy=Accuracy(1e-10, 1e-12))
+        fit = _fit(robot, test, accuracy=Accuracy(1e-10, 1e-12))
         right = np.array([*TABLE2[k].values(), OFFSETS[k] * DEGREE])
         worst = max(worst, float(np.max(np.abs(fit.estimate.values / right - 1.0))))
     return worst
@@ -294,7 +285,7 @@ def common(robot: Robot) -> Common:
     fit = identify_joints(robot, tests, warn=False)
     profiles = [profile_likelihood(fit, f"joint1.{name}", points=7) for name in AVERAGE]
     seconds = time.perf_counter() - began
-    single = identify_joints(robot, [tests[1]], warn=False)
+    single = _fit(robot, tests[1])
     return Common(fit, profiles, sample_posterior(single, steps=300, burn=50, seed=SEED), seconds)
 
 
@@ -416,5 +407,5 @@ def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
     tell(0.55, "which friction law")
     selected, used = selections(robot), use(robot, done.fits[1])
     tell(0.65, f"coverage over {REPETITIONS} repetitions")
-    _, covered = coverage(robot, REPETITIONS)
+    covered = coverage(robot, REPETITIONS)
     return Study(done, compared, as_printed, searched, degrees, curve, together, selected, used, covered)

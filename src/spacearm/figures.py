@@ -81,7 +81,7 @@ def new_figure(
     return figure
 
 
-def panels(titles: Sequence[str], *, columns: int = 0, height: int = 460, spacing: float = 0.11) -> go.Figure:
+def panels(titles: Sequence[str], *, columns: int = 0, height: int = 460, spacing: float = 0.15) -> go.Figure:
     """Empty plots in the common look: side by side, or in rows of ``columns``; the legend stands above their titles."""
     from plotly.subplots import make_subplots
 

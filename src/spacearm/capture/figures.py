@@ -143,5 +143,6 @@ def front_figure(fronts: Mapping[str, Front], marks: Mapping[str, Any], x: str, 
         place = {"x": [point[first.objectives.index(x)]], "y": [point[first.objectives.index(y)]]}
         marker = {"size": 13, "symbol": "star", "color": COLOURS[(3 + number) % len(COLOURS)]}
         text = {"mode": "markers+text", "text": [name], "textposition": "top center", "showlegend": False}
+        text["cliponaxis"] = False
         figure.add_scatter(**place, name=name, marker=marker, **text)
     return figure

@@ -86,7 +86,7 @@ def table(campaign: Campaign) -> go.Figure:
     """Table 2: printed values (put into the twins) and what was identified, with 95 % intervals."""
     from plotly.subplots import make_subplots
 
-    plot = make_subplots(rows=1, cols=3, horizontal_spacing=0.09)
+    plot = make_subplots(rows=1, cols=3, horizontal_spacing=0.12)
     x = np.arange(1.0, 6.0)
     for column, (name, text) in enumerate(LABELS.items(), 1):
         at: dict[str, Any] = {"row": 1, "col": column}
@@ -158,7 +158,7 @@ def certainty(found: Common) -> go.Figure:
     plot = new_figure(x="deviation from the estimate", x_unit="standard deviations", y="rise of twice the cost")
     for k, one in enumerate(found.profiles):
         x = (one.values - found.fit[one.name]) / found.fit.std(one.name)
-        curve(plot, x, one.rise, LABELS[one.name.rsplit(".", 1)[1]], colour=k, mode="lines+markers")
+        curve(plot, x, one.rise, LABELS[one.name.rsplit(".", 1)[1]], colour=k, dash=k, mode="lines+markers")
     plot.add_hline(y=3.84, line=DOTTED, annotation_text="95 %")
     return plot
 
@@ -168,7 +168,7 @@ def posterior(found: Common) -> go.Figure:
     samples = found.posterior.samples[::3]
     plot = new_figure(x="motor inertia", x_unit="kg m2", y="stiffness", y_unit="N m/rad")
     colours = {"color": samples[:, 2], "colorscale": "Cividis", "showscale": True}
-    bar = {"title": {"text": "damping"}}
+    bar = {"title": {"text": "damping [N m s/rad]"}}
     marker = {"size": 4, "colorbar": bar, **colours}
     plot.add_scatter(x=samples[:, 0], y=samples[:, 1], mode="markers", showlegend=False, marker=marker)
     return plot

@@ -98,8 +98,7 @@ def _seeds(swarm: Swarms) -> go.Figure:
     plot.add_bar(
         x=np.arange(1, len(swarm.seeds) + 1), y=swarm.masses, name="found by the swarm", marker_color=COLOURS[1]
     )
-    line = {"color": COLOURS[0], "dash": "dash"}
-    plot.add_hline(y=400.0, line=line, annotation_text="true 400 kg", annotation_position="top left")
+    curve(plot, [0.5, len(swarm.seeds) + 0.5], [400.0, 400.0], "true: 400 kg", colour=0, dash="dash")
     plot.update_xaxes(dtick=1)
     return plot
 

@@ -76,6 +76,6 @@ def _sweep(designed: Designed) -> object:
         Panel("", label, {name: (SWEEP, values[:, k]) for name, values in swept.items()})
         for k, label in enumerate(labels)
     ]
-    plot = panels(parts, columns=3, x="damping [N s/m, N m s/rad]", height=320)
+    plot = panels(parts, columns=3, x="damping", height=320)
     plot.update_xaxes(type="log", dtick=1)
     return plot

@@ -155,10 +155,10 @@ def test_a_release_for_each_sample(rig: Rig) -> None:
 
 def test_bad_releases(rig: Rig) -> None:
     for text, release in {
-        "rates has shape (2,)": Release(rates=[0.0, 0.0]),
-        "angular_velocity has shape (1,)": Release(angular_velocity=[0.1]),
-        "not finite": Release(angular_velocity=[0.0, np.nan, 0.0]),
-        "are no numbers": Release(rates=["fast"]),
+        "rates has 2 numbers": Release(rates=[0.0, 0.0]),
+        "angular_velocity has 1 numbers": Release(angular_velocity=[0.1]),
+        "angular_velocity[1] is nan": Release(angular_velocity=[0.0, np.nan, 0.0]),
+        "rates is not an array of numbers": Release(rates=["fast"]),
     }.items():
         with pytest.raises(InputError) as caught:
             eject(rig, "attitude1", release=release)

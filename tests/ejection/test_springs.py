@@ -143,10 +143,10 @@ def test_bad_springs() -> None:
         "has no force": {},
         "both a curve and a stiffness": {"stiffness": 1.0, "compression": 1.0, "curve": CURVE},
         "has no compression": {"stiffness": 1.0},
-        "no table": {"curve": [1.0, 2.0]},
-        "no table of": {"curve": [(0.0, np.nan), (1.0, 2.0)]},
-        "travels that rise from 0": {"curve": [(0.1, 5.0), (0.2, 0.0)]},
-        "falls to -1 N": {"curve": [(0.0, 5.0), (0.2, -1.0)]},
+        "two or more points": {"curve": [1.0, 2.0]},
+        "curve[0, 1] is nan": {"curve": [(0.0, np.nan), (1.0, 2.0)]},
+        "travel of the curve starts at 0.1": {"curve": [(0.1, 5.0), (0.2, 0.0)]},
+        "force of the curve[1] is -1": {"curve": [(0.0, 5.0), (0.2, -1.0)]},
     }
     for text, keys in cases.items():
         with pytest.raises(InputError) as caught:
@@ -154,7 +154,7 @@ def test_bad_springs() -> None:
         assert text in f"{caught.value} {caught.value.hint}"
     good = SeparationSpring(800.0, STROKE)
     devices = {
-        "expected a stroke above zero": {"springs": [good]},
+        "stroke is 0 (expected more than 0 m)": {"springs": [good]},
         "springs are not all springs": {"stroke": STROKE, "springs": []},
         "springs are not all": {"stroke": STROKE, "springs": [800.0]},
         "stiffness is given besides": {"stroke": STROKE, "springs": [good], "stiffness": 1.0},

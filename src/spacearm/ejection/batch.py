@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.ejection.clearance import KeepOut, Skeleton, clearance, skeleton
 from spacearm.ejection.parameters import Parameters, count_samples
 from spacearm.ejection.rail import base_on_rail, phase_on_rail
@@ -130,10 +130,8 @@ def eject_batch(
     count = count_samples(rig, configurations, given, started)
     rig.check_configurations(configurations)
     configurations = np.ascontiguousarray(np.broadcast_to(configurations, (count, rig.arm.n)))
-    if not (np.isfinite(flight) and flight > 0.0):
-        raise InputError(f"flight lasts {flight} s", place="batch", hint="expected seconds above zero")
-    if isinstance(samples, bool) or not isinstance(samples, Integral) or samples < 0:
-        raise InputError(f"samples is {samples!r}", place="batch", hint="expected a whole number, 0 or more")
+    checks.positive(flight, "flight", unit="s", place="batch")
+    checks.whole(samples, "samples", least=0, place="batch")
     solver = METHOD if method is None else method
     parameters = Parameters.of(rig, given)
     # Denser at first: joints move, and the arm is near.

@@ -15,10 +15,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.ejection.batch import eject_batch
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.segmented import segmented
-from spacearm.errors import InputError
+from spacearm.errors import InputError, at
 from spacearm.typing import Array
 
 #: Joints coast for less; only what happens on the rail is measured here.
@@ -75,14 +76,11 @@ def synthetic_tests(
     seed: int = 0,
 ) -> Tests:
     """Tests whose truth is known: the full run with this damping in every joint, plus Gaussian noise."""
-    if repeats < 1:
-        raise InputError(f"repeats is {repeats}", place="synthetic tests", hint="expected 1 or more")
-    if not configurations:
-        raise InputError("there is no configuration", place="synthetic tests", hint="expected one or more")
-    if not (velocity_noise >= 0.0 and angle_noise >= 0.0):
-        raise InputError(
-            f"noise is {velocity_noise} m/s, {angle_noise} rad", place="synthetic tests", hint="expected 0 or more"
-        )
+    with at("synthetic tests"):
+        checks.whole(repeats, "repeats", least=1)
+        checks.some(configurations, "configuration")
+        checks.non_negative(velocity_noise, "velocity_noise", unit="m/s")
+        checks.non_negative(angle_noise, "angle_noise", unit="rad")
     joints = np.array([rig.configuration(configuration) for configuration in configurations])
     velocity, variation = predict(rig, joints, damping)
     draw = np.random.default_rng(seed)
@@ -119,8 +117,8 @@ def grid_search(
     Args:
         model: what computes the velocity: the paper's segmented algorithm, or the full run.
     """
-    if steps < 1 or increment <= 0.0:
-        raise InputError(f"{steps} steps of {increment}", place="grid search", hint="expected both above zero")
+    checks.whole(steps, "steps", least=1, place="grid search")
+    checks.positive(increment, "increment", place="grid search")
     grid = np.asarray(first + increment * np.arange(1, steps + 1), dtype=np.float64)
     if model == "segmented":
         velocity = np.array([[segmented(rig, q, damping=b).velocity for q in tests.joints] for b in grid])
@@ -167,8 +165,7 @@ def fit_damping(
     frictions = [joint.friction.coulomb for joint in rig.arm.joints if joint.friction is not None]
     if with_coulomb and not frictions:
         raise InputError("no joint has dry friction", place="damping fit", hint="fit the damping alone")
-    if not (np.isfinite(start) and start > 0.0):
-        raise InputError(f"start is {start} N m s/rad", place="damping fit", hint="expected above zero")
+    checks.positive(start, "start", unit="N m s/rad", place="damping fit")
     if not (tests.velocity_noise > 0.0 and tests.angle_noise > 0.0):
         raise InputError(
             "the tests have no noise to weigh them by", place="damping fit", hint="expected deviations above zero"

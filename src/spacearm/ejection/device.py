@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError
+from spacearm import checks
+from spacearm.errors import InputError, at
 from spacearm.model.parts import Friction, Inertia, finite, frozen_array, unit_vector
 from spacearm.typing import Array
 
@@ -79,24 +79,10 @@ class SeparationSpring:
                     raise InputError(f"has no {name}", place=place, hint="expected stiffness and compression")
                 object.__setattr__(self, name, finite(value, f"{name} of a separation spring", above=0.0))
             return
-        try:
-            points = np.array(self.curve, dtype=np.float64)
-        except (TypeError, ValueError):
-            points = np.zeros(0)
-        if points.ndim != 2 or points.shape[1] != 2 or len(points) < 2 or not np.all(np.isfinite(points)):
-            raise InputError(
-                "its curve is no table of numbers", place=place, hint="expected two or more points (travel, force)"
-            )
-        if points[0, 0] != 0.0 or np.any(np.diff(points[:, 0]) <= 0.0):
-            raise InputError(
-                f"its curve is given at {points[:, 0].tolist()} m",
-                place=place,
-                hint="expected travels that rise from 0",
-            )
-        if np.any(points[:, 1] < 0.0):
-            raise InputError(
-                f"its force falls to {points[:, 1].min():g} N", place=place, hint="expected a push: 0 N or more"
-            )
+        hint = "expected two or more points (travel, force)"
+        points = np.array(checks.array(self.curve, "curve", ("points", 2), place=place, hint=hint))
+        checks.rising(points[:, 0], "travel of the curve", count=2, start=0.0, place=place)
+        checks.array(points[:, 1], "force of the curve", least=0.0, unit="N", place=place)
         points.setflags(write=False)
         object.__setattr__(self, "curve", points)
 
@@ -145,17 +131,12 @@ class Device:
 
     def __post_init__(self) -> None:
         place = "separation device"
-        try:
-            object.__setattr__(self, "stroke", finite(self.stroke, "stroke"))
-            object.__setattr__(self, "damping", finite(self.damping, "rail damping", least=0.0))
+        checks.checked(self, finite, "stroke", above=0.0, place=place, unit="m")
+        checks.checked(self, finite, "damping", least=0.0, place=place)
+        with at(place, fallback=True):
             object.__setattr__(self, "direction", unit_vector(self.direction, "rail direction"))
             if self.pivot is not None:
                 object.__setattr__(self, "pivot", frozen_array(self.pivot, (3,), "pivot of the satellite"))
-        except InputError as error:
-            error.place = error.place or place
-            raise
-        if self.stroke <= 0.0:
-            raise InputError(f"the rail has length {self.stroke:g} m", place=place, hint="expected a stroke above zero")
         if isinstance(self.springs, Sequence):
             self._check_single_springs(place)
         else:
@@ -198,19 +179,12 @@ class Device:
                 )
 
     def _check_equal_springs(self, place: str) -> None:
-        if isinstance(self.springs, bool) or not isinstance(self.springs, Integral) or self.springs < 1:
-            raise InputError(
-                f"number of springs is {self.springs!r}", place=place, hint="expected a whole number, 1 or more"
-            )
-        object.__setattr__(self, "springs", int(self.springs))
+        object.__setattr__(self, "springs", checks.whole(self.springs, "number of springs", least=1, place=place))
         if self.stiffness is None:
             raise InputError("the springs have no stiffness", place=place, hint="expected N/m, or springs one by one")
-        try:
-            object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness of a spring", above=0.0))
-            preload = self.stroke if self.compression is None else finite(self.compression, "compression")
-        except InputError as error:
-            error.place = error.place or place
-            raise
+        checks.checked(self, finite, "stiffness", above=0.0, place=place, unit="N/m")
+        given = self.stroke if self.compression is None else self.compression
+        preload = checks.number(given, "compression", place=place)
         if preload <= 0.0:
             raise InputError(
                 f"the springs are already spent: compression {preload:g} m",

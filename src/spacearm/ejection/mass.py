@@ -18,6 +18,7 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.ejection.rig import Rig
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
@@ -85,11 +86,7 @@ def equivalent_mass(
         free: the joints that give way without friction, by name or as a mask (..., n); all where left out.
         inertia: (..., n + 1, 10) in place of the arm's own, bodies in the arm's order.
     """
-    configurations = np.asarray(joints, dtype=np.float64)
-    if configurations.ndim == 0 or configurations.shape[-1] != rig.arm.n:
-        raise InputError(
-            f"has shape {configurations.shape}", place="configuration", hint=f"expected (..., {rig.arm.n})"
-        )
+    configurations = checks.array(joints, "configuration", (..., rig.arm.n), finite=False)
     kernel = _kernel(rig)
     if rig.arm.n == 0:  # nothing to give way: one number for all
         own = kernel({"inertia": rig.mounted.inertia_parameters.ravel()})["mass"]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spacearm import checks
 from spacearm.ejection.mass import mounted_inertia
 from spacearm.ejection.rig import Rig
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
@@ -25,21 +26,16 @@ def count_samples(
     rig: Rig, configurations: Array, given: Mapping[str, Array], others: Mapping[str, int] | None = None
 ) -> int:
     """How many samples configurations (B, n), overrides and ``others`` (numbers of samples) make; one serves all."""
-    if configurations.ndim != 2:
-        raise InputError(
-            f"configurations have shape {configurations.shape}", place="batch", hint=f"expected (B, {rig.arm.n})"
-        )
+    checks.array(configurations, "configurations", ("B", rig.arm.n), finite=False, place="batch")
     known = shapes(rig)
     sizes = {"configurations": len(configurations), **(others or {})}
     for name, value in given.items():
-        if name not in known:
-            raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, known))
+        checks.known(name, known, "parameter", place="overrides")
         shape = known[name]
         if value.ndim not in (len(shape), len(shape) + 1) or value.shape[value.ndim - len(shape) :] != shape:
             expected = ", ".join(str(size) for size in shape)
             raise InputError(f"{name!r} has shape {value.shape}", place="overrides", hint=f"expected (B, {expected})")
-        if not np.all(np.isfinite(value)):
-            raise InputError(f"{name!r} holds numbers that are not finite", place="overrides")
+        checks.array(value, name, place="overrides")
         if value.ndim > len(shape):
             sizes[name] = len(value)
     count = 0 if 0 in sizes.values() else max(sizes.values())
@@ -67,9 +63,7 @@ class Parameters:
             arm["inertia"] = given["inertia"].reshape(-1, 10 * len(rig.arm.bodies))
             mounted["inertia"] = mounted_inertia(rig, arm["inertia"])
         if "damping" in given:
-            rows = np.atleast_2d(given["damping"])
-            if np.any(rows < 0.0):
-                raise InputError("damping is negative", place="overrides", hint="expected 0 or more")
+            rows = checks.array(np.atleast_2d(given["damping"]), "damping", least=0.0, place="overrides")
             mounted["damping"], arm["damping"] = _with_rail(rows, rig.device.damping)
         own = robot_parameters(rig.arm)
         static, coulomb = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.ejection.rig import Rig
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
@@ -36,15 +37,9 @@ class Release:
         """Rates (..., n) and spin (..., 3), as they fit the rig."""
         found = []
         for name, value, size in (("rates", self.rates, rig.arm.n), ("angular_velocity", self.angular_velocity, 3)):
-            try:
-                array = np.zeros(size) if value is None else np.array(value, dtype=np.float64)
-            except (TypeError, ValueError):
-                raise InputError(f"{name} are no numbers", place="release", hint=f"expected {size}") from None
-            if array.ndim not in (1, 2) or array.shape[-1] != size:
-                raise InputError(f"{name} has shape {array.shape}", place="release", hint=f"expected {size} numbers")
-            if not np.all(np.isfinite(array)):
-                raise InputError(f"{name} holds numbers that are not finite", place="release")
-            found.append(array)
+            given = np.zeros(size) if value is None else checks.numbers(value, name, place="release")
+            shape = ("B", size) if given.ndim == 2 else (size,)
+            found.append(np.array(checks.array(given, name, shape, place="release")))
         rates, angular_velocity = found
         out = [i - 3 for i in range(3, 6) if i not in rig.free_base]
         if np.any(angular_velocity[..., out] != 0.0):

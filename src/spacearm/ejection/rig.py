@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.ejection.device import Device
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
@@ -57,8 +58,7 @@ class Rig:
     table: Normal | None = None
 
     def __post_init__(self) -> None:
-        if self.table not in (None, "x", "y", "z"):
-            raise InputError(f"the table's normal is {self.table!r}", place="rig", hint="expected 'x', 'y' or 'z'")
+        checks.one_of(self.table, (None, "x", "y", "z"), "the table's normal", place="rig")
         if self.table is not None and abs(self.device.direction["xyz".index(self.table)]) > 1e-9:
             raise InputError(
                 f"the rail leaves the table: its direction {self.device.direction.tolist()} has a part along "
@@ -123,19 +123,13 @@ class Rig:
         if joints is None or isinstance(joints, str):
             values = self.arm.configuration(joints or "zero")
         else:
-            values = np.asarray(joints, dtype=np.float64)
+            values = checks.array(joints, "configuration", (self.arm.n,))
         self.check_configurations(values)
-        if values.ndim != 1:
-            raise InputError(f"has shape {values.shape}", place="configuration", hint=f"expected {self.arm.n} numbers")
         return values
 
     def check_configurations(self, joints: Array) -> None:
         """Configurations (..., n) must be finite and within the joints' limits."""
-        n = self.arm.n
-        if joints.ndim == 0 or joints.shape[-1] != n:
-            raise InputError(f"has shape {joints.shape}", place="configuration", hint=f"expected (..., {n})")
-        if not np.all(np.isfinite(joints)):
-            raise InputError("holds numbers that are not finite", place="configuration")
+        checks.array(joints, "configuration", (..., self.arm.n))
         check_angles(self.arm, joints, "configuration")
         low, high = self.arm.lower_limits - LIMIT_SLACK, self.arm.upper_limits + LIMIT_SLACK
         outside = (joints < low) | (joints > high)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.ejection.clearance import KeepOut, clearance, skeleton
 from spacearm.ejection.rail import (
     ARM,
@@ -303,8 +304,7 @@ def eject(
         radii: of the bodies around their skeletons, m (see :mod:`spacearm.ejection.clearance`).
         sample: interval of the samples in flight, s; 1000 intervals where left out.
     """
-    if not (np.isfinite(flight) and flight > 0.0):
-        raise InputError(f"flight lasts {flight} s", place="ejection", hint="expected seconds above zero")
+    checks.positive(flight, "flight", unit="s", place="ejection")
     start = rig.configuration(joints)
     for name in locked:
         rig.arm.joint_index(name)

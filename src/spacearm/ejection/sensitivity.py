@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from spacearm import checks
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
-from spacearm.errors import InputError
 from spacearm.typing import Array
 
 PERCENTILES = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
@@ -37,12 +37,9 @@ class Uncertainty:
     mass: float = 0.02
 
     def __post_init__(self) -> None:
-        for name in ("friction", "damping", "spring", "mass"):
-            value = getattr(self, name)
-            if not 0.0 <= value < 3.0:
-                raise InputError(
-                    f"{name} is {value}", place="uncertainty", hint="expected a relative deviation, 0 to 3"
-                )
+        hint = "expected a relative deviation, 0 to 3"
+        names = ("friction", "damping", "spring", "mass")
+        checks.checked(self, checks.number, *names, least=0.0, below=3.0, place="uncertainty", hint=hint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +80,7 @@ def monte_carlo(
 ) -> Sensitivity:
     """Complete ejections from one configuration with random friction, damping, springs and masses."""
     spread = uncertainty or Uncertainty()
-    if samples < 2:
-        raise InputError(f"samples is {samples}", place="Monte Carlo", hint="expected 2 or more")
+    checks.whole(samples, "samples", least=2, place="Monte Carlo")
     configuration = rig.configuration(joints)
     arm, n = rig.arm, rig.arm.n
     draw = np.random.default_rng(seed)

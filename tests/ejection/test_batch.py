@@ -121,7 +121,7 @@ def test_locked_joints_and_progress(rig: Rig) -> None:
     [
         ({"statik": np.ones(3)}, "no parameter 'statik'"),
         ({"static": np.ones(4)}, "shape"),
-        ({"damping": -np.ones(3)}, "negative"),
+        ({"damping": -np.ones(3)}, "is -1"),
         ({"stiffness": 0.0}, "stiffness is 0"),
         ({"compression": 0.01}, "at least"),
         ({"stiffness": np.array([np.nan])}, "finite"),

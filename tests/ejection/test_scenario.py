@@ -109,7 +109,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("change", "place", "words"),
     [
-        ({"device.stroke": 0.0}, "device: separation device", "rail has length 0"),
+        ({"device.stroke": 0.0}, "device: separation device", "stroke is 0"),
         ({"device.compression": 0.0}, "device: separation device", "already spent"),
         ({"device.friction": {"static": 1.0, "coulomb": 2.0}}, "device: friction", "below Coulomb"),
         ({"device.stifness": 1.0}, "device.stifness", "unknown key"),
@@ -135,7 +135,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         ({"device.spring": [{"stiffness": 1.0, "compression": 1.0}]}, "device", "both 'springs' and 'spring'"),
         ({"device": {"stroke": 0.086, "spring": []}}, "device: separation device", "not all springs"),
         ({"device": {"stroke": 0.086, "spring": [{"stiffness": 1.0}]}}, "device: spring[0]", "no compression"),
-        ({"device": {"stroke": 0.086, "spring": [{"curve": [[0.0]]}]}}, "device: spring[0]", "no table of numbers"),
+        ({"device": {"stroke": 0.086, "spring": [{"curve": [[0.0]]}]}}, "device: spring[0]", "two or more points"),
         ({"device": {"stroke": 0.086}}, "device: separation device", "no stiffness"),
         ({"release": {"angular_velocity": [0.1, 0.0, 0.0]}}, "release", "leaves the table"),
         ({"release": {"rates": [0.1]}}, "release: rates", "has 1 numbers"),

@@ -44,17 +44,17 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "until": (lambda: Phase(1.0, until=text, name="p"), "phase 'p', until: holds 'x' .expected Event"),
     "loads": (lambda: Phase(1.0, loads=[1.0]), "phase, loads: holds 1.0 .expected Load"),  # type: ignore[list-item]
     "event_function": (lambda: Phase(1.0, event_function=text), "phase: the event function is 'x'"),
-    "level": (lambda: Event("j0", text), "event of 'j0': is 'x'"),
+    "level": (lambda: Event("j0", text), "event of 'j0': value is 'x'"),
     "quantity": (
         lambda: simulate(ARM, START, [Phase(0.1), Phase(0.1, until=Event("j0.rat"))]),
         r"phase\[1\]: event of 'j0.rat': there is no quantity 'j0.rat' .did you mean 'j0.rate'",
     ),
     "method": (lambda: simulate(ARM, START, 1.0, method=text), r"method: the method is 'x' .expected RK4\(step\)"),
     "class of a method": (lambda: simulate_batch(ARM, VECTOR, 1.0, method=RK4), "method: the method is <class"),  # type: ignore[arg-type]
-    "step": (lambda: RK4(text), "step of RK4: is 'x'"),
-    "rtol": (lambda: Dopri853(rtol=text), "rtol of Dopri853: is 'x'"),
+    "step": (lambda: RK4(text), "RK4: step is 'x'"),
+    "rtol": (lambda: Dopri853(rtol=text), "Dopri853: rtol is 'x'"),
     "sample": (lambda: simulate(ARM, START, 1.0, sample=text), "sample is not an array of numbers"),
-    "tolerance": (lambda: simulate(ARM, START, 1.0, tolerance=text), "tolerance: is 'x'"),
+    "tolerance": (lambda: simulate(ARM, START, 1.0, tolerance=text), "tolerance is 'x'"),
     "overrides": (lambda: simulate(ARM, START, 1.0, overrides=text), "overrides: is 'x' .expected a mapping"),
     "override": (
         lambda: simulate_batch(ARM, VECTOR, 1.0, overrides={"damping": text}),
@@ -79,8 +79,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "batch, sample 1: base quaternion has norm 2",
     ),
     "quaternion of a roll-out": (lambda: rollout(ARM, np.zeros(17), 0.1, 1), "rollout, sample 0: base quaternion has"),
-    "count": (lambda: rollout(ARM, VECTOR, 0.1, 2.5), "count of the rollout: is 2.5 .expected a whole number"),  # type: ignore[arg-type]
-    "step of a roll-out": (lambda: rollout(ARM, VECTOR, text, 2), "step of the rollout: is 'x'"),
+    "count": (lambda: rollout(ARM, VECTOR, 0.1, 2.5), "rollout: count is 2.5 .expected a whole number"),  # type: ignore[arg-type]
+    "step of a roll-out": (lambda: rollout(ARM, VECTOR, text, 2), "rollout: step is 'x'"),
     "samples of a batch": (lambda: simulate_batch(ARM, VECTOR, 1.0, sample=[-1.0, 0.5]), "from zero on, and rise"),
     "joints": (lambda: State([0] * 3, [1, 0, 0, 0], [text, 0], [0] * 8), "joint positions is not an array"),  # type: ignore[arg-type]
     "direction": (lambda: Load.along("hand", text, 1.0), "direction of the load on 'hand' is not an array"),

@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, known
+from spacearm.checks import array, known, numbers
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
@@ -18,7 +18,7 @@ from spacearm.errors import InputError
 from spacearm.errors import at as located
 from spacearm.model import Robot
 from spacearm.simulate.chain import MAX_STEPS, Chain, Item, Occurrence, Phases, Settings, as_items, first_phase
-from spacearm.simulate.checks import flat_states, is_robot, numbers
+from spacearm.simulate.checks import flat_states, is_robot
 from spacearm.simulate.ledger import energy_residual
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.phase import Phase

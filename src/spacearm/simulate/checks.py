@@ -14,24 +14,6 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.typing import Array
 
-__all__ = ["LARGEST_ANGLE", "check_angles", "flat_states", "is_robot", "mapping", "number", "numbers", "whole"]
-
-
-def number(value: Any, place: str, hint: str = "expected a number") -> float:
-    """One number; text and yes or no are none."""
-    array = None if isinstance(value, str | bool) else numbers(value, place)
-    if array is None or array.ndim:
-        raise InputError(f"is {quoted(value)}", place=place, hint=hint)
-    return float(array)
-
-
-def whole(value: Any, place: str) -> int:
-    """One whole number above zero."""
-    found = number(value, place)
-    if not (found >= 1.0 and found == np.floor(found) and np.isfinite(found)):
-        raise InputError(f"is {quoted(value)}", place=place, hint="expected a whole number above zero")
-    return int(found)
-
 
 def mapping(value: Any, place: str, what: str) -> None:
     if not isinstance(value, Mapping):

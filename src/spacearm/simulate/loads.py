@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import numbers
 from spacearm.errors import InputError, at
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.parts import frozen_array
-from spacearm.simulate.checks import numbers
 from spacearm.simulate.signals import Signal, approximate, as_signal, half_sine, pulse, triangle
 from spacearm.typing import Array
 

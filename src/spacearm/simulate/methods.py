@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from spacearm.checks import number, positive
 from spacearm.engine.solver import Options
-from spacearm.errors import InputError, quoted
-from spacearm.simulate.checks import number
+from spacearm.errors import InputError, at, quoted
 from spacearm.typing import Array
 
 
@@ -18,9 +18,7 @@ class RK4:
     step: float
 
     def __post_init__(self) -> None:
-        step = number(self.step, "step of RK4", "expected seconds above zero")
-        if not (math.isfinite(step) and step > 0):
-            raise InputError(f"step is {self.step}", place="RK4", hint="expected seconds above zero")
+        positive(self.step, "step", unit="s", place="RK4")
 
     def options(self, atol: Array, max_steps: int, max_events: int) -> Options:
         return Options(0, float(self.step), 0.0, atol, math.inf, max_steps, max_events)
@@ -39,16 +37,10 @@ class Dopri853:
     max_step: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("rtol", "atol", "max_step"):
-            number(getattr(self, name), f"{name} of Dopri853")
-        if not (1e-15 <= self.rtol < 1 and 0 < self.atol < math.inf):
-            raise InputError(
-                f"rtol {self.rtol}, atol {self.atol}",
-                place="Dopri853",
-                hint="expected rtol in [1e-15, 1) and atol above zero",
-            )
-        if not self.max_step > 0:
-            raise InputError(f"max_step is {self.max_step}", place="Dopri853", hint="expected seconds above zero")
+        with at("Dopri853"):
+            number(self.rtol, "rtol", least=1e-15, below=1.0)
+            positive(self.atol, "atol")
+            positive(self.max_step, "max_step", unit="s", infinite=True)
 
     def options(self, atol: Array, max_steps: int, max_events: int) -> Options:
         return Options(1, 0.0, float(self.rtol), atol, float(self.max_step), max_steps, max_events)

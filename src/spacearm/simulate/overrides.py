@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import numbers
 from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Friction, Robot, Rotor, Spring
-from spacearm.simulate.checks import mapping, numbers
+from spacearm.simulate.checks import mapping
 from spacearm.typing import Array
 
 #: Inputs that a user may replace, for a run or for each sample of a batch; the last two belong to the loop.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
@@ -10,9 +9,10 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import number, numbers, one_of, positive
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, quoted
-from spacearm.simulate.checks import mapping, number, numbers
+from spacearm.simulate.checks import mapping
 from spacearm.simulate.loads import Load
 from spacearm.typing import Array
 
@@ -41,12 +41,9 @@ class Event:
     ends: Literal["nothing", "phase", "run"] = "nothing"
 
     def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise InputError(f"direction is {self.direction!r}", place=self.place, hint="rising, falling or either")
-        if self.ends not in ("nothing", "phase", "run"):
-            raise InputError(f"ends {self.ends!r}", place=self.place, hint="nothing, phase or run")
-        if not math.isfinite(number(self.value, self.place)):
-            raise InputError(f"value is {self.value}", place=self.place, hint="expected a finite number")
+        one_of(self.direction, DIRECTIONS, "direction", place=self.place)
+        one_of(self.ends, ("nothing", "phase", "run"), "ends", place=self.place)
+        number(self.value, "value", place=self.place)
 
     @property
     def place(self) -> str:
@@ -134,11 +131,8 @@ class Phase:
     name: str = ""
 
     def __post_init__(self) -> None:
-        duration = number(self.duration, f"{self.place}, duration", "expected seconds")
-        if not (math.isfinite(duration) and duration > 0):
-            raise InputError(f"lasts {self.duration} s", place=self.place, hint="expected a finite duration above zero")
-        if self.limits not in ("report", "stop", "ignore"):
-            raise InputError(f"limits {self.limits!r}", place=self.place, hint="expected report, stop or ignore")
+        positive(self.duration, "duration", unit="s", place=self.place)
+        one_of(self.limits, ("report", "stop", "ignore"), "limits", place=self.place)
         for key in ("driven", "accelerations", "forces"):
             mapping(getattr(self, key), f"{self.place}, {key}", "degree of freedom to signal")
         for key, (kind, hint) in _LISTS.items():

@@ -10,15 +10,16 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import numbers, positive, whole
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.fixed_step import FixedStep, Room, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError
+from spacearm.errors import InputError, at
 from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
-from spacearm.simulate.checks import flat_states, is_robot, mapping, number, numbers, whole
+from spacearm.simulate.checks import flat_states, is_robot, mapping
 from spacearm.simulate.overrides import check_friction, check_mass, fitted, robot_parameters, with_base
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
@@ -130,13 +131,10 @@ def rollout(
 
 def _lengths(step: float, count: int, every: int | None) -> tuple[int, int]:
     """Numbers of steps, in all and between records."""
-    count = whole(count, "count of the rollout")
-    every = count if every is None else whole(every, "every of the rollout")
-    if not (np.isfinite(number(step, "step of the rollout")) and step > 0 and every <= count):
-        raise InputError(
-            f"step {step}, count {count}, every {every}", place="rollout", hint="expected step > 0, 1 <= every <= count"
-        )
-    return count, every
+    with at("rollout"):
+        count = whole(count, "count", least=1)
+        positive(step, "step", unit="s")
+        return count, count if every is None else whole(every, "every", least=1, most=count)
 
 
 def _forces(forces: npt.ArrayLike | None, size: int, count: int, dofs: int) -> Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import positive
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError, TimeLimitError, did_you_mean
@@ -28,7 +29,7 @@ from spacearm.simulate.chain import (
     as_items,
     first_phase,
 )
-from spacearm.simulate.checks import LARGEST_ANGLE, check_angles, number
+from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
 from spacearm.simulate.dataset import dataset
 from spacearm.simulate.ledger import Entry, Ledger, energy_ledger
 from spacearm.simulate.methods import Method, as_method
@@ -208,15 +209,13 @@ def simulate(
     """
     world = World.of(robot, overrides)
     items = as_items(phases)
-    if not (np.isfinite(number(tolerance, "tolerance")) and tolerance > 0.0):
-        raise InputError(f"tolerance is {tolerance}", place="simulate", hint="expected a finite number above zero")
+    positive(tolerance, "tolerance", place="simulate")
     vector = world.flat(start)
     if not callable(items):
         duration = float(sum(item.duration for item in items if isinstance(item, Phase)))
         _tell_limits(world, vector, first_phase(items))
-    elif duration is None or not (np.isfinite(number(duration, "duration")) and duration > 0.0):
-        raise InputError(f"duration is {duration}", place="simulate", hint="expected seconds, for samples and progress")
-    total = float(duration)
+    hint = "expected seconds above zero, for samples and progress"
+    total = positive(duration, "duration", place="simulate", hint=hint)
     settings = Settings(as_method(method), sample_times(sample, total), ledger, max_steps, max_events)
     chain = Chain(world, vector, items, settings)
     told = len(chain.warnings)

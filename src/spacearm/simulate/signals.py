@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import numbers
 from spacearm.errors import InputError, did_you_mean, quoted
-from spacearm.simulate.checks import numbers
 from spacearm.typing import Array
 
 Ends: TypeAlias = Literal["clamped", "natural", "not-a-knot"]

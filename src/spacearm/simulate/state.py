@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import UNIT_TOLERANCE
+from spacearm.checks import UNIT_TOLERANCE, numbers
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate.checks import check_angles, numbers
+from spacearm.simulate.checks import check_angles
 from spacearm.typing import Array
 
 #: A length this near to one is one up to rounding.

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "robot": (lambda: simulate(text, START, 1.0), "simulate: the robot is 'x' .expected a Robot"),
     "batch of no robot": (lambda: simulate_batch(no, VECTOR, 1.0), "batch: the robot is None"),
     "rollout of no robot": (lambda: rollout(no, VECTOR, 1.0, 1), "rollout: the robot is None"),
-    "duration": (lambda: Phase(text), "phase, duration: is 'x' .expected seconds"),
+    "duration": (lambda: Phase(text), "phase: duration is 'x'"),
     "paths": (lambda: Phase(1.0, driven=["j0"]), "phase, driven: is .'j0'. .expected a mapping from degree"),  # type: ignore[arg-type]
     "forces": (lambda: Phase(1.0, forces=np.zeros(8)), "phase, forces: is array"),  # type: ignore[arg-type]
     "locked": (lambda: Phase(1.0, locked=[0]), "phase, locked: holds 0 .expected names"),  # type: ignore[list-item]

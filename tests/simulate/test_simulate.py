@@ -254,7 +254,7 @@ def test_states_and_settings_that_are_refused() -> None:
     with pytest.raises(InputError, match="joints"):
         simulate(arm(3), State.at_rest(robot), 1.0)
     for bad in (0.0, -1.0, np.inf):
-        with pytest.raises(InputError, match="lasts"):
+        with pytest.raises(InputError, match="duration is"):
             Phase(bad)
     with pytest.raises(InputError, match="RK4"):
         RK4(0.0)

@@ -82,7 +82,7 @@ class Sensors:
         checked(self, positive, "interval", place="sensors", unit="s")
         object.__setattr__(self, "channels", tuple(self.channels))
         with at("sensors"):
-            some(self.channels, "channel", hint="expected some of " + ", ".join(CHANNELS))
+            some(self.channels, "measured channel", hint="expected some of " + ", ".join(CHANNELS))
             for name in (*self.channels, *self.noise, *self.bias, *self.bias_sigma):
                 known(name, CHANNELS, "channel")
             for what, entries in (("noise", self.noise), ("bias_sigma", self.bias_sigma)):

@@ -101,11 +101,6 @@ class Row:
             note = f"off by {value - paper:.3g} {unit}".rstrip()
         return cls(quantity, value, unit, paper, source, Verdict.AGREES if agrees else Verdict.DIFFERS, note)
 
-    @classmethod
-    def claim(cls, quantity: str, value: Any, paper: Any, source: str, holds: bool, note: str, unit: str = "") -> Row:
-        """A row for a claim that could have failed: ``agrees`` when it holds, else ``differs``, the note the reason."""
-        return cls(quantity, value, unit, paper, source, Verdict.AGREES if holds else Verdict.DIFFERS, note)
-
     def to_json(self) -> dict[str, Json]:
         return {
             "quantity": self.quantity,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from spacearm.errors import ModelError, did_you_mean, quoted
+from spacearm import checks
+from spacearm.errors import ModelError, at
 from spacearm.model.robot import Robot
 
 
@@ -18,8 +19,7 @@ def names() -> tuple[str, ...]:
 
 def text(name: str) -> str:
     """The robot file of this catalogue entry, with its comments on sources and corrections."""
-    if name not in names():
-        raise ModelError(f"the catalogue has no robot {quoted(name)}", hint=did_you_mean(name, names()))
+    checks.known(name, names(), "robot", of="the catalogue", error=ModelError)
     return resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -28,9 +28,6 @@ def load(name: str) -> Robot:
     """The catalogue's robot of this name."""
     from spacearm.model.toml_read import robot_from_toml
 
-    try:
-        return robot_from_toml(text(name))
-    except ModelError as error:
-        if name in names():
-            raise error.in_file(f"{name}.toml") from None
-        raise
+    found = text(name)
+    with at(file=f"{name}.toml"):
+        return robot_from_toml(found)

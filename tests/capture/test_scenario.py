@@ -120,7 +120,7 @@ mode = "soft"
         (("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0 }\n[[load]]"), "clutch", "last has none"),
         (("[[load]]", "[on_off]\non = -1\n[[load]]"), "on_off", "-1"),
         (("[[load]]", "[target]\nmass = 0\n[[load]]"), "target", "mass"),
-        (("[[load]]", "[design]\nstiffness = [0.0, 3.0]\nruns = 64\n[[load]]"), "design", "above zero"),
+        (("[[load]]", "[design]\nstiffness = [0.0, 3.0]\nruns = 64\n[[load]]"), "design", "more than 0"),
         (("[[load]]", "[settling]\nfraction = 0.0\n[[load]]"), "settling", "above zero"),
         (("force = [50, 0, 50]", "profile = 'table'"), "load[0]", "times"),
         (("force = [50, 0, 50]", "start = 2.0"), "load[0]", "the run is over"),

@@ -34,7 +34,7 @@ from spacearm.model.toml_values import pose_of
 from spacearm.result import Check, Checks, Figure
 from spacearm.simulate import Load, State, table
 from spacearm.simulate.ledger import Entry
-from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, makes, row, xyz
+from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, largest, makes, row, xyz
 from spacearm.study.keys import made
 from spacearm.study.signal_tables import SignalTable, not_an_angle
 from spacearm.study.tables import BodyTable, MotionKeys, Numbers, Pair, StartTable
@@ -370,10 +370,7 @@ class Cushioned(Findings):
     momentum = row("kg m/s", "world axes", of=lambda c: c.at_the_end("linear"))
     angular_momentum = row("kg m2/s", "about all's centre", of=lambda c: c.at_the_end("angular"))
     design = row(of=lambda c: c.front and _designs(c.front))
-    cross_check = row(
-        name="cross_check.largest",
-        of=lambda c: c.checked and Noted(c.checked.value if c.checked.applies else None, c.checked.note),
-    )
+    cross_check = row(name="cross_check.largest", of=lambda c: largest(c.checked))
 
     def through_joints(self) -> dict[str, Any]:
         """Largest wrench through each soft joint."""

@@ -119,14 +119,15 @@ def _known_keys(loc: Sequence[int | str], root: type[BaseModel]) -> list[str]:
     table = root
     for part in loc[:-1]:
         if isinstance(part, str) and part in table.model_fields:
-            table = _table_in(table.model_fields[part].annotation) or table
+            table = table_in(table.model_fields[part].annotation) or table
     return list(table.model_fields)
 
 
-def _table_in(annotation: object) -> type[BaseModel] | None:
+def table_in(annotation: object) -> type[BaseModel] | None:
+    """The table that an annotation speaks of, if any."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _table_in(part)) is not None), None)
+    return next((found for part in get_args(annotation) if (found := table_in(part)) is not None), None)
 
 
 def _place(loc: Sequence[int | str], data: Mapping[str, Any]) -> Place:

@@ -16,7 +16,7 @@ from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Si
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check
 from spacearm.simulate.methods import Method
-from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, row, xyz
+from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
 from spacearm.study.signal_tables import SignalKey, SignalTable, ThrusterTable, bounds, not_an_angle, thrust
 from spacearm.study.tables import StartTable
 
@@ -177,46 +177,32 @@ class MotionFile(StudyFile):
         if session.cross_check:
             session.tell(0.6, "cross-checking with MuJoCo")
             checked = agreement(cross_check(done))
-        return Motion(
-            end_time=Noted(done.end_time, done.reason.text),
-            end=None if done.end is None else End.of(robot, done.end),
-            cross_check=None if checked is None else Noted(checked.value if checked.applies else None, checked.note),
-            run=done,
-            phases=len(phases),
-            method=method,
-            checked=checked,
-        )
+        return Motion(run=done, phases=len(phases), method=method, checked=checked)
 
 
 class End(Findings):
     """How a run ends."""
 
-    base_velocity: dict[str, Any] = row("m/s", "world axes")
-    base_angular_velocity: dict[str, Any] = row("rad/s", "world axes")
-    joint: dict[str, Noted] = row()
-    joint_rate: dict[str, Noted] = row()
+    robot: Robot
+    state: State
 
-    @classmethod
-    def of(cls, robot: Robot, state: State) -> End:
-        """From the last state."""
-        return cls(
-            base_velocity=xyz(state.base_velocity),
-            base_angular_velocity=xyz(state.base_angular_velocity),
-            joint=by_joint(robot, state.joints),
-            joint_rate=by_joint(robot, state.rates, "/s"),
-        )
+    base_velocity = row("m/s", "world axes", of=lambda e: xyz(e.state.base_velocity))
+    base_angular_velocity = row("rad/s", "world axes", of=lambda e: xyz(e.state.base_angular_velocity))
+    joint = row(of=lambda e: by_joint(e.robot, e.state.joints))
+    joint_rate = row(of=lambda e: by_joint(e.robot, e.state.rates, "/s"))
 
 
 class Motion(Findings):
     """What a run in time gives."""
 
-    end_time: Noted = row("s", name="end.time")
-    end: End | None = row()
-    cross_check: Noted | None = row(name="cross_check.largest")
     run: Run
     phases: int
     method: Method
     checked: Check | None
+
+    end_time = row("s", name="end.time", of=lambda m: Noted(m.run.end_time, m.run.reason.text))
+    end = row(of=lambda m: m.run.end and End(robot=m.run.robot, state=m.run.end))
+    cross_check = row(name="cross_check.largest", of=lambda m: largest(m.checked))
 
     def title(self) -> str:
         return f"Motion of {self.run.robot.name}"

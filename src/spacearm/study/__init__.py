@@ -22,7 +22,7 @@ to all. A study's module is imported only when its study is asked for.
 
 from __future__ import annotations
 
-from spacearm.study.findings import Findings, Noted, RobotFile, agreement, by_joint, dataset, row, rows_of, xyz
+from spacearm.study.findings import Findings, Noted, RobotFile, agreement, by_joint, dataset, largest, row, rows_of, xyz
 from spacearm.study.keys import Table, distinct, key, makes, refused
 from spacearm.study.scenario import (
     STUDIES,
@@ -49,6 +49,7 @@ __all__ = [
     "dataset",
     "distinct",
     "key",
+    "largest",
     "makes",
     "refused",
     "register",

@@ -97,6 +97,11 @@ def agreement(found: CrossCheck, tolerance: float = CROSS_CHECK_TOLERANCE) -> Ch
     return Check(found.largest, tolerance, "", str(found))
 
 
+def largest(checked: Check | None) -> Noted | None:
+    """A cross-check as a row: the largest difference, or None with the reason; no row where there was none."""
+    return None if checked is None else Noted(checked.value if checked.applies else None, checked.note)
+
+
 @dataclass(frozen=True)
 class RobotFile:
     """A robot to be written beside the results, if they are sound."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator
@@ -53,6 +53,16 @@ ChannelName = Literal[
     "position", "attitude", "velocity", "rate", "acceleration", "angular_acceleration",
     "joint_position", "joint_rate", "torque",
 ]  # fmt: skip
+
+
+class _Setup(NamedTuple):
+    """What all experiments share: the robot as drawn and as simulated, sensors, and the experiments themselves."""
+
+    session: Session
+    drawing: Robot
+    real: Robot
+    sensors: Sensors
+    experiments: list[Experiment]
 
 
 def _in_the_folder(name: str) -> str:
@@ -134,16 +144,15 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys):
             self.known_momentum,
         )
 
-    def read(self, experiment: Experiment, sensors: Sensors, robot: Robot, folder: Path) -> Record:
+    def read(self, experiment: Experiment, setup: _Setup) -> Record:
         """The measured file."""
         columns = None
         if self.columns is not None:
             columns = {str(n): Channel(c.columns, c.unit, c.unwrap, c.offset) for n, c in self.columns.items()}
-        path, time = folder / str(self.file), Column(self.time.only("time"), self.time.unit)
+        path, time = setup.session.folder / str(self.file), Column(self.time.only("time"), self.time.unit)
+        options: dict[str, Any] = {"time": time, "missing": self.missing, "gaps": self.gaps}
         with at(file=path):
-            return read_record(
-                path, robot, experiment, sensors, columns, time=time, missing=self.missing, gaps=self.gaps
-            )
+            return read_record(path, setup.drawing, experiment, setup.sensors, columns, **options)
 
 
 class EstimateTable(Table):
@@ -206,19 +215,8 @@ class InertiaFile(StudyFile):
         drawing = session.robot(self.robot)
         real, sensors = self._real(session, drawing), self.sensors.make()
         experiments = self._experiments(drawing, sensors)
-        used = {k: table for k, table in enumerate(self.experiment) if not table.hold_out}
-        if not used:
-            raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
-        clean, drawn = [], []
-        for k, table in used.items():
-            session.tell(0.3 * k / len(experiments), f"experiment {table.name}")
-            with at(f"experiment[{k}]"):
-                planned = measure(real, experiments[k], sensors)
-            clean.append(planned)
-            if table.file is None:
-                drawn.append(planned.biased(sensors).noisy([self.sensors.seed, k]))
-            else:
-                drawn.append(table.read(experiments[k], sensors, drawing, session.folder))
+        setup = _Setup(session, drawing, real, sensors, experiments)
+        clean, drawn = self._records(setup)
         session.tell(0.4, "identifiability and estimate")
         kinds = tuple(self.estimate.equations)
         prior = self.estimate.prior_of(drawing, self.robot)
@@ -232,27 +230,49 @@ class InertiaFile(StudyFile):
         session.tell(0.9, "validation")
         bodies = zip(drawing.bodies, found.inertia.reshape(-1, 10), strict=True)
         able = all(possible_body(numbers) or body.inertia.mass == 0 for body, numbers in bodies)
-        held = []
-        for k, table in enumerate(self.experiment):
-            if table.hold_out and table.file is not None:
-                record = table.read(experiments[k], sensors, drawing, session.folder)
-                held.append(hold_out_record(drawing, found.inertia, record))
-            elif table.hold_out and able:
-                held.append(hold_out(real, found.inertia, experiments[k], sensors))
         return Weighed(
             file=self,
             sensors=sensors,
             possible=identifiability(InertiaProblem(drawing, clean, kinds)),
             found=found,
-            truth=truth if all(table.file is None for table in used.values()) else None,
+            truth=truth if all(table.file is None for table in self.experiment if not table.hold_out) else None,
             carlo=carlo,
             prior=prior,
             able=able,
-            held=held,
+            held=self._held(setup, found.inertia, able),
             compared=self._compared(real, found) if able and self.validation is not None else None,
             broken=sum(not record.sound for record in clean),
-            checked={experiments[k].name: _agreement(real, experiments[k]) for k in used if session.cross_check},
+            checked={
+                one.name: _agreement(real, one)
+                for one, table in zip(experiments, self.experiment, strict=True)
+                if session.cross_check and not table.hold_out
+            },
         )
+
+    def _records(self, setup: _Setup) -> tuple[list[Record], list[Record]]:
+        """What perfect sensors would read in each experiment, and what was read."""
+        clean, drawn = [], []
+        for k, (table, experiment) in enumerate(zip(self.experiment, setup.experiments, strict=True)):
+            if table.hold_out:
+                continue
+            setup.session.tell(0.3 * k / len(self.experiment), f"experiment {table.name}")
+            with at(f"experiment[{k}]"):
+                clean.append(measure(setup.real, experiment, setup.sensors))
+            simulated = clean[-1].biased(setup.sensors).noisy([self.sensors.seed, k])
+            drawn.append(simulated if table.file is None else table.read(experiment, setup))
+        if not drawn:
+            raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
+        return clean, drawn
+
+    def _held(self, setup: _Setup, inertia: Array, able: bool) -> list[HoldOut]:
+        """Predictions of experiments that were not used: measured, where they have a file, or simulated."""
+        found = []
+        for table, experiment in zip(self.experiment, setup.experiments, strict=True):
+            if table.hold_out and table.file is not None:
+                found.append(hold_out_record(setup.drawing, inertia, table.read(experiment, setup)))
+            elif table.hold_out and able:
+                found.append(hold_out(setup.real, inertia, experiment, setup.sensors))
+        return found
 
     def _real(self, session: Session, drawing: Robot) -> Robot:
         """The robot that is simulated: another file, or the drawing with scaled inertias."""

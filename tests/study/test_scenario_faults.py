@@ -184,6 +184,14 @@ def test_dampers_that_switch_without_end_are_told(tmp_path: Path, monkeypatch: p
     assert caught.value.file == file
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_what_noise_above_all_signals_hides_is_told(tmp_path: Path) -> None:
+    """The covariance of such noise is not positive definite to the last digit."""
+    file = tmp_path / "case.toml"
+    file.write_bytes(changed("inertia-linear", "sensors.noise.velocity", 2.0**32))
+    assert "in typical sizes" in run_scenario(file).summary  # directions that the data do not show
+
+
 def test_only_plain_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
     (tmp_path / "link.toml").symlink_to("/dev/zero")

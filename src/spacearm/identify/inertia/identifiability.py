@@ -142,7 +142,10 @@ def not_identifiable(problem: InertiaProblem, known: Array, worst: float = np.in
         return others
     # the largest eigenvalue of a noise covariance from so many samples (V. Marchenko, L. Pastur 1967)
     edge = MARGIN * (1.0 + np.sqrt(rank / count)) ** 2
-    values, vectors = eigh(seen, edge * noise + (ROUNDING * largest + worst**-2) * np.eye(rank))
+    noise *= edge
+    # of a noise that is far above everything that is seen, its own rounding counts
+    floor = max(ROUNDING * largest, 10.0 * rank * np.finfo(float).eps * float(np.trace(noise)))
+    values, vectors = eigh(seen, noise + (floor + worst**-2) * np.eye(rank))
     basis, _ = np.linalg.qr(vectors[:, values < 1.0])
     return np.asarray(others @ basis)
 

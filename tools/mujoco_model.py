@@ -149,6 +149,11 @@ class MujocoModel:
                 self._zero("free joint", model.jnt_stiffness, slice(j, j + 1))
             if kind == BALL:
                 self._zero("ball", model.dof_armature, slice(dof, dof + 3))
+        for t in range(model.ntendon):
+            wraps = model.wrap_type[int(model.tendon_adr[t]) :][: int(model.tendon_num[t])]
+            if np.any(wraps != int(mujoco.mjtWrap.mjWRAP_JOINT)):  # a cord through space
+                for values in (model.tendon_stiffness, model.tendon_damping):
+                    self._zero("is not a spring between two joints", values, slice(t, t + 1))
         for key in (
             "tendon_armature",
             "jnt_stiffnesspoly",

@@ -113,8 +113,7 @@ class Information:
 
     def weakest(self, names: Sequence[str], count: int = 5) -> tuple[Direction, ...]:
         """The least determined combinations; a deviation of 1 is as large as the numbers themselves."""
-        with np.errstate(divide="ignore"):
-            deviations = np.where(self.seen, 1.0 / np.sqrt(self.rises), np.inf)[:count]
+        deviations = np.where(self.seen, 1.0 / np.sqrt(np.where(self.seen, self.rises, 1.0)), np.inf)[:count]
         pairs = zip(deviations, self.vectors.T, strict=False)
         return tuple(Direction(float(deviation), combination(row, names)) for deviation, row in pairs)
 

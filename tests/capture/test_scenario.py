@@ -262,3 +262,10 @@ def test_an_approach_that_cannot_be(tmp_path, change, place, words):
     with pytest.raises(InputError, match=words) as caught:
         _run(tmp_path, APPROACH.replace(*change))
     assert place in caught.value.place
+
+
+def test_a_stiff_contact_can_be_cross_checked():
+    """A first step that is far too long for it must not end the comparison."""
+    result = run_scenario(ROOT / "tools" / "scenarios" / "capture-target.toml", cross_check=True)
+    (row,) = (row for row in result.rows if row.quantity == "cross_check.largest")
+    assert 0.0 < row.value < 1e-6

@@ -41,6 +41,8 @@ from spacearm.typing import Array
 
 #: Tolerance of the reference integration: well below the 1e-9 that a comparison should show.
 RTOL, ATOL = 1e-12, 1e-13
+#: A number of the state beyond this comes from a step that was far too long.
+BEYOND = 1e9
 #: Events nearer to each other than this are replayed as one, s.
 SAME_EVENT = 1e-9
 
@@ -325,6 +327,8 @@ class _Reference:
 
     def _rate(self, pieces: _Pieces, t: float, y: Array) -> Array:
         self.evaluations += 1
+        if not np.all(np.abs(y) < BEYOND):
+            return np.full(y.size, np.nan)  # a step that is too long; the integrator takes a shorter one
         n, twin, drive = self.robot.n, self.twin, pieces.drive
         y = y.copy()
         self._place(pieces, t, y)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -136,31 +136,12 @@ class Kernel:
         """
         if self.in_place:
             raise InputError(f"{self.program.name} writes over its inputs", hint="call it by its address")
-        given = {name: self._as_rows(name, value) for name, value in arrays.items()}
-        for name, place in self.inputs.items():
-            if name not in given and place.stop > place.start:
-                raise InputError(f"{self.program.name}: input {name!r} is missing")
-        try:
-            lead = np.broadcast_shapes(*(array.shape[:-1] for array in given.values()))
-        except ValueError:
-            shapes = ", ".join(f"{name} {array.shape[:-1]}" for name, array in given.items())
-            raise InputError(f"{self.program.name}: batch shapes do not fit together: {shapes}") from None
-        count = int(np.prod(lead, dtype=np.int64))
-        inputs = []
-        for name, array in given.items():
-            varies = array.shape[:-1] != ()
-            if varies and self.inputs[name].start in self._uniform and array.shape[-1]:
-                raise InputError(f"{self.program.name}: input {name!r} is the same for all samples, by its kernel")
-            spread = array
-            if varies and array.shape[:-1] != lead:
-                spread = np.ascontiguousarray(np.broadcast_to(array, (*lead, array.shape[-1])))
-            inputs.append((spread, self.inputs[name], varies))
+        given, lead = self._given(arrays)
+        inputs = [(self._spread(name, array, lead), self.inputs[name], array.ndim > 1) for name, array in given.items()]
         results = self._results(lead, out or {})
         for name in out or {}:
-            if any(np.may_share_memory(results[name], array) for array, _, _ in inputs):
-                raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of an input")
-            if any(np.may_share_memory(results[name], array) for other, array in results.items() if other != name):
-                raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of another result")
+            self._check_apart(name, results, [array for array, _, _ in inputs])
+        count = int(np.prod(lead, dtype=np.int64))
         if count:
             width = host().lanes if lead else 1
             # A robot's own numbers are the same for all samples as a rule: then what depends on them alone is scalar.
@@ -184,6 +165,35 @@ class Kernel:
                     stacklevel=2,
                 )
         return results
+
+    def _given(self, arrays: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Array], tuple[int, ...]]:
+        """The inputs as rows (..., size), and their common leading shape."""
+        given = {name: self._as_rows(name, value) for name, value in arrays.items()}
+        for name, place in self.inputs.items():
+            if name not in given and place.stop > place.start:
+                raise InputError(f"{self.program.name}: input {name!r} is missing")
+        try:
+            return given, np.broadcast_shapes(*(array.shape[:-1] for array in given.values()))
+        except ValueError:
+            shapes = ", ".join(f"{name} {array.shape[:-1]}" for name, array in given.items())
+            raise InputError(f"{self.program.name}: batch shapes do not fit together: {shapes}") from None
+
+    def _spread(self, name: str, array: Array, lead: tuple[int, ...]) -> Array:
+        """An input that varies, over all samples; one that does not, as it is."""
+        if array.ndim == 1:
+            return array
+        if self.inputs[name].start in self._uniform and array.shape[-1]:
+            raise InputError(f"{self.program.name}: input {name!r} is the same for all samples, by its kernel")
+        if array.shape[:-1] == lead:
+            return array
+        return np.ascontiguousarray(np.broadcast_to(array, (*lead, array.shape[-1])))
+
+    def _check_apart(self, name: str, results: Mapping[str, Array], inputs: Sequence[Array]) -> None:
+        """A result must not be written over what is still to be read or over another result."""
+        if any(np.may_share_memory(results[name], array) for array in inputs):
+            raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of an input")
+        if any(np.may_share_memory(results[name], array) for other, array in results.items() if other != name):
+            raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of another result")
 
     def _results(self, lead: tuple[int, ...], out: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays for the outputs, those in ``out`` checked."""

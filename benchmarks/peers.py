@@ -10,7 +10,7 @@ import pinocchio as pin
 from mujoco import rollout as mujoco_rollout
 
 from spacearm.model import Inertia, Robot
-from spacearm.model.mjcf import mjcf_text
+from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.rotations import rotation_from_quaternion
 from spacearm.typing import Array
 

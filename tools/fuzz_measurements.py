@@ -64,7 +64,7 @@ file = "FILE"
 robot = "xu2017"
 
 [sensors]
-interval = 1.0
+sample = 1.0
 
 [[experiment]]
 name = "damaged"

@@ -125,7 +125,7 @@ def stopped_after(function: Callable[..., Any], count: int) -> Callable[..., Any
     [
         ("ejection", {"[31, 31]": "[3, 3]", "samples = 1024": "samples = 32", "= 500": "= 20"}, batch, "spread", 1),
         ("capture", {"runs = 4096": "runs = 256"}, evaluate.Evaluator, "__call__", 2),
-        ("identify-inertia", {"repetitions = 40": "repetitions = 26"}, montecarlo, "fit_total", 2),
+        ("identify-inertia", {"samples = 40": "samples = 26"}, montecarlo, "fit_total", 2),
     ],
 )
 def test_an_interrupted_run_goes_on_with_the_same_numbers(

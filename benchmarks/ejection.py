@@ -62,6 +62,7 @@ def best(call: Callable[[], object], rounds: int = 3) -> float:
 def mujoco_ejection(rig: Rig) -> float:
     """One ejection by MuJoCo's RK4 at 1 ms with its friction loss: rail and flight as one model, s."""
     import mujoco
+
     from spacearm.model.mjcf_write import mjcf_text
 
     with warnings.catch_warnings():

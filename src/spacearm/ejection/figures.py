@@ -102,11 +102,17 @@ def comparison(lines: Sequence[Line]) -> go.Figure:
     return table(header, columns, height=80 + 26 * len(lines))
 
 
-def map_panels(chart: xr.Dataset, arm: Robot, marks: Mapping[str, Array]) -> go.Figure:
-    """Velocity and angular velocity over two joints; grey is not allowed. ``marks`` are joint positions by name."""
+def map_panels(
+    chart: xr.Dataset, arm: Robot, marks: Mapping[str, Array], signs: tuple[float, float] = (1.0, 1.0)
+) -> go.Figure:
+    """Velocity and angular velocity over two joints; grey is not allowed. ``marks`` are joint positions by name.
+
+    ``signs``: with which the joints are drawn.
+    """
     joints = [arm.joint_index(str(name)) for name in chart["velocity"].dims]
     names = [arm.joint_names[i] for i in joints]
-    scales = [(DEGREE, "deg") if arm.joints[i].kind == "revolute" else (1e3, "mm") for i in joints]
+    units = [(DEGREE, "deg") if arm.joints[i].kind == "revolute" else (1e3, "mm") for i in joints]
+    scales = [(sign * scale, unit) for sign, (scale, unit) in zip(signs, units, strict=True)]
     x, y = (chart[name].values * scale for name, (scale, _) in zip(names, scales, strict=True))
     across, up = ([q[i] * scale for q in marks.values()] for i, (scale, _) in zip(joints, scales, strict=True))
     figure = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
@@ -119,9 +125,14 @@ def map_panels(chart: xr.Dataset, arm: Robot, marks: Mapping[str, Array]) -> go.
         z = np.where(allowed, factor * chart[key].values.T, np.nan)
         bar = {"x": place, "thickness": 12, "len": 0.9}
         figure.add_heatmap(x=x, y=y, z=z, colorscale=colours, colorbar=bar, **at)
-        text = {"text": list(marks), "textposition": "top right", "textfont": {"color": "white"}}
         marker = {"color": "white", "size": 8, "line": {"color": "black", "width": 1}}
-        figure.add_scatter(x=across, y=up, mode="markers+text", marker=marker, showlegend=False, **text, **at)
+        figure.add_scatter(x=across, y=up, mode="markers", marker=marker, showlegend=False, hovertext=list(marks), **at)
+        for number, (name, right, high) in enumerate(zip(marks, across, up, strict=True)):
+            # Labels point to the middle, so that none leaves the panel, and neighbours do not cover each other.
+            inwards = -1 if right > 0.5 * (x[0] + x[-1]) else 1
+            label = {"text": name, "font": {"size": 11}, "bgcolor": "rgba(255, 255, 255, 0.8)", "borderpad": 1}
+            arrow = {"arrowwidth": 1, "arrowhead": 0, "ax": 34 * inwards, "ay": (-14, 14, -34, 34)[number % 4]}
+            figure.add_annotation(x=right, y=high, **label, **arrow, **at)
     figure.update_xaxes(title_text=f"{names[0]} [{scales[0][1]}]", showgrid=False)
     figure.update_yaxes(showgrid=False)
     figure.update_yaxes(title_text=f"{names[1]} [{scales[1][1]}]", row=1, col=1)

@@ -165,8 +165,7 @@ def maps(study: Study) -> go.Figure:
     """Velocity and angular velocity over joints 2 and 4, with the paper's attitudes and the best ones."""
     marks = {str(number): run.start for number, run in study.full.items()}
     marks |= {name: study.best[name].joints for name in GOALS}
-    plot = map_panels(study.map, study.rig.arm, marks)
-    plot.for_each_trace(lambda trace: trace.update(x=-np.asarray(trace.x, float)))  # the paper's sign of joint 2
+    plot = map_panels(study.map, study.rig.arm, marks, signs=(-1.0, 1.0))
     plot.update_xaxes(title_text="q2 [deg]")
     plot.update_yaxes(title_text="q4 [deg]", row=1, col=1)
     return plot

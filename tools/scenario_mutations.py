@@ -7,6 +7,7 @@ import datetime
 import functools
 import json
 import random
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,12 @@ def _damage_text(chance: random.Random, raw: bytes) -> tuple[str, bytes]:
 
 def written(document: dict[str, Any]) -> bytes:
     """A document as TOML, one line for each key of the file."""
-    return "".join(f"{_text(key)} = {_value(value)}\n" for key, value in document.items()).encode()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20 * limit)  # several nestings may lie in each other; what reads the file keeps its own limit
+    try:
+        return "".join(f"{_text(key)} = {_value(value)}\n" for key, value in document.items()).encode()
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _short(value: Any) -> str:

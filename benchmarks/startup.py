@@ -66,7 +66,7 @@ robot = arm()
 samples = states(robot, 16)
 batches, exact = Batches(robot), Sensitivities(robot)
 batches.kernel.address(1), exact.rollout
-exact.rollout.kernel.address(16), exact.rollout.kernel.address(8)
+exact.rollout.loop.code(16), exact.rollout.loop.code(8)
 inputs = batches.inputs(samples)
 from spacearm.engine.machine import host
 batches.kernel.address(host().lanes)

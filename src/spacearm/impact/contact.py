@@ -52,6 +52,9 @@ _RADIAN = 1024.0
 #: Units between samples.
 _SAMPLE = 0.1 * _RADIAN
 
+#: Contacts of one convergence study; each is a run.
+MOST_CONTACTS = 1000
+
 
 @dataclass(frozen=True, eq=False)
 class ContactRun:
@@ -331,8 +334,12 @@ def contact_convergence(
     if frequencies is None:
         frequencies = [_frequency(None, k, kind, mass) for k in stiffnesses or ()]
     omega = np.asarray(frequencies, dtype=np.float64)
-    if omega.ndim != 1 or omega.size == 0:
-        raise InputError("is no list of contacts", place="contact", hint="expected one or more frequencies")
+    if omega.ndim != 1 or not 1 <= omega.size <= MOST_CONTACTS:
+        raise InputError(
+            f"has {omega.size} contacts",
+            place="contact",
+            hint=f"expected one or more frequencies, {MOST_CONTACTS} at most",
+        )
     runs = tuple(
         simulate_contact(first, second, frequency=float(w), kind=kind, normal=normal, restitution=restitution)
         for w in omega

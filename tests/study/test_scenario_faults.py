@@ -49,6 +49,7 @@ def changed(name: str, place: str, value: object) -> bytes:
 
 
 CASES = [
+    ("ejection", "device.stroke", 1e6, "device: stroke is 1e+06"),
     ("impact-plane", "collision.0.contact.stiffnesses", [1e4, 1e6] * 600, "collision[0]"),
     ("motion-phases", "phase.0.duration", 1e-12, "phase[0].duration ('thrust'): value is 1e-12"),
     ("motion-phases", "sample", -1.0, "sample: value is -1"),

@@ -20,6 +20,9 @@ from spacearm.typing import Array
 #: A force that changes by less than this share along a piece of a curve is constant.
 _CONSTANT = 1e-9
 
+#: Longest rail, m: a longer one is a mistake of units.
+LONGEST_RAIL = 1000.0
+
 
 class Piece(NamedTuple):
     """A part of the rail on which the springs' force is linear in the travel: ``force + slope * (z - start)``."""
@@ -131,7 +134,7 @@ class Device:
 
     def __post_init__(self) -> None:
         place = "separation device"
-        checks.checked(self, finite, "stroke", above=0.0, place=place, unit="m")
+        checks.checked(self, finite, "stroke", above=0.0, most=LONGEST_RAIL, place=place, unit="m")
         checks.checked(self, finite, "damping", least=0.0, place=place)
         with at(place, fallback=True):
             object.__setattr__(self, "direction", unit_vector(self.direction, "rail direction"))

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 #: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 want more than the default.
 METHOD = Dopri853(rtol=1e-13, atol=1e-15)
 #: Steps of a run, where a few thousand are usual: dampers or speeds that need more are not of a device that throws.
-MOST_STEPS = 300_000
+MOST_STEPS = 200_000
 LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
 
 

@@ -31,6 +31,7 @@ from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import quaternion_rate, rotation_matrix
 from spacearm.mechanics.tree import Tree, rotor_inertias
 from spacearm.model import Robot
+from spacearm.model.parts import skew
 from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
@@ -221,9 +222,9 @@ class BaseMotion:
             by_q = mechanics.evaluate(kernel, joints=q, velocity=velocity, inertia=own)["d_momentum_d_joints"]
         # Right sides of H_b d(nu) = ..., by errors of the state, the joints, the inertias and the wrench's scale.
         by_state = np.zeros((*q.shape[:-1], 6, 12))
-        by_state[:, :3, 3:6], by_state[:, 3:, 3:6] = skews(at_base[:, :3]), skews(at_base[:, 3:])
+        by_state[:, :3, 3:6], by_state[:, 3:, 3:6] = skew(at_base[:, :3]), skew(at_base[:, 3:])
         by_state[:, :3, 6:9] = by_state[:, 3:, 9:] = back
-        by_state[:, 3:, :3], by_state[:, 3:, 6:9] = back @ skews(linear), -back @ skews(p)
+        by_state[:, 3:, :3], by_state[:, 3:, 6:9] = back @ skew(linear), -back @ skew(p)
         right = np.concatenate([by_state, -by_q, -matrix[:, :6, 6:], -regressor], axis=2)
         solved = np.linalg.solve(matrix[:, :6, :6], right)
         by_state, by_path, by_inertia = np.split(solved, np.cumsum([12, 2 * n]), axis=2)
@@ -273,12 +274,12 @@ class _Rates:
         scale[:, 9:, 0] = np.cross(position, pushed) + np.einsum("tij,tj->ti", rotation, moment)
         force, moment, pushed = thrust * force, thrust * moment, thrust * pushed
         state = rates(self.by_state[rows])
-        state[:, :3, 3:6] -= rotation @ skews(linear)
-        state[:, 3:6, 3:6] -= skews(turning)
-        by_turn = -rotation @ skews(force)
+        state[:, :3, 3:6] -= rotation @ skew(linear)
+        state[:, 3:6, 3:6] -= skew(turning)
+        by_turn = -rotation @ skew(force)
         state[:, 6:9, 3:6] += by_turn
-        state[:, 9:, 3:6] += skews(position) @ by_turn - rotation @ skews(moment)
-        state[:, 9:, :3] -= skews(pushed)
+        state[:, 9:, 3:6] += skew(position) @ by_turn - rotation @ skew(moment)
+        state[:, 9:, :3] -= skew(pushed)
         return state, rates(self.by_joints[rows]), np.concatenate([rates(self.by_inertia[rows]), scale], axis=2)
 
 
@@ -318,12 +319,3 @@ def _across(parts: _Rates, h: Array, wrench: Array, thrust: float, n: int) -> tu
     total = start + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
     across, before, after, forced = np.split(total, np.cumsum([12, 2 * n, 2 * n]), axis=2)
     return across, before, after, forced
-
-
-def skews(vectors: Array) -> Array:
-    """Cross-product matrices (..., 3, 3)."""
-    full = np.zeros((*vectors.shape, 3))
-    full[..., 0, 1], full[..., 0, 2] = -vectors[..., 2], vectors[..., 1]
-    full[..., 1, 0], full[..., 1, 2] = vectors[..., 2], -vectors[..., 0]
-    full[..., 2, 0], full[..., 2, 1] = -vectors[..., 1], vectors[..., 0]
-    return full

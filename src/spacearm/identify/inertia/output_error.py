@@ -20,12 +20,13 @@ import numpy as np
 
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, did_you_mean
-from spacearm.identify.inertia.base_motion import BaseMotion, Inputs, Linearised, skews
+from spacearm.identify.inertia.base_motion import BaseMotion, Inputs, Linearised
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.inertia_parameters import labels, typical_sizes
 from spacearm.identify.inertia.readings import Record, turned
 from spacearm.identify.whitening import ErrorModel
 from spacearm.model import Robot
+from spacearm.model.parts import skew
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
 
@@ -82,7 +83,7 @@ class Score:
         return float(chi2.sf(self.statistic, self.freedom))
 
 
-class _Channelled:
+class _RecordPrediction:
     """One record: its inputs, what is present, and its residuals with all derivatives."""
 
     def __init__(self, robot: Robot, record: Record) -> None:
@@ -167,7 +168,7 @@ class _Channelled:
     def _outputs(self, moved: Linearised) -> tuple[Array, Array]:
         """Derivatives of a sample's rows by the twelve errors, and by the twist alone."""
         rotation, count = moved.rotation, moved.rotation.shape[0]
-        arm = skews(np.broadcast_to(self.record.mount, (count, 3)))
+        arm = skew(np.broadcast_to(self.record.mount, (count, 3)))
         at_mount = moved.twist[:, :3] + np.cross(moved.twist[:, 3:], self.record.mount)
         direct = np.zeros((count, 12, 6))
         direct[:, 6:9, :3], direct[:, 6:9, 3:], direct[:, 9:, 3:] = rotation, -rotation @ arm, np.eye(3)
@@ -175,7 +176,7 @@ class _Channelled:
         seen[:, :3, :3] += np.eye(3)
         seen[:, :3, 3:6] -= rotation @ arm
         seen[:, 3:6, 3:6] += np.eye(3)
-        seen[:, 6:9, 3:6] -= rotation @ skews(at_mount)
+        seen[:, 6:9, 3:6] -= rotation @ skew(at_mount)
         return seen, direct
 
     def _readings(self, moved: Linearised, delay: float) -> tuple[Array, dict[str, Array]]:
@@ -200,8 +201,8 @@ class _Channelled:
         slopes = [np.gradient(values, record.times, axis=0) for values in (velocity, turning)]
         found["delay"][:, :, 0] = -np.concatenate([velocity, turning, *slopes], axis=1)
         found["rate_bias"][:, 9:] = found["velocity_bias"][:, 6:9] = np.eye(3)
-        found["mount"][:, :3], found["mount"][:, 6:9] = rotation, rotation @ skews(turning)
-        found["misalignment"][:, 9:] = skews(turning)
+        found["mount"][:, :3], found["mount"][:, 6:9] = rotation, rotation @ skew(turning)
+        found["misalignment"][:, 9:] = skew(turning)
         return np.where(self.present, residual, 0.0), found
 
 
@@ -244,7 +245,7 @@ class OutputErrorProblem(Problem):
                 raise InputError(f"there is no {name!r}", place="estimate", hint=did_you_mean(name, NUISANCES))
         self.robot, self.nuisances = robot, tuple(dict.fromkeys(estimate))
         self.drawn = robot.inertia_parameters.ravel()
-        self._data = [_Channelled(robot, record) for record in records]
+        self._data = [_RecordPrediction(robot, record) for record in records]
         self._starts = [data.start(self.drawn) for data in self._data]
         self._last: tuple[bytes, list[tuple[Array, Array]]] | None = None
         inertias = self._base() if bodies is None else self._chosen(bodies)
@@ -384,7 +385,7 @@ class OutputErrorProblem(Problem):
     def without_outliers(self, x: Array, limit: float = OUTLIER) -> int:
         """Leave out readings that are further than ``limit`` standard deviations from their prediction; how many.
 
-        Where many are, not the readings are wrong but the model: then none is left out.
+        Where there are many, the model is wrong and not the readings: then none is left out.
         """
         far = [
             (np.abs(white) > limit) & data.present for data, (white, _) in zip(self._data, self._white(x), strict=True)

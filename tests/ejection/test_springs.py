@@ -154,7 +154,7 @@ def test_bad_springs() -> None:
         assert text in f"{caught.value} {caught.value.hint}"
     good = SeparationSpring(800.0, STROKE)
     devices = {
-        "stroke is 0 (expected more than 0 m)": {"springs": [good]},
+        "stroke is 0 (expected more than 0 and at most 1000 m)": {"springs": [good]},
         "springs are not all springs": {"stroke": STROKE, "springs": []},
         "springs are not all": {"stroke": STROKE, "springs": [800.0]},
         "stiffness is given besides": {"stroke": STROKE, "springs": [good], "stiffness": 1.0},

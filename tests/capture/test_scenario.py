@@ -123,6 +123,7 @@ mode = "soft"
         (("[[load]]", "[design]\nstiffness = [0.0, 3.0]\nruns = 64\n[[load]]"), "design", "more than 0"),
         (("[[load]]", "[settling]\nfraction = 0.0\n[[load]]"), "settling", "above zero"),
         (("force = [50, 0, 50]", "profile = 'table'"), "load[0]", "times"),
+        (("force = [50, 0, 50]", "profile = 'table'\ntimes = []\nvalues = []"), "load[0]", "times"),
         (("force = [50, 0, 50]", "start = 2.0"), "load[0]", "the run is over"),
         (
             ("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0, delay = 0.5 }\n[[load]]"),

@@ -36,6 +36,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "robot": (lambda: simulate(text, START, 1.0), "simulate: the robot is 'x' .expected a Robot"),
     "batch of no robot": (lambda: simulate_batch(no, VECTOR, 1.0), "batch: the robot is None"),
     "rollout of no robot": (lambda: rollout(no, VECTOR, 1.0, 1), "rollout: the robot is None"),
+    "memory": (
+        lambda: simulate(ARM, START, 480.0, sample=1e-4),
+        "sample: 4800002 samples of [0-9]+ numbers do not fit",
+    ),
     "duration": (lambda: Phase(text), "phase: duration is 'x'"),
     "paths": (lambda: Phase(1.0, driven=["j0"]), "phase, driven: is .'j0'. .expected a mapping from degree"),  # type: ignore[arg-type]
     "forces": (lambda: Phase(1.0, forces=np.zeros(8)), "phase, forces: is array"),  # type: ignore[arg-type]

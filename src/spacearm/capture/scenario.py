@@ -90,7 +90,7 @@ class LoadTable(Table):
         """The load on this robot in a run that ends then."""
         options = self.options("frame", "force", "moment", "duration", "start", "profile", "axes")
         if self.profile == "table":
-            if self.times is None or self.values is None:
+            if not self.times or not self.values:
                 raise InputError("a table needs 'times' and 'values'", hint="seconds since the start, and factors")
             options = {"duration": self.times[-1], **options, "profile": table(self.times, self.values)}
         elif self.times is not None or self.values is not None:

@@ -21,7 +21,7 @@ from spacearm.simulate.changes import Change
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
-from spacearm.simulate.phase import Phase, sample_times
+from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
 from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
 from spacearm.simulate.state import State
 from spacearm.simulate.timescales import cause, check_step, step_budget, stiffness_warnings, time_scales
@@ -366,6 +366,13 @@ class Chain:
         elif self.time > 0.0:
             wanted = wanted[sum(int(segment.record.counts[0]) for segment in self.segments) :]
         times = np.append(wanted, np.inf) if settings.full else wanted
+        each = code.ny + (code.record + model.kernel.n_out if settings.full else 0)
+        if times.size * each > MAX_NUMBERS:
+            raise InputError(
+                f"{times.size} samples of {each} numbers do not fit into memory",
+                place="sample",
+                hint=f"expected at most {MAX_NUMBERS // each} samples: a longer interval, or a list of times",
+            )
         room = settings.max_events + (1000 if settings.full else 100)
         record = make_record(times, code, model.kernel.n_out, full=settings.full, max_events=room)
         balances, audit = None, make_audit(code)

@@ -17,8 +17,9 @@ from spacearm.simulate.loads import Load
 from spacearm.typing import Array
 
 DEFAULT_SAMPLES = 200
-#: More would not fit into the memory of most machines: a sample keeps some hundred numbers.
+#: More would not fit into the memory of most machines: samples, and the numbers that all of them keep (2 GB).
 MAX_SAMPLES = 5_000_000
+MAX_NUMBERS = 250_000_000
 Direction = Literal["rising", "falling", "either"]
 DIRECTIONS: dict[str, int] = {"rising": 1, "falling": -1, "either": 0}
 

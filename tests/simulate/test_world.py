@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.model import Body, Friction, Inertia, Joint, Pose, Robot, Spring, edit
+from spacearm.model import Body, Friction, Inertia, Joint, Pose, Robot, Rotor, Spring, edit
 from spacearm.model.parts import Frame
 from spacearm.model.rotations import rotation_about, rotation_matrices
 from spacearm.simulate import (
@@ -260,6 +260,40 @@ def test_what_a_cut_spring_stored_is_booked() -> None:
     (entry,) = run.changes
     assert entry.lost == pytest.approx(0.5 * 50.0 * 0.2**2, rel=1e-14)
     assert entry.changed.lost == 0.0
+
+
+def test_the_rotor_of_a_cut_joint_comes_to_rest_in_its_parent() -> None:
+    """Two flywheels on one axis, by hand: what the rotor turns faster than its parent is shared by both."""
+    base, child, spinning, ratio = 4.0, 1.5, 2e-3, 60.0
+    bodies = (
+        Body("base", Inertia(6.0, tensor=base * np.eye(3))),
+        Body("wheel", Inertia(2.0, tensor=child * np.eye(3))),
+    )
+    joint = Joint("z", "revolute", "base", "wheel", axis=np.array([0.0, 0, 1]), rotor=Rotor(spinning, ratio))
+    robot = Robot("motor", tuple(bodies), (joint,))
+    start = State.moving(robot, [0.3], [0.8], base_angular_velocity=[0.0, 0.0, 0.2])
+    run = sound(simulate(robot, start, [Separate("z", "wheel"), Phase(0.5)]))
+    assert run.ends is not None
+    gained = spinning * ratio * 0.8 / (base + spinning)
+    assert run.ends["motor"].velocity[5] == pytest.approx(0.2 + gained, rel=1e-13)
+    assert run.ends["wheel"].velocity[5] == pytest.approx(1.0, rel=1e-13)
+    (entry,) = run.changes
+    assert entry.lost == pytest.approx(0.5 * spinning * base / (base + spinning) * (ratio * 0.8) ** 2, rel=1e-12)
+
+
+def test_cutting_a_geared_joint_of_an_arm_keeps_momentum() -> None:
+    robot = random_robot(5, 5, passive=False, prismatic=0.0, rotors=1.0)
+    start = random_state(robot, np.random.default_rng(5), speed=0.4)
+    for locked in ((), (robot.joint_names[0],)):
+        velocity = start.velocity.copy()
+        velocity[[robot.dof_index(name) for name in locked]] = 0.0
+        world = World({"arm": robot}, locked=locked)
+        begin = {"arm": State(start.position, start.quaternion, start.joints, velocity)}
+        run = sound(simulate(world, begin, [Separate(robot.joint_names[3], "away"), Phase(0.3)], method=TIGHT))
+        (entry,) = run.changes
+        assert entry.lost > 0.0
+        assert entry.residuals["momentum"] < 1e-13
+        assert cross_check(run).largest < 1e-9
 
 
 def test_attach_undoes_separate() -> None:

@@ -87,11 +87,12 @@ def attach_by_joint(robot: Robot, frame: str, other: Body | Robot, joint: Joint,
     return _joined(robot, guest, joints=[placed])
 
 
-def detach(robot: Robot, joint: str) -> tuple[Robot, Robot]:
+def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot, Robot]:
     """Cut a joint: (what remains, what comes off, its base being the joint's child body).
 
-    The joint goes, with its rotor and passive laws. Couplings that reach across the cut, or hold the cut joint, are
-    released. The detached robot is called ``<robot>.<child>``.
+    The joint goes, with its rotor and passive laws; with ``keep_rotor`` the rotor stands still in its parent and adds
+    its axial inertia there. Couplings that reach across the cut, or hold the cut joint, are released. The detached
+    robot is called ``<robot>.<child>``.
     """
     cut = robot.joint(joint)
     away = set(robot.subtree(cut.child))
@@ -107,6 +108,7 @@ def detach(robot: Robot, joint: str) -> tuple[Robot, Robot]:
             thrusters=[thruster for thruster in robot.thrusters if (thruster.body in away) == inside],
             couplings=[coupling for coupling in robot.couplings if {coupling.first, coupling.second} <= kept],
             configurations=named_configurations(robot),
+            moments=_still_rotors([cut]) if keep_rotor and not inside else None,
         )
 
     return half(robot.name, False), half(f"{robot.name}.{cut.child}", True)
@@ -159,15 +161,9 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
     for name, value in held.items():
         robot.joint_index(name)
         held[name] = finite(value, f"position of joint {name!r}")
-    welds, moments = [], dict[str, Array]()
-    for joint in robot.joints:
-        if joint.name not in held:
-            continue
-        place = joint.placement @ motion(joint.kind, joint.axis, held[joint.name])
-        welds.append(Weld(joint.name, joint.parent, joint.child, place))
-        if joint.rotor is not None:
-            tensor = about_axis(joint.placement.rotation @ joint.axis, joint.rotor.inertia)
-            moments[joint.parent] = moments.get(joint.parent, np.zeros((3, 3))) + tensor
+    stuck = [joint for joint in robot.joints if joint.name in held]
+    places = [joint.placement @ motion(joint.kind, joint.axis, held[joint.name]) for joint in stuck]
+    welds = [Weld(joint.name, joint.parent, joint.child, place) for joint, place in zip(stuck, places, strict=True)]
     free = {joint.name: joint for joint in robot.joints if joint.name not in held}
     couplings = []
     for coupling in robot.couplings:
@@ -177,7 +173,17 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
         for name in (coupling.first, coupling.second):
             if name in free:
                 free[name] = _held_by(free[name], coupling, held)
-    return _rebuilt(robot, joints=free.values(), welds=welds, couplings=couplings, moments=moments)
+    return _rebuilt(robot, joints=free.values(), welds=welds, couplings=couplings, moments=_still_rotors(stuck))
+
+
+def _still_rotors(joints: Iterable[Joint]) -> dict[str, Array]:
+    """What rotors that stand still in their parents add to the parents' inertia tensors."""
+    found: dict[str, Array] = {}
+    for joint in joints:
+        if joint.rotor is not None:
+            tensor = about_axis(joint.placement.rotation @ joint.axis, joint.rotor.inertia)
+            found[joint.parent] = found.get(joint.parent, np.zeros((3, 3))) + tensor
+    return found
 
 
 def _held_by(joint: Joint, coupling: Coupling, held: Mapping[str, float]) -> Joint:

@@ -131,8 +131,11 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
     return Motion(linear, angular, linear_scale, angular_scale, kinetic)
 
 
-def inertia_about(bodies: Bodies, inertia: Array) -> tuple[float, Array, Array]:
-    """Mass (kg), first moment (T, 3) and inertia tensor (T, 3, 3) of all bodies about the origin, world axes."""
+def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -> tuple[float, Array, Array]:
+    """Mass (kg), first moment (T, 3) and inertia tensor (T, 3, 3) of all bodies about the origin, world axes.
+
+    The axial inertia of rotors counts as if they stood still.
+    """
     rows = np.asarray(inertia).reshape(-1, 10)
     mass, origin = rows[:, 0], bodies.origin
     arm = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
@@ -144,6 +147,8 @@ def inertia_about(bodies: Bodies, inertia: Array) -> tuple[float, Array, Array]:
     moments = np.einsum("tbij,bjk,tblk->til", bodies.rotation, own, bodies.rotation)
     moments = moments + (mixed + mixed.swapaxes(2, 3)).sum(axis=1) + np.einsum("b,tbi,tbj->tij", mass, origin, origin)
     whole: Array = np.einsum("tii->t", moments)[:, None, None] * np.eye(3) - moments
+    axes = bodies.axis[:, [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]]
+    whole = whole + np.einsum("r,tri,trj->tij", rotors, axes, axes)
     return float(mass.sum()), arm.sum(axis=1) + np.einsum("b,tbi->ti", mass, origin), whole
 
 

@@ -289,7 +289,8 @@ class Attach(Change):
 class Separate(Change):
     """Cut a joint: what it carries becomes a system of its own and goes on as it moves.
 
-    The joint's spring, damper and rotor are gone; what the spring stored then is booked as lost.
+    The joint's spring and damper are gone; what the spring stored then is booked as lost. Its rotor stays with the
+    parent body and comes to rest in it: what it turned faster is an impulse on the parent, a plastic impact.
 
     Args:
         joint: that is cut.
@@ -304,7 +305,7 @@ class Separate(Change):
         if self.name in world.systems:
             raise InputError(f"there is a system {self.name!r} already", place="separate", hint="choose another name")
         robot, state = world.own_robot(system), states[system]
-        rest, away = edit.detach(robot, own)
+        rest, away = edit.detach(robot, own, keep_rotor=True)
         base = away.bodies[0].name
         origin, rotation = terms.frame_pose(robot, state, base)
         twist = terms.jacobian(robot, state, base) @ state.velocity
@@ -325,4 +326,22 @@ class Separate(Change):
                 locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
         after = World(systems, tuple(locked), values, world.loads)
-        return Changed(after, new, f"{self.name} separated at {self.joint}")
+        text, cut, rate = (
+            f"{self.name} separated at {self.joint}",
+            robot.joint(own),
+            state.rates[robot.joint_index(own)],
+        )
+        if cut.rotor is None or rate == 0.0:
+            return Changed(after, new, text)
+        # The rotor's spin against its parent goes to the parent.
+        mass, left = terms.mass_matrix(rest, new[system]), new[system]
+        turn = terms.frame_pose(rest, left, cut.parent)[1] @ cut.placement.rotation
+        spin = turn @ cut.axis * cut.rotor.inertia * cut.rotor.ratio * rate
+        momentum = mass @ left.velocity + terms.jacobian(rest, left, cut.parent)[3:].T @ spin
+        held = _held(after, system, ())
+        velocity, impulse = redistribute(mass, momentum, left.velocity, held)
+        new[system] = _moved(left, velocity)
+        lost = _kinetic(terms.mass_matrix(robot, state), state.velocity) - _kinetic(mass, velocity)
+        lost -= _kinetic(terms.mass_matrix(away, new[self.name]), new[self.name].velocity)
+        impulses = {after.label(system, rest.dof_names[i]): float(impulse[i]) for i in held}
+        return Changed(after, new, text, lost, impulses, external=_from_outside(left, impulse), point=left.position)

@@ -237,7 +237,7 @@ def _sums(world: World, states: Mapping[str, State], point: Array, velocity: Arr
         seen = move(robot, rows)
         seen = replace(seen, velocity=seen.velocity - velocity)
         sums = momentum(robot, seen, rows, own["inertia"], own["rotor"])
-        mass, first, tensor = inertia_about(seen, own["inertia"])
+        mass, first, tensor = inertia_about(robot, seen, own["inertia"], own["rotor"])
         elastic = elastic_energy(robot, rows, own["stiffness"], own["rest"], own["coupling"])
         both = np.concatenate([sums.linear[0], sums.angular[0]])
         scale = np.array([sums.linear_scale[0], sums.angular_scale[0]])

@@ -21,44 +21,87 @@ from spacearm.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class ErrorModel:
-    """Matrices of the model above; ``input_variance`` of e and ``variance`` of v are diagonals."""
+    """Matrices of the model above; the variances of e and v are diagonals, that of e may change with time.
+
+    ``entered`` and ``spread``: how e[0] enters x[0], and the covariance of x[0] besides; nothing when not given.
+    """
 
     across: Array  # (T - 1, s, s)
     before: Array  # (T - 1, s, m)
     after: Array  # (T - 1, s, m)
     seen: Array  # (T, r, s)
     direct: Array  # (T, r, m)
-    input_variance: Array  # (m,)
+    input_variance: Array  # (m,) or (T, m)
     variance: Array  # (r,)
+    entered: Array | None = None  # (s, m)
+    spread: Array | None = None  # (s, s)
 
     def white(self, columns: Array, present: Array) -> Array:
         """Columns (T, r, c) of residuals and derivatives, made white with unit variance.
 
         ``present`` (T, r): readings that are missing give rows of zeros.
         """
-        count = columns.shape[0]
-        size, many = self.across.shape[1], self.before.shape[2]
-        spread, state = np.zeros((size, size)), np.zeros((size, columns.shape[2]))
-        entered = np.zeros((size, many))
-        result = np.zeros_like(columns)
-        e, v = self.input_variance, np.diag(self.variance)
+        return self.whitener(present).white(columns)
+
+    def whitener(self, present: Array) -> Whitener:
+        """The filter's gains, for readings of which these are ``present`` (T, r)."""
+        count, size = self.seen.shape[0], self.seen.shape[2]
+        variances = np.broadcast_to(self.input_variance, (count, self.before.shape[2]))
+        spread = np.zeros((size, size)) if self.spread is None else self.spread
+        entered = np.zeros(self.before.shape[1:]) if self.entered is None else self.entered
+        shown = np.where(present[:, :, None], self.seen, 0.0)
+        inverse = np.zeros((count, *self.seen.shape[1:2] * 2))
+        gain = np.zeros((count, size, self.seen.shape[1]))
+        v, one = np.diag(self.variance), np.eye(self.variance.size)
         for k in range(count):
-            here = present[k]
-            seen, direct = self.seen[k], self.seen[k] @ entered + self.direct[k]
-            if not here.all():
-                seen, direct = np.where(here[:, None], seen, 0.0), np.where(here[:, None], direct, 0.0)
+            direct, e, seen = shown[k] @ entered + self.direct[k] * present[k, :, None], variances[k], shown[k]
             noise = direct * e
-            total = seen @ spread @ seen.T + noise @ direct.T + v
-            gap = np.where(here[:, None], columns[k] - seen @ state, 0.0)
-            lower = np.linalg.cholesky(total)
-            result[k] = solve_triangular(lower, gap, lower=True, check_finite=False)
+            lower = np.linalg.cholesky(seen @ spread @ seen.T + noise @ direct.T + v)
+            inverse[k] = solve_triangular(lower, one, lower=True, check_finite=False)
             if k + 1 < count:
-                drive = self.across[k] @ entered + self.before[k]
-                moved = self.across[k] @ spread
-                cross = moved @ seen.T + drive @ noise.T
-                half = solve_triangular(lower, cross.T, lower=True, check_finite=False)
-                state = self.across[k] @ state + half.T @ result[k]
-                spread = moved @ self.across[k].T + (drive * e) @ drive.T - half.T @ half
+                drive, moved = self.across[k] @ entered + self.before[k], self.across[k] @ spread
+                gain[k] = (moved @ seen.T + drive @ noise.T) @ inverse[k].T
+                spread = moved @ self.across[k].T + (drive * e) @ drive.T - gain[k] @ gain[k].T
                 spread = 0.5 * (spread + spread.T)
                 entered = self.after[k]
+        return Whitener(self.across, shown, inverse, gain, present)
+
+
+@dataclass(frozen=True, eq=False)
+class Whitener:
+    """A linear map between readings and white numbers w of unit variance: with a state x that starts as zero,
+
+    reading[k] = seen[k] x[k] + inv(inverse[k]) w[k],    x[k+1] = across[k] x[k] + gain[k] w[k].
+    """
+
+    across: Array  # (T - 1, s, s)
+    seen: Array  # (T, r, s)
+    inverse: Array  # (T, r, r)
+    gain: Array  # (T, s, r)
+    present: Array  # (T, r)
+
+    def white(self, columns: Array) -> Array:
+        """Columns (T, r, c) made white; rows of missing readings are zeros."""
+        columns = np.where(self.present[:, :, None], columns, 0.0)
+        state, result = np.zeros((self.seen.shape[2], columns.shape[2])), np.zeros_like(columns)
+        for k, here in enumerate(columns):
+            result[k] = self.inverse[k] @ (here - self.seen[k] @ state)
+            if k + 1 < len(columns):
+                state = self.across[k] @ state + self.gain[k] @ result[k]
         return result
+
+    def coloured(self, rows: Array) -> Array:
+        """The transpose of the map from white numbers to readings, on rows (T, r, c)."""
+        rows = np.where(self.present[:, :, None], rows, 0.0)
+        root, result = np.swapaxes(np.linalg.inv(self.inverse), 1, 2), np.zeros_like(rows)
+        state = np.zeros((self.seen.shape[2], rows.shape[2]))
+        for k in range(len(rows) - 1, -1, -1):
+            result[k] = root[k] @ rows[k] + self.gain[k].T @ state
+            carried = self.across[k].T @ state if k + 1 < len(rows) else state
+            state = self.seen[k].T @ rows[k] + carried
+        return result
+
+    @property
+    def log_determinant(self) -> float:
+        """Of the readings' covariance."""
+        return -2.0 * float(np.sum(np.log(np.diagonal(self.inverse, axis1=1, axis2=2))))

@@ -1,0 +1,43 @@
+"""The innovations filter against the dense covariance of the same readings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spacearm.identify.whitening import ErrorModel
+
+
+def test_the_filter_is_a_root_of_the_dense_covariance() -> None:
+    """Readings of a random system, some missing: every reading as a sum over all independent errors, written out."""
+    rng = np.random.default_rng(3)
+    count, size, many, channels = 7, 3, 2, 2
+    across = 0.6 * rng.standard_normal((count - 1, size, size))
+    before, after = rng.standard_normal((2, count - 1, size, many))
+    seen, direct = rng.standard_normal((count, channels, size)), rng.standard_normal((count, channels, many))
+    entered, root = rng.standard_normal((size, many)), rng.standard_normal((size, 2))
+    sigma, noise = rng.uniform(0.5, 2.0, (count, many)), np.array([0.3, 0.8])
+    model = ErrorModel(across, before, after, seen, direct, sigma**2, noise**2, entered, root @ root.T)
+    errors = np.eye(2 + count * (many + channels))  # the start's two, then inputs, then readings
+    e = errors[2 : 2 + count * many].reshape(count, many, -1) * sigma[:, :, None]
+    v = errors[2 + count * many :].reshape(count, channels, -1) * noise[:, None]
+    x, rows = root @ errors[:2] + entered @ e[0], []
+    for k in range(count):
+        rows.append(seen[k] @ x + direct[k] @ e[k] + v[k])
+        if k + 1 < count:
+            x = across[k] @ x + before[k] @ e[k] + after[k] @ e[k + 1]
+    present = rng.random((count, channels)) > 0.2
+    there = present.ravel()
+    assert not there.all()
+    full = np.concatenate(rows)[there]
+    covariance = full @ full.T
+    filtered = model.whitener(present)
+    every = np.zeros((there.size, there.sum()))
+    every[there] = np.eye(there.sum())
+    white = filtered.white(every.reshape(count, channels, -1)).reshape(there.size, -1)
+    assert np.all(white[~there] == 0.0)
+    assert white[there] @ covariance @ white[there].T == pytest.approx(np.eye(there.sum()), abs=1e-9)
+    coloured = filtered.coloured(every.reshape(count, channels, -1)).reshape(there.size, -1)[there]
+    assert coloured.T @ coloured == pytest.approx(covariance, rel=1e-9, abs=1e-9)
+    missing = 2.0 * np.sum(np.log(np.broadcast_to(noise, present.shape)[~present]))
+    assert filtered.log_determinant - missing == pytest.approx(np.linalg.slogdet(covariance)[1], rel=1e-9)

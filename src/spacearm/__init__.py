@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spacearm import papers as papers
     from spacearm import report as report
     from spacearm import result as result
+    from spacearm import scene as scene
     from spacearm import simulate as simulate
     from spacearm import study as study
     from spacearm import typing as typing
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from spacearm.model import Rotor as Rotor
     from spacearm.model import Spring as Spring
     from spacearm.model import Thruster as Thruster
+    from spacearm.model import Visual as Visual
     from spacearm.model import catalogue as catalogue
     from spacearm.model import load as load
     from spacearm.model import save as save
@@ -104,6 +106,7 @@ __all__ = [
     "Thruster",
     "TimeLimitError",
     "Verdict",
+    "Visual",
     "__version__",
     "catalogue",
     "cross_check",
@@ -138,6 +141,7 @@ _HOME = {
     "Rotor": "spacearm.model",
     "Spring": "spacearm.model",
     "Thruster": "spacearm.model",
+    "Visual": "spacearm.model",
     "catalogue": "spacearm.model",
     "load": "spacearm.model",
     "save": "spacearm.model",
@@ -176,6 +180,7 @@ _ROOMS = (
     "papers",
     "report",
     "result",
+    "scene",
     "simulate",
     "study",
     "typing",

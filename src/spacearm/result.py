@@ -279,6 +279,10 @@ class Figure:
             raise InputError(f"{self.name!r} is no name for a figure", hint="expected letters, digits, '-' and '_'")
 
 
+#: Names in a folder of results that no further file may have.
+_RESERVED = ("results.json", "data.nc", "index.html", "scene.html", "figures", "plotly.min.js")
+
+
 @dataclass(frozen=True)
 class Result:
     """What a study found.
@@ -292,6 +296,7 @@ class Result:
         figures: in the order in which they are to be read.
         title: one line; ``study`` when empty.
         summary: a few sentences for the head of the page, blank lines between paragraphs.
+        scene: a 3-D scene (:class:`spacearm.scene.Scene`), for the head of the page and ``spacearm view``.
         files: further text files for the folder, by name: an identified robot, a table for a spreadsheet.
     """
 
@@ -304,10 +309,11 @@ class Result:
     title: str = ""
     summary: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    scene: Any = None
 
     def __post_init__(self) -> None:
         for name in self.files:
-            if name != Path(name).name or name in ("results.json", "data.nc", "index.html", "figures", "plotly.min.js"):
+            if name != Path(name).name or name in _RESERVED:
                 raise InputError(f"{name!r} is no name for a further file", place=f"study {self.study!r}")
         object.__setattr__(self, "certificate", Certificate(self.certificate))  # a plain table of checks will do
         object.__setattr__(self, "rows", tuple(self.rows))

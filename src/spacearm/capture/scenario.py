@@ -32,6 +32,7 @@ from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import Duration, Limit, Name, Number, Origin, Seed, Vector3, whole
 from spacearm.model.toml_values import pose_of
 from spacearm.result import Check, Checks, Figure
+from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Load, State, table
 from spacearm.simulate.ledger import Entry
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, largest, makes, row, xyz
@@ -419,6 +420,9 @@ class Cushioned(Findings):
 
     def data(self) -> xr.Dataset:
         return self.run.dataset(self.caught)
+
+    def scene(self) -> Scene:
+        return scene_of(self.run)
 
     def figures(self) -> list[Figure]:
         one, run = {"run": self.run}, self.run

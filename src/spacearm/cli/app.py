@@ -181,6 +181,35 @@ def convert(
     return convert_robot(source, target, reading=reading, json=json)
 
 
+@app.command
+def view(
+    what: str,
+    /,
+    *,
+    out: Annotated[
+        Path | None, Parameter(name=["--out", "-o"], help="file for the scene: .html; a temporary one if left out")
+    ] = None,
+    open_: Annotated[bool, Parameter(name="--open", negative="", help="open it in a browser")] = False,
+    configuration: Annotated[str, Parameter(help="of a robot; zero if left out")] = "",
+    repair: Repair = False,
+    base: Base = None,
+    base_mass: BaseMass = None,
+    outside: Outside = False,
+) -> int:
+    """Show a robot, or the results of a run, in three dimensions: one page that needs no network.
+
+    Parameters
+    ----------
+    what
+        A robot file, the name of a catalogue robot, or a folder of results.
+    """
+    from spacearm.cli.scenes import view as view_scene
+    from spacearm.model.intake import Reading
+
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside)
+    return view_scene(what, out, reading=reading, configuration=configuration, browser=open_)
+
+
 @catalogue_app.command(name="list")
 def catalogue_list(*, json: Json = False) -> int:
     """List the robots."""

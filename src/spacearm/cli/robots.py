@@ -101,6 +101,13 @@ def _read(name: str, reading: Reading) -> tuple[Robot, _Told]:
     return robot, told
 
 
+def read_robot(name: str, reading: Reading) -> Robot:
+    """The robot; what was told about it is printed."""
+    robot, told = _read(name, reading)
+    told.complain()
+    return robot
+
+
 def _write(robot: Robot, source: str, target: Path, *, strict: bool, comments: Iterable[str] = ()) -> list[str]:
     """Write the robot; what the target's format loses, or an error where ``strict``."""
     from spacearm.model import files

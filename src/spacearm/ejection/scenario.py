@@ -24,6 +24,7 @@ from spacearm.model import Friction, Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
 from spacearm.result import Checks, Figure
+from spacearm.scene import Scene, scene_of
 from spacearm.simulate.crosscheck import CrossCheck
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, makes, row, xyz
 from spacearm.study.keys import OneOrMore, made
@@ -412,6 +413,9 @@ class Thrown(Findings):
         data = xr.merge(pieces, combine_attrs="drop")
         data.attrs = {"first_configuration": next(iter(self.runs))}
         return data
+
+    def scene(self) -> Scene:
+        return scene_of(self.runs if len(self.runs) > 1 else next(iter(self.runs.values())))
 
     def figures(self) -> list[Figure]:
         runs, parts = self.runs, self.parts

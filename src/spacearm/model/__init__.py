@@ -14,6 +14,7 @@ from spacearm.model.parts import (
     Rotor,
     Spring,
     Thruster,
+    Visual,
 )
 from spacearm.model.robot import Robot
 from spacearm.model.weightless import weightless_dofs
@@ -31,6 +32,7 @@ __all__ = [
     "Rotor",
     "Spring",
     "Thruster",
+    "Visual",
     "catalogue",
     "load",
     "save",

@@ -284,7 +284,7 @@ class Intake:
                 hint="base_mass (--base-mass) is for a base without mass",
             )
         tensor = base.inertia.tensor if np.any(base.inertia.tensor) else mending.ball(mass).tensor
-        return Body(base.name, Inertia(mass, base.inertia.com, tensor))
+        return replace(base, inertia=Inertia(mass, base.inertia.com, tensor))
 
     def _stand_in(self, bodies: dict[str, Body], base: str, joints: tuple[Joint, ...]) -> None:
         """Balls of water in place of a base without mass, and of bodies whose joints nothing resists."""
@@ -294,7 +294,7 @@ class Intake:
         small = "a joint that moves no mass gets a ball of water with 1/1000 of the robot's mass"
         balls = {base: (total, heavy)} if bodies[base].inertia.mass == 0.0 else {}
         for name, (mass, kind) in (balls | dict.fromkeys(light, (mending.STAND_IN_SHARE * total, small))).items():
-            bodies[name] = Body(name, mending.ball(mass))
+            bodies[name] = replace(bodies[name], inertia=mending.ball(mass))
             self.mended(kind, f"{self.what} {name!r}", f"0 -> {mass:.3g} kg", mass)
 
     def _with_mimics(self, robot: Robot, mimics: list[Mimic]) -> Robot:

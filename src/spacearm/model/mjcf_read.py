@@ -235,7 +235,7 @@ class _Reader:
                     f"the armature of a free joint is kept as {armature:g} kg at its origin and {armature:g} kg m2",
                 )
                 with self.intake.problems.collected(place):
-                    body = Body(body.name, body.inertia + Inertia(armature, tensor=armature * np.eye(3)))
+                    body = replace(body, inertia=body.inertia + Inertia(armature, tensor=armature * np.eye(3)))
             acts = (self.model.dof_damping, self.model.dof_frictionloss)
             if any(np.any(values[dof : dof + 6]) for values in acts) or self.model.jnt_stiffness[j]:
                 self.losses.add(place, "damping, friction and springs of a free joint are left out")

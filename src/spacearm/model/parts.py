@@ -8,7 +8,8 @@ checked by :class:`spacearm.model.Robot`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+import re
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -212,16 +213,64 @@ def _sign_doubt(tensor: Array) -> str:
     return "; are the products of inertia given with the wrong sign?"
 
 
+Shape: TypeAlias = Literal["box", "cylinder", "capsule", "sphere", "ellipsoid", "mesh"]
+#: How many numbers the size of each shape has.
+SHAPES: dict[Shape, int] = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3, "mesh": 3}
+_COLOUR = re.compile(r"#[0-9a-f]{6}([0-9a-f]{2})?")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visual(Part):
+    """A shape that a body is drawn with, centred on ``placement`` in the body's frame; it has no part in the mechanics.
+
+    ``size`` in m: the edges of a box; radius, and length along z, of a cylinder or capsule (whose half balls come on
+    top); the radius of a sphere; the half axes of an ellipsoid; of a mesh the factors on the file's x, y and z.
+    ``colour`` is ``#rrggbb`` or ``#rrggbbaa``, empty where there is none; ``mesh`` an STL, OBJ or DAE file, which
+    nothing but drawing opens.
+    """
+
+    shape: Shape
+    size: Array
+    placement: Pose = field(default_factory=Pose)
+    colour: str = ""
+    mesh: str = ""
+
+    def __post_init__(self) -> None:
+        checks.one_of(self.shape, tuple(SHAPES), "shape", error=ModelError)
+        object.__setattr__(self, "size", frozen_array(self.size, (SHAPES[self.shape],), f"size of a {self.shape}"))
+        if np.any(self.size < 0.0) and self.shape != "mesh":  # a mesh may be mirrored
+            raise ModelError(f"size is {self.size.tolist()}", hint="expected nothing below zero")
+        expect(self.placement, Pose, "placement of a visual")
+        self._expect_text("colour", "mesh")
+        object.__setattr__(self, "colour", self.colour.lower())
+        if self.colour and not _COLOUR.fullmatch(self.colour):
+            raise ModelError(f"colour is {quoted(self.colour)}", hint="expected #rrggbb or #rrggbbaa")
+        if bool(self.mesh) != (self.shape == "mesh"):
+            raise ModelError("a mesh has a file, and no other shape has one", hint='expected mesh = "FILE"')
+
+    def moved(self, pose: Pose) -> Visual:
+        """The same shape seen from an outer frame in which its body's frame lies at ``pose``."""
+        return replace(self, placement=pose @ self.placement)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Body(Part):
     """A rigid body. Its frame is the frame of the joint that carries it (the base: its own frame)."""
 
     name: str
     inertia: Inertia
+    visuals: tuple[Visual, ...] = ()
 
     def __post_init__(self) -> None:
         self._expect_text("name")
         expect(self.inertia, Inertia, f"inertia of body {quoted(self.name)}")
+        given = (self.visuals,) if isinstance(self.visuals, Visual) else tuple(self.visuals)
+        for visual in given:
+            expect(visual, Visual, f"visual of body {quoted(self.name)}")
+        object.__setattr__(self, "visuals", given)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.inertia))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -206,7 +206,7 @@ class Robot:
         bodies = []
         for body, row in zip(self.bodies, array, strict=True):
             with at(f"body {body.name!r}"):
-                bodies.append(Body(body.name, Inertia.from_parameters(row)))
+                bodies.append(replace(body, inertia=Inertia.from_parameters(row)))
         return self.replace(bodies=tuple(bodies))
 
 

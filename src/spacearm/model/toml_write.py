@@ -67,6 +67,8 @@ def _keys(part: Part) -> dict[str, Any]:
         value = getattr(part, each.name)
         if isinstance(part, Body) and each.name == "inertia":
             keys |= _inertia(part)
+        elif isinstance(part, Body) and each.name == "visuals":
+            keys |= {"visual": [_keys(visual) for visual in part.visuals]} if part.visuals else {}
         elif isinstance(value, Pose):
             keys |= {"origin": origin} if (origin := _origin(value)) else {}
         elif isinstance(value, Limits):

@@ -12,6 +12,7 @@ from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
 from spacearm.result import Check, Checks, Figure
+from spacearm.scene import Scene, scene_of
 from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Signal, State, simulate
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check
@@ -227,6 +228,9 @@ class Motion(Findings):
 
     def data(self) -> Any:
         return self.run.data
+
+    def scene(self) -> Scene:
+        return scene_of(self.run)
 
     def figures(self) -> list[Figure]:
         data = self.run.data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,12 +28,13 @@ Profile = Literal["rectangle", "half-sine", "triangle"] | Signal | Callable[[Arr
 class Load:
     """A wrench at a frame's origin: force (N) and moment (N m), each entry a number or a signal.
 
-    ``axes``: ``world`` or ``frame`` (the wrench turns with the frame).
+    ``axes``: ``world`` or ``frame`` (the wrench turns with the frame). ``source``: the thruster that it comes from.
     """
 
     frame: str
     wrench: tuple[Signal, ...]
     axes: Literal["world", "frame"] = "world"
+    source: str = ""
 
     def __post_init__(self) -> None:
         entries = tuple(self.wrench)
@@ -123,8 +124,8 @@ class Load:
         """As a phase from ``start`` to ``end`` (s) sees it, its time counted from there; zero where it does not act."""
         first, last = self.span
         if last <= start + shortest or first >= end - shortest:
-            return Load(self.frame, (as_signal(0.0, ""),) * 6, self.axes)
-        return Load(self.frame, tuple(entry.shifted(-start) for entry in self.wrench), self.axes)
+            return replace(self, wrench=(as_signal(0.0, ""),) * 6)
+        return replace(self, wrench=tuple(entry.shifted(-start) for entry in self.wrench))
 
 
 def firing(robot: Robot, thruster: str, level: Any = 1.0) -> Load:
@@ -133,4 +134,4 @@ def firing(robot: Robot, thruster: str, level: Any = 1.0) -> Load:
     force = part.force * part.direction
     wrench = np.concatenate([force, np.cross(part.position, force)])
     throttle = as_signal(level, f"thruster {thruster!r}")
-    return Load(part.body, tuple(throttle * float(entry) for entry in wrench), "frame")
+    return Load(part.body, tuple(throttle * float(entry) for entry in wrench), "frame", thruster)

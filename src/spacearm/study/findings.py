@@ -15,6 +15,7 @@ from spacearm.result import Check, Checks, Figure, Row
 if TYPE_CHECKING:
     import xarray as xr
 
+    from spacearm.scene import Scene
     from spacearm.simulate.crosscheck import CrossCheck
 
 
@@ -151,6 +152,10 @@ class Findings:
     def figures(self) -> Sequence[Figure]:
         """In the order in which they are to be read."""
         return ()
+
+    def scene(self) -> Scene | None:
+        """What the study's runs look like."""
+        return None
 
     def robot_file(self) -> RobotFile | None:
         """A robot that the study identified."""

@@ -131,6 +131,7 @@ def run_document(
         found.figures(),
         file.title or found.title(),
         found.summary(),
+        scene=found.scene(),
     )
     robot = found.robot_file()
     return result if robot is None else with_robot(result, robot)

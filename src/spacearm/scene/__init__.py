@@ -1,0 +1,7 @@
+"""3-D scenes of robots and runs: one self-contained page, a picture or a film of each."""
+
+from spacearm.scene.build import scene_of
+from spacearm.scene.page import script
+from spacearm.scene.scene import Scene
+
+__all__ = ["Scene", "scene_of", "script"]

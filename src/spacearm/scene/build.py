@@ -1,0 +1,230 @@
+"""From runs and robots to scenes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import number
+from spacearm.errors import InputError, quoted
+from spacearm.model import Robot
+from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, View
+from spacearm.scene.shapes import Look, looks
+from spacearm.simulate.bodies import frame_pose, move
+from spacearm.simulate.chain import Segment
+from spacearm.simulate.run import Run, Track
+from spacearm.simulate.state import State
+from spacearm.typing import Array
+
+#: Of the systems, in their order: they stay apart for colour-blind readers, on light and dark ground.
+COLOURS = ("#3a7ebf", "#e08a1e", "#1f9e77", "#c85a9e", "#8a6d3b", "#7f7f7f")
+#: How much white is mixed into a system's colour for each role of a shape.
+_PALE = {"base": 0.62, "link": 0.72, "joint": 0.0, "visual": 0.6}
+#: A frame at the end of an arm.
+_HAND = re.compile(r"hand|tool|tip|tcp|gripper|effector|\bee\b|\bend\b|flange", re.IGNORECASE)
+MOST_MARKS = 300
+
+
+def scene_of(
+    what: Any, *, title: str = "", hand: str | Sequence[str] | None = None, frames: int = 600, configuration: str = ""
+) -> Scene:
+    """The scene of a run, of a robot, or of several to choose from.
+
+    Args:
+        what: a :class:`~spacearm.simulate.Run`, or what has one as ``run``; a :class:`~spacearm.Robot`; a robot with a
+            state or with joint positions, ``(robot, state)``; or a table of these by name, of which one is shown at a
+            time.
+        title: said in the scene; the robot's name where left out.
+        hand: frame or frames whose path is drawn; by itself the one whose name says that it is a hand.
+        frames: samples of each system at most.
+        configuration: of a robot, by name.
+    """
+    number(frames, "frames", least=2)
+    given = {"": what} if not isinstance(what, Mapping) else what
+    if not given:
+        raise InputError("there is nothing to show", place="scene")
+    hands = None if hand is None else (hand,) if isinstance(hand, str) else tuple(hand)
+    views = [_view(name, each, title, hands, int(frames), configuration) for name, each in given.items()]
+    return Scene(tuple(views))
+
+
+def _view(name: str, what: Any, title: str, hands: tuple[str, ...] | None, frames: int, configuration: str) -> View:
+    what = getattr(what, "run", what)
+    if isinstance(what, Run):
+        heading = title or ", ".join(dict.fromkeys(robot.name for robot in what.world.systems.values()))
+        return _of_run(what, name, heading, hands, frames)
+    robot, state = what if isinstance(what, tuple) and len(what) == 2 else (what, None)
+    if not isinstance(robot, Robot):
+        raise InputError(f"{quoted(what)} is no run and no robot", place="scene", hint="expected a Run or a Robot")
+    if not isinstance(state, State):
+        joints = robot.configuration(configuration or "zero") if state is None else state
+        state = State.at_rest(robot, joints=np.asarray(joints, dtype=np.float64))
+    vector = state.check(robot).vector[None]
+    colours = dict.fromkeys(robot.body_names, 0)
+    actor = _actor(0, robot, np.zeros(1), vector, colours, (), _hands(robot, hands))
+    return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,))
+
+
+def _of_run(run: Run, name: str, title: str, hands: tuple[str, ...] | None, frames: int) -> View:
+    names = list(dict.fromkeys(track.name for track in run.tracks))
+    owners = _owners(run.tracks, names)
+    actors = []
+    for track in run.tracks:
+        rows = _chosen(track.times, frames)
+        times, states = track.times[rows], track.states[rows]
+        pushes = _pushes(run, track, times, states)
+        of_system = owners | {body: owners.get(body, names.index(track.name)) for body in track.robot.body_names}
+        actors.append(
+            _actor(names.index(track.name), track.robot, times, states, of_system, pushes, _hands(track.robot, hands))
+        )
+    systems = tuple((_called(each, run), COLOURS[k % len(COLOURS)]) for k, each in enumerate(names))
+    return View(name, title, systems, tuple(actors), _marks(run))
+
+
+def _called(system: str, run: Run) -> str:
+    """A system's name; a robot's own where there is but one."""
+    return run.tracks[0].robot.name if len({track.name for track in run.tracks}) == 1 else system
+
+
+def _owners(tracks: Iterable[Track], names: list[str]) -> dict[str, int]:
+    """For each body the system whose colour it has: the smallest that it ever belongs to, so that what was or will be
+    apart is told apart."""
+    best: dict[str, tuple[int, int]] = {}
+    for track in tracks:
+        for body in track.robot.body_names:
+            here = len(track.robot.bodies), names.index(track.name)
+            best[body] = min(best.get(body, here), here)
+    return {body: system for body, (_, system) in best.items()}
+
+
+def _chosen(times: Array, most: int) -> npt.NDArray[np.int64]:
+    """Samples that are kept: all, or the nearest to even steps; the first and the last always."""
+    if len(times) <= most:
+        return np.arange(len(times))
+    wanted = np.linspace(times[0], times[-1], most)
+    return np.unique(np.concatenate([[0], np.searchsorted(times, wanted).clip(0, len(times) - 1), [len(times) - 1]]))
+
+
+def _hands(robot: Robot, given: tuple[str, ...] | None) -> tuple[str, ...]:
+    known = [frame.name for frame in robot.frames]
+    if given is not None:
+        return tuple(name for name in given if name in known or name in robot.body_names)
+    if not robot.n:
+        return ()
+    found = [name for name in known if _HAND.search(name)]
+    last = [frame.name for frame in robot.frames if frame.body == robot.bodies[-1].name]
+    return tuple((found or last or [robot.bodies[-1].name])[-1:])
+
+
+def _actor(
+    system: int,
+    robot: Robot,
+    times: Array,
+    states: Array,
+    owners: Mapping[str, int],
+    pushes: tuple[Push, ...],
+    hands: tuple[str, ...],
+) -> Actor:
+    bodies = move(robot, states)
+    poses = np.concatenate([bodies.origin, _quaternions(bodies.rotation)], axis=2)
+    found = looks(robot)
+    own = tuple(owners[body.name] for body in robot.bodies)
+    shapes = tuple(_drawn(look, COLOURS[k % len(COLOURS)]) for look, k in zip(found, own, strict=True))
+    return Actor(system, robot, times, poses, shapes, tuple(look.box for look in found), own, pushes, hands)
+
+
+def _drawn(look: Look, colour: str) -> tuple[Drawn, ...]:
+    return tuple(
+        Drawn(visual, visual.colour or _mixed(colour, _PALE[role]))
+        for role, visual in look.shapes
+        if visual.shape != "mesh"
+    )
+
+
+def _mixed(colour: str, white: float) -> str:
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + white * (255 - part)):02x}" for part in parts)
+
+
+def _quaternions(rotation: Array) -> Array:
+    """(..., 4) x y z w of rotations (..., 3, 3)."""
+    from scipy.spatial.transform import Rotation
+
+    found: Array = Rotation.from_matrix(rotation.reshape(-1, 3, 3)).as_quat()
+    return found.reshape(*rotation.shape[:-2], 4)
+
+
+# -- what acts and what happens --------------------------------------------------------------------------------------
+
+
+def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, ...]:
+    """Loads and thrusters of a system, from the phases in which they were given."""
+    robot = track.robot
+    parts: dict[tuple[str, str, str], list[Array]] = {}
+    for segment in run.steps:
+        if not isinstance(segment, Segment) or track.name not in segment.world.systems:
+            continue
+        spans = segment.spans
+        ends = [*(begin for _, begin, _ in spans[1:]), segment.end_time]
+        for (prepared, begin, _), end in zip(spans, ends, strict=True):
+            here = (times >= begin) & ((times < end) | (end == run.end_time))
+            for load in prepared.phase.loads if here.any() else ():
+                system, frame = segment.world.frame(load.frame)
+                if system == track.name:
+                    values = np.stack([entry(times - begin) for entry in load.wrench], axis=1) * here[:, None]
+                    key = load.source or frame, frame, load.axes
+                    parts.setdefault(key, []).append(values)
+    found: list[Push] = []
+    bodies = move(robot, states) if parts else None
+    for (name, frame, axes), shares in parts.items():
+        wrench = np.sum(shares, axis=0)
+        at = robot.frame(frame)
+        body = robot.body_index(at.body)
+        thruster = next((each for each in robot.thrusters if each.name == name), None)
+        if thruster is not None and thruster.force > 0.0:
+            level = np.linalg.norm(wrench[:, :3], axis=1) / thruster.force
+            found.append(Push(name, body, "thruster", thruster.position, level[:, None], thruster.direction))
+            continue
+        assert bodies is not None
+        turn = (
+            frame_pose(robot, bodies, frame)[0] if axes == "frame" else np.broadcast_to(np.eye(3), (len(times), 3, 3))
+        )
+        for kind, part in (("force", wrench[:, :3]), ("moment", wrench[:, 3:])):
+            if np.any(part):
+                world = np.einsum("tij,tj->ti", turn, part)
+                found.append(Push(name, body, kind, at.placement.translation, world))
+    return tuple(found)
+
+
+def _marks(run: Run) -> tuple[Mark, ...]:
+    """Phases, changes and events in their order; where there are too many, friction's own are left out."""
+    found = []
+    starts = iter(run.phase_starts)
+    for step in run.steps:
+        if isinstance(step, Segment):
+            for prepared, begin, _ in step.spans:
+                next(starts, None)
+                found.append(Mark(begin, prepared.phase.name or f"phase {prepared.number + 1}", "phase"))
+        else:
+            found.append(Mark(step.time, step.text, "change"))
+    if sum(mark.kind == "phase" for mark in found) == 1:
+        found = [mark for mark in found if mark.kind != "phase"]
+    events = [event for event in run.events if event.kind != "change"]
+    if len(events) > MOST_MARKS:
+        events = [event for event in events if event.kind not in ("stick", "slip", "reverse")][:MOST_MARKS]
+    found += [Mark(event.time, f"{_WORDS.get(event.kind, event.kind)} {event.name}".strip()) for event in events]
+    return tuple(sorted(found[: 2 * MOST_MARKS], key=lambda mark: mark.time))
+
+
+_WORDS = {
+    "stick": "sticks:",
+    "slip": "breaks loose:",
+    "reverse": "turns back:",
+    "limit": "limit:",
+    "event": "event:",
+    "function": "event:",
+}

@@ -1,0 +1,48 @@
+"""The viewer's script and the pages around it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+#: What a page of its own may load: nothing that is not in it.
+_NOTHING_ELSE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+
+
+@cache
+def script() -> str:
+    """The viewer, JavaScript that defines the element ``<spacearm-scene>``; once for each page that has scenes."""
+    return (files("spacearm.scene") / "templates" / "scene.js").read_text(encoding="utf-8")
+
+
+def element(data: Mapping[str, Any], height: str) -> str:
+    """The element with its data inside."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
+    style = html.escape(height, quote=True)
+    return f'<spacearm-scene style="height:{style}"><script type="application/json">{text}</script></spacearm-scene>'
+
+
+def whole(data: Mapping[str, Any], title: str) -> str:
+    """A page with nothing but the scene."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{_NOTHING_ELSE}">
+<title>{html.escape(title)}</title>
+<style>html, body {{ margin: 0; height: 100%; }}</style>
+</head>
+<body>
+{element(data, "100%")}
+<script>
+{script()}
+</script>
+</body>
+</html>
+"""

@@ -1,0 +1,106 @@
+"""What a body looks like: its own visuals or, where it has none, what its inertia and its joints suggest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.model import Body, Joint, Pose, Robot, Visual
+from spacearm.typing import Array
+
+#: A share of the robot's size: radius of the tubes between joints where no shape is given.
+TUBE = 0.02
+#: Thinnest edge of an equivalent box, as a share of its longest: a rod stays visible.
+THINNEST = 0.04
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A body's shapes, with a role for the colour of those that have none, and the box of its inertia."""
+
+    shapes: tuple[tuple[str, Visual], ...]
+    box: Visual | None
+
+
+def looks(robot: Robot) -> list[Look]:
+    """Of every body, in the robot's order."""
+    boxes = [equivalent_box(body) for body in robot.bodies]
+    thickness = TUBE * _reach(robot, boxes)
+    found = []
+    for index, (body, box) in enumerate(zip(robot.bodies, boxes, strict=True)):
+        joint = robot.joints[index - 1] if index else None
+        if body.visuals:
+            shapes = [("visual", visual) for visual in body.visuals]
+        else:
+            shapes = _suggested(robot, body, joint, box, thickness)
+        found.append(Look(tuple(shapes), box))
+    return found
+
+
+def equivalent_box(body: Body) -> Visual | None:
+    """The box of even density with the body's mass, mass centre and inertia; none for a point."""
+    inertia = body.inertia
+    if inertia.mass <= 0.0:
+        return None
+    moments, axes = np.linalg.eigh(inertia.tensor)
+    # A box with edges a, b, c has I_x = m (b^2 + c^2) / 12, so a^2 = 6 (I_y + I_z - I_x) / m.
+    edges = np.sqrt(np.maximum(6.0 * (moments.sum() - 2.0 * moments) / inertia.mass, 0.0))
+    if edges.max() <= 0.0:
+        return None
+    axes[:, 0] *= math.copysign(1.0, np.linalg.det(axes))
+    return Visual("box", np.maximum(edges, THINNEST * edges.max()), Pose(axes, inertia.com))
+
+
+def _reach(robot: Robot, boxes: list[Visual | None]) -> float:
+    """How long the robot is, stretched out, m."""
+    length = [0.0] * len(robot.bodies)
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        length[i + 1] = length[parent] + float(np.linalg.norm(joint.placement.translation))
+    own = [0.0 if box is None else float(np.linalg.norm(box.size)) / 2.0 for box in boxes]
+    return max(a + b for a, b in zip(length, own, strict=True)) or 1.0
+
+
+def _suggested(
+    robot: Robot, body: Body, joint: Joint | None, box: Visual | None, radius: float
+) -> list[tuple[str, Visual]]:
+    """Tubes to whatever the body carries, a housing at its joint, its box where it is no rod."""
+    ends = [child.placement.translation for child in robot.children(body.name)]
+    ends += [frame.placement.translation for frame in robot.frames if frame.body == body.name and not ends]
+    begin = np.zeros(3) if joint is not None or box is None else box.placement.translation
+    lines = [(begin, end) for end in ends if np.linalg.norm(end - begin) > radius]
+    if joint is not None and not lines and np.linalg.norm(body.inertia.com) > radius:
+        lines = [(begin, 2.0 * body.inertia.com)]  # a rod from its joint
+    shapes = [("link", _tube(a, b, radius)) for a, b in lines]
+    if joint is not None:
+        shapes.append(("joint", _housing(joint, radius)))
+    if box is not None and (joint is None or box.size.min() > 10.0 * radius or not lines):
+        shapes.append(("base" if joint is None else "link", box))
+    elif joint is None or (body.inertia.mass > 0.0 and box is None and not lines):
+        shapes.append(("link", Visual("sphere", np.array([1.6 * radius]), Pose(translation=body.inertia.com))))
+    return shapes
+
+
+def _tube(begin: Array, end: Array, radius: float) -> Visual:
+    way = end - begin
+    return Visual(
+        "capsule",
+        np.array([radius, float(np.linalg.norm(way))]),
+        Pose(_along(way), 0.5 * (np.asarray(begin) + np.asarray(end))),
+    )
+
+
+def _housing(joint: Joint, radius: float) -> Visual:
+    pose = Pose(_along(joint.axis))
+    if joint.kind == "revolute":
+        return Visual("cylinder", np.array([1.6 * radius, 3.6 * radius]), pose)
+    return Visual("box", np.array([2.6 * radius, 2.6 * radius, 4.5 * radius]), pose)
+
+
+def _along(way: Array) -> Array:
+    """A rotation that turns z into this direction."""
+    z = way / np.linalg.norm(way)
+    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)

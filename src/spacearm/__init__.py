@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spacearm import simulate as simulate
     from spacearm import study as study
     from spacearm import typing as typing
+    from spacearm import words as words
     from spacearm.deadline import time_limit as time_limit
     from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
@@ -184,6 +185,7 @@ _ROOMS = (
     "simulate",
     "study",
     "typing",
+    "words",
 )
 
 

@@ -6,6 +6,7 @@ Backgrounds are transparent and text colours are set by the page, so that one fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spacearm.errors import InputError, did_you_mean
@@ -24,6 +25,7 @@ AXIS = "rgba(127, 127, 127, 0.7)"
 CLEAR = "rgba(0, 0, 0, 0)"
 
 
+@cache
 def template() -> go.layout.Template:
     """Fonts, colours, grids and margins that all figures share."""
     import plotly.graph_objects as go
@@ -55,7 +57,8 @@ def template() -> go.layout.Template:
         colorscale={"sequential": "Cividis", "diverging": "RdBu"},
     )
     return go.layout.Template(
-        layout=layout, data={"scatter": [go.Scatter(line={"width": 2}, hoverlabel={"namelength": -1})]}
+        layout=layout,
+        data={"scatter": [go.Scatter(line={"width": 2, "simplify": False}, hoverlabel={"namelength": -1})]},
     )
 
 

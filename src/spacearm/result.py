@@ -48,6 +48,7 @@ class Row:
         source: where it states it, for example ``Sec. 6`` or ``Table 4``.
         verdict: how they compare; ``new`` when the paper has no such number.
         note: the reason of a difference, what is missing, or why the row could not have failed.
+        words: the quantity as a reader would say it; made from its name where it is empty.
     """
 
     quantity: str
@@ -57,6 +58,7 @@ class Row:
     source: str = ""
     verdict: Verdict = Verdict.NEW
     note: str = ""
+    words: str = ""
 
     def __post_init__(self) -> None:
         if not self.quantity:
@@ -295,7 +297,9 @@ class Result:
         data: the curves, with named dimensions and units as attributes (``data.nc``).
         figures: in the order in which they are to be read.
         title: one line; ``study`` when empty.
-        summary: a few sentences for the head of the page, blank lines between paragraphs.
+        headline: what was found, in one sentence.
+        summary: a few sentences on it, blank lines between paragraphs.
+        leading: how many of the first figures carry the message; on the page they stand before the tables.
         scene: a 3-D scene (:class:`spacearm.scene.Scene`), for the head of the page and ``spacearm view``.
         files: further text files for the folder, by name: an identified robot, a table for a spreadsheet.
     """
@@ -309,6 +313,8 @@ class Result:
     title: str = ""
     summary: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    headline: str = ""
+    leading: int = 3
     scene: Any = None
 
     def __post_init__(self) -> None:

@@ -175,7 +175,8 @@ def test_the_command_line_writes_the_papers_folder(tmp_path: Path) -> None:
     verdicts = {row["quantity"]: row["verdict"] for row in found["rows"]}
     assert verdicts["virtual_mass.half.peak"] == "no evidence"
     assert "no evidence" in (tmp_path / "yoshida1992" / "index.html").read_text(encoding="utf-8")
-    assert (tmp_path / "yoshida1992" / "figures" / "fig6a.html").is_file()
+    assert 'id="fig6a"' in (tmp_path / "yoshida1992" / "index.html").read_text(encoding="utf-8")
+    assert (tmp_path / "plotly.min.js").is_file()  # one for all papers
 
 
 @pytest.mark.parametrize("index", [3, 16, 40])

@@ -13,10 +13,11 @@ import xarray as xr
 
 from spacearm.errors import InputError
 from spacearm.figures import COLOURS, label, lines, new_figure
-from spacearm.report import kept_result, made_from, publish, write_files, write_index, write_result
-from spacearm.report.page import show
-from spacearm.report.write import Entry
+from spacearm.report import kept_result, made_from, publish, share_script, write_files, write_index, write_result
+from spacearm.report.write import PLOTLY, Entry
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
+from spacearm.words import in_words, setting, show, unit
+from spacearm.words import result as result_text
 
 HOSTILE = "</script><script>alert(1)</script> & <b>"
 
@@ -45,6 +46,7 @@ def result(**changes: object) -> Result:
         "data": data,
         "figures": [Figure("rates", lines(data, "rate", title=HOSTILE), HOSTILE)],
         "title": "A demonstration",
+        "headline": "A chain feels its whole mass.",
     }
     return Result(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -89,7 +91,7 @@ def test_folder_holds_what_the_contract_names(tmp_path: Path) -> None:
     page = write_result(result(), tmp_path / "out")
     assert page == tmp_path / "out" / "index.html"
     files = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert files == {"results.json", "data.nc", "index.html", "plotly.min.js", "figures/rates.html"}
+    assert files == {"results.json", "data.nc", "index.html", "plotly.min.js"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -103,7 +105,8 @@ def test_results_json_is_the_result_and_strict(tmp_path: Path) -> None:
     content = json.loads(text, parse_constant=refuse)
     there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert set(content.pop("files")) == there
-    assert (content.pop("title"), content.pop("made_from")) == ("A demonstration", "")
+    said = [content.pop(name) for name in ("title", "headline", "made_from")]
+    assert said == ["A demonstration", "A chain feels its whole mass.", ""]
     assert content == result().to_json()
     assert json.loads(text)["rows"][1]["value"] == "NaN"
 
@@ -117,18 +120,43 @@ def test_data_comes_back_with_names_and_units(tmp_path: Path) -> None:
 def test_page_shows_everything_and_links_only_to_files_beside_it(tmp_path: Path) -> None:
     path = write_result(result(), tmp_path / "out")
     page = Page(path)
-    for expected in ("A demonstration", "mass.peak", "agrees", "Table III", "momentum", "nested.seed", HOSTILE):
+    for expected in ("A demonstration", "Mass, peak", "agrees", "Table III", "Momentum", "Nested, seed", HOSTILE):
         assert expected in page.text
     assert page.links()
     for link in page.links():
-        assert (path.parent / link).is_file(), link
+        assert link == "data:," or (path.parent / link).is_file(), link
 
 
-def test_figures_stand_alone(tmp_path: Path) -> None:
-    write_result(result(), tmp_path / "out")
-    path = tmp_path / "out" / "figures" / "rates.html"
-    assert Page(path).links() == []
-    assert path.stat().st_size > 1_000_000  # the plotting library is inside
+def test_the_message_comes_before_the_tables_and_the_tables_are_folded_by_verdict(tmp_path: Path) -> None:
+    names = ("first", "second", "third", "fourth")
+    figures = [Figure(name, new_figure(), f"The {name} figure.") for name in names]
+    path = write_result(result(figures=figures, summary="Why it is so."), tmp_path / "out")
+    page = Page(path)
+    order = ["A demonstration", "A chain feels its whole mass.", "1 agrees", "The first figure.", "Why it is so."]
+    order += ["The second figure.", "Agreement with the paper", "Mass, free", "Mass, peak", "The fourth figure."]
+    places = [page.text.index(text) for text in [*order, "Certificate", "Settings"]]
+    assert places == sorted(places)
+    assert sum(tag == "details" and "open" not in attrs for tag, attrs in page.tags) == 4
+    assert [attrs["data-name"] for tag, attrs in page.tags if "data-name" in attrs] == [*names]
+
+
+def test_one_script_serves_all_folders_of_a_folder(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with publish(tmp_path / name, "demo") as staging:
+            write_files(result(), staging, plotly=f"../{PLOTLY}")
+        script = share_script(tmp_path)
+        inside = {path.name for path in (tmp_path / name).iterdir()}
+        assert inside == {"results.json", "data.nc", "index.html"}
+        assert f"../{PLOTLY}" in Page(tmp_path / name / "index.html").links()
+    assert script.stat().st_size > 1_000_000
+    script.write_text("of an older version")
+    assert share_script(tmp_path).stat().st_size > 1_000_000
+
+
+def test_curves_are_compressed(tmp_path: Path) -> None:
+    flat = xr.Dataset({"rate": ("time", np.zeros(100_000))})
+    write_result(result(data=flat), tmp_path / "out")
+    assert (tmp_path / "out" / "data.nc").stat().st_size < 20_000
 
 
 def test_hostile_text_cannot_leave_its_place(tmp_path: Path) -> None:
@@ -142,7 +170,7 @@ def test_an_unsound_run_says_so_first(tmp_path: Path) -> None:
     good = Page(write_result(result(), tmp_path / "good")).text
     bad = Page(write_result(result(certificate=Certificate({"energy": Check(1.0, 1e-9)})), tmp_path / "bad")).text
     assert "This run is not sound" in bad
-    assert bad.index("not sound") < bad.index("mass.peak")
+    assert bad.index("not sound") < bad.index("Mass, peak")
     assert "not sound" not in good
     assert "no certificate" in Page(write_result(result(certificate=Certificate()), tmp_path / "none")).text
 
@@ -222,7 +250,11 @@ def test_index_over_several_studies(tmp_path: Path) -> None:
         Entry("cai2023", "Ejection", missing="not part of this version"),
     ]
     page = Page(write_index(entries, tmp_path))
-    assert page.links() == ["demo/index.html"]
+    assert [link for link in page.links() if link != "data:,"] == ["plotly.min.js", "demo/index.html"]
+    (picture,) = re.findall(
+        r'<script type="application/json"[^>]*>(.*?)</script>', (tmp_path / "index.html").read_text()
+    )
+    assert json.loads(picture)["layout"]["title"]["text"] == HOSTILE
     for expected in ("Title of demo", "1 agrees", "1 differs", "Ejection", "not run", "not part of this version"):
         assert expected in page.text
     studies = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["studies"]
@@ -287,7 +319,9 @@ def test_labels() -> None:
         (True, "yes"),
         (3.0, "3"),
         (-0.5, "\N{MINUS SIGN}0.5"),
-        (1.5e-12, "1.5e\N{MINUS SIGN}12"),
+        (1.5e-12, "1.5\N{MULTIPLICATION SIGN}10⁻¹²"),
+        (123456.7, "123457"),
+        (0.123456789, "0.12346"),
         (np.float64(2.5), "2.5"),
         (np.array([1.0, 2.0]), "(1, 2)"),
         (list(range(20)), "20 values"),
@@ -297,3 +331,36 @@ def test_labels() -> None:
 )
 def test_show(value: object, text: str) -> None:
     assert show(value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("virtual_mass.free.peak", "Virtual mass, free, peak"),
+        ("test1.stiffness.sd", "Test 1, stiffness, standard deviation"),
+        ("contact.free.e0", "Contact, free joints, plastic"),
+        ("end.time", "Time at the end"),
+    ],
+)
+def test_names_in_words(name: str, text: str) -> None:
+    assert (
+        in_words(name, {"contact.free": "contact, free joints", "e0": "plastic", "end.time": "time at the end"}) == text
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("stroke_m", ("Stroke", "m")),
+        ("striker.speed_m_s", ("Striker, speed", "m/s")),
+        ("duration [s]", ("Duration", "s")),
+        ("seed", ("Seed", "")),
+    ],
+)
+def test_settings_with_units(name: str, words: tuple[str, str]) -> None:
+    assert setting(name) == words
+
+
+def test_rounding_about_zero_is_zero_and_units_are_raised() -> None:
+    assert [result_text(value) for value in (5e-15, -1e-13, 1e-9, 0)] == ["0", "0", "1\N{MULTIPLICATION SIGN}10⁻⁹", "0"]
+    assert [unit(text) for text in ("kg m2", "rad/s2", "1", "N m s/rad")] == ["kg m²", "rad/s²", "", "N m s/rad"]

@@ -37,7 +37,8 @@ def test_the_example_runs_and_agrees_with_mujoco(tmp_path: Path, capsys: pytest.
     assert study["certificate"]["sound"] is True
     assert study["certificate"]["cross_check"]["value"] < 1e-8
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"results.json", "data.nc", "index.html", "figures"} <= names
+    assert {"results.json", "data.nc", "index.html", "plotly.min.js"} <= names
+    assert sum(path.stat().st_size for path in (tmp_path / "out").iterdir()) < 6_000_000
 
 
 def test_a_thruster_pair_gives_the_momentum_of_its_impulse(tmp_path: Path) -> None:

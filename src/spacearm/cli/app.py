@@ -114,7 +114,7 @@ def check(
 def run(
     scenario: Path, /, *, out: Out, cross_check: CrossCheck = False, time_limit: Limit = None, json: Json = False
 ) -> int:
-    """Run a scenario in time and write its folder: results.json, data.nc, figures, index.html.
+    """Run a scenario in time and write its folder: results.json, data.nc, index.html with figures.
 
     Parameters
     ----------

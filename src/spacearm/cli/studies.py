@@ -48,7 +48,7 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, json: bool) -> int:
     """Run papers one after the other; one that fails does not stop the others, one that is finished is kept."""
     from spacearm.papers import select
-    from spacearm.report import INDEX, prepare, write_index
+    from spacearm.report import INDEX, prepare, share_script, write_index
     from spacearm.report.write import Entry
 
     papers = select(names)
@@ -63,6 +63,7 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fres
         title = f"{paper.title} ({paper.authors}, {paper.year})"
         try:
             result = _reproduce(paper, out / paper.name, cross_check=cross_check, fresh=fresh)
+            share_script(out)
         except (KeyboardInterrupt, TimeLimitError):
             if done:
                 complain(f"{len(done)} of {len(papers)} papers are finished; the same command goes on", kind="note")
@@ -85,6 +86,7 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fres
 def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Result:
     """Run a paper and write its folder, unless the folder holds what would come of it."""
     from spacearm.report import kept_result, made_from, publish, write_files
+    from spacearm.report.write import PLOTLY
 
     origin = made_from(paper.name, f"{cross_check=}")
     kept = None if fresh else kept_result(out, origin)
@@ -94,7 +96,7 @@ def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Re
     with nullcontext() if fresh else _going_on(paper.name), publish(out, paper.name) as staging:
         with progress_bar(paper.name) as tick:
             result = paper.reproduce(cross_check=cross_check, progress=tick)
-        write_files(result, staging, made_from=origin)
+        write_files(result, staging, made_from=origin, plotly=f"../{PLOTLY}")
     return result
 
 
@@ -136,7 +138,7 @@ def table_of(result: Result) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from spacearm.report.page import show as text_of
+    from spacearm.words import result as text_of
 
     columns = ["quantity", "value", "paper", "unit", "verdict", "note"]
     if not result.has_paper:

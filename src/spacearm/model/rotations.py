@@ -118,3 +118,22 @@ def rotation_matrices(quaternion: npt.ArrayLike) -> Array:
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ]
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def attitude_angles(rotation: Array) -> Array:
+    """Roll, pitch and yaw (T, 3) of matrices in the order of time, as :func:`rotation_from_rpy` takes them.
+
+    They go on without jumps: through a pitch of 90 deg too, where the pitch then counts further, and over full turns.
+    """
+    pitch = np.arctan2(-rotation[:, 2, 0], np.hypot(rotation[:, 0, 0], rotation[:, 1, 0]))
+    yaw = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
+    c, s = np.cos(yaw), np.sin(yaw)
+    # What is left after undoing the yaw: near a pitch of 90 deg roll and yaw make good each other's error.
+    roll = np.arctan2(s * rotation[:, 0, 2] - c * rotation[:, 1, 2], c * rotation[:, 1, 1] - s * rotation[:, 0, 1])
+    plain = np.stack([roll, pitch, yaw], axis=1)
+    other = np.stack([roll + np.pi, np.pi - pitch, yaw + np.pi], axis=1)  # the same attitude
+    found = plain.copy()
+    for k in range(1, len(found)):
+        turns = [each + 2 * np.pi * np.round((found[k - 1] - each) / (2 * np.pi)) for each in (plain[k], other[k])]
+        found[k] = min(turns, key=lambda angles: float(np.abs(angles - found[k - 1]).sum()))
+    return found

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from spacearm.errors import InputError, SimulationError
-from spacearm.figures import lines
 from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
+from spacearm.motion.figures import figures
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Signal, State, simulate
@@ -20,6 +20,7 @@ from spacearm.simulate.methods import Method
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
 from spacearm.study.signal_tables import SignalKey, SignalTable, ThrusterTable, bounds, not_an_angle, thrust
 from spacearm.study.tables import StartTable
+from spacearm.words import number
 
 
 class MethodTable(Table):
@@ -208,9 +209,28 @@ class Motion(Findings):
     def title(self) -> str:
         return f"Motion of {self.run.robot.name}"
 
+    def headline(self) -> str:
+        run, data = self.run, self.run.data
+        if run.end is None:
+            return f"The run ended after {run.end_time:g} s: {run.why}."
+        first, last = data["base_quaternion"].values[[0, -1]]
+        turn = 2.0 * math.degrees(math.acos(min(1.0, abs(float(first @ last)))))
+        way = 1e3 * math.dist(*data["base_position"].values[[0, -1]])
+        spin = math.degrees(math.hypot(*data["base_angular_velocity"].values[-1]))
+        limit = next(iter(run.events_of("limit")), None)
+        reached = "No joint reached a limit" if limit is None else f"{limit.name} was reached at {limit.time:.4g} s"
+        return (
+            f"After {run.end_time:g} s the base has turned by {number(turn, 3)} deg and moved by {number(way, 3)} mm, "
+            f"and turns at {number(spin, 3)} deg/s. {reached}."
+        )
+
     def summary(self) -> str:
-        counted = f"{self.phases} phase{'s' if self.phases > 1 else ''}"
-        return f"{self.run.robot!r}: {counted}, {self.run.end_time:g} s. {self.run.reason.text.capitalize()}."
+        robot, counted = self.run.robot, f"{self.phases} phase{'s' if self.phases > 1 else ''}"
+        return (
+            f"The robot {robot.name} has {len(robot.bodies)} bodies, {robot.n} joints and {robot.mass:g} kg. It went "
+            f"through {counted} in {self.run.end_time:g} s; dotted lines mark where one begins. How the run ended: "
+            f"{self.run.reason.text}."
+        )
 
     def certificate(self) -> Mapping[str, Checks]:
         run = self.run
@@ -233,15 +253,4 @@ class Motion(Findings):
         return scene_of(self.run)
 
     def figures(self) -> list[Figure]:
-        data = self.run.data
-        found = [
-            Figure("base-velocity", lines(data, "base_velocity"), "Velocity of the base's origin, world axes."),
-            Figure("base-rate", lines(data, "base_angular_velocity"), "Angular velocity of the base, world axes."),
-        ]
-        if self.run.robot.n:
-            found.append(Figure("joints", lines(data, "joint_position"), "Joint positions."))
-            found.append(Figure("joint-rates", lines(data, "joint_velocity"), "Joint rates."))
-        energies = [str(name) for name in data.data_vars if str(name).startswith("energy_")]
-        if energies:
-            found.append(Figure("energy", lines(data, energies, y="energy"), "Where the energy is and where it went."))
-        return found
+        return list(figures(self.run))

@@ -35,6 +35,7 @@ import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.result import Check, Figure, Row, Verdict
+from spacearm.words import in_words
 
 _ASKS_FOR_EQUALITY = (Verdict.AGREES, Verdict.FITTED)
 
@@ -163,13 +164,14 @@ def row_of(paper: str, finding: Finding) -> Row:
     facts = {**claim.facts(value), "why": claim.why, **finding.facts}
     note = "; ".join(part.format(**facts) for part in parts if part)
     quantity, unit, source = (text.format(**facts) for text in (finding.claim, claim.unit, claim.source))
-    return Row(quantity, value, unit, claim.printed, source, verdict, note)
+    words = in_words(quantity, printed(paper, "page").get("words"))
+    return Row(quantity, value, unit, claim.printed, source, verdict, note, words)
 
 
 def page(paper: str, **facts: Any) -> dict[str, Any]:
-    """Title and summary of a paper's page, as a :class:`~spacearm.result.Result` takes them."""
+    """Title, headline and summary of a paper's page, as a :class:`~spacearm.result.Result` takes them."""
     texts = printed(paper, "page")
-    return {"title": texts["title"], "summary": texts["summary"].format(**facts)}
+    return {"title": texts["title"], **{name: texts[name].format(**facts) for name in ("headline", "summary")}}
 
 
 def checks(paper: str, residuals: Mapping[str, Any], **facts: Any) -> dict[str, Check]:

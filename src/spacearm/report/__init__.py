@@ -1,8 +1,8 @@
-"""From a :class:`~spacearm.result.Result` to a folder: ``results.json``, ``data.nc``, figures, ``index.html``."""
+"""From a :class:`~spacearm.result.Result` to a folder: ``results.json``, ``data.nc``, ``index.html`` with figures."""
 
 from spacearm.report.folder import INDEX, held, prepare, publish
 from spacearm.report.kept import kept_result, made_from
-from spacearm.report.write import write_files, write_index, write_result
+from spacearm.report.write import share_script, write_files, write_index, write_result
 
 __all__ = [
     "INDEX",
@@ -11,6 +11,7 @@ __all__ = [
     "made_from",
     "prepare",
     "publish",
+    "share_script",
     "write_files",
     "write_index",
     "write_result",

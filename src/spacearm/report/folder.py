@@ -15,11 +15,11 @@ from spacearm.report.swap import clean, install, nearest, turn, work_folder
 #: What :func:`held` calls a folder whose page is an index over several studies.
 INDEX = "(index)"
 #: What results consist of, apart from what a study adds.
-FILES = ("results.json", "index.html", "summary.json", "data.nc", "plotly.min.js")
+FILES = ("results.json", "index.html", "summary.json", "data.nc", "plotly.min.js", "scene.html")
 FIGURES = "figures"
 
 
-#: What a folder must have room for before a run begins, bytes: a page and a figure, each with the plotting library.
+#: What a folder must have room for before a run begins, bytes: a page and the plotting library.
 LEAST_SPACE = 10_000_000
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 

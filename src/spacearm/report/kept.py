@@ -27,7 +27,12 @@ def kept_result(folder: Path, made_from: str) -> Result | None:
     try:
         found = [Row(**row) for row in rows]
         result = Result(
-            str(table["study"]), found, Certificate.from_json(certificate), settings, title=str(table.get("title", ""))
+            str(table["study"]),
+            found,
+            Certificate.from_json(certificate),
+            settings,
+            title=str(table.get("title", "")),
+            headline=str(table.get("headline", "")),
         )
     except (SpacearmError, TypeError, KeyError):
         return None

@@ -1,21 +1,31 @@
-"""HTML pages from Jinja templates: one of a result, one of a single figure, one over several studies."""
+"""HTML pages from Jinja templates: one of a result, one over several studies."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from spacearm.result import Figure, Result, Verdict
+from spacearm import words
+from spacearm.result import Result, Row, Verdict
 
 if TYPE_CHECKING:
     from spacearm.report.write import Entry
 
-#: Longest list that is written out in a table; a longer one is named by its size.
-LONGEST_LIST = 8
+#: What the verdicts say, in the order in which a reader wants their tables.
+MEANINGS = {
+    Verdict.DIFFERS: "the paper has another number; the note says why",
+    Verdict.AGREES: "the paper's number, within the tolerance told; it could have come out otherwise",
+    Verdict.FITTED: "the paper's number was used to find a value that the paper does not print: no test of either",
+    Verdict.NO_EVIDENCE: "as the paper says, but it could not have come out otherwise",
+    Verdict.NOT_RECOVERABLE: "what the paper prints does not suffice to compute it",
+    Verdict.NEW: "not in the paper",
+}
+SOUND = "every check of the certificate holds: momentum, energy and constraints were kept within their tolerances"
+#: A table of so many rows is not folded where no paper is compared.
+SHORT_TABLE = 16
 
 
 @cache
@@ -27,33 +37,49 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["show"] = show
+    environment.filters |= {"show": words.show, "result": words.result, "words": words.in_words, "unit": words.unit}
     environment.globals["style_of"] = lambda verdict: Verdict(verdict).name.lower().replace("_", "-")
     return environment
 
 
-def render_result(result: Result, plots: Mapping[str, str], *, plotly: str, data: bool) -> str:
-    """The page of a result; ``plots`` maps the figures' names to their JSON, ``plotly`` is the script beside it."""
+def render_result(result: Result, plots: Mapping[str, str], *, plotly: str = "", data: bool = False) -> str:
+    """The page of a result; ``plots`` maps the figures' names to their JSON, ``plotly`` is the script that draws."""
     return _render(
         "result.html",
         result=result,
         title=result.title or result.study,
         paragraphs=[part.strip() for part in result.summary.split("\n\n") if part.strip()],
         counts=result.counts(),
-        settings=list(flat(result.settings)),
+        meanings=MEANINGS,
+        sound=SOUND,
+        groups=groups(result),
+        settings=[(*words.setting(name), value) for name, value in flat(result.settings)],
         plots=plots,
         plotly=plotly if plots else "",
         data=data,
+        scene=result.scene is not None,
     )
 
 
-def render_figure(figure: Figure, plot: str, library: str) -> str:
-    """A page of one figure with the plotting library inside."""
-    return _render("figure.html", figure=figure, plot=plot, library=library, title=figure.caption or figure.name)
+def groups(result: Result) -> list[tuple[str, str, list[Row], bool]]:
+    """The rows in tables: style, heading, rows, and whether the table is open. By verdict, or by the first name."""
+    if result.has_paper:
+        found = {verdict: [row for row in result.rows if row.verdict is verdict] for verdict in MEANINGS}
+        return [(name.value, MEANINGS[name], rows, False) for name, rows in found.items() if rows]
+    if len(result.rows) <= SHORT_TABLE:
+        return [("", "", list(result.rows), True)] if result.rows else []
+    tables: dict[str, list[Row]] = {}
+    for row in result.rows:
+        tables.setdefault(row.quantity.partition(".")[0], []).append(row)
+    return [("", words.in_words(name), rows, number == 0) for number, (name, rows) in enumerate(tables.items())]
 
 
-def render_index(entries: Sequence[Entry], title: str) -> str:
-    return _render("index.html", entries=entries, title=title)
+def render_index(entries: Sequence[Entry], title: str, plotly: str) -> str:
+    """The page over several studies."""
+    drawn = any(entry.picture for entry in entries)
+    return _render(
+        "index.html", entries=entries, title=title, meanings=MEANINGS, sound=SOUND, plotly=plotly if drawn else ""
+    )
 
 
 def _render(name: str, **values: Any) -> str:
@@ -73,30 +99,3 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
                 yield from flat(entry, f"{name}.{number}.")
         else:
             yield name, value
-
-
-def show(value: Any) -> str:
-    """A value as a reader wants it: six digits, short lists written out."""
-    if value is None:
-        return "\N{EN DASH}"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if hasattr(value, "tolist"):
-        return show(value.tolist())
-    if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, list | tuple):
-        if len(value) > LONGEST_LIST:
-            return f"{len(value)} values"
-        return "(" + ", ".join(show(entry) for entry in value) + ")"
-    return str(value)
-
-
-def _number(value: float) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    text = f"{value:.6g}"
-    if "e" not in text:
-        return text.replace("-", "\N{MINUS SIGN}")
-    digits, exponent = text.split("e")
-    return f"{digits}e{int(exponent)}".replace("-", "\N{MINUS SIGN}")

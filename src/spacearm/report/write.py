@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from spacearm.model.files import write_atomically
 from spacearm.report import page
-from spacearm.report.folder import FIGURES, INDEX, publish
+from spacearm.report.folder import INDEX, publish
 from spacearm.result import Figure, Result
 
+if TYPE_CHECKING:
+    import xarray
+
 PLOTLY = "plotly.min.js"
+SCENE = "scene.html"
 
 
 def write_result(result: Result, folder: Path | str) -> Path:
-    """Write ``results.json``, ``data.nc``, the figures and ``index.html``; the path of ``index.html``.
+    """Write ``results.json``, ``data.nc`` and ``index.html`` with its figures; the path of ``index.html``.
 
     The folder appears only when all of it is written (see :func:`spacearm.report.publish`). ``data.nc`` and the
     figures are left out when the result has none. Older results of the same study are replaced, those of another are
@@ -28,29 +35,52 @@ def write_result(result: Result, folder: Path | str) -> Path:
     return folder / "index.html"
 
 
-def write_files(result: Result, folder: Path, *, made_from: str = "") -> None:
-    """Write the files of a result into an empty folder; ``made_from`` goes into ``results.json`` (see :mod:`.kept`)."""
+def write_files(result: Result, folder: Path, *, made_from: str = "", plotly: str = "") -> None:
+    """Write the files of a result into an empty folder.
+
+    ``made_from`` goes into ``results.json`` (see :mod:`.kept`). ``plotly`` is where the folder's page finds the script
+    that draws its figures; where it is left out, the folder gets one of its own (see :func:`share_script`).
+    """
     if result.data is not None:
-        # To memory first: HDF5 ends the process when the disk is full while it closes a file.
-        (folder / "data.nc").write_bytes(result.data.to_netcdf(engine="h5netcdf"))
+        (folder / "data.nc").write_bytes(netcdf(result.data))
     for name, content in result.files.items():
         (folder / name).write_text(content, encoding="utf-8")
+    if result.scene is not None:
+        (folder / SCENE).write_text(result.scene.html(result.title or result.study), encoding="utf-8")
     plots = {figure.name: plot_json(figure) for figure in result.figures}
-    if plots:
-        from plotly.offline import get_plotlyjs
-
-        library = get_plotlyjs()
-        (folder / PLOTLY).write_text(library, encoding="utf-8")
-        (folder / FIGURES).mkdir()
-        for figure in result.figures:
-            html = page.render_figure(figure, plots[figure.name], library)
-            (folder / FIGURES / f"{figure.name}.html").write_text(html, encoding="utf-8")
-    html = page.render_result(result, plots, plotly=PLOTLY, data=result.data is not None)
+    if plots and not plotly:
+        share_script(folder)
+    html = page.render_result(result, plots, plotly=plotly or PLOTLY, data=result.data is not None)
     (folder / "index.html").write_text(html, encoding="utf-8")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    table = {**result.to_json(), "title": result.title, "made_from": made_from, "files": [*files, "results.json"]}
+    table = {
+        **result.to_json(),
+        "title": result.title,
+        "headline": result.headline,
+        "made_from": made_from,
+        "files": [*files, "results.json"],
+    }
     text = json.dumps(table, indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
+
+
+def netcdf(data: xarray.Dataset) -> bytes:
+    """A dataset as NetCDF 4, compressed. In memory: HDF5 ends the process when a disk is full as it closes a file."""
+    packed = {"zlib": True, "complevel": 1, "shuffle": True}
+    encoding = {
+        name: packed for name, values in data.variables.items() if values.size > 64 and values.dtype.kind in "fiub"
+    }
+    return bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding))
+
+
+def share_script(folder: Path) -> Path:
+    """Put the script that draws figures into a folder, for its own page and those of folders in it."""
+    import plotly
+
+    source, target = Path(plotly.__file__).parent / "package_data" / PLOTLY, folder / PLOTLY
+    if not (target.is_file() and filecmp.cmp(source, target, shallow=False)):
+        write_atomically(target, source.read_text(encoding="utf-8"))
+    return target
 
 
 def plot_json(figure: Figure) -> str:
@@ -68,10 +98,20 @@ class Entry:
     result: Result | None = None
     page: str = ""
     missing: str = ""
+    picture: str = ""  # JSON of the figure that is shown
+
+
+def first_plot(page_file: Path) -> str:
+    """The JSON of the first figure on a result's page; empty where it has none."""
+    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page_file.read_text(encoding="utf-8"))
+    return found[1] if found else ""
 
 
 def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "Reproduction of the papers") -> Path:
-    """Write ``index.html`` and ``summary.json`` over several studies; the path of ``index.html``."""
+    """Write ``index.html`` and ``summary.json`` over several studies; the path of ``index.html``.
+
+    Each study is shown with the first figure of its page, drawn by the script that :func:`share_script` put there.
+    """
     folder = Path(folder)
     summary: list[Mapping[str, Any]] = [
         {
@@ -84,8 +124,9 @@ def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "R
         }
         for entry in entries
     ]
+    drawn = [replace(entry, picture=first_plot(folder / entry.page)) if entry.page else entry for entry in entries]
     with publish(folder, INDEX) as staging:
-        (staging / "index.html").write_text(page.render_index(entries, title), encoding="utf-8")
+        (staging / "index.html").write_text(page.render_index(drawn, title, PLOTLY), encoding="utf-8")
         text = json.dumps({"studies": summary}, indent=2, allow_nan=False, ensure_ascii=False)
         (staging / "summary.json").write_text(text + "\n", encoding="utf-8")
     return folder / "index.html"

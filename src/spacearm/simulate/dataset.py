@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.rotations import rotation_matrices
+from spacearm.model.rotations import attitude_angles, rotation_matrices
 from spacearm.simulate.ledger import Ledger
 from spacearm.simulate.motion import Motion
 from spacearm.typing import Array
@@ -50,6 +50,12 @@ def dataset(
     variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_position": (("time", "axis"), y[:, :3], "m", "base origin in the world"),
         "base_quaternion": (("time", "component"), y[:, QUATERNION], "1", "base to world rotation, w x y z"),
+        "base_attitude": (
+            ("time", "angle"),
+            attitude_angles(rotation),
+            "rad",
+            "roll, pitch, yaw of the base: world from base is Rz(yaw) Ry(pitch) Rx(roll)",
+        ),
         "base_velocity": (
             ("time", "axis"),
             np.einsum("tij,tj->ti", rotation, velocity[:, :3]),
@@ -90,6 +96,7 @@ def dataset(
     coords = {
         "time": ("time", times, {"units": "s", "long_name": "time"}),
         "axis": ("axis", ["x", "y", "z"]),
+        "angle": ("angle", ["roll", "pitch", "yaw"]),
         "component": ("component", ["w", "x", "y", "z"]),
         "joint": ("joint", list(robot.joint_names)),
         "dof": ("dof", list(robot.dof_names)),

@@ -133,6 +133,10 @@ class Findings:
         """Head of the page, where the file has none."""
         return ""
 
+    def headline(self) -> str:
+        """What was found, in one sentence."""
+        return ""
+
     def summary(self) -> str:
         """A few sentences, blank lines between paragraphs."""
         return ""

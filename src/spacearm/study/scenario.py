@@ -131,6 +131,7 @@ def run_document(
         found.figures(),
         file.title or found.title(),
         found.summary(),
+        headline=found.headline(),
         scene=found.scene(),
     )
     robot = found.robot_file()

@@ -1,16 +1,52 @@
-// Draws every .plot from the JSON beside it, in the colours of the page, on screen and on paper.
-(() => {
+// Draws every .plot from the JSON beside it when it comes into view, in the colours of the page, on screen and on paper.
+addEventListener("DOMContentLoaded", () => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const paper = matchMedia("print");
   const plots = [...document.querySelectorAll(".plot")];
   const ink = () => (dark.matches && !paper.matches ? "#e4e8ec" : "#1c2127");
-  for (const plot of plots) {
-    const figure = JSON.parse(document.getElementById(plot.dataset.json).textContent);
-    figure.layout.font = { ...(figure.layout.font || {}), color: ink() };
-    delete figure.layout.width;
-    Plotly.newPlot(plot, figure.data, figure.layout, { responsive: true, displaylogo: false });
+  if (typeof Plotly === "undefined") {
+    const script = document.querySelector("script[src]").getAttribute("src");
+    for (const plot of plots) plot.textContent = `This figure needs ${script}, which is not there. Copy the folder that holds it too.`;
+    return;
   }
-  const recolour = () => plots.forEach((plot) => Plotly.relayout(plot, { "font.color": ink() }));
+  const draw = (plot) => {
+    if (plot.dataset.drawn) return;
+    plot.dataset.drawn = "yes";
+    const figure = JSON.parse(document.getElementById(plot.dataset.json).textContent);
+    const layout = figure.layout;
+    const small = plot.classList.contains("small");
+    layout.font = { ...(layout.font || {}), color: ink() };
+    delete layout.width;
+    if (small) {
+      Object.assign(layout, { height: 260, showlegend: false, title: "", margin: { l: 48, r: 12, t: 24, b: 40 } });
+      for (const note of layout.annotations || []) note.font = { size: 10 };
+      layout.font.size = 10;
+    } else if (Object.keys(layout).some((key) => /^xaxis\d/.test(key) && layout[key].domain && layout[key].domain[0] > 0)) {
+      plot.style.minWidth = "44rem"; // panels side by side: scrolled on a narrow screen, not squeezed
+    }
+    const config = { responsive: true, displayModeBar: false, staticPlot: small };
+    Plotly.newPlot(plot, figure.data, layout, config);
+  };
+  const seen = new IntersectionObserver(
+    (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
+    { rootMargin: "600px" },
+  );
+  for (const plot of plots) {
+    seen.observe(plot);
+    if (plot.dataset.link) plot.addEventListener("click", () => (location.href = plot.dataset.link));
+  }
+  for (const button of document.querySelectorAll("button[data-save]")) {
+    button.addEventListener("click", () => {
+      const plot = button.closest("figure").querySelector(".plot");
+      Plotly.downloadImage(plot, { format: button.dataset.save, filename: plot.dataset.name, width: plot.clientWidth, height: plot.clientHeight, scale: 2 });
+    });
+  }
+  const recolour = () => plots.filter((plot) => plot.dataset.drawn).forEach((plot) => Plotly.relayout(plot, { "font.color": ink() }));
   dark.addEventListener("change", recolour);
-  paper.addEventListener("change", recolour);
-})();
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("details").forEach((part) => (part.open = true));
+    plots.forEach(draw);
+    recolour();
+  });
+  addEventListener("afterprint", recolour);
+});

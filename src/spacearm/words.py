@@ -1,0 +1,105 @@
+"""Numbers, names and small tables as a reader wants them: for pages, the terminal and notebooks."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+#: Longest list that is written out in a table; a longer one is named by its size.
+LONGEST_LIST = 8
+#: Significant digits of a number in a table.
+DIGITS = 5
+#: What is smaller is shown as zero in tables of results: rounding of numbers of the size of one.
+ROUNDING = 1e-12
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_NUMBERED = re.compile(r"\b(attitude|body|case|conclusion|damping|joint|link|mass|phase|table|test)(\d)")
+#: Parts of names that are spelt out everywhere.
+SPELT = {"sd": "standard deviation", "rms": "root mean square", "chi2": "χ²", "max": "largest", "min": "smallest"}
+#: Endings of the names of settings, with their units.
+_UNITS = {
+    "Nms_per_rad": "N m s/rad", "deg_s2": "deg/s²", "rad_s": "rad/s", "m_s": "m/s", "deg": "deg", "kg": "kg",
+    "Hz": "Hz", "Nm": "N m", "rad": "rad", "s": "s", "m": "m", "N": "N",
+}  # fmt: skip
+
+
+def show(value: Any) -> str:
+    """A value as text: five digits, a true minus, powers of ten, short lists written out."""
+    if value is None:
+        return "\N{EN DASH}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if hasattr(value, "tolist"):
+        return show(value.tolist())
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list | tuple):
+        if len(value) > LONGEST_LIST:
+            return f"{len(value)} values"
+        return "(" + ", ".join(show(entry) for entry in value) + ")"
+    return str(value)
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """A number with so many significant digits, such as 0.12346 or −1.5×10⁻¹²."""
+    if not math.isfinite(value):
+        return str(value)
+    whole = digits <= math.log10(abs(value) or 1.0) < 7  # a whole number keeps its digits
+    text = f"{value:.0f}" if whole else f"{value:.{digits}g}"
+    if "e" not in text:
+        return text.replace("-", "\N{MINUS SIGN}")
+    mantissa, exponent = text.split("e")
+    return f"{mantissa}\N{MULTIPLICATION SIGN}10{str(int(exponent)).translate(_SUPERSCRIPTS)}".replace(
+        "-", "\N{MINUS SIGN}"
+    )
+
+
+def result(value: Any) -> str:
+    """As :func:`show`, with rounding about zero as zero."""
+    if isinstance(value, float) and abs(value) < ROUNDING:
+        return "0"
+    return show(value)
+
+
+def in_words(name: str, parts: Mapping[str, str] | None = None) -> str:
+    """A dotted name as words: ``virtual_mass.free.peak`` is *Virtual mass, free, peak*.
+
+    ``parts`` has words for parts of names, or for several parts joined by dots; an empty text leaves them out.
+    """
+    known, words, rest = {**SPELT, **(parts or {})}, [], name.split(".")
+    while rest:
+        size = next((n for n in range(len(rest), 0, -1) if ".".join(rest[:n]) in known), 1)
+        found = ".".join(rest[:size])
+        words.append(known.get(found, _NUMBERED.sub(r"\1 \2", found.replace("_", " "))))
+        rest = rest[size:]
+    text = ", ".join(word for word in words if word) or name
+    return text[:1].upper() + text[1:]
+
+
+def setting(name: str) -> tuple[str, str]:
+    """The name of a setting in words, and its unit, which stands behind the name: ``stroke_m``, ``duration [s]``."""
+    bracket = re.fullmatch(r"(.*) \[(.*)\]", name)
+    if bracket:
+        return in_words(bracket[1]), bracket[2]
+    stem, _, last = name.rpartition(".")
+    for ending, unit in _UNITS.items():
+        if last.endswith(f"_{ending}"):
+            last = last.removesuffix(f"_{ending}")
+            return in_words(f"{stem}.{last}" if stem else last), unit
+    return in_words(name), ""
+
+
+def unit(text: str) -> str:
+    """A unit with its powers raised: ``kg m2`` is kg m²."""
+    return re.sub(r"(?<=[a-z])(-?\d)", lambda found: found[1].translate(_SUPERSCRIPTS), "" if text == "1" else text)
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """A small table for a notebook."""
+    line = "<tr>{}</tr>".format
+    top = line("".join(f"<th>{escape(name)}</th>" for name in head))
+    body = "".join(line("".join(f"<td>{escape(result(cell))}</td>" for cell in row)) for row in rows)
+    above = f'<caption style="text-align:left">{escape(caption)}</caption>' if caption else ""
+    return f"<table>{above}<thead>{top}</thead><tbody>{body}</tbody></table>"

@@ -13,9 +13,11 @@ import xarray as xr
 
 from spacearm.errors import InputError
 from spacearm.figures import COLOURS, label, lines, new_figure
+from spacearm.model import catalogue
 from spacearm.report import kept_result, made_from, publish, share_script, write_files, write_index, write_result
 from spacearm.report.write import PLOTLY, Entry
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
+from spacearm.scene import scene_of
 from spacearm.words import in_words, setting, show, unit
 from spacearm.words import result as result_text
 
@@ -138,6 +140,14 @@ def test_the_message_comes_before_the_tables_and_the_tables_are_folded_by_verdic
     assert places == sorted(places)
     assert sum(tag == "details" and "open" not in attrs for tag, attrs in page.tags) == 4
     assert [attrs["data-name"] for tag, attrs in page.tags if "data-name" in attrs] == [*names]
+
+
+def test_a_scene_comes_first_and_has_a_file_of_its_own(tmp_path: Path) -> None:
+    robot = catalogue.load("yoshida1992")
+    path = write_result(result(scene=scene_of(robot), summary="Why it is so."), tmp_path / "out")
+    assert "</html>" in (tmp_path / "out" / "scene.html").read_text(encoding="utf-8")
+    page = path.read_text(encoding="utf-8")
+    assert page.index('src="scene.html"') < page.index("Why it is so.") < page.index('id="rates"')
 
 
 def test_one_script_serves_all_folders_of_a_folder(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -15,7 +16,7 @@ from spacearm.errors import InputError
 from spacearm.figures import COLOURS, label, lines, new_figure
 from spacearm.model import catalogue
 from spacearm.report import kept_result, made_from, publish, share_script, write_files, write_index, write_result
-from spacearm.report.write import PLOTLY, Entry
+from spacearm.report.write import PLOTLY, Entry, plot_json
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
 from spacearm.scene import scene_of
 from spacearm.words import in_words, setting, show, unit
@@ -161,6 +162,15 @@ def test_one_script_serves_all_folders_of_a_folder(tmp_path: Path) -> None:
     assert script.stat().st_size > 1_000_000
     script.write_text("of an older version")
     assert share_script(tmp_path).stat().st_size > 1_000_000
+
+
+def test_figures_have_the_numbers_in_single_precision() -> None:
+    values = np.random.default_rng(1).normal(size=1000) * 10.0 ** np.arange(-20, 20, 0.04)
+    plot = new_figure()
+    plot.add_scatter(y=values)
+    seen = json.loads(plot_json(Figure("a", plot)))["data"][0]["y"]
+    assert seen["dtype"] == "f4"
+    np.testing.assert_allclose(np.frombuffer(base64.b64decode(seen["bdata"]), "<f4"), values, rtol=1e-7)
 
 
 def test_curves_are_compressed(tmp_path: Path) -> None:

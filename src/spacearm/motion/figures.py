@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +69,7 @@ def momentum(run: Run) -> tuple[Array, Array]:
     return seen.mass * seen.velocity, seen.sums.angular
 
 
-def _panels(run: Run, parts: dict[str, tuple[Sequence[str], Array]]) -> go.Figure:
+def _panels(run: Run, parts: Mapping[str, tuple[Sequence[str], Array]]) -> go.Figure:
     """Curves side by side, one panel for each group, with the phases marked."""
     figure = panels(list(parts), height=400, spacing=0.09)
     for column, (names, values) in enumerate(parts.values(), 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import filecmp
 import json
 import re
@@ -9,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from spacearm.model.files import write_atomically
 from spacearm.report import page
@@ -86,7 +89,13 @@ def share_script(folder: Path) -> Path:
 def plot_json(figure: Figure) -> str:
     """The figure as JSON that may stand inside a ``script`` element."""
     text: str = figure.plot.to_json()
-    return text.replace("<", "\\u003c")
+    return re.sub(r'"dtype":"f8","bdata":"([^"]*)"', _single, text).replace("<", "\\u003c")
+
+
+def _single(found: re.Match[str]) -> str:
+    """Numbers of a curve in single precision: finer than any screen, and half the size."""
+    values = np.frombuffer(base64.b64decode(found[1]), "<f8").astype("<f4")
+    return f'"dtype":"f4","bdata":"{base64.b64encode(values.tobytes()).decode()}"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step, hermi
 from spacearm.engine.friction import SLACK
 from spacearm.engine.loops import lean
 from spacearm.engine.rk4 import rk4_step
-from spacearm.engine.system import System, project, rates
+from spacearm.engine.system import System, jump, project, rates, watch
 from spacearm.typing import Array
 
 #: Points of a step at which signs are looked at: Chebyshev, denser at the ends.
@@ -45,7 +45,8 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
     for i in range(events.component.size):
         g[count + i] = y[events.component[i]] - events.value[i]
     count += events.component.size
-    if events.out.size > 0:
+    own = events.out.size - system.feedback.watched
+    if own > 0:
         for i in range(code.nx):
             events.inp[i] = y[i]
         events.inp[code.nx] = events.offset + t
@@ -53,8 +54,10 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
             for i in range(work.out.size):
                 events.inp[code.nx + 1 + i] = work.out[i]
         call_kernel(events.address, events.inp, events.out)
-        for i in range(events.out.size):
-            g[count + i] = events.out[i]
+    if system.feedback.watched > 0:
+        watch(system, piece, t, y, events.out[own:])
+    for i in range(events.out.size):
+        g[count + i] = events.out[i]
 
 
 @lean
@@ -132,6 +135,28 @@ def met_at_end(system: System, piece: int, t: float, g: Array) -> int:
             elif left == 0.0:
                 events.sign[i] = 0
     return found
+
+
+@lean
+def jump_memory(system: System, piece: int, t: float, g: Array, first: int) -> bool:
+    """The memory of force elements in ``work.y`` after what has crossed at an event; whether anything has."""
+    events = system.events
+    end = system.friction.dof.size + events.component.size + events.out.size
+    before = end - system.feedback.watched
+    changed = False
+    for i in range(before, end):
+        if i == first or crossed(events.sign[i], g[i], watched(system, i)):
+            jump(system, piece, t, system.work.y, i - before)
+            changed = True
+    return changed
+
+
+@lean
+def open_memory_signs(system: System) -> None:
+    """After a jump of the memory the event functions of force elements are others: their sides are still to be seen."""
+    end = system.friction.dof.size + system.events.component.size + system.events.out.size
+    for i in range(end - system.feedback.watched, end):
+        system.events.sign[i] = 0
 
 
 @lean

@@ -44,10 +44,12 @@ def make_events(
     functions: Functions | None = None,
     offset: float = 0.0,
     sides: Sequence[int] = (),
+    fed: Sequence[int] = (),
 ) -> Events:
     """What a phase that starts at the absolute time ``offset`` watches.
 
     ``sides``: for each level, then each function, the side (-1, +1) on which the phase before left it, 0 if unknown.
+    ``fed``: directions of the event functions of force elements, which come last.
     """
     directions = [level.direction for level in levels]
     terminal = [level.terminal for level in levels]
@@ -56,6 +58,9 @@ def make_events(
         outputs = len(functions.directions)
         directions += list(functions.directions)
         terminal += list(functions.terminal)
+    directions += fed
+    terminal += [False] * len(fed)
+    outputs += len(fed)
     size = friction.dof.size + len(directions)
     return Events(
         np.array([level.component for level in levels], dtype=np.int64),

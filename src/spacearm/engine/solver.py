@@ -16,7 +16,9 @@ from spacearm.engine.events import (
     crossed,
     finish_step,
     first_event,
+    jump_memory,
     met_at_end,
+    open_memory_signs,
     open_signs,
     start_signs,
     take_step,
@@ -321,7 +323,10 @@ def _happen(
     for i in range(system.code.ny):
         work.y[i] = work.y_new[i]
     first_log = record.counts[1]
+    jumped = system.feedback.watched > 0 and jump_memory(system, piece, t, progress.g, first)
     ended = _mark(system, progress, record, first)
+    if jumped:
+        open_memory_signs(system)
     code = _rest(system, piece, t, progress, record)
     if code != _ON:
         return code

@@ -58,6 +58,24 @@ class Events(NamedTuple):
     opening: Array  # (c + g,) values at the phase's start
 
 
+class Feedback(NamedTuple):
+    """Forces that follow from the state: what force elements put into the motion kernel's input.
+
+    Its kernels read a block of ``work.inp`` behind the motion kernel's own input: state (nx), time (absolute, s),
+    memory, numbers, then, for ``watch`` and ``jump``, the rate of the state (nx), and for ``jump`` the number of the
+    function that has crossed. Memory stands at the end of ``y``.
+    """
+
+    address: int  # out: a number for each target, which is added there, and the rate of the memory; 0 for none
+    first: int  # where the block begins
+    memory: int  # how many numbers
+    target: Any  # int64: index in the motion kernel's input; several may share one
+    out: Array
+    watch: int  # event functions of (state, time, memory, numbers, rate); 0 for none
+    watched: int  # how many
+    jump: int  # out: the memory after such an event
+
+
 class Work(NamedTuple):
     """Memory of one run, so that the loops allocate nothing."""
 
@@ -72,6 +90,14 @@ class Work(NamedTuple):
     count: Any  # (1,) int64: kernel evaluations
 
 
+def make_feedback(
+    first: int = 0, address: int = 0, target: Any = (), memory: int = 0, watch: int = 0, watched: int = 0, jump: int = 0
+) -> Feedback:
+    """Feedback whose block begins at ``first`` of the input; by itself none."""
+    places = np.array(target, dtype=np.int64)
+    return Feedback(address, first, memory, places, np.zeros(places.size + memory), watch, watched, jump)
+
+
 class System(NamedTuple):
     """One phase: its equations and the memory to solve them in. Time is counted from the phase's start."""
 
@@ -80,6 +106,7 @@ class System(NamedTuple):
     friction: DryFriction
     events: Events
     work: Work
+    feedback: Feedback = make_feedback()
 
 
 def make_code(
@@ -127,16 +154,68 @@ def make_friction(dof: Any = (), static: Any = (), coulomb: Any = ()) -> DryFric
 
 
 @lean
+def show(system: System, t: float, y: Array) -> None:
+    """State, time and memory to the feedback's kernels; the state as signals have it."""
+    code, inp, at = system.code, system.work.inp, system.feedback.first
+    for i in range(code.nx):
+        inp[at + i] = inp[i]
+    inp[at + code.nx] = system.events.offset + t
+    for i in range(system.feedback.memory):
+        inp[at + code.nx + 1 + i] = y[code.ny - system.feedback.memory + i]
+
+
+@lean
+def _feed(system: System, t: float, y: Array) -> None:
+    """What force elements add to the motion kernel's input, and the rate of their memory."""
+    feedback, inp = system.feedback, system.work.inp
+    show(system, t, y)
+    call_kernel(feedback.address, inp[feedback.first :], feedback.out)
+    for i in range(feedback.target.size):
+        inp[feedback.target[i]] += feedback.out[i]
+
+
+@lean
+def watch(system: System, piece: int, t: float, y: Array, g: Array) -> None:
+    """The feedback's event functions; ``work.dy`` is overwritten."""
+    code, inp, feedback = system.code, system.work.inp, system.feedback
+    rates(system, piece, t, y, system.work.dy)
+    for i in range(code.nx):
+        inp[inp.size - code.nx - 1 + i] = system.work.dy[i]
+    call_kernel(feedback.watch, inp[feedback.first :], g)
+
+
+@lean
+def jump(system: System, piece: int, t: float, y: Array, number: int) -> None:
+    """The memory in ``y`` after event function ``number`` of the feedback has crossed; ``work.dy`` is overwritten."""
+    code, inp, feedback = system.code, system.work.inp, system.feedback
+    rates(system, piece, t, y, system.work.dy)
+    for i in range(code.nx):
+        inp[inp.size - code.nx - 1 + i] = system.work.dy[i]
+    inp[inp.size - 1] = number
+    memory = feedback.out[feedback.target.size :]
+    call_kernel(feedback.jump, inp[feedback.first :], memory)
+    for i in range(feedback.memory):
+        y[code.ny - feedback.memory + i] = memory[i]
+
+
+@lean
 def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
     """``dy = dy/dt`` at ``t``. Path channels overwrite position and rate in the state."""
-    code, inp, out = system.code, system.work.inp, system.work.out
+    code, inp, out, feedback = system.code, system.work.inp, system.work.out, system.feedback
     for i in range(code.nx):
         inp[i] = y[i]
+    for target in feedback.target:
+        inp[target] = 0.0
     fill(system.signals, piece, t, inp)
+    if feedback.address != 0:
+        _feed(system, t, y)
     call_kernel(code.address, inp, out)
     system.work.count[0] += 1
-    for i in range(code.ny):
+    moved = code.ny - feedback.memory
+    for i in range(moved):
         dy[i] = out[i]
+    for i in range(feedback.memory):
+        dy[moved + i] = feedback.out[feedback.target.size + i]
     # A driven degree of freedom gets the given acceleration to the last bit, so that a stuck one stays at zero.
     for j in range(code.speed.size):
         if inp[code.mode + j] != 0.0:

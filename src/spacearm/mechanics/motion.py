@@ -33,10 +33,14 @@ from spacearm.model.layout import QUATERNION, Layout
 
 @dataclass(frozen=True)
 class LoadFrame:
-    """A frame that a wrench acts on during a run, given in ``world`` or ``frame`` axes."""
+    """A frame that a wrench acts on during a run, given in ``world`` or ``frame`` axes.
+
+    ``by`` names the force element that exerts it; empty for what is given in time.
+    """
 
     frame: str
     axes: str = "world"
+    by: str = ""
 
     def __post_init__(self) -> None:
         checks.one_of(self.axes, ("world", "frame"), "axes of a load")

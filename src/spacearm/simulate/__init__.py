@@ -8,6 +8,8 @@ from spacearm.simulate.certificate import CertificateWarning
 from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
 from spacearm.simulate.distance import distance
+from spacearm.simulate.elements import ForceElement
+from spacearm.simulate.fields import Gravity, Orbit
 from spacearm.simulate.ledger import Entry, Ledger
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Dopri853
@@ -40,11 +42,14 @@ __all__ = [
     "Entry",
     "Event",
     "EventFunction",
+    "ForceElement",
+    "Gravity",
     "Here",
     "Ledger",
     "Load",
     "Lock",
     "Occurrence",
+    "Orbit",
     "Phase",
     "Reason",
     "Release",

@@ -253,6 +253,7 @@ class Chain:
         self.warnings: list[str] = []
         self.budget = settings.max_steps or 0
         self._sides: Sides | None = None
+        self._memory: dict[str, Array] = {}  # of force elements by name
         self._wanted = settings.wanted
         self._ready: list[Prepared] = []
         self._blocks = _blocks(as_items(phases), Here(self))
@@ -322,7 +323,7 @@ class Chain:
         if model is None:
             model = self._model(frames)
         prepared = [self._prepared(model, phase, self.number + k) for k, phase in enumerate(phases)]
-        pushed = settings.full and settings.ledger and any(each.pushed for each in prepared)
+        pushed = settings.full and settings.ledger and (bool(self.world.elements) or any(p.pushed for p in prepared))
         wanted = phases[0].sample
         if segment is None or segment.model is not model or (pushed and segment.balances is None) or wanted is not None:
             if wanted is not None:
@@ -358,8 +359,12 @@ class Chain:
         settings, code = self.settings, model.code
         parameters = self.world.parameters
         outside = any(np.any(own[name][:6]) for own in parameters for name in ("damping", "static_friction"))
-        work = make_work(model.input(parameters), model.kernel.n_out, code.ny)
+        inp = model.input(parameters)
+        if model.elements is not None:
+            inp = np.concatenate([inp, model.elements.input(self.world)])
+        work = make_work(inp, model.kernel.n_out, code.ny)
         work.y[: code.nx] = self.vector
+        self._remember(model, work)
         wanted = self._wanted
         if self.time > 0.0 and settings.full:
             wanted = np.concatenate([[self.time], wanted[wanted > self.time + SAME_TIME]])
@@ -387,13 +392,33 @@ class Chain:
         for part, own in zip(model.parts if settings.ledger else (), parameters, strict=False):
             energies = np.arange(code.ny)[part.y][part.motion.nx :]
             scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.at.whole]), 1e-3)
+        if model.elements is not None:
+            scale[code.ny - model.elements.memory.size :] = model.elements.scale
         self.segment = Segment(
             self.world, model, parameters, self.vector, self.time, work, record, balances, audit, scale, wanted
         )
         self.steps.append(self.segment)
         return self.segment
 
+    def _remember(self, model: WorldMotion, work: Work) -> None:
+        """What force elements remember: of the segment before, or as they start."""
+        elements = model.elements
+        if elements is None:
+            return
+        memory = work.y[model.code.ny - elements.memory.size :]
+        memory[:] = elements.memory
+        for element in self.world.elements:
+            place = elements.places[element.name]
+            if element.name in self._memory and self._memory[element.name].size == place.stop - place.start:
+                memory[place] = self._memory[element.name]
+            else:
+                element.start(self.world, self.vector)
+
     def _close(self) -> None:
+        if self.segment is not None and self.segment.model.elements is not None:
+            elements, y = self.segment.model.elements, self.segment.work.y
+            own = y[y.size - elements.memory.size :]
+            self._memory = {name: own[place].copy() for name, place in elements.places.items()}
         if self.segment is not None and self.settings.full:
             self.segment.keep_end()
         self.segment = None

@@ -282,7 +282,7 @@ class Attach(Change):
             part = (host, self.prefix + own) if owner == self.guest else (owner, own)
             locked.append(part[1] if len(systems) == 1 else SEPARATOR.join(part))
         rest = {name: values for name, values in world.overrides.items() if name not in (host, self.guest)}
-        return World(systems, tuple(locked), rest, world.loads)
+        return World(systems, tuple(locked), rest, world.loads, world.elements)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +325,7 @@ class Separate(Change):
             if (owner, part) != (system, own):
                 locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
-        after = World(systems, tuple(locked), values, world.loads)
+        after = World(systems, tuple(locked), values, world.loads, world.elements)
         text, cut, rate = (
             f"{self.name} separated at {self.joint}",
             robot.joint(own),

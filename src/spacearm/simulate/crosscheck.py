@@ -108,6 +108,8 @@ def cross_check(
     """
     if run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
         return CrossCheck(reason=f"the run did not come to its end: {run.reason.text}")
+    if run.world.elements:
+        return CrossCheck(reason="force elements act on the systems (gravity, contacts), which the reference has not")
     found = CrossCheck()
     world, theirs = run.world if world is None else World.of(world), dict(run.start)
     for step in run.steps:

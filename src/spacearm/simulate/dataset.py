@@ -103,7 +103,7 @@ def dataset(
         "joint_unit": ("joint", [joint.unit for joint in robot.joints]),
     }
     if model.loads:
-        coords["load"] = ("load", [f"{load.frame} ({load.axes} axes)" for load in model.loads])
+        coords["load"] = ("load", [f"{load.frame} ({load.by or load.axes + ' axes'})" for load in model.loads])
         coords["entry"] = ("entry", ["fx", "fy", "fz", "mx", "my", "mz"])
     data = {
         name: (dims, np.ascontiguousarray(values), {"units": units, "long_name": text})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.system import Code, make_code
+from spacearm.engine.system import Code, Feedback, make_code, make_feedback
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.program import beside
 from spacearm.model import Joint, Robot
 from spacearm.model.layout import Layout
+from spacearm.simulate.elements import Elements, element_frames, elements_of
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.world import SEPARATOR, World
@@ -84,6 +85,8 @@ def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFr
     for place in dict.fromkeys(places):
         system, own = world.frame(place.frame)
         found[system][LoadFrame(own, place.axes)] = None
+    for system, frame in element_frames(world):
+        found[system][frame] = None
     return {name: tuple(frames) for name, frames in found.items()}
 
 
@@ -114,6 +117,7 @@ class WorldMotion:
     code: Code
     ledger: bool
     dof_names: tuple[str, ...]
+    elements: Elements | None = None
 
     @property
     def nx(self) -> int:
@@ -136,14 +140,35 @@ class WorldMotion:
         part = next(part for part in self.parts if part.name == system)
         return int(part.dofs.start) + part.motion.robot.dof_index(dof)
 
-    def wrench(self, system: str, frame: str, axes: str) -> int:
+    def wrench(self, system: str, frame: str, axes: str, by: str = "") -> int:
         """Where the wrench on a frame begins in the kernel's input."""
         at = int(self.kernel.inputs["wrench"].start)
         for part in self.parts:
             if part.name == system:
-                return at + 6 * part.motion.loads.index(LoadFrame(frame, axes))
+                return at + 6 * part.motion.loads.index(LoadFrame(frame, axes, by))
             at += 6 * len(part.motion.loads)
         raise AssertionError(system)
+
+    def feedback(self) -> Feedback:
+        """What force elements put into the kernel's input, with memory for one run."""
+        if self.elements is None:
+            return make_feedback()
+        target: list[int] = []
+        for key in self.elements.targets:
+            if len(key) == 3:
+                first = self.wrench(key[0], key[1], "world", key[2])
+                target += range(first, first + 6)
+            else:
+                target.append(self.kernel.inputs["force"].start + self.index(*key))
+        return self.elements.feedback(self.kernel.n_in, target)
+
+    def with_elements(self, elements: Elements) -> WorldMotion:
+        """The same with force elements, whose memory stands behind the energies."""
+        code = self.code._replace(ny=self.code.ny + elements.memory.size)
+        parts = self.parts
+        if len(parts) == 1:
+            parts = (replace(parts[0], y=slice(0, self.code.ny)),)
+        return replace(self, elements=elements, code=code, parts=parts)
 
     def carries(self, frames: Mapping[str, tuple[LoadFrame, ...]]) -> bool:
         """Whether it knows all these frames."""
@@ -171,7 +196,14 @@ def _columns(sizes: Sequence[Mapping[str, int]]) -> list[npt.NDArray[np.int64]]:
 
 def world_motion(world: World, loads: Mapping[str, tuple[LoadFrame, ...]], ledger: bool = True) -> WorldMotion:
     """The motion kernel of a world, compiled or from the cache."""
-    return _world_motion(tuple(world.systems.items()), tuple(loads[name] for name in world.systems), bool(ledger))
+    model = _world_motion(tuple(world.systems.items()), tuple(loads[name] for name in world.systems), bool(ledger))
+    elements = elements_of(world)
+    return model if elements is None else _fed(model, elements)
+
+
+@lru_cache(maxsize=32)
+def _fed(model: WorldMotion, elements: Elements) -> WorldMotion:
+    return model.with_elements(elements)
 
 
 @lru_cache(maxsize=32)

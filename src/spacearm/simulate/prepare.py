@@ -161,6 +161,8 @@ class _Preparing:
                     hint=f"expected the state and the time: {fits[0]}; or these and the motion's output: {fits[1]}",
                 )
             labels += [("function", name, ends) for name, ends in zip(function.names, function.ends, strict=True)]
+        if model.elements is not None:
+            labels += [(what, name, "nothing") for name, what in model.elements.labels]
         return levels, labels
 
 
@@ -212,6 +214,7 @@ def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
     function = prepared.phase.event_function
     if function is not None:
         keys += [("function", id(function.kernel), i) for i in range(len(function.names))]
+    keys += [(kind, name) for kind, name, _ in prepared.labels[len(keys) :]]
     return keys
 
 
@@ -234,6 +237,7 @@ def starting_sides(model: WorldMotion, prepared: Prepared, y: Array, before: Sid
     known = before if before is not None else {}
     function = prepared.phase.event_function
     own = [0] * len(prepared.levels) + list(function.before if function is not None else ())
+    own += [0] * (len(keys) - len(own))
     result = [known.get(key, side) for key, side in zip(keys, own, strict=True)]
     paths = dict(prepared.paths)
     for k, level in enumerate(prepared.levels):
@@ -325,7 +329,8 @@ def enter(
             [DIRECTIONS[d] for d in function.directions],
             [ends != "nothing" for ends in function.ends],
         )
-    events = make_events(code, friction, prepared.levels, functions, time, sides)
-    system = System(code, prepared.signals, friction, events, work)
+    watched = () if model.elements is None else model.elements.directions
+    events = make_events(code, friction, prepared.levels, functions, time, sides, watched)
+    system = System(code, prepared.signals, friction, events, work, model.feedback())
     begin(system)
     return system

@@ -16,6 +16,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_POSITION, RATE_ENDING
 from spacearm.simulate.checks import mapping
+from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.overrides import robot_parameters, with_parameters
 from spacearm.simulate.state import State
 from spacearm.typing import Array
@@ -39,12 +40,14 @@ class World:
         locked: degrees of freedom that do not move in any phase, until they are released.
         overrides: system to numbers in place of its robot's own, as for :func:`~spacearm.simulate.simulate`.
         loads: frames that phases will push: one program then serves all of them.
+        elements: what acts on the systems as they move: gravity, contacts, springs between them.
     """
 
     systems: Mapping[str, Robot]
     locked: tuple[str, ...] = ()
     overrides: Mapping[str, Overrides] = field(default_factory=dict)
     loads: tuple[LoadFrame, ...] = ()
+    elements: tuple[ForceElement, ...] = ()
 
     def __post_init__(self) -> None:
         mapping(self.systems, "world", "name to robot")
@@ -58,7 +61,18 @@ class World:
         for name in self.overrides:
             self.robot(name)
         object.__setattr__(self, "systems", dict(self.systems))
+        self._check_elements()
         object.__setattr__(self, "locked", tuple(dict.fromkeys(self.label(*self.dof(name)) for name in self.locked)))
+
+    def _check_elements(self) -> None:
+        given = (self.elements,) if isinstance(self.elements, ForceElement) else tuple(self.elements)
+        object.__setattr__(self, "elements", given)
+        for element in given:
+            if not isinstance(element, ForceElement):
+                raise InputError(f"{quoted(element)} is no force element", place="world", hint="expected a Contact ...")
+            if [each.name for each in given].count(element.name) > 1:
+                raise InputError(f"several elements are called {element.name!r}", place="world", hint="give them names")
+            element.frames(self)
 
     @classmethod
     def of(cls, robots: Robot | World | Mapping[str, Robot], overrides: Overrides | None = None) -> World:

@@ -1,0 +1,51 @@
+"""Fields of acceleration and the wrenches that they exert on rigid bodies: uniform gravity, Hill's equations."""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from spacearm.mechanics.kinematics import SymbolicPose
+from spacearm.mechanics.spatial import SX
+
+
+def gravity_wrench(pose: SymbolicPose, inertia: SX, gravity: SX) -> SX:
+    """Force and moment (6) at a body's origin, world axes, by a uniform field (m/s2, world axes).
+
+    ``inertia``: the body's ten parameters (m, m c, Ixx, Iyy, Izz, Ixy, Ixz, Iyz).
+    """
+    return ca.vertcat(inertia[0] * gravity, ca.cross(pose.rotation @ inertia[1:4], gravity))
+
+
+def hill_wrench(pose: SymbolicPose, velocity: SX, angular_velocity: SX, inertia: SX, rate: SX) -> SX:
+    """Force and moment (6) at a body's origin in the frame of a circular orbit of mean motion ``rate``, rad/s.
+
+    World axes are x radial, y along the orbit, z along its normal, and turn with it. The apparent acceleration of a
+    particle is ``K r - 2 W x v`` with ``K = rate^2 diag(3, 0, -1)`` and ``W = rate z`` (W. H. Clohessy and R. S.
+    Wiltshire, J. Aerospace Sci. 27(9), 1960). It is linear in place and velocity, so that its integral over a rigid
+    body takes the ten parameters alone: gravity gradient and gyroscopic moments are within it.
+    """
+    tide, turning = _orbit(rate)
+    m, first = inertia[0], pose.rotation @ inertia[1:4]
+    xx, yy, zz, xy, xz, yz = ca.vertsplit(inertia[4:10])
+    tensor = ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    second = pose.rotation @ (0.5 * ca.trace(tensor) * ca.SX.eye(3) - tensor) @ pose.rotation.T  # of r r^T dm
+    at_origin = tide @ pose.origin - 2 * turning @ velocity
+    gradient = tide - 2 * turning @ ca.skew(angular_velocity)
+    return ca.vertcat(m * at_origin + gradient @ first, ca.cross(first, at_origin) + _moment(gradient @ second))
+
+
+def hill_rotor_moment(axis: SX, inertia: SX, angular_velocity: SX, rate: SX) -> SX:
+    """Moment (3) on the carrier of a rotor of this axial inertia, which no body has, turning at this velocity."""
+    tide, turning = _orbit(rate)
+    second = inertia * (0.5 * ca.SX.eye(3) - axis @ axis.T)
+    return _moment((tide - 2 * turning @ ca.skew(angular_velocity)) @ second)
+
+
+def _orbit(rate: SX) -> tuple[SX, SX]:
+    """K, and the matrix of W x."""
+    return rate**2 * ca.diag(ca.SX([3, 0, -1])), ca.skew(ca.vertcat(0, 0, rate))
+
+
+def _moment(spread: SX) -> SX:
+    """Integral of r x (G r) over a body, from G times the integral of r r^T."""
+    return ca.vertcat(spread[2, 1] - spread[1, 2], spread[0, 2] - spread[2, 0], spread[1, 0] - spread[0, 1])

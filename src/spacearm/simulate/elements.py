@@ -1,0 +1,239 @@
+"""Force elements: what acts on the systems of a world as a function of their states.
+
+An element writes, on CasADi scalars, the wrenches and generalised forces that it exerts, the rate of its memory, event
+functions, and what its memory becomes when one of them crosses. All elements of a world are one program, which the
+solver calls before the motion's and whose results it puts into the motion's inputs: samples, audit rows, balances and
+the ledger hold what elements do just as they hold loads.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import casadi as ca
+import numpy as np
+
+from spacearm.engine import Kernel
+from spacearm.engine.system import Feedback, make_feedback
+from spacearm.mechanics import LoadFrame, Program
+from spacearm.mechanics.kinematics import SymbolicPose, base_pose, frame_jacobian, frame_pose
+from spacearm.mechanics.spatial import SX
+from spacearm.mechanics.tree import Tree
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
+from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    from spacearm.simulate.world import World
+
+
+@dataclass(frozen=True)
+class FrameMotion:
+    """A frame in the world: pose and twist at its origin, world axes."""
+
+    pose: SymbolicPose
+    velocity: SX  # m/s
+    angular_velocity: SX  # rad/s
+
+
+class View:
+    """What an element may be written in: states, time, its memory and its numbers, as symbols.
+
+    ``rate`` is the time derivative of the whole state, for event functions alone.
+    """
+
+    def __init__(self, systems: Mapping[str, Robot], memory: int, numbers: int) -> None:
+        self.time, self.memory = ca.SX.sym("time", 1), ca.SX.sym("memory", memory)
+        self.numbers = ca.SX.sym("numbers", numbers)
+        self.layouts: dict[str, Layout] = {}
+        self.trees = {name: Tree(robot) for name, robot in systems.items()}
+        at = 0
+        for name, robot in systems.items():
+            self.layouts[name] = Layout(robot.n, at)
+            at = self.layouts[name].stop
+        self.state, self.rate = ca.SX.sym("state", at), ca.SX.sym("rate", at)
+        self._frames: dict[tuple[str, str], FrameMotion] = {}
+
+    def part(self, memory: slice, numbers: slice) -> View:
+        """The view of one element, with its own memory and numbers."""
+        own = copy.copy(self)
+        own.memory, own.numbers = self.memory[memory], self.numbers[numbers]
+        return own
+
+    def frame(self, system: str, frame: str) -> FrameMotion:
+        """How a frame is placed and moves."""
+        key = system, frame
+        if key not in self._frames:
+            tree, at = self.trees[system], self.layouts[system]
+            base = base_pose(self.state[at.position], self.state[at.quaternion])
+            placements, part = tree.placements(self.state[at.joints]), tree.robot.frame(frame)
+            twist = frame_jacobian(tree, placements, base, part) @ self.state[at.velocity]
+            pose = frame_pose(tree, placements, base, part)
+            self._frames[key] = FrameMotion(pose, twist[:3], twist[3:])
+        return self._frames[key]
+
+    def change(self, value: SX) -> SX:
+        """Time derivative of an expression in the state, by ``rate``."""
+        return ca.jtimes(value, self.state, self.rate)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """An event function of an element, and what its memory becomes where it crosses."""
+
+    name: str
+    value: SX
+    after: SX
+    direction: int = 0  # +1 rising, -1 falling, 0 both
+
+
+@dataclass(frozen=True)
+class Action:
+    """What an element does.
+
+    Args:
+        wrenches: (system, frame) to force and moment at the frame's origin, world axes, N and N m.
+        forces: (system, degree of freedom) to generalised force.
+        rate: of the memory.
+        watched: event functions.
+    """
+
+    wrenches: Mapping[tuple[str, str], SX] = field(default_factory=dict)
+    forces: Mapping[tuple[str, str], SX] = field(default_factory=dict)
+    rate: SX = field(default_factory=lambda: ca.SX(0, 1))
+    watched: Sequence[Watched] = ()
+
+
+class ForceElement(ABC):
+    """Something that acts on systems of a world while they move."""
+
+    name: str
+
+    @abstractmethod
+    def frames(self, world: World) -> Sequence[tuple[str, str]]:
+        """(system, frame) of every wrench that it exerts. An error where the world does not have them."""
+
+    @abstractmethod
+    def numbers(self, world: World) -> Array:
+        """What its expressions take as numbers: the same program serves other ones."""
+
+    @abstractmethod
+    def write(self, view: View, world: World) -> Action:
+        """Its expressions."""
+
+    def memory(self, world: World) -> Array:
+        """What it remembers at the start."""
+        del world
+        return np.zeros(0)
+
+    def scale(self, world: World) -> Array:
+        """Absolute tolerance of each number of its memory; infinite where its error does not matter."""
+        return np.full(self.memory(world).size, np.inf)
+
+    def start(self, world: World, states: Array) -> None:
+        """An error where a run cannot start in these flat states."""
+        del world, states
+
+
+def element_frames(world: World) -> list[tuple[str, LoadFrame]]:
+    """System and frame of every wrench that an element exerts; each has a place of its own."""
+    return [
+        (system, LoadFrame(frame, "world", element.name))
+        for element in world.elements
+        for system, frame in element.frames(world)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """The compiled elements of a world."""
+
+    world: World  # for whose robots they are written
+    kernel: Kernel
+    watch: Kernel | None
+    jump: Kernel | None
+    targets: tuple[tuple[str, ...], ...]  # (system, frame, name) of six numbers; (system, degree of freedom) of one
+    memory: Array  # at the start
+    places: Mapping[str, slice]  # of each element's memory
+    scale: Array
+    labels: tuple[tuple[str, str], ...]  # element and what is watched
+    directions: tuple[int, ...]
+
+    @cached_property
+    def n_in(self) -> int:
+        """Numbers of the block behind the motion kernel's input."""
+        nx = self.kernel.program.inputs["state"].numel()
+        return int(self.kernel.n_in + nx + 1)
+
+    def input(self, world: World) -> Array:
+        """The block: numbers of this world, everything else zero."""
+        block = np.zeros(self.n_in)
+        block[self.kernel.inputs["numbers"]] = np.concatenate([each.numbers(world) for each in world.elements])
+        return block
+
+    def feedback(self, first: int, target: Sequence[int]) -> Feedback:
+        """In the solver's terms, for a block that begins at ``first``."""
+        watch, jump = (0 if kernel is None else kernel.address(1) for kernel in (self.watch, self.jump))
+        return make_feedback(first, self.kernel.address(1), target, self.memory.size, watch, len(self.directions), jump)
+
+
+def elements_of(world: World) -> Elements | None:
+    """All elements of a world as one program, or None where there are none."""
+    return _elements(tuple(world.systems.items()), world.elements) if world.elements else None
+
+
+@lru_cache(maxsize=32)
+def _elements(systems: tuple[tuple[str, Robot], ...], elements: tuple[ForceElement, ...]) -> Elements:
+    from spacearm.simulate.world import World
+
+    world = World(dict(systems), elements=elements)
+    memories = [element.memory(world) for element in elements]
+    sizes = [element.numbers(world).size for element in elements]
+    view = View(world.systems, sum(own.size for own in memories), sum(sizes))
+    targets: list[tuple[str, ...]] = []
+    outputs: list[SX] = []
+    rates: list[SX] = []
+    watched: list[tuple[int, str, Watched]] = []
+    places: dict[str, slice] = {}
+    at = first = 0
+    for element, own, size in zip(elements, memories, sizes, strict=True):
+        action = element.write(view.part(slice(at, at + own.size), slice(first, first + size)), world)
+        frames = list(element.frames(world))
+        targets += [(system, frame, element.name) for system, frame in frames]
+        outputs += [action.wrenches[key] for key in frames]
+        targets += list(action.forces)
+        outputs += list(action.forces.values())
+        rates.append(action.rate)
+        watched += [(at, element.name, each) for each in action.watched]
+        places[element.name] = slice(at, at + own.size)
+        at, first = at + own.size, first + size
+    inputs = {"state": view.state, "time": view.time, "memory": view.memory, "numbers": view.numbers}
+    results = {"actions": ca.densify(ca.vertcat(*outputs)), "memory_rate": ca.densify(ca.vertcat(*rates))}
+    watch = jump = None
+    if watched:
+        values = ca.densify(ca.vertcat(*(each.value for _, _, each in watched)))
+        watch = Kernel(Program("watch", inputs | {"rate": view.rate}, {"value": values}))
+        number, after = ca.SX.sym("number", 1), view.memory
+        for k, (place, _, each) in enumerate(watched):
+            new = ca.vertcat(view.memory[:place], each.after, view.memory[place + each.after.numel() :])
+            after = ca.if_else(number == k, new, after)
+        jump = Kernel(
+            Program("jump", inputs | {"rate": view.rate, "number": number}, {"memory_after": ca.densify(after)})
+        )
+    return Elements(
+        world,
+        Kernel(Program("elements", inputs, results)),
+        watch,
+        jump,
+        tuple(targets),
+        np.concatenate(memories),
+        places,
+        np.concatenate([element.scale(world) for element in elements]),
+        tuple((name, each.name) for _, name, each in watched),
+        tuple(each.direction for _, _, each in watched),
+    )

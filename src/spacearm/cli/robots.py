@@ -117,7 +117,7 @@ def _write(robot: Robot, source: str, target: Path, *, strict: bool, comments: I
     kind = files.file_format(target)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        text = files.robot_text(robot, kind, comments)
+        text = files.robot_text(robot, kind, comments, target.absolute().parent)
     lost = [str(warning.message) for warning in caught]
     if strict and lost:
         raise InputError("; ".join(lost), file=target, hint="without --strict this is a warning")

@@ -21,6 +21,7 @@ from spacearm import checks
 from spacearm.errors import InputError, ModelError
 from spacearm.model.intake import Reading
 from spacearm.model.robot import Robot
+from spacearm.model.visuals import with_meshes
 
 #: Format by file ending. The readers and writers are imported when needed: pydantic and the XML parsers take time.
 FORMATS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
@@ -83,10 +84,15 @@ def read(path: str | Path, reading: Reading) -> Robot:
     return robot
 
 
-def robot_text(robot: Robot, kind: str, comments: Iterable[str] = ()) -> str:
-    """The text of a robot file of this format (``toml``, ``urdf``, ``mjcf``), with leading comment lines."""
+def robot_text(robot: Robot, kind: str, comments: Iterable[str] = (), folder: Path | None = None) -> str:
+    """The text of a robot file of this format (``toml``, ``urdf``, ``mjcf``), with leading comment lines.
+
+    ``folder`` is where the file is to lie: meshes are named from there.
+    """
     checks.one_of(kind, sorted(set(FORMATS.values())), "format")
     write = getattr(import_module(f"spacearm.model.{kind}_write"), f"{kind}_text")
+    if folder is not None and kind != "mjcf":  # MuJoCo looks for meshes by absolute paths, wherever the text is
+        robot = with_meshes(robot, lambda file: os.path.relpath(file, folder) if os.path.isabs(file) else file)
     text: str = write(robot, comments) if kind == "toml" else _with_xml_comment(write(robot), comments)
     return text
 
@@ -102,7 +108,7 @@ def save(robot: Robot, path: str | Path, *, comments: Iterable[str] = ()) -> Pat
         comments: leading comment lines, for example what was identified and from which data.
     """
     path = Path(path)
-    text = robot_text(robot, file_format(path), comments)
+    text = robot_text(robot, file_format(path), comments, path.absolute().parent)
     write_atomically(path, text)
     return path
 

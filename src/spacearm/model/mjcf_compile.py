@@ -17,6 +17,8 @@ from spacearm.model.safexml import MAX_NUMBER, Bounds
 
 #: Ranges may be as good as endless.
 _MAY_BE_LARGE = {"jnt_range", "jnt_actfrcrange", "actuator_ctrlrange", "actuator_forcerange"}
+#: What is only drawn: a shape with such numbers is left out.
+_DRAWN = ("geom_", "mat_", "mesh_")
 _KINDS = {"jnt": "joint", "dof": "joint", "eq": "equality", "key": "keyframe"}
 _mujoco = Guarded(Path(__file__).with_name("mjcf_worker.py"))
 
@@ -59,7 +61,7 @@ class Compiled:
     def check(self) -> None:
         """Numbers that are not finite, or so large that products overflow, are an error that says where they stand."""
         for key, values in self.fields.items():
-            if key in _MAY_BE_LARGE or getattr(values, "dtype", np.dtype(bool)).kind != "f":
+            if key in _MAY_BE_LARGE or key.startswith(_DRAWN) or getattr(values, "dtype", np.dtype(bool)).kind != "f":
                 continue
             bad = np.argwhere(~(np.abs(values) <= MAX_NUMBER))
             if bad.size:

@@ -19,6 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from spacearm.errors import ModelError, clipped, shown_path
 from spacearm.model.safexml import BOUNDS, Bounds, Located, parse, read_file
+from spacearm.model.visuals import mesh_file
 
 #: How deeply files may include or attach each other.
 DEEPEST = 16
@@ -42,6 +43,8 @@ class Bundle:
     text: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
+    #: where the meshes lie, by name; they are not opened
+    meshes: dict[str, str] = field(default_factory=dict)
     #: for each line of the text (and of the attached texts, which have other line numbers) where it stood
     lines: list[tuple[Path | None, int]] = field(default_factory=list)
 
@@ -209,6 +212,11 @@ class _Gatherer:
             if element.tag != "mesh" or element.get("file") is None:
                 continue
             value = _name_by_file(element)
+            if settings.get("strippath") == "true":
+                value = PureWindowsPath(value).name
+            if value != _FROM_PLUGIN:
+                reference = os.path.join(_slashes(directory), _slashes(value))
+                self.out.meshes[element.get("name", "")] = mesh_file(reference, folder)
             if element.get("name") not in weighed:
                 self.out.files["tetrahedron.obj"] = _TETRAHEDRON
                 element.set("file", "tetrahedron.obj")
@@ -220,8 +228,6 @@ class _Gatherer:
                     place=f"line {element.line}: <mesh>",
                     hint="plugins are not run; give the body an <inertial>",
                 )
-            if settings.get("strippath") == "true":
-                value = PureWindowsPath(value).name
             self._weigh(element, value, [] if folder is None else [folder / _slashes(directory)])
 
     def _weigh(self, element: Located, value: str, folders: list[Path]) -> None:

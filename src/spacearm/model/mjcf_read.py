@@ -7,6 +7,7 @@ the frame of its last joint: where that joint's ``pos`` is not zero, it is shift
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from spacearm.model.intake import Intake, Reading
 from spacearm.model.mjcf_compile import Compiled, compiled
 from spacearm.model.mjcf_extras import Extras
 from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
+from spacearm.model.mjcf_visuals import visuals_of
 from spacearm.model.mjcf_write import FAR
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
 from spacearm.model.robot import Robot, free_name
@@ -86,7 +88,7 @@ def mjcf_bases(path: str | Path, *, outside: bool = False, bounds: Bounds = BOUN
 def _robot(bundle: Bundle, intake: Intake, bounds: Bounds) -> Robot:
     for what, count in bundle.left_out.items():
         intake.losses.add(f"{what} ({count})" if count > 1 else what, "is left out")
-    return _Reader(compiled(bundle, intake.losses, bounds), intake).read()
+    return _Reader(compiled(bundle, intake.losses, bounds), intake, bundle.meshes).read()
 
 
 class _Tree:
@@ -149,8 +151,8 @@ class _Tree:
 
 
 class _Reader:
-    def __init__(self, model: Compiled, intake: Intake) -> None:
-        self.model, self.intake, self.losses = model, intake, intake.losses
+    def __init__(self, model: Compiled, intake: Intake, meshes: Mapping[str, str]) -> None:
+        self.model, self.intake, self.losses, self.meshes = model, intake, intake.losses, meshes
         self.tree = _Tree(model)
         self.base = self.tree.base(intake.reading)
         self.inside = self._inside()
@@ -201,7 +203,8 @@ class _Reader:
             own = Pose(rotation_from_quaternion(self.model.body_iquat[i]), self.model.body_ipos[i])
             tensor = np.diag(self.model.body_inertia[i])
             body = self.intake.body(self.body_names[i], float(self.model.body_mass[i]), tensor, self.shift[i] @ own)
-            self.bodies.append(self._with_free_armature(i, body))
+            visuals = visuals_of(self.model, i, self.shift[i], self.meshes, self.losses)
+            self.bodies.append(replace(self._with_free_armature(i, body), visuals=visuals))
         self.extras.tell_the_rest()
         frames, thrusters = self._frames_and_thrusters()
         named = {j: row[0].name for j, row in self.rows.items() if len(row) == 1}

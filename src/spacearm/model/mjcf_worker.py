@@ -13,9 +13,11 @@ from spacearm.guarded import Desk, serve
 #: Arrays and counts of the compiled model that are sent, by what they belong to. Those that this version of MuJoCo
 #: lacks are left out.
 _FIELDS = {
-    "name": "bodyadr jntadr siteadr actuatoradr tendonadr eqadr keyadr",
+    "name": "bodyadr jntadr meshadr siteadr actuatoradr tendonadr eqadr keyadr",
     "body": "parentid mass inertia ipos iquat pos quat jntadr jntnum gravcomp rootid",
-    "geom": "bodyid contype conaffinity",
+    "geom": "bodyid contype conaffinity type size pos quat rgba group matid dataid",
+    "mat": "rgba",
+    "mesh": "pos quat scale",
     "jnt": "type bodyid dofadr qposadr axis pos limited range stiffness stiffnesspoly springyield "
     "actfrclimited actfrcrange actgravcomp",
     "dof": "armature damping dampingpoly frictionloss",

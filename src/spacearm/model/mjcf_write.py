@@ -16,6 +16,7 @@ import numpy as np
 from spacearm.errors import at
 from spacearm.model.edit import rename
 from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
+from spacearm.model.mjcf_visuals import Geoms
 from spacearm.model.notices import Losses, NotExpressible
 from spacearm.model.parts import Joint, Pose
 from spacearm.model.robot import Robot, free_name
@@ -59,6 +60,7 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
         elements[name] = ET.SubElement(elements[row[0].parent], "body", {"name": name, **_place(placement)})
         _write_joints(elements[name], row, shared.armatures, losses)
         _write_inertia(elements[name], shared.masses[name])
+    _write_geoms(root, robot, elements, losses)
     _write_sites(root, robot, elements, losses)
     _write_tendons(root, robot)
     _write_keys(root, robot)
@@ -164,6 +166,15 @@ def _write_joint(
     if math.isfinite(limits.velocity):
         losses.add(place, "its velocity limit is left out")
     ET.SubElement(element, "joint", entries)
+
+
+def _write_geoms(root: ET.Element, robot: Robot, elements: dict[str, ET.Element], losses: Losses) -> None:
+    geoms = Geoms(root, losses)
+    for body in robot.bodies:
+        if body.name in elements:
+            geoms.write(elements[body.name], body)
+        elif body.visuals:
+            losses.add(f"body {body.name!r}", "its visuals are left out, since MuJoCo does not have the massless body")
 
 
 def _write_sites(root: ET.Element, robot: Robot, elements: dict[str, ET.Element], losses: Losses) -> None:

@@ -43,7 +43,9 @@ from spacearm.model.toml_values import (
     limits_of,
     pose_of,
     rest_of,
+    visuals_of,
 )
+from spacearm.model.visuals import mesh_file, with_meshes
 from spacearm.typing import Array
 
 T = TypeVar("T")
@@ -67,7 +69,7 @@ MOST_JOINTS = 2000
 def read_toml(path: str | Path, reading: Reading | None = None) -> Robot:
     """The robot in a TOML file, which says what it means: nothing in ``reading`` concerns it."""
     with at(file=path):
-        return robot_from_toml(read_text(Path(path)))
+        return with_meshes(robot_from_toml(read_text(Path(path))), lambda file: mesh_file(file, Path(path).parent))
 
 
 def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
@@ -237,7 +239,7 @@ class _Builder:
         return self.frames[body] @ pose if body in self.frames else pose
 
     def add_body(self, table: BodyTable, place: Place) -> None:
-        self.bodies.append(Body(table.name, inertia_of(table, place)))
+        self.bodies.append(Body(table.name, inertia_of(table, place), visuals_of(table, place)))
         self.places["body"].append(place.path)
 
     def add_coupling(self, table: CouplingTable, place: Place) -> None:
@@ -256,7 +258,8 @@ class _Builder:
         parent = table.base
         for index, (row, link) in enumerate(zip(table.row, links, strict=True)):
             here = Place(f"{place.path}.row[{index}]", row.joint)
-            self.bodies.append(Body(row.body, inertia_of(row, here, link.link_frame)))
+            frame = link.link_frame
+            self.bodies.append(Body(row.body, inertia_of(row, here, frame), visuals_of(row, here, frame)))
             self.places["body"].append(here.path)
             if table.convention == "standard":
                 self.frames[row.body] = link.link_frame

@@ -143,6 +143,24 @@ class InertialKeys(Table):
     inertia_axes: Turn | None = None
 
 
+def _listed(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+class VisualTable(Table):
+    """A shape that a body is drawn with."""
+
+    shape: Literal["box", "cylinder", "capsule", "sphere", "ellipsoid", "mesh"]
+    size: Annotated[list[Number], BeforeValidator(_listed)] | None = None
+    origin: Origin = Field(default_factory=Origin)
+    colour: Name = ""
+    mesh: Name = ""
+
+
+class VisualKeys(Table):
+    visual: list[VisualTable] = Field(default_factory=list, max_length=1000)
+
+
 class SpringTable(Table):
     stiffness: Number
     rest: Number | None = None
@@ -185,7 +203,7 @@ class JointKeys(Table):
     transmission: TransmissionTable | None = None
 
 
-class BodyTable(InertialKeys):
+class BodyTable(InertialKeys, VisualKeys):
     name: Name
 
 
@@ -198,7 +216,7 @@ class JointTable(JointKeys):
     axis: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 1.0])
 
 
-class DhRowTable(InertialKeys, JointKeys):
+class DhRowTable(InertialKeys, JointKeys, VisualKeys):
     joint: Name
     body: Name
     a: Number = 0.0

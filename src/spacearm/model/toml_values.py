@@ -10,7 +10,7 @@ import numpy as np
 from spacearm import checks
 from spacearm.errors import ModelError, at
 from spacearm.model.dh import DhRow
-from spacearm.model.parts import Coupling, Friction, Inertia, Joint, Limits, Pose
+from spacearm.model.parts import Coupling, Friction, Inertia, Joint, Limits, Pose, Visual
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import (
@@ -23,6 +23,7 @@ from spacearm.model.toml_schema import (
     SpringTable,
     Table,
     Turn,
+    VisualKeys,
 )
 from spacearm.typing import Array
 
@@ -74,6 +75,21 @@ def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None)
         elif axes is not None:
             inertia = Inertia(keys.mass, com, 0.5 * (tensor + tensor.T))
         return inertia.moved(link_frame) if link_frame is not None and link_frame != Pose() else inertia
+
+
+def visuals_of(keys: VisualKeys, place: Place, link_frame: Pose | None = None) -> tuple[Visual, ...]:
+    """The shapes in the body's own frame; ``link_frame`` is the frame that the file gives them in, if another."""
+    found = []
+    for index, table in enumerate(keys.visual):
+        here = place.key(f"visual[{index}]")
+        if table.size is None and table.shape != "mesh":
+            raise ModelError("'size' is missing", place=str(here), hint="expected lengths in m")
+        pose = pose_of(table.origin, here.key("origin"))
+        with at(here, fallback=True):
+            size = np.ones(3) if table.size is None else np.array(table.size)
+            visual = Visual(table.shape, size, pose, table.colour, table.mesh)
+            found.append(visual if link_frame is None else visual.moved(link_frame))
+    return tuple(found)
 
 
 def friction_of(table: FrictionTable | None, place: Place) -> Friction | None:

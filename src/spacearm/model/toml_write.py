@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.model.parts import Body, Joint, Limits, Part, Pose
+from spacearm.model.parts import Body, Joint, Limits, Part, Pose, Visual
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
 from spacearm.typing import Array
@@ -52,6 +52,8 @@ def _text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_text(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list) and value and isinstance(value[0], dict):  # one to a line
+        return "[\n" + "".join(f"  {_text(each)},\n" for each in value) + "]"
     if isinstance(value, np.ndarray | list | tuple):
         return "[" + ", ".join(_text(each) for each in value) + "]"
     return repr(float(value) + 0.0)  # shortest text that reads back to the same double; no minus before zero
@@ -76,6 +78,8 @@ def _keys(part: Part) -> dict[str, Any]:
             keys |= {"limits": finite} if finite else {}
         elif isinstance(value, Part):
             keys[each.name] = _keys(value)
+        elif isinstance(part, Visual) and isinstance(value, str) and not value:
+            continue
         elif value is not None and not (isinstance(part, Joint) and each.name == "damping" and value == 0.0):
             keys[each.name] = value
     return keys

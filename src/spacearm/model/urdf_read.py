@@ -10,7 +10,7 @@ import difflib
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
@@ -27,6 +27,7 @@ from spacearm.model.repair import Mimic
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.model.safexml import number, numbers, parse, read_file
+from spacearm.model.urdf_visuals import Shapes
 from spacearm.model.urdf_write import UNLIMITED
 from spacearm.typing import Array
 
@@ -65,7 +66,7 @@ def read_urdf(path: str | Path, reading: Reading | None = None) -> Robot:
 def robot_from_urdf(
     text: str | bytes, file: str | Path | None = None, reading: Reading | None = None, *, stacklevel: int = 4
 ) -> Robot:
-    """The robot of a URDF text; ``file`` is only named in messages."""
+    """The robot of a URDF text; ``file`` is named in messages, and its folder is where meshes are looked for."""
     intake = Intake("URDF" if file is None else shown_path(file), reading, what="link")
     with at(file=file):
         root = _root(text, intake)
@@ -74,7 +75,7 @@ def robot_from_urdf(
         if len(root.findall("link")) > MAX_LINKS:
             raise ModelError(f"there are {len(root.findall('link'))} links", hint=f"at most {MAX_LINKS} are read")
         _tell_unknown(root, intake.losses)
-        reader = _Reader(root, intake)
+        reader = _Reader(root, intake, Shapes(root, None if file is None else Path(file).parent, intake.losses))
         reader.read()
         return intake.robot(
             name,
@@ -205,8 +206,8 @@ def _pose(element: ET.Element | None) -> Pose:
 class _Reader:
     """Takes the elements apart. Every part is tried for itself, so that all its problems are found."""
 
-    def __init__(self, root: ET.Element, intake: Intake) -> None:
-        self.root, self.intake = root, intake
+    def __init__(self, root: ET.Element, intake: Intake, shapes: Shapes) -> None:
+        self.root, self.intake, self.shapes = root, intake, shapes
         self.links: list[Body] = []
         self.connections: list[Joint | Weld] = []
         self.mimics: list[Mimic] = []
@@ -219,7 +220,8 @@ class _Reader:
         names = {tag: self._names(tag) for tag in ("link", "joint")}
         for element, link in zip(self.root.findall("link"), names["link"], strict=True):
             if link:
-                self.links.append(self._link(element, link))
+                visuals = self.shapes.of(element, f"link {quoted(link)}")
+                self.links.append(replace(self._link(element, link), visuals=visuals))
         for element, joint in zip(self.root.findall("joint"), names["joint"], strict=True):
             if joint:
                 self._joint(element, joint)

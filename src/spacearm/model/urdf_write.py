@@ -13,6 +13,7 @@ from spacearm.model.parts import Body, Joint, Pose
 from spacearm.model.robot import Robot, bodies_with_mass, free_name
 from spacearm.model.rotations import rpy_from_rotation
 from spacearm.model.safexml import shown, shown_all
+from spacearm.model.urdf_visuals import write_visuals
 
 #: URDF has no word for "unlimited": the largest double stands for it.
 UNLIMITED = sys.float_info.max
@@ -31,7 +32,7 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     root = ET.Element("robot", name=robot.name)
     for body in robot.bodies:
         if body.name not in left_out:
-            _write_link(root, body)
+            _write_link(root, body, losses)
     for joint in robot.joints:
         if joint.child in left_out:
             losses.add(f"joint {joint.name!r}", "moves nothing but a rotor, and is left out")
@@ -55,10 +56,14 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _write_link(root: ET.Element, body: Body) -> None:
+def _write_link(root: ET.Element, body: Body, losses: Losses) -> None:
     link = ET.SubElement(root, "link", name=body.name)
-    if body.inertia.mass == 0.0:
-        return
+    if body.inertia.mass > 0.0:
+        _write_inertial(link, body)
+    write_visuals(link, body, losses)
+
+
+def _write_inertial(link: ET.Element, body: Body) -> None:
     inertial = ET.SubElement(link, "inertial")
     ET.SubElement(inertial, "origin", xyz=shown_all(body.inertia.com), rpy="0 0 0")
     ET.SubElement(inertial, "mass", value=shown(body.inertia.mass))

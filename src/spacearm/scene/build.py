@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from spacearm.checks import number
 from spacearm.errors import InputError, quoted
-from spacearm.model import Robot
+from spacearm.model import Robot, Visual
+from spacearm.scene.meshes import Meshes
 from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, View
 from spacearm.scene.shapes import Look, looks
 from spacearm.simulate.bodies import frame_pose, move
@@ -65,24 +66,24 @@ def _view(name: str, what: Any, title: str, hands: tuple[str, ...] | None, frame
         state = State.at_rest(robot, joints=np.asarray(joints, dtype=np.float64))
     vector = state.check(robot).vector[None]
     colours = dict.fromkeys(robot.body_names, 0)
-    actor = _actor(0, robot, np.zeros(1), vector, colours, (), _hands(robot, hands))
-    return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,))
+    meshes = Meshes()
+    actor = _actor(0, robot, np.zeros(1), vector, colours, _thrusters(robot, 1), _hands(robot, hands), meshes)
+    return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.kept())
 
 
 def _of_run(run: Run, name: str, title: str, hands: tuple[str, ...] | None, frames: int) -> View:
     names = list(dict.fromkeys(track.name for track in run.tracks))
     owners = _owners(run.tracks, names)
-    actors = []
+    actors, meshes = [], Meshes()
     for track in run.tracks:
         rows = _chosen(track.times, frames)
         times, states = track.times[rows], track.states[rows]
         pushes = _pushes(run, track, times, states)
         of_system = owners | {body: owners.get(body, names.index(track.name)) for body in track.robot.body_names}
-        actors.append(
-            _actor(names.index(track.name), track.robot, times, states, of_system, pushes, _hands(track.robot, hands))
-        )
+        system, own = names.index(track.name), _hands(track.robot, hands)
+        actors.append(_actor(system, track.robot, times, states, of_system, pushes, own, meshes))
     systems = tuple((_called(each, run), COLOURS[k % len(COLOURS)]) for k, each in enumerate(names))
-    return View(name, title, systems, tuple(actors), _marks(run))
+    return View(name, title, systems, tuple(actors), _marks(run), meshes.kept())
 
 
 def _called(system: str, run: Run) -> str:
@@ -128,20 +129,28 @@ def _actor(
     owners: Mapping[str, int],
     pushes: tuple[Push, ...],
     hands: tuple[str, ...],
+    meshes: Meshes,
 ) -> Actor:
     bodies = move(robot, states)
     poses = np.concatenate([bodies.origin, _quaternions(bodies.rotation)], axis=2)
-    found = looks(robot)
+    found = looks(robot, {visual.mesh for body in robot.bodies for visual in body.visuals if _lost(visual, meshes)})
     own = tuple(owners[body.name] for body in robot.bodies)
-    shapes = tuple(_drawn(look, COLOURS[k % len(COLOURS)]) for look, k in zip(found, own, strict=True))
+    shapes = tuple(_drawn(look, COLOURS[k % len(COLOURS)], meshes) for look, k in zip(found, own, strict=True))
     return Actor(system, robot, times, poses, shapes, tuple(look.box for look in found), own, pushes, hands)
 
 
-def _drawn(look: Look, colour: str) -> tuple[Drawn, ...]:
+def _lost(visual: Visual, meshes: Meshes) -> bool:
+    return visual.shape == "mesh" and meshes.number(visual.mesh) < 0
+
+
+def _drawn(look: Look, colour: str, meshes: Meshes) -> tuple[Drawn, ...]:
     return tuple(
-        Drawn(visual, visual.colour or _mixed(colour, _PALE[role]))
+        Drawn(
+            visual,
+            visual.colour or _mixed(colour, _PALE[role]),
+            meshes.number(visual.mesh) if visual.shape == "mesh" else -1,
+        )
         for role, visual in look.shapes
-        if visual.shape != "mesh"
     )
 
 
@@ -197,7 +206,16 @@ def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, 
             if np.any(part):
                 world = np.einsum("tij,tj->ti", turn, part)
                 found.append(Push(name, body, kind, at.placement.translation, world))
-    return tuple(found)
+    fired = {push.name for push in found if push.kind == "thruster"}
+    return *found, *(push for push in _thrusters(robot, len(times)) if push.name not in fired)
+
+
+def _thrusters(robot: Robot, samples: int) -> tuple[Push, ...]:
+    """The thrusters of a robot, none of which fires."""
+    return tuple(
+        Push(each.name, robot.body_index(each.body), "thruster", each.position, np.zeros((samples, 1)), each.direction)
+        for each in robot.thrusters
+    )
 
 
 def _marks(run: Run) -> tuple[Mark, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,16 +25,16 @@ class Look:
     box: Visual | None
 
 
-def looks(robot: Robot) -> list[Look]:
-    """Of every body, in the robot's order."""
+def looks(robot: Robot, missing: Collection[str] = ()) -> list[Look]:
+    """Of every body, in the robot's order, without the meshes that are ``missing``."""
     boxes = [equivalent_box(body) for body in robot.bodies]
     thickness = TUBE * _reach(robot, boxes)
+    plain = not any(body.visuals for body in robot.bodies)  # else massless bodies without shapes are mere frames
     found = []
     for index, (body, box) in enumerate(zip(robot.bodies, boxes, strict=True)):
         joint = robot.joints[index - 1] if index else None
-        if body.visuals:
-            shapes = [("visual", visual) for visual in body.visuals]
-        else:
+        shapes = [("visual", visual) for visual in body.visuals if visual.mesh not in missing]
+        if not shapes and (plain or body.inertia.mass > 0.0):
             shapes = _suggested(robot, body, joint, box, thickness)
         found.append(Look(tuple(shapes), box))
     return found

@@ -261,7 +261,12 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       for (const part of [...data.loads, ...data.thrusters]) part.values = floats(part.values);
       this.mass = data.bodies.reduce((sum, b) => sum + b.mass, 0);
       this.first = this.times[0]; this.last = this.times[this.steps - 1];
-      this.reach = data.bodies.map((b) => Math.max(...[0, ...b.shapes.map((s) => size(s.at) + scene.extent(s))]));
+      this.balls = data.bodies.map((b) => { // that hold a body's shapes
+        let low = b.shapes.length ? [Infinity, Infinity, Infinity] : [0, 0, 0], high = b.shapes.length ? [-Infinity, -Infinity, -Infinity] : [0, 0, 0];
+        for (const s of b.shapes) { const r = scene.extent(s); low = low.map((x, d) => Math.min(x, s.at[d] - r)); high = high.map((x, d) => Math.max(x, s.at[d] + r)); }
+        const c = times(add(low, high), 0.5);
+        return { c, r: Math.max(0, ...b.shapes.map((s) => size(add(s.at, c, -1)) + scene.extent(s))) };
+      });
     }
     place(t) { // step and share of the next
       const T = this.times;
@@ -328,7 +333,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       which.onchange = () => this.load(+which.value);
       this.listen();
       this.load(0);
-      new ResizeObserver(() => this.later()).observe(this.$(".view"));
+      new ResizeObserver(() => { if (!this.touched) this.reset(); this.paint(); }).observe(this.$(".view"));
       const dark = matchMedia("(prefers-color-scheme: dark)"), colour = () => { this.classList.toggle("dark", dark.matches); this.later(); };
       dark.addEventListener("change", colour); colour();
     }
@@ -381,16 +386,20 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
         const middle = a.centre([k, 0]); first = first || middle;
         let reach = 0;
         a.bodies.forEach((b, i) => {
-          const { p, q } = a.pose(i, [k, 0]);
-          low = low.map((x, d) => Math.min(x, p[d] - a.reach[i])); high = high.map((x, d) => Math.max(x, p[d] + a.reach[i]));
-          reach = Math.max(reach, size(add(p, middle, -1)) + a.reach[i]);
+          const { p, q } = a.pose(i, [k, 0]), { c, r } = a.balls[i], at = add(p, turned(q, c));
+          low = low.map((x, d) => Math.min(x, at[d] - r)); high = high.map((x, d) => Math.max(x, at[d] + r));
+          reach = Math.max(reach, size(add(at, middle, -1)) + r);
           flat = Math.max(flat, Math.abs(p[2] - first[2])); deep = Math.max(deep, Math.hypot(p[0] - first[0], p[1] - first[1]));
         });
         own = Math.max(own, reach);
       }
       this.own = own || 1; this.low = low; this.middle = times(add(low, high), 0.5);
       this.planar = deep > 0 && flat < 0.02 * deep;
-      const whole = size(add(high, low, -1)) / 2;
+      let whole = 0;
+      for (const a of this.actors) for (let k = 0; k < a.steps; k += Math.max(1, Math.floor(a.steps / 60))) a.balls.forEach(({ c, r }, i) => {
+        const { p, q } = a.pose(i, [k, 0]);
+        whole = Math.max(whole, size(add(add(p, turned(q, c)), this.middle, -1)) + r);
+      });
       this.followed = whole > 1.8 * this.own ? this.actors[0].system : -1;
       this.whole = Math.min(whole, 40 * this.own);
       this.cell = nice(this.own / 3);
@@ -494,17 +503,17 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
     }
     toggle(key) { this.shown[key] = !this.shown[key]; this.legend(); this.later(); }
     fullscreen() { document.fullscreenElement ? document.exitFullscreen() : this.requestFullscreen?.(); }
-    orbit(dx, dy) { this.azimuth -= dx * 0.008; this.height = Math.max(-1.55, Math.min(1.55, this.height + dy * 0.008)); this.later(); }
-    zoom(factor) { this.distance = Math.max(this.own * 0.05, Math.min(this.own * 400, this.distance * factor)); this.later(); }
+    orbit(dx, dy) { this.azimuth -= dx * 0.008; this.height = Math.max(-1.55, Math.min(1.55, this.height + dy * 0.008)); this.touched = true; this.later(); }
+    zoom(factor) { this.distance = Math.max(this.own * 0.05, Math.min(this.own * 400, this.distance * factor)); this.touched = true; this.later(); }
     pan(dx, dy) {
       const { x, y } = this.axes(), s = (this.distance * 2 * Math.tan(0.3)) / (this.$(".view").clientHeight || 1);
-      this.shift = add(add(this.shift, x, -dx * s), y, dy * s); this.later();
+      this.shift = add(add(this.shift, x, -dx * s), y, dy * s); this.touched = true; this.later();
     }
     reset() {
       [this.azimuth, this.height] = this.planar ? [-1.57, 1.2] : [-0.95, 0.42];
       const view = this.$(".view"), tall = Math.min(1, (view.clientWidth || 1) / (view.clientHeight || 1));
-      this.distance = ((this.followed < 0 ? Math.max(this.own, this.whole) : this.own * 1.15) / Math.sin(0.3) / tall) * 0.95;
-      this.shift = [0, 0, 0]; this.later();
+      this.distance = ((this.followed < 0 ? this.whole : this.own * 1.1) / Math.sin(0.3) / tall) * 0.9;
+      this.shift = [0, 0, 0]; this.touched = false; this.later();
     }
     axes() {
       const z = [Math.cos(this.height) * Math.cos(this.azimuth), Math.cos(this.height) * Math.sin(this.azimuth), Math.sin(this.height)];

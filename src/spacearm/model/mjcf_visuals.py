@@ -1,0 +1,125 @@
+"""Geoms of MJCF as visuals, and back. A mesh is only named here; nothing opens it."""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from spacearm.errors import ModelError, quoted
+from spacearm.model.mjcf_compile import Compiled
+from spacearm.model.notices import Losses
+from spacearm.model.parts import Body, Pose, Shape, Visual
+from spacearm.model.robot import free_name
+from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
+from spacearm.model.safexml import shown_all
+from spacearm.model.visuals import MOST, colour_shares, colour_text
+
+#: MuJoCo's numbers for shapes; planes, height fields and signed distance fields are not drawn.
+_SHAPES: dict[int, Shape] = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
+#: MuJoCo's viewer shows these groups; what is only there to collide is usually in a later one.
+_SEEN = 2
+#: MuJoCo's colour of a geom that has none.
+_GREY = (0.5, 0.5, 0.5, 1.0)
+#: Files that MuJoCo opens.
+_MESHES = (".stl", ".obj", ".msh")
+
+
+def visuals_of(model: Compiled, body: int, shift: Pose, files: Mapping[str, str], losses: Losses) -> tuple[Visual, ...]:
+    """The visuals of a MuJoCo body, whose frame lies at ``shift`` in spacearm's; ``files`` are those of the meshes."""
+    if model.geom_type is None or not model.ngeom:
+        return ()
+    own = [g for g in np.flatnonzero(model.geom_bodyid == body).tolist() if int(model.geom_type[g]) in _SHAPES]
+    seen = [g for g in own if model.geom_group[g] <= _SEEN] or own
+    seen = [g for g in seen if not (model.geom_contype[g] or model.geom_conaffinity[g])] or seen
+    place, found = f"body {quoted(model.name('body', body))}", []
+    if len(seen) > MOST:
+        losses.add(place, f"of its geoms the first {MOST} are drawn")
+    for g in seen[:MOST]:
+        try:
+            found.append(_visual(model, g, files).moved(shift))
+        except ModelError as error:
+            losses.add(place, f"a geom is not drawn: {error.message}")
+    return tuple(found)
+
+
+def _visual(model: Compiled, g: int, files: Mapping[str, str]) -> Visual:
+    shape, size = _SHAPES[int(model.geom_type[g])], np.array(model.geom_size[g])
+    pose = Pose(rotation_from_quaternion(model.geom_quat[g]), model.geom_pos[g])
+    rgba = model.geom_rgba[g]
+    material = int(model.geom_matid[g])
+    if material >= 0 and np.allclose(rgba, _GREY):
+        rgba = model.mat_rgba[material]
+    colour = "" if np.allclose(rgba, _GREY) else colour_text([float(share) for share in rgba])
+    if shape == "mesh":
+        mesh = int(model.geom_dataid[g])
+        # MuJoCo turns a mesh into its principal axes, and the geom along with it
+        own = Pose(rotation_from_quaternion(model.mesh_quat[mesh]), model.mesh_pos[mesh])
+        file = _file(model.name("mesh", mesh), files)
+        scale = np.ones(3) if model.mesh_scale is None else np.array(model.mesh_scale[mesh])
+        return Visual("mesh", scale, pose @ own.inverse(), colour, file)
+    sizes = {"sphere": size[:1], "ellipsoid": size, "box": 2.0 * size}
+    return Visual(shape, sizes.get(shape, np.array([size[0], 2.0 * size[1]])), pose, colour)
+
+
+def _file(name: str, files: Mapping[str, str]) -> str:
+    """The file of a mesh; one of an attached model has a prefix before its name."""
+    known = [key for key in files if key and name.endswith(key)]
+    if not known:
+        raise ModelError("its mesh has no file")
+    return files[max(known, key=len)]
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+class Geoms:
+    """Writes visuals as geoms that nothing collides with and that have no mass."""
+
+    def __init__(self, root: ET.Element, losses: Losses) -> None:
+        self.root, self.losses = root, losses
+        self.meshes: dict[tuple[str, str], str] = {}
+        self.names: set[str] = set()
+
+    def write(self, element: ET.Element, body: Body) -> None:
+        """The geoms of a body."""
+        place = f"body {quoted(body.name)}"
+        for visual in body.visuals:
+            if visual.shape == "mesh" and not _opens(visual.mesh):
+                self.losses.add(place, "a mesh that MuJoCo would not find or does not read (STL, OBJ) is left out")
+            elif not np.all(visual.size):
+                self.losses.add(place, "a visual of no size is left out")
+            else:
+                self._geom(element, visual)
+
+    def _geom(self, element: ET.Element, visual: Visual) -> None:
+        keys = {"type": visual.shape, "contype": "0", "conaffinity": "0", "group": str(_SEEN)}
+        pose, size = visual.placement, visual.size
+        if visual.shape == "mesh":
+            keys["mesh"] = self._mesh(visual)
+        else:
+            halved = {"box": (0.5, 0.5, 0.5), "cylinder": (1.0, 0.5), "capsule": (1.0, 0.5)}
+            keys["size"] = shown_all(size * halved.get(visual.shape, 1.0))
+        keys |= {"pos": shown_all(pose.translation), "quat": shown_all(quaternion_from_rotation(pose.rotation))}
+        if visual.colour:
+            keys["rgba"] = shown_all(colour_shares(visual.colour))
+        ET.SubElement(element, "geom", keys)
+
+    def _mesh(self, visual: Visual) -> str:
+        scale = shown_all(visual.size)
+        name = self.meshes.get((visual.mesh, scale))
+        if name is None:
+            name = self.meshes[visual.mesh, scale] = free_name(Path(visual.mesh).stem or "mesh", self.names)
+            assets = self.root.find("asset")
+            if assets is None:
+                assets = ET.Element("asset")
+                self.root.insert(2, assets)
+            ET.SubElement(assets, "mesh", name=name, file=visual.mesh, scale=scale)
+        return name
+
+
+def _opens(file: str) -> bool:
+    return Path(file).suffix.lower() in _MESHES and os.path.isabs(file) and os.path.isfile(file)

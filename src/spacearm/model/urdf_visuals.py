@@ -1,0 +1,123 @@
+"""Shapes of URDF links, read and written; what is wrong with a shape is told, and the robot is read all the same."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from spacearm.errors import ModelError, quoted
+from spacearm.model.notices import Losses
+from spacearm.model.parts import Body, Pose, Visual
+from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
+from spacearm.model.safexml import number, numbers, shown, shown_all
+from spacearm.model.visuals import MOST, colour_shares, colour_text, mesh_file
+
+_SIZES = {
+    "box": ("size",),
+    "cylinder": ("radius", "length"),
+    "capsule": ("radius", "length"),
+    "sphere": ("radius",),
+}
+
+
+class Shapes:
+    """The visuals of a file's links; ``folder`` is where its meshes are looked for."""
+
+    def __init__(self, root: ET.Element, folder: Path | None, losses: Losses) -> None:
+        self.folder, self.losses = folder, losses
+        self.colours: dict[str, str] = {}
+        for material in (*root.findall("material"), *root.findall("link/visual/material")):
+            name, colour = material.get("name", ""), material.find("color")
+            if name and colour is not None and name not in self.colours:
+                self.colours[name] = _colour(colour)
+
+    def of(self, link: ET.Element, place: str) -> tuple[Visual, ...]:
+        """The visuals of a link."""
+        found = []
+        elements = link.findall("visual")
+        if len(elements) > MOST:
+            self.losses.add(place, f"of its visuals the first {MOST} are read")
+        for element in elements[:MOST]:
+            try:
+                found.append(self._visual(element))
+            except ModelError as error:
+                self.losses.add(place, f"a visual is left out: {error.message}")
+        return tuple(found)
+
+    def _visual(self, element: ET.Element) -> Visual:
+        geometry = element.find("geometry")
+        shape = None if geometry is None else next((each for each in geometry if each.tag in (*_SIZES, "mesh")), None)
+        if shape is None:
+            raise ModelError("it has no shape that is known")
+        origin = element.find("origin")
+        pose = Pose()
+        if origin is not None:
+            rpy = numbers(origin.get("rpy", "0 0 0"), 3, "origin.rpy")
+            pose = Pose(rotation_from_rpy(rpy), np.array(numbers(origin.get("xyz", "0 0 0"), 3, "origin.xyz")))
+        colour = self._material(element.find("material"))
+        if shape.tag == "mesh":
+            scale = numbers(shape.get("scale", "1 1 1"), 3, "mesh.scale")
+            file = shape.get("filename", "").strip()
+            if not file:
+                raise ModelError("its mesh names no file")
+            return Visual("mesh", np.array(scale), pose, colour, mesh_file(file, self.folder))
+        keys = _SIZES[shape.tag]
+        if shape.tag == "box":
+            size = numbers(shape.get("size", ""), 3, "box.size")
+        else:
+            size = [number(shape.get(key, ""), f"{shape.tag}.{key}") for key in keys]
+        return Visual(shape.tag, np.array(size), pose, colour)  # type: ignore[arg-type]
+
+    def _material(self, material: ET.Element | None) -> str:
+        if material is None:
+            return ""
+        own = material.find("color")
+        return _colour(own) if own is not None else self.colours.get(material.get("name", ""), "")
+
+
+def _colour(element: ET.Element) -> str:
+    """``#rrggbb`` or ``#rrggbbaa``; empty where the numbers are none."""
+    try:
+        return colour_text(numbers(element.get("rgba", ""), 4, "rgba"))
+    except ModelError:
+        return ""
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_visuals(link: ET.Element, body: Body, losses: Losses) -> None:
+    """The body's visuals as elements of its link."""
+    for visual in body.visuals:
+        if visual.shape == "ellipsoid":
+            losses.add(f"body {quoted(body.name)}", "an ellipsoid, which URDF does not know, is left out")
+            continue
+        for kind, size, pose in _parts(visual):
+            element = ET.SubElement(link, "visual")
+            rpy = rpy_from_rotation(pose.rotation)
+            ET.SubElement(element, "origin", xyz=shown_all(pose.translation), rpy=shown_all(rpy))
+            geometry = ET.SubElement(element, "geometry")
+            if kind == "mesh":
+                ET.SubElement(geometry, "mesh", filename=visual.mesh, scale=shown_all(size))
+            elif kind == "box":
+                ET.SubElement(geometry, "box", size=shown_all(size))
+            else:
+                sizes = zip(_SIZES[kind], size, strict=True)
+                ET.SubElement(geometry, kind, {key: shown(value) for key, value in sizes})
+            if visual.colour:
+                material = ET.SubElement(element, "material", name=visual.colour)
+                ET.SubElement(material, "color", rgba=shown_all(colour_shares(visual.colour)))
+
+
+def _parts(visual: Visual) -> Iterator[tuple[str, list[float], Pose]]:
+    """A capsule, which few readers of URDF know, is a cylinder and two spheres; all others are themselves."""
+    size = visual.size.tolist()
+    if visual.shape != "capsule":
+        yield visual.shape, size, visual.placement
+        return
+    yield "cylinder", size, visual.placement
+    for end in (-0.5, 0.5):
+        yield "sphere", size[:1], visual.placement @ Pose(translation=np.array([0.0, 0.0, end * size[1]]))

@@ -103,12 +103,15 @@ class PublicNamesDirective(SphinxDirective):
 
 
 class ScenarioKeysDirective(SphinxDirective):
-    """``scenario-keys:: impact`` lists the tables and keys of a study's scenario file, as the study declares them."""
+    """``scenario-keys:: impact`` lists the tables and keys of a study's scenario file, as the study declares them.
+
+    In place of a study's name, ``module:class`` of any other file's table will do.
+    """
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        module, _, name = STUDIES[self.arguments[0]].partition(":")
+        module, _, name = STUDIES.get(self.arguments[0], self.arguments[0]).partition(":")
         lines = key_tables(getattr(import_module(module), name))
         node = nodes.Element()
         self.state.nested_parse(StringList(lines, "scenario-keys"), self.content_offset, node)

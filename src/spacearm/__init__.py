@@ -164,6 +164,7 @@ _HOME = {
 }
 #: The rooms, and the modules that all of them use.
 _ROOMS = (
+    "campaign",
     "capture",
     "checks",
     "deadline",

@@ -35,7 +35,9 @@ app = App(
 )
 catalogue_app = App(name="catalogue", help="Robots of the papers, as data files.", help_format="plaintext")
 cache_app = App(name="cache", help="Compiled kernels and loops on disk.", help_format="plaintext")
+campaign_app = App(name="campaign", help="Many runs of a scenario: maps, success rates.", help_format="plaintext")
 app.command(catalogue_app)
+app.command(campaign_app)
 app.command(cache_app)
 
 
@@ -246,6 +248,64 @@ def cache_clear() -> int:
     from spacearm.cli.tools import clear_cache
 
     return clear_cache()
+
+
+Folder = Annotated[Path, Parameter(help="folder of a campaign", converter=_folder)]
+
+
+@campaign_app.command(name="run")
+def campaign_run(
+    file: Path,
+    /,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the runs", converter=_folder)],
+    workers: Annotated[int, Parameter(help="processes on this machine")] = 1,
+    dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' for one that is started here")] = "",
+    part: Annotated[str, Parameter(help="K/N: every N-th chunk from the K-th on, for arrays of jobs")] = "0/1",
+    time_limit: Limit = None,
+    json: Json = False,
+) -> int:
+    """Run a campaign, or go on with one that was interrupted, and write its page.
+
+    Parameters
+    ----------
+    file
+        A campaign file (TOML).
+    """
+    from spacearm.cli import campaigns
+
+    with limited(time_limit):
+        return campaigns.run(file, out, workers=workers, dask=dask, part=part, json=json)
+
+
+@campaign_app.command(name="status")
+def campaign_status(folder: Folder, /, *, json: Json = False) -> int:
+    """Print how far a campaign is, and the success rate of each cell."""
+    from spacearm.cli import campaigns
+
+    return campaigns.status(folder, json=json)
+
+
+@campaign_app.command(name="report")
+def campaign_report(folder: Folder, /, *, json: Json = False) -> int:
+    """Write the page of the runs that are there."""
+    from spacearm.cli import campaigns
+
+    return campaigns.write_report(folder, json=json)
+
+
+@campaign_app.command(name="replay")
+def campaign_replay(folder: Folder, run: int, /, *, out: Out, cell: int = 0, json: Json = False) -> int:
+    """Run one of a campaign's runs again, the same to the last bit, and write its folder.
+
+    Parameters
+    ----------
+    run
+        Its number in its cell.
+    """
+    from spacearm.cli import campaigns
+
+    return campaigns.replay(folder, cell, run, out, json=json)
 
 
 @app.command

@@ -42,7 +42,7 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
         older = held(out)
     if older:
         complain(f"{out}: older results were replaced", kind="note")
-    return _tell([(result, out / "index.html")], json=json)
+    return tell([(result, out / "index.html")], json=json)
 
 
 def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, json: bool) -> int:
@@ -75,7 +75,7 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fres
             continue
         entries.append(Entry(paper.name, title, result, f"{paper.name}/index.html"))
         done.append((result, out / paper.name / "index.html"))
-    status = _tell(done, json=json)
+    status = tell(done, json=json)
     if done and len(papers) > 1:
         index = write_index(entries, out)
         if not json:
@@ -119,7 +119,7 @@ def _going_on(what: str) -> Iterator[None]:
         complain(f"{what}: went on from {pieces.found} of an interrupted run's finished pieces", kind="note")
 
 
-def _tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
+def tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
     """Print results; 1 when one of them is not sound."""
     if json:
         show_json({"studies": [{**result.to_json(), "page": page} for result, page in done]})

@@ -32,6 +32,7 @@ from spacearm.study.scenario import (
     register,
     run_document,
     run_scenario,
+    solve_document,
     study_of,
 )
 
@@ -57,6 +58,7 @@ __all__ = [
     "rows_of",
     "run_document",
     "run_scenario",
+    "solve_document",
     "study_of",
     "xyz",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,11 +41,12 @@ class Session:
     folder: Path
     cross_check: bool = False
     tell: Progress = lambda share, what: None
+    robots: Mapping[str, Robot] = field(default_factory=dict)
 
     def robot(self, name: str, place: str = "robot") -> Robot:
-        """The robot of a file, relative to the scenario's folder, or of the catalogue."""
+        """One of ``robots``, of a file relative to the scenario's folder, or of the catalogue."""
         with at(place):
-            return find_robot(name, self.folder)
+            return self.robots[name] if name in self.robots else find_robot(name, self.folder)
 
     def part(self, low: float, high: float, what: str) -> Callable[[float, float], None]:
         """Progress of a part of the work, as ``done, total``, on the scale of the whole."""
@@ -108,22 +109,24 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
 
 
 def run_document(
-    document: dict[str, Any], *, folder: Path, cross_check: bool = False, progress: Progress | None = None
+    document: dict[str, Any],
+    *,
+    folder: Path,
+    cross_check: bool = False,
+    progress: Progress | None = None,
+    robots: Mapping[str, Robot] | None = None,
 ) -> Result:
-    """Run the scenario of these tables; ``folder`` is where relative files are looked for."""
-    study = _study(document)
-    module, _, name = STUDIES[study].partition(":")
-    kind: type[StudyFile] = getattr(import_module(module), name)
-    file = validated(kind, document)
-    session = Session(folder, cross_check, progress or (lambda share, what: None))
-    if cross_check and kind.needs_mujoco:
-        from spacearm.simulate.mujoco_twin import load_mujoco
+    """Run the scenario of these tables.
 
-        load_mujoco()
-    found = file.solve(session)
+    Args:
+        folder: where relative files are looked for.
+        robots: by the names that the scenario has for them, in place of files and the catalogue.
+    """
+    session = Session(folder, cross_check, progress or (lambda share, what: None), robots or {})
+    file, found = solve_document(document, session)
     session.tell(0.95, "drawing")
     result = Result(
-        study,
+        _study(document),
         tuple(rows_of(found)),
         Certificate(found.certificate()),
         {"robot": file.robot, **found.settings()},
@@ -136,6 +139,18 @@ def run_document(
     )
     robot = found.robot_file()
     return result if robot is None else with_robot(result, robot)
+
+
+def solve_document(document: dict[str, Any], session: Session) -> tuple[StudyFile, Findings]:
+    """The file of these tables and what its study finds; nothing is drawn."""
+    module, _, name = STUDIES[_study(document)].partition(":")
+    kind: type[StudyFile] = getattr(import_module(module), name)
+    file = validated(kind, document)
+    if session.cross_check and kind.needs_mujoco:
+        from spacearm.simulate.mujoco_twin import load_mujoco
+
+        load_mujoco()
+    return file, file.solve(session)
 
 
 def with_robot(result: Result, robot: RobotFile) -> Result:

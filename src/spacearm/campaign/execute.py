@@ -1,0 +1,266 @@
+"""Run what a campaign still lacks: here, in processes, on a Dask cluster, or one part of a job array."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spacearm.campaign.plan import Plan, wilson
+from spacearm.campaign.store import Store
+from spacearm.campaign.work import FAILED, Outcome, columns, run_chunk
+from spacearm.deadline import check_time
+from spacearm.errors import InputError, SpacearmError
+
+#: How often a chunk is given to another process after its own has died.
+MOST_DEATHS = 3
+Place = tuple[int, int]
+#: (share done, what is being done)
+Tell = Callable[[float, str], None]
+
+
+@dataclass
+class _Queue:
+    """Chunks that are still to be run, cell by cell; a cell ends at the first chunk after which it is sure enough.
+
+    Chunks are counted in their order, whoever finishes first: so the same chunks are kept however many work on them.
+    """
+
+    plan: Plan
+    store: Store
+    part: tuple[int, int] = (0, 1)
+    counted: dict[int, list[int]] = field(default_factory=dict)  # cell: chunks counted, successes, runs
+    ended: set[int] = field(default_factory=set)
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        for cell in range(len(self.plan.cells)):
+            self.counted[cell] = [0, 0, 0]
+            self.count(cell)
+
+    def count(self, cell: int) -> None:
+        """Count the chunks of a cell that are there and follow one another."""
+        state, stop = self.counted[cell], self.plan.file.stop
+        while cell not in self.ended and state[0] < self.plan.chunks and self.store.has(cell, state[0]):
+            good, runs = self.store.successes(cell, state[0])
+            state[:] = state[0] + 1, state[1] + good, state[2] + runs
+            self.runs += runs
+            if stop is not None and state[2] >= stop.least:
+                low, high = wilson(state[1], state[2], stop.confidence)
+                if 0.5 * (high - low) <= stop.half_width:
+                    self.ended.add(cell)
+        if state[0] == self.plan.chunks:
+            self.ended.add(cell)
+
+    def waiting(self) -> Iterator[Place]:
+        """What to run next; cells take turns, so that all of them are seen early."""
+        index, parts = self.part
+        for chunk in range(self.plan.chunks):
+            for cell in range(len(self.plan.cells)):
+                if (chunk * len(self.plan.cells) + cell) % parts != index:
+                    continue
+                if cell not in self.ended and not self.store.has(cell, chunk):
+                    yield cell, chunk
+
+    def tidy(self) -> None:
+        """Remove chunks behind the end of their cell, which others finished meanwhile."""
+        for cell, chunk in list(self.store.done()):
+            if cell in self.ended and chunk >= self.counted[cell][0]:
+                self.store.path(cell, chunk).unlink(missing_ok=True)
+
+
+def run_campaign(
+    plan: Plan,
+    folder: Path,
+    *,
+    workers: int = 1,
+    dask: str = "",
+    part: tuple[int, int] = (0, 1),
+    progress: Tell | None = None,
+) -> Store:
+    """Run what is missing of a campaign; one that was interrupted goes on.
+
+    Args:
+        folder: for the manifest and the runs.
+        workers: processes on this machine.
+        dask: address of a scheduler, or ``local`` for a cluster of processes that is started here.
+        part: (k, n): only every n-th chunk, from the k-th on, for arrays of jobs that share the folder.
+        progress: told the share that is done, and the rate.
+    """
+    if not (0 <= part[0] < part[1]):
+        raise InputError(f"part {part[0]} of {part[1]}", place="part", hint="expected 0/N to N-1/N")
+    store = Store.begin(folder, plan)
+    queue = _Queue(plan, store, part)
+    names = _names(plan, store)
+    began, before = time.monotonic(), queue.runs
+
+    def keep(outcomes: list[Outcome]) -> None:
+        store.write(plan, names, outcomes)
+        queue.count(outcomes[0].cell)
+        if progress is not None:
+            rate = max(queue.runs - before, len(outcomes)) / max(time.monotonic() - began, 1e-9)
+            progress(queue.runs / plan.total, f"{queue.runs} of at most {plan.total} runs, {rate:.3g} a second")
+
+    with _pool(workers, dask) as submit:
+        _drain(plan, queue, keep, submit, 1 if submit is None else max(2, 2 * workers))
+    queue.tidy()
+    return store
+
+
+def _names(plan: Plan, store: Store) -> dict[str, str]:
+    """Rows that all chunks keep: those of the first."""
+    if not store.has(0, 0):
+        outcomes = run_chunk(plan, 0, 0)
+        if all(outcome.status == FAILED for outcome in outcomes):
+            raise SpacearmError(
+                f"all {len(outcomes)} runs of the first chunk failed: {outcomes[0].reason}",
+                hint="run the scenario alone, then the campaign",
+            )
+        store.write(plan, columns(outcomes), outcomes)
+    return store.names()
+
+
+Submit = Callable[[Plan, int, int], Any]
+
+
+def _drain(plan: Plan, queue: _Queue, keep: Callable[[list[Outcome]], None], submit: Submit | None, room: int) -> None:
+    """Keep so many chunks under way until none is left."""
+    if submit is None:
+        for cell, chunk in queue.waiting():
+            check_time()
+            keep(run_chunk(plan, cell, chunk))
+        return
+    places = queue.waiting()
+    busy: dict[Any, Place] = {}
+    while True:
+        while len(busy) < room and (place := next(places, None)) is not None:
+            busy[submit(plan, *place)] = place
+        if not busy:
+            return
+        for future in _ready(busy):
+            cell, _ = busy.pop(future)
+            try:
+                outcomes = future.result()
+            except CancelledError as error:
+                raise SpacearmError(
+                    "the cluster has lost a chunk", hint="what is finished is kept: the same command goes on"
+                ) from error
+            if cell not in queue.ended:
+                keep(outcomes)
+
+
+def _ready(busy: dict[Any, Place]) -> list[Any]:
+    while True:
+        check_time()
+        if all(isinstance(future, Future) for future in busy):
+            done = list(wait(busy, timeout=0.5, return_when=FIRST_COMPLETED).done)
+        else:
+            done = [future for future in busy if future.done()]
+            if not done:
+                time.sleep(0.05)
+        if done:
+            return done
+
+
+@contextmanager
+def _pool(workers: int, dask: str) -> Iterator[Submit | None]:
+    if dask:
+        with _cluster(workers, dask) as submit:
+            yield submit
+    elif workers == 1:
+        yield None
+    else:
+        processes = _Processes(workers)
+        try:
+            yield processes.submit
+        finally:
+            processes.close()
+
+
+class _Processes:
+    """Processes that are started again when one of them dies."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self.pool = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context("spawn"))
+
+    def submit(self, plan: Plan, cell: int, chunk: int) -> Future[list[Outcome]]:
+        future: Future[list[Outcome]] = Future()
+        self._try(future, plan, cell, chunk, 0)
+        return future
+
+    def _try(self, future: Future[list[Outcome]], plan: Plan, cell: int, chunk: int, deaths: int) -> None:
+        pool = self.pool
+
+        def done(inner: Future[list[Outcome]]) -> None:
+            if inner.cancelled():
+                future.cancel()
+                return
+            error = inner.exception()
+            if isinstance(error, BrokenProcessPool) and deaths < MOST_DEATHS:
+                if self.pool is pool:
+                    self.pool = self._start()
+                self._try(future, plan, cell, chunk, deaths + 1)
+            elif isinstance(error, BrokenProcessPool):
+                future.set_exception(
+                    SpacearmError(
+                        f"the process that ran chunk {chunk} of cell {cell} died {deaths + 1} times",
+                        hint="what is finished is kept; fewer workers need less memory",
+                    )
+                )
+            elif error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(inner.result())
+
+        try:
+            pool.submit(run_chunk, plan, cell, chunk).add_done_callback(done)
+        except BrokenProcessPool:
+            if self.pool is pool:
+                self.pool = self._start()
+            self._try(future, plan, cell, chunk, deaths)
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        for process in (getattr(self.pool, "_processes", None) or {}).values():
+            process.terminate()
+
+
+@contextmanager
+def _cluster(workers: int, address: str) -> Iterator[Submit]:
+    """A Dask cluster, somebody else's or one of processes that is started here."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise SpacearmError("a cluster needs Dask", hint="pip install 'spacearm[cluster]'") from error
+    library: Any = distributed
+    cluster = None
+    try:
+        if address == "local":
+            cluster = library.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="ERROR"
+            )
+        client = library.Client(cluster or address, timeout="20s")
+    except (OSError, ValueError, TimeoutError) as error:
+        raise SpacearmError(f"there is no Dask scheduler at {address!r}: {error}") from error
+    try:
+        yield lambda plan, cell, chunk: client.submit(run_chunk, plan, cell, chunk, pure=False, retries=MOST_DEATHS)
+    except Exception as error:
+        if type(error).__module__.startswith("distributed"):
+            raise SpacearmError(
+                f"the cluster failed: {error}", hint="what is finished is kept: the same command goes on"
+            ) from error
+        raise
+    finally:
+        client.close(timeout=2)
+        if cluster is not None:
+            cluster.close(timeout=5)

@@ -1,0 +1,163 @@
+"""A campaign on disk: a manifest, and Parquet files that each appear complete or not at all.
+
+``campaign.json`` says what the campaign is; ``runs-CCCCCC-NNNNNN.parquet`` is chunk N of cell C. All chunks have the
+columns of the first, whatever rows later runs have, so that they read as one table::
+
+    duckdb.sql("select * from 'out/runs-*.parquet'")        pandas.read_parquet("out")
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from spacearm.campaign.plan import CampaignFile, Plan
+from spacearm.campaign.work import Outcome
+from spacearm.errors import InputError, SpacearmError
+from spacearm.report import made_from
+from spacearm.report.folder import read_json
+from spacearm.result import plain
+
+MANIFEST = "campaign.json"
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise SpacearmError(
+            "campaigns keep their runs in Parquet files", hint="pip install 'spacearm[parquet]'"
+        ) from error
+    return pyarrow
+
+
+class Store:
+    """The folder of a campaign."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST)
+
+    @classmethod
+    def begin(cls, folder: Path, plan: Plan) -> Store:
+        """The store of this campaign: a new one, or the one that it goes on with."""
+        _pyarrow()
+        store = cls(folder)
+        content = {
+            "campaign": plain(plan.file.model_dump(exclude_unset=True)),
+            "scenario": plain(plan.document),
+            "robot": plan.robot_text,
+        }
+        digest = made_from(json.dumps(content, sort_keys=True))
+        if store.manifest:
+            if store.manifest.get("digest") != digest:
+                raise InputError(
+                    "holds another campaign, or one of another version of spacearm",
+                    file=folder,
+                    hint="choose another folder, or remove this one",
+                )
+        else:
+            if store.folder.exists() and (not store.folder.is_dir() or any(store.folder.iterdir())):
+                raise InputError("is there and holds no campaign", file=folder, hint="choose another folder")
+            store.folder.mkdir(parents=True, exist_ok=True)
+            store.manifest = {"digest": digest, "folder": str(plan.folder.resolve()), **content}
+            store._write(MANIFEST, (json.dumps(store.manifest, indent=1) + "\n").encode())
+        for left in store.folder.glob(".writing-*"):  # of a killed call
+            left.unlink(missing_ok=True)
+        return store
+
+    @classmethod
+    def open(cls, folder: Path) -> Store:
+        """The store that is there."""
+        store = cls(folder)
+        if "digest" not in store.manifest:
+            raise InputError("holds no campaign", file=folder, hint="expected the folder of 'spacearm campaign run'")
+        return store
+
+    @property
+    def plan(self) -> Plan:
+        """As it was begun."""
+        from spacearm.model.document import validated
+
+        file = validated(CampaignFile, self.manifest["campaign"])
+        return Plan(file, self.manifest["scenario"], Path(self.manifest["folder"]), self.manifest["robot"])
+
+    def path(self, cell: int, chunk: int) -> Path:
+        return self.folder / f"runs-{cell:06d}-{chunk:06d}.parquet"
+
+    def has(self, cell: int, chunk: int) -> bool:
+        return self.path(cell, chunk).is_file()
+
+    def done(self) -> Iterator[tuple[int, int]]:
+        """Cell and number of each chunk that is there, in order."""
+        for path in sorted(self.folder.glob("runs-*-*.parquet")):
+            _, cell, chunk = path.stem.split("-")
+            yield int(cell), int(chunk)
+
+    def write(self, plan: Plan, names: Mapping[str, str], outcomes: list[Outcome]) -> None:
+        """Put a chunk into its place; ``names`` are the rows that are kept, with their units."""
+        arrow = _pyarrow()
+        table: dict[str, Any] = {
+            "cell": arrow.array([outcome.cell for outcome in outcomes], arrow.int64()),
+            "run": arrow.array([outcome.number for outcome in outcomes], arrow.int64()),
+        }
+        for axis in plan.file.axis:
+            table[axis.name] = arrow.array([plan.cells[outcome.cell][axis.name] for outcome in outcomes])
+        for entry in plan.file.vary:
+            table[entry.key] = arrow.array([float(outcome.drawn[entry.key]) for outcome in outcomes], arrow.float64())
+        table["status"] = arrow.array([outcome.status for outcome in outcomes], arrow.string())
+        table["success"] = arrow.array([outcome.success for outcome in outcomes], arrow.bool_())
+        table["margin"] = arrow.array([outcome.margin for outcome in outcomes], arrow.float64())
+        table["binding"] = arrow.array([outcome.binding for outcome in outcomes], arrow.string())
+        table["reason"] = arrow.array([outcome.reason for outcome in outcomes], arrow.string())
+        for name in names:
+            table[name] = arrow.array([outcome.values.get(name) for outcome in outcomes], arrow.float64())
+        schema = [arrow.field(name, a.type, metadata={"unit": names.get(name, "")}) for name, a in table.items()]
+        sink = arrow.BufferOutputStream()
+        arrow.parquet.write_table(arrow.table(table, schema=arrow.schema(schema)), sink, compression="zstd")
+        first = outcomes[0]
+        self._write(self.path(first.cell, first.number // plan.file.chunk).name, sink.getvalue().to_pybytes())
+
+    def names(self) -> dict[str, str]:
+        """The rows that all chunks keep, with their units: those of the first."""
+        schema = _pyarrow().parquet.read_schema(self.path(0, 0))
+        fields = [schema.field(k) for k in range(schema.get_field_index("reason") + 1, len(schema.names))]
+        return {field.name: field.metadata[b"unit"].decode() for field in fields}
+
+    def read(self) -> Any:
+        """All runs as one Arrow table, in order."""
+        arrow = _pyarrow()
+        tables = [arrow.parquet.read_table(self.path(*place)) for place in self.done()]
+        if not tables:
+            raise InputError("holds no finished run yet", file=self.folder)
+        return arrow.concat_tables(tables, promote_options="default")
+
+    def successes(self, cell: int, chunk: int) -> tuple[int, int]:
+        """Successes and runs of a chunk."""
+        found = _pyarrow().parquet.read_table(self.path(cell, chunk), columns=["success"])["success"].to_pylist()
+        return sum(found), len(found)
+
+    def _write(self, name: str, content: bytes) -> None:
+        """A file that appears complete."""
+        descriptor, temporary = tempfile.mkstemp(prefix=".writing-", dir=self.folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.folder / name)
+        except BaseException as error:
+            Path(temporary).unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise SpacearmError(
+                    f"cannot write {name}: {error.strerror}",
+                    file=self.folder,
+                    hint="what is finished is kept: free some space and run the same command again",
+                ) from error
+            raise

@@ -1,0 +1,90 @@
+"""``spacearm campaign``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spacearm.cli.terminal import complain, progress_bar, show, show_json
+from spacearm.errors import InputError
+
+
+def run(file: Path, out: Path, *, workers: int, dask: str, part: str, json: bool) -> int:
+    """Run what a campaign lacks, then its page."""
+    from spacearm.campaign import Plan, Store, run_campaign
+
+    share = _part(part)
+    plan = Plan.read(file)
+    try:
+        with progress_bar(file.name) as tick:
+            store = run_campaign(plan, out, workers=workers, dask=dask, part=share, progress=tick)
+    except KeyboardInterrupt:
+        done = sum(1 for _ in Store(out).done())
+        complain(f"{out}: {done} finished chunks are kept; the same command goes on", kind="note")
+        raise
+    if share != (0, 1):
+        show(f"part {part} is done: {sum(1 for _ in store.done())} chunks in {out}")
+        return 0
+    return write_report(out, json=json)
+
+
+def _part(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("/")
+    if not (first.isdecimal() and last.isdecimal()):
+        raise InputError(f"is {text!r}", place="--part", hint="expected K/N, K from 0 to N - 1")
+    return int(first), int(last)
+
+
+def status(folder: Path, *, json: bool) -> int:
+    """How far a campaign is."""
+    from spacearm.campaign import Store, wilson
+
+    store = Store.open(folder)
+    plan = store.plan
+    cells = []
+    for cell, labels in enumerate(plan.cells):
+        counts = [store.successes(cell, chunk) for each, chunk in store.done() if each == cell]
+        good, runs = (sum(count) for count in zip(*counts, strict=True)) if counts else (0, 0)
+        low, high = wilson(good, runs, 0.95)
+        cells.append({"cell": cell, **labels, "runs": runs, "successes": good, "low": low, "high": high})
+    done = sum(int(found["runs"]) for found in cells)
+    if json:
+        show_json({"runs": done, "most": plan.total, "cells": cells})
+        return 0
+    show(f"{done} of at most {plan.total} runs in {len(plan.cells)} cells")
+    for found, labels in zip(cells, plan.cells, strict=True):
+        where = ", ".join(f"{name} {label}" for name, label in labels.items()) or "all"
+        show(f"  {where}: {found['successes']} of {found['runs']} succeed ({found['low']:.3f} to {found['high']:.3f})")
+    return 0
+
+
+def write_report(folder: Path, *, json: bool) -> int:
+    """The page of a campaign beside its runs."""
+    from spacearm.campaign import Store, report
+    from spacearm.cli.studies import tell
+    from spacearm.report import write_result
+
+    result = report(Store.open(folder))
+    write_result(result, folder)
+    return tell([(result, folder / "index.html")], json=json)
+
+
+def replay(folder: Path, cell: int, number: int, out: Path, *, json: bool) -> int:
+    """One run again, with its page."""
+    from spacearm.campaign import Store
+    from spacearm.cli.studies import tell
+    from spacearm.report import publish, write_files
+    from spacearm.study import run_document
+
+    plan = Store.open(folder).plan
+    if not (0 <= cell < len(plan.cells) and 0 <= number < plan.file.runs):
+        raise InputError(
+            f"there is no run {number} in a cell {cell}",
+            place="replay",
+            hint=f"expected cells 0 to {len(plan.cells) - 1} and runs 0 to {plan.file.runs - 1}",
+        )
+    document, robots, _ = plan.arranged(cell, number)
+    with publish(out, str(document.get("study", "motion"))) as staging:
+        with progress_bar(f"run {number} of cell {cell}") as tick:
+            result = run_document(document, folder=plan.folder, progress=tick, robots=robots)
+        write_files(result, staging)
+    return tell([(result, out / "index.html")], json=json)

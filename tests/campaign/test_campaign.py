@@ -1,0 +1,291 @@
+"""Campaigns: what is drawn, what is kept, and that interrupted, parallel and resumed ones leave the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from spacearm.campaign import Plan, Store, report, run_campaign, run_one, wilson
+from spacearm.campaign.plan import VaryTable
+from spacearm.cli import main
+from spacearm.errors import InputError, SpacearmError
+from spacearm.study import run_document
+
+SCENARIO = """
+study = "impact"
+robot = "yoshida1992"
+frame = "hand"
+[map]
+directions = 12
+[target]
+mass = 1.0
+inertia = [0.1, 0.1, 0.1]
+velocity = [0.0, 1.0, 0.0]
+[[case]]
+name = "free"
+[[collision]]
+name = "blow"
+normal = [0.0, 1.0, 0.0]
+restitution = 0.5
+"""
+CAMPAIGN = """
+scenario = "blow.toml"
+runs = 12
+chunk = 4
+rows = ["collision.*"]
+[[axis]]
+name = "mass"
+key = "target.mass"
+values = [0.5, 2.0]
+[[vary]]
+key = "collision[blow].restitution"
+kind = "uniform"
+low = 0.0
+high = 1.0
+[[vary]]
+key = "robot.body[rod2].mass"
+deviation = 0.05
+relative = true
+[[require]]
+row = "collision.blow.free.energy_lost"
+most = 0.3
+"""
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("runs-*")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "blow.toml").write_text(SCENARIO)
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    return tmp_path
+
+
+def plan_of(place: Path, text: str = CAMPAIGN) -> Plan:
+    (place / "campaign.toml").write_text(text)
+    return Plan.read(place / "campaign.toml")
+
+
+# -- what is drawn -----------------------------------------------------------------------------------------------
+
+
+def test_distributions_are_scipys() -> None:
+    shares = np.linspace(0.01, 0.99, 25)
+    cut = (0.5 - 2.0) / 0.4, (2.2 - 2.0) / 0.4
+    cases: list[tuple[dict[str, Any], Any]] = [
+        ({"kind": "uniform", "low": -1.0, "high": 3.0}, stats.uniform(-1.0, 4.0)),
+        ({"kind": "log-uniform", "low": 0.1, "high": 10.0}, stats.loguniform(0.1, 10.0)),
+        ({"kind": "normal", "mean": 2.0, "deviation": 0.4}, stats.norm(2.0, 0.4)),
+        (
+            {"kind": "normal", "mean": 2.0, "deviation": 0.4, "low": 0.5, "high": 2.2},
+            stats.truncnorm(*cut, loc=2.0, scale=0.4),
+        ),
+    ]
+    for keys, theirs in cases:
+        ours = [VaryTable(key="x", **keys).value(float(share), 7.0) for share in shares]
+        np.testing.assert_allclose(ours, theirs.ppf(shares), rtol=1e-12)
+    relative = VaryTable(key="x", kind="normal", deviation=0.1, relative=True)
+    np.testing.assert_allclose([relative.value(float(s), 7.0) for s in shares], 7.0 * stats.norm(1, 0.1).ppf(shares))
+
+
+def test_wilson_is_scipys() -> None:
+    for good, runs in ((0, 10), (3, 10), (10, 10), (250, 1000)):
+        theirs = stats.binomtest(good, runs).proportion_ci(0.9, method="wilson")
+        np.testing.assert_allclose(wilson(good, runs, 0.9), (theirs.low, theirs.high), rtol=1e-10, atol=1e-15)
+
+
+def test_a_run_is_its_scenario_with_other_numbers(place: Path) -> None:
+    """Cell, dispersions and the robot's mass reach the study: the same by hand."""
+    from spacearm.model import Inertia, catalogue
+
+    plan = plan_of(place)
+    outcome = run_one(plan, 1, 5)
+    document = plan.document | {"target": plan.document["target"] | {"mass": 2.0}}
+    restitution = outcome.drawn["collision[blow].restitution"]
+    assert 0.0 < restitution < 1.0
+    document["collision"] = [document["collision"][0] | {"restitution": restitution}]
+    robot = catalogue.load("yoshida1992")
+    heavier = [
+        body if body.name != "rod2" else type(body)(
+            body.name, Inertia(outcome.drawn["robot.body[rod2].mass"], body.inertia.com, body.inertia.tensor)
+        )
+        for body in robot.bodies
+    ]  # fmt: skip
+    robot = robot.replace(bodies=tuple(heavier))
+    result = run_document(document, folder=place, robots={"yoshida1992": robot})
+    rows = {row.quantity: row.value for row in result.rows}
+    assert outcome.values["collision.blow.free.energy_lost"] == pytest.approx(
+        rows["collision.blow.free.energy_lost"], rel=1e-13
+    )
+    assert outcome.success == (outcome.values["collision.blow.free.energy_lost"] <= 0.3)
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------
+
+
+def test_killed_parallel_and_resumed_campaigns_leave_the_same_bytes(place: Path) -> None:
+    plan = plan_of(place)
+    whole = files(run_campaign(plan, place / "whole").folder)
+    assert len(whole) == 6
+    # Two processes.
+    assert files(run_campaign(plan, place / "two", workers=2).folder) == whole
+    # A killed call: some chunks are missing, one is half written.
+    store = run_campaign(plan, place / "killed")
+    for name in ("runs-000000-000002.parquet", "runs-000001-000000.parquet"):
+        (store.folder / name).unlink()
+    (store.folder / ".writing-x").write_bytes(b"half")
+    assert files(run_campaign(plan, place / "killed").folder) == whole
+    assert not (store.folder / ".writing-x").exists()
+    # Jobs of an array, then what is left.
+    for k in range(2):
+        run_campaign(plan, place / "array", part=(k, 2))
+    assert files(place / "array") == whole
+
+
+def test_a_process_that_is_killed_is_gone_on_with(place: Path) -> None:
+    text = CAMPAIGN.replace("runs = 12", "runs = 60")
+    whole = files(run_campaign(plan_of(place, text), place / "whole").folder)
+    command = [sys.executable, "-m", "spacearm.cli", "campaign", "run", "campaign.toml", "-o", "killed"]
+    killed = 0
+    for _ in range(3):
+        before = len(files(place / "killed"))
+        process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and len(files(place / "killed")) <= before + 1:
+            time.sleep(0.01)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            killed += 1
+        process.wait()
+    assert killed
+    assert 0 < len(files(place / "killed")) < len(whole)
+    assert subprocess.run(command, cwd=place, capture_output=True, check=False).returncode == 0
+    assert files(place / "killed") == whole
+
+
+def test_a_cell_ends_when_it_is_sure_enough_however_many_work(place: Path) -> None:
+    text = CAMPAIGN.replace("runs = 12", "runs = 40") + "[stop]\nhalf_width = 0.2\nleast = 8\n"
+    plan = plan_of(place, text)
+    one = files(run_campaign(plan, place / "one").folder)
+    assert files(run_campaign(plan, place / "two", workers=2).folder) == one
+    assert len(one) < 20
+    for cell in range(2):
+        kept = sum(name.startswith(f"runs-{cell:06d}") for name in one)
+        counts = [Store(place / "one").successes(cell, chunk) for chunk in range(kept)]
+        for end in range(2, kept + 1):  # sure at the last chunk, and not before
+            good, runs = (sum(part) for part in zip(*counts[:end], strict=True))
+            low, high = wilson(good, runs, 0.95)
+            assert (0.5 * (high - low) <= 0.2) == (end == kept)
+
+
+def test_dask_gives_the_same_bytes_though_a_worker_dies(place: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    plan = plan_of(place)
+    whole = files(run_campaign(plan, place / "whole").folder)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+    ) as cluster:
+        done: list[float] = []
+
+        def tell(share: float, what: str) -> None:
+            done.append(share)
+            if len(done) == 1:
+                victim = next(iter(cluster.workers.values()))
+                os.kill(victim.pid, signal.SIGKILL)
+
+        store = run_campaign(plan, place / "dask", workers=2, dask=cluster.scheduler_address, progress=tell)
+    assert files(store.folder) == whole
+    with pytest.raises(SpacearmError, match="no Dask scheduler"):
+        run_campaign(plan, place / "nobody", dask="tcp://127.0.0.1:9")
+
+
+# -- what comes out ----------------------------------------------------------------------------------------------
+
+
+def test_report_and_replay(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = place / "out"
+    assert main(["campaign", "run", str(place / "campaign.toml"), "-o", str(folder), "--json"]) == 0
+    rows = {row["quantity"]: row["value"] for row in json.loads(capsys.readouterr().out)["studies"][0]["rows"]}
+    table = Store.open(folder).read().to_pydict()
+    assert rows["runs"] == 24
+    for cell in range(2):
+        of_cell = [good for good, c in zip(table["success"], table["cell"], strict=True) if c == cell]
+        assert rows[f"success.cell{cell}"] == pytest.approx(np.mean(of_cell))
+    lost = "collision.blow.free.energy_lost"
+    assert rows[f"{lost}.percentile50"] == pytest.approx(np.median(table[lost]))
+    assert (folder / "index.html").is_file()
+    assert main(["campaign", "status", str(folder)]) == 0
+    assert "24 of at most 24 runs in 2 cells" in capsys.readouterr().out
+    assert main(["campaign", "replay", str(folder), "7", "--cell", "1", "-o", str(place / "again")]) == 0
+    again = {row["quantity"]: row["value"] for row in json.loads((place / "again/results.json").read_text())["rows"]}
+    k = next(i for i in range(24) if (table["cell"][i], table["run"][i]) == (1, 7))
+    assert again[lost] == table[lost][k]  # to the last bit
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("blow.toml", "blown.toml", "there is no file 'blown.toml'"),
+        ("collision[blow].restitution", "collision[bow].restitution", "there is no 'bow'.*did you mean 'blow'"),
+        ("robot.body[rod2].mass", "robot.bodies[rod2].mass", "did you mean 'body'"),
+        ("robot.body[rod2].mass", "target.robot", "expected a number there"),
+        ("deviation = 0.05", "deviation = 0.0", "deviation"),
+        ("low = 0.0", "low = 2.0", "low < high"),
+        ("runs = 12", "runs = 0", "runs"),
+        ('kind = "uniform"', 'kind = "even"', "kind"),
+        ("values = [0.5, 2.0]", "values = []", "'key' and 'values', or 'cases'"),
+        ("runs = 12", "runs = 12\nsampling = 'sobol'", "power of two"),
+        ("runs = 12", "runs = 12\nwithout = ['maps']", "did you mean 'map'"),
+    ],
+)
+def test_what_is_wrong_with_a_campaign_is_told(place: Path, old: str, new: str, words: str) -> None:
+    assert old in CAMPAIGN
+    with pytest.raises(InputError, match=words):
+        plan_of(place, CAMPAIGN.replace(old, new, 1))
+
+
+def test_folders_of_others_are_left_alone(place: Path) -> None:
+    plan = plan_of(place)
+    (place / "mine").mkdir()
+    (place / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds no campaign"):
+        run_campaign(plan, place / "mine")
+    run_campaign(plan, place / "out")
+    with pytest.raises(InputError, match="another campaign"):
+        run_campaign(plan_of(place, CAMPAIGN.replace("runs = 12", "runs = 8")), place / "out")
+    with pytest.raises(InputError, match="holds no campaign"):
+        Store.open(place / "mine")
+
+
+def test_a_scenario_that_always_fails_is_told_at_once(place: Path) -> None:
+    (place / "blow.toml").write_text(SCENARIO.replace('"hand"', '"paw"'))
+    with pytest.raises(SpacearmError, match=r"all 4 runs of the first chunk failed.*paw"):
+        run_campaign(plan_of(place), place / "out")
+
+
+def test_failed_runs_are_rows_and_no_success(place: Path) -> None:
+    """A ball that comes from the other side does not hit: the study says so, and the campaign goes on."""
+    plan = plan_of(
+        place,
+        CAMPAIGN.replace(
+            "[[require]]", "[[vary]]\nkey = 'target.velocity[1]'\nkind = 'uniform'\nlow = -1.0\nhigh = 1.0\n[[require]]"
+        ),
+    )
+    table = run_campaign(plan, place / "out").read().to_pydict()
+    away = np.array(table["target.velocity[1]"]) < 0.0
+    assert 0 < away.sum() < away.size
+    assert [status == "failed" for status in table["status"]] == away.tolist()
+    assert not np.any(np.array(table["success"])[away])
+    assert all("collision[0]" in reason for reason, gone in zip(table["reason"], away, strict=True) if gone)
+    assert report(Store.open(place / "out")).rows[0].value == 24

@@ -52,9 +52,9 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -
     on_base = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
     for joint, place, own in zip(tree.joints, placements, through, strict=True):
         if joint.parent == 0:
-            on_base = on_base.plus(scaled(place.rotation.force_up(own, place.arm), -1))
+            on_base = on_base.plus(scaled(place.force_up(own), -1))
     on_parents = [
-        -ca.vertcat(place.rotation.up(own.linear), place.rotation.up(own.angular))
+        -ca.vertcat(place.up(own.linear), place.up(own.angular))
         for place, own in zip(placements, through, strict=True)
     ]
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
@@ -117,7 +117,7 @@ def skyhook_speed(robot: Robot, inputs: dict[str, SX]) -> SX:
     base_vibration = _base_vibration(mass_matrix(tree, q, inputs["inertia"], inputs["rotor"]), rates)
     beside = velocities(tree, placements, ca.vertcat(base_vibration, rates), inputs["rotor"]).twist
     speeds = [
-        dot(joint.subspace, place.rotation.twist_down(beside[joint.parent], place.arm))
+        dot(joint.subspace, place.twist_down(beside[joint.parent]))
         for joint, place in zip(tree.joints, placements, strict=True)
     ]
     return ca.densify(ca.vertcat(*speeds)) if speeds else ca.SX(0, 1)

@@ -269,6 +269,8 @@ class FixedStep:
         memory = {name: symbol for update in (law, observer) if update for name, symbol in update.memory.items()}
         self.memory = tuple(memory)
         same = {*uniform, *CLOCK}
+        if room.motion.derived and {*room.motion.deriving().inputs} <= same:
+            same |= {*room.motion.derived}
         # What has a number for each lane stands first, so that it begins on a cache line.
         self.inputs = dict(sorted({**room.inputs, **memory}.items(), key=lambda item: item[0] in same))
         self.uniform = tuple(name for name in self.inputs if name in same)
@@ -282,7 +284,8 @@ class FixedStep:
 
     def _kernel(self, what: str, outputs: Mapping[str, SX]) -> Kernel:
         dense = {name: ca.densify(value) for name, value in outputs.items()}
-        return Kernel(Program(f"{self.room.motion.name}_{what}", self.inputs, dense), self.uniform, in_place=True)
+        program = Program(f"{self.room.motion.name}_{what}", self.inputs, dense, derived=self.room.motion.derived)
+        return Kernel(program, self.uniform, in_place=True)
 
     def size(self, name: str) -> int:
         return self._sizes[name]
@@ -315,7 +318,7 @@ class FixedStep:
     def fresh(self, width: int, values: Mapping[str, Array]) -> Array:
         """A room with these values in all lanes, everything else zero."""
         room = np.zeros(self._stage.room(width))
-        for name, value in values.items():
+        for name, value in {**values, **self._stage.derive(values)}.items():
             flat = np.asarray(value, dtype=np.float64).ravel()
             pitch = 1 if name in self.uniform else width
             at = self.place(name, width)
@@ -342,6 +345,8 @@ class FixedStep:
             kept: inputs or memory of which the end is kept.
         """
         count = len(each["state"])
+        found = self._stage.derive({**common, **each})
+        each = {**each, **{name: value for name, value in found.items() if name not in self.uniform}}
         values = np.ascontiguousarray(np.concatenate([each[name] for name in each], axis=1))
         return Samples(
             self.fresh(width, common),

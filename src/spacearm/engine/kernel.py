@@ -20,7 +20,7 @@ from spacearm.mechanics.program import Program
 from spacearm.typing import Array
 
 #: Inputs that describe the robot and not its state.
-_CONSTANT = ("inertia", "rotor")
+_CONSTANT = ("inertia", "rotor", "reframed")
 
 
 class NonFiniteWarning(RuntimeWarning):
@@ -61,6 +61,19 @@ class Kernel:
     @cached_property
     def trace(self) -> Trace:
         return trace(self.program.function)
+
+    @cached_property
+    def _deriving(self) -> Kernel:
+        return Kernel(self.program.deriving())
+
+    def derive(self, arrays: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        """Those derived inputs of the program that are not given, where all inputs are that they follow from."""
+        if all(name in arrays for name in self.program.derived):
+            return {}
+        if any(name not in arrays for name in self._deriving.inputs):
+            return {}
+        found = self._deriving({name: arrays[name] for name in self._deriving.inputs})
+        return {name: value for name, value in found.items() if name not in arrays}
 
     @cached_property
     def n_in(self) -> int:
@@ -169,6 +182,7 @@ class Kernel:
     def _given(self, arrays: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Array], tuple[int, ...]]:
         """The inputs as rows (..., size), and their common leading shape."""
         given = {name: self._as_rows(name, value) for name, value in arrays.items()}
+        given |= self.derive(given)
         for name, place in self.inputs.items():
             if name not in given and place.stop > place.start:
                 raise InputError(f"{self.program.name}: input {name!r} is missing")

@@ -64,7 +64,12 @@ class Mechanics:
             if name not in kernel.inputs:
                 hint = "name the frames that it acts on in 'loads'" if name == "wrench" else ""
                 raise InputError(f"{kernel.program.name} does not use {name!r}", hint=hint)
-        given |= {name: value for name, value in self._constants.items() if name in kernel.inputs and name not in given}
+        own = self._constants
+        if "inertia" in given:  # what follows from it is not the robot's own either
+            own = {name: value for name, value in own.items() if name not in kernel.program.derived}
+        else:
+            own |= kernel.derive(own)
+        given |= {name: value for name, value in own.items() if name in kernel.inputs and name not in given}
         given |= self._pose(kernel, base)
         return kernel({name: value for name, value in given.items() if name in kernel.inputs})
 

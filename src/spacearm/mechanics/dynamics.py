@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import casadi as ca
+import numpy as np
 
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scaled, spatial
@@ -40,7 +41,7 @@ def joint_wrenches(
         parent, subspace, place = tree.joints[i].parent, tree.joints[i].subspace, placements[i]
         effort[i] = dot(subspace, total[i + 1])
         joint[i] = _plus(total[i + 1], needed.carrier[i])
-        total[parent] = total[parent].plus(place.rotation.force_up(joint[i], place.arm))
+        total[parent] = total[parent].plus(place.force_up(joint[i]))
     return JointWrenches(joint, ca.vertcat(total[0].stacked(), *effort) + needed.effort)
 
 
@@ -79,10 +80,10 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
             force = force.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
             own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
         result[6 + i, 6 + i] = diagonal
-        composite[joint.parent] = composite[joint.parent].plus(place.rotation.inertia_up(own, place.arm))
+        composite[joint.parent] = composite[joint.parent].plus(place.inertia_up(own))
         k = i
         while True:
-            force = placements[k].rotation.force_up(force, placements[k].arm)
+            force = placements[k].force_up(force)
             parent = tree.joints[k].parent
             if parent == 0:
                 break
@@ -136,12 +137,12 @@ class Articulated:
             joint, place = tree.joints[i], self.placements[i]
             short[i] -= dot(joint.subspace, load[i + 1])
             passed = _plus(load[i + 1], carrier[i]).plus(scaled(self.column[i], short[i] * self.inverse[i]))
-            load[joint.parent] = load[joint.parent].plus(place.rotation.force_up(passed, place.arm))
+            load[joint.parent] = load[joint.parent].plus(place.force_up(passed))
         base = self._base(force[:6] - load[0].stacked())
         rise = [spatial(base.acceleration)]
         acceleration, reaction = [base.acceleration], [base.reaction]
         for i, (joint, place) in enumerate(zip(tree.joints, self.placements, strict=True)):
-            from_parent = place.rotation.twist_down(rise[joint.parent], place.arm)
+            from_parent = place.twist_down(rise[joint.parent])
             left = short[i] - dot(self.column[i], from_parent)
             own = left * self.inverse[i]
             acceleration.append(own)
@@ -180,7 +181,11 @@ def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, 
         column[i] = u
         inverse[i] = free / (free * d + driven)  # 1 / d where free, 0 where driven, even where d is 0
         own = own.minus_outer(u, inverse[i])
-        total[joint.parent] = total[joint.parent].plus(place.rotation.inertia_up(own, place.arm))
+        along = np.flatnonzero(joint.axis)
+        if joint.rotor is None and len(along) == 1:
+            # A free joint lets nothing through along its axis: written as zero, not left to a difference.
+            own = own.with_column(int(along[0]), joint.joint.kind == "revolute", scaled(u, driven * joint.axis[along[0]]))
+        total[joint.parent] = total[joint.parent].plus(place.inertia_up(own))
     return Articulated(tree, placements, masks, column, inverse, total[0].stacked())
 
 

@@ -26,11 +26,11 @@ def base_pose(position: SX, quaternion: SX) -> SymbolicPose:
 
 
 def body_poses(tree: Tree, placements: list[Placement], base: SymbolicPose) -> list[SymbolicPose]:
-    """Pose of every body in the world."""
+    """Pose of every body in the world, of its frame in the tree."""
     poses = [base]
     for joint, place in zip(tree.joints, placements, strict=True):
         outer = poses[joint.parent]
-        poses.append(SymbolicPose(outer.rotation @ place.rotation.matrix(), outer.origin + outer.rotation @ place.arm))
+        poses.append(SymbolicPose(outer.rotation @ place.matrix(), outer.origin + outer.rotation @ place.origin()))
     return poses
 
 
@@ -40,8 +40,9 @@ def frame_pose(tree: Tree, placements: list[Placement], base: SymbolicPose, fram
     body = tree.robot.body_index(frame.body)
     for i in tree.path(body):
         place = placements[i]
-        pose = SymbolicPose(pose.rotation @ place.rotation.matrix(), pose.origin + pose.rotation @ place.arm)
-    rotation, arm = constant(frame.placement.rotation), constant(frame.placement.translation)
+        pose = SymbolicPose(pose.rotation @ place.matrix(), pose.origin + pose.rotation @ place.origin())
+    own = tree.frame(frame)
+    rotation, arm = constant(own.rotation), constant(own.translation)
     return SymbolicPose(pose.rotation @ rotation, pose.origin + pose.rotation @ arm)
 
 
@@ -77,13 +78,13 @@ def wrench_on_body(
     tree: Tree, placements: list[Placement], quaternion: SX, frame: Frame, wrench: SX, axes: str
 ) -> Spatial:
     """A wrench at a frame's origin, in ``world`` or ``frame`` axes, as a wrench on its body in body axes and origin."""
-    force, moment = wrench[:3], wrench[3:]
+    force, moment, own = wrench[:3], wrench[3:], tree.frame(frame)
     if axes == "frame":
-        rotation = constant(frame.placement.rotation)
+        rotation = constant(own.rotation)
         force, moment = rotation @ force, rotation @ moment
     else:
         inward = rotation_matrix(quaternion).T
         force, moment = inward @ force, inward @ moment
         for i in tree.path(tree.robot.body_index(frame.body)):
-            force, moment = placements[i].rotation.down(force), placements[i].rotation.down(moment)
-    return Spatial(force, moment + ca.cross(constant(frame.placement.translation), force))
+            force, moment = placements[i].down(force), placements[i].down(moment)
+    return Spatial(force, moment + ca.cross(constant(own.translation), force))

@@ -76,6 +76,11 @@ class _Motion:
     def velocity(self) -> SX:
         return self.inputs["state"][Layout(self.tree.n).velocity]
 
+    @property
+    def inertia(self) -> SX:
+        """In the frames of the tree."""
+        return self.inputs["reframed" if self.tree.reframed else "inertia"]
+
     def pose_rate(self) -> SX:
         """Time derivative of position, quaternion and joints."""
         return ca.vertcat(
@@ -87,7 +92,7 @@ class _Motion:
     def hybrid(self) -> Hybrid:
         x = self.inputs
         return hybrid_dynamics(
-            self.tree, self.joints, self.velocity, self.force, x["drive"], x["mode"], x["inertia"], x["rotor"],
+            self.tree, self.joints, self.velocity, self.force, x["drive"], x["mode"], self.inertia, x["rotor"],
             self.wrenches,
         )  # fmt: skip
 
@@ -104,7 +109,7 @@ class _Motion:
 
 
 def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
-    tree = Tree(robot)
+    tree = Tree(robot, short=True)
     n, dofs = tree.n, 6 + tree.n
     symbol = ca.SX.sym
     inputs: dict[str, SX] = {
@@ -121,6 +126,8 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
         "damping": symbol("damping", dofs),
         "coupling": symbol("coupling", 4 * len(robot.couplings)),
     }
+    if tree.reframed:
+        inputs["reframed"] = symbol("reframed", 10 * tree.bodies)
     state = inputs["state"]
     quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
     spring = ca.vertcat(ca.SX.zeros(6), -inputs["stiffness"] * (q - inputs["rest"]))
@@ -176,7 +183,8 @@ def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: b
 
     Inputs: ``state`` (position, quaternion, joints, velocity), ``force``, ``drive``, ``mode``, ``friction`` (6 + n
     each), ``wrench`` (6 for each load), ``inertia`` (10 for each body), ``rotor``, ``stiffness``, ``rest`` (n each),
-    ``damping`` (6 + n), ``coupling`` (stiffness, damping, ratio, rest for each).
+    ``damping`` (6 + n), ``coupling`` (stiffness, damping, ratio, rest for each); of a robot with skew axes also the
+    derived ``reframed``, the inertias in the program's own frames.
 
     Outputs: ``rate`` (of the state), with ``ledger`` also ``power`` (drives, dampers: 6 + n each; coupling dampers;
     dry friction: 6 + n; loads), and ``reaction`` (6 + n).
@@ -187,7 +195,13 @@ def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: b
     if ledger:
         outputs["power"] = motion.power(hybrid.reaction)
     outputs["reaction"] = hybrid.reaction
-    return Program("motion", motion.inputs, {name: ca.densify(value) for name, value in outputs.items()})
+    dense = {name: ca.densify(value) for name, value in outputs.items()}
+    return Program("motion", motion.inputs, dense, derived=reframed_inertia(motion.tree, motion.inputs))
+
+
+def reframed_inertia(tree: Tree, inputs: Mapping[str, SX]) -> dict[str, SX]:
+    """The derived input of a program that sees the bodies in other frames than their own."""
+    return {"reframed": tree.inertia(inputs["inertia"])} if "reframed" in inputs else {}
 
 
 def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads: tuple[LoadFrame, ...] = ()) -> Program:
@@ -207,6 +221,10 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
         seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
         points.append(point)
     at, along = ca.vertcat(*points), ca.vertcat(*seeds.values())
+    derived = reframed_inertia(tree, x)
+    d_derived = [ca.jtimes(expression, at, along) for expression in derived.values()]
+    at = ca.vertcat(at, *(x[name] for name in derived))
+    along = ca.vertcat(along, *d_derived)
     d_given = driven_part(x["mode"], ca.jtimes(x["drive"], at, along))
     held = ca.SX.sym("acceleration", 6 + tree.n)
 
@@ -218,7 +236,7 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
         return value(ca.jtimes(flat, ca.vertcat(at, held), ca.vertcat(along, d_given)))
 
     placements = tree.placements(motion.joints)
-    needed = inertial_wrenches(tree, placements, motion.velocity, held, x["inertia"], x["rotor"])
+    needed = inertial_wrenches(tree, placements, motion.velocity, held, motion.inertia, x["rotor"])
     through = _wrenches(value(_flat(joint_wrenches(tree, placements, needed, motion.wrenches).joint)))
     d_body = _wrenches(change(_flat(net(needed.body, motion.wrenches))))
     d_carrier = _wrenches(change(_flat([own or _NOTHING for own in needed.carrier])))
@@ -226,11 +244,12 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
     for i, joint in enumerate(tree.joints):
         # What goes through a joint turns or shifts with it, on its way to the parent.
         d_carrier[i] = d_carrier[i].plus(scaled(carried_along(through[i], joint.subspace), d_joints[i]))
-    inertias = articulated(tree, placements, x["mode"], x["inertia"], x["rotor"])
+    inertias = articulated(tree, placements, x["mode"], motion.inertia, x["rotor"])
     response = inertias.respond(change(motion.force - needed.effort), d_body, [*d_carrier])
     rate = ca.vertcat(motion.pose_rate(), hybrid.acceleration)
     d_rate = ca.vertcat(ca.jtimes(motion.pose_rate(), at, along), d_given + response.acceleration)
-    return Program("motion_tangent", {**x, **seeds}, {"rate": ca.densify(rate), "d_rate": ca.densify(d_rate)})
+    outputs = {"rate": ca.densify(rate), "d_rate": ca.densify(d_rate)}
+    return Program("motion_tangent", {**x, **seeds}, outputs, derived=derived)
 
 
 _NOTHING = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -21,12 +21,32 @@ class Program:
 
     Inputs and outputs are dense matrices; a single column stands for a vector unless ``matrices`` names it. Flat order
     is the order of the mappings, each entry row-major.
+
+    ``derived`` are inputs that follow from others, by name the expression: a loop computes them once for a run, a kernel
+    when they are not given.
     """
 
     name: str
     inputs: Mapping[str, SX]
     outputs: Mapping[str, SX]
     matrices: frozenset[str] = frozenset()
+    derived: Mapping[str, SX] = field(default_factory=dict)
+
+    def inlined(self) -> Program:
+        """The same without derived inputs: their expressions in their place."""
+        if not self.derived:
+            return self
+        values = ca.substitute(
+            list(self.outputs.values()), [self.inputs[name] for name in self.derived], list(self.derived.values())
+        )
+        inputs = {name: symbol for name, symbol in self.inputs.items() if name not in self.derived}
+        return Program(self.name, inputs, dict(zip(self.outputs, values, strict=True)), self.matrices)
+
+    def deriving(self) -> Program:
+        """The derived inputs as outputs, from the inputs that they follow from."""
+        every = ca.vertcat(*self.derived.values())
+        inputs = {name: symbol for name, symbol in self.inputs.items() if ca.depends_on(every, symbol)}
+        return Program(f"{self.name}_derived", inputs, {name: ca.densify(v) for name, v in self.derived.items()})
 
     @cached_property
     def function(self) -> Any:
@@ -66,10 +86,12 @@ class Program:
             return self
         values = ca.substitute(list(self.outputs.values()), [symbols], [ca.SX.zeros(symbols.shape)])
         outputs = {name: ca.densify(value) for name, value in zip(self.outputs, values, strict=True)}
-        return Program(self.name, self.inputs, outputs, self.matrices)
+        return replace(self, outputs=outputs)
 
     def jacobian(self, output: str, *inputs: str) -> Program:
         """First derivatives d output / d input, one matrix (flat output rows, input columns) for each input."""
+        if self.derived:
+            return self.inlined().jacobian(output, *inputs)
         value = ca.vec(self._output(output).T)
         outputs = {
             f"d_{output}_d_{name}": ca.densify(ca.jacobian(value, ca.vec(self._input(name).T))) for name in inputs
@@ -83,6 +105,8 @@ class Program:
 
         ``inputs`` may map a name to the entries (flat) that vary; ``d_<input>`` then has just those.
         """
+        if self.derived:
+            return self.inlined().tangent(inputs, outputs)
         chosen = list(self.outputs if outputs is None else outputs)
         entries = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
         points, seeds = [], {}
@@ -102,6 +126,8 @@ class Program:
 
     def adjoint(self, output: str, inputs: Iterable[str]) -> Program:
         """Product of a row ``bar_<output>`` with the Jacobian: outputs ``bar_<input>``."""
+        if self.derived:
+            return self.inlined().adjoint(output, inputs)
         value = self._output(output)
         seed = _like(value, f"bar_{output}")
         names = list(inputs)
@@ -144,8 +170,14 @@ def _like(symbol: SX, name: str) -> SX:
 
 
 def beside(programs: Sequence[Program]) -> Program:
-    """Programs with the same inputs and outputs as one: of each name all numbers, one program's behind the other's."""
+    """Programs with the same inputs (but for derived ones) and outputs as one: of each name all numbers, one program's behind the other's."""
     first = programs[0]
-    inputs = {name: ca.vertcat(*(program.inputs[name] for program in programs)) for name in first.inputs}
-    outputs = {name: ca.vertcat(*(program.outputs[name] for program in programs)) for name in first.outputs}
-    return Program(first.name, inputs, outputs, first.matrices)
+
+    def all_of(mappings: Sequence[Mapping[str, SX]]) -> dict[str, SX]:
+        names = dict.fromkeys(name for mapping in mappings for name in mapping)
+        return {name: ca.vertcat(*(mapping[name] for mapping in mappings if name in mapping)) for name in names}
+
+    inputs, outputs, derived = (
+        all_of([getattr(program, what) for program in programs]) for what in ("inputs", "outputs", "derived")
+    )
+    return Program(first.name, inputs, outputs, first.matrices, derived)

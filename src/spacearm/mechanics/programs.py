@@ -18,7 +18,7 @@ import casadi as ca
 from spacearm import checks
 from spacearm.errors import InputError
 from spacearm.mechanics import dynamics, kinematics, momentum, regressor
-from spacearm.mechanics.motion import LoadFrame, load_wrenches_on_bodies, motion_program, sum_on_bodies
+from spacearm.mechanics.motion import LoadFrame, load_wrenches_on_bodies, motion_program, reframed_inertia, sum_on_bodies
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX, Spatial, quaternion_rate
 from spacearm.mechanics.tree import Tree
@@ -33,13 +33,14 @@ class _Inputs:
         sizes = {"joints": n, "position": 3, "quaternion": 4, "point": 3, "rotor": tree.rotors}
         sizes |= dict.fromkeys(("velocity", "acceleration", "force", "drive", "mode"), 6 + n)
         sizes |= {"inertia": 10 * tree.bodies, "wrench": 6 * len(loads)}
-        self._sizes = sizes
+        self._sizes, self._reframed = sizes | {"reframed": 10 * tree.bodies}, tree.reframed
         self.used: dict[str, SX] = {}
 
     def __getattr__(self, name: str) -> SX:
         if name not in self.used:
             self.used[name] = ca.SX.sym(name, self._sizes[name])
-        return self.used[name]
+        # Builders write "inertia" and mean that in the frames of the tree.
+        return self.reframed if name == "inertia" and self._reframed else self.used[name]
 
 
 def _body_wrenches(tree: Tree, inputs: _Inputs, loads: tuple[LoadFrame, ...]) -> list[Spatial | None]:
@@ -179,6 +180,12 @@ _BUILDERS: dict[str, Callable[..., dict[str, SX]]] = {
 #: Outputs that stay matrices when they have a single column: a robot may have one joint.
 _MATRICES = frozenset({"mass_matrix", "jacobian", "generalized_jacobian", "regressor"})
 
+#: Programs in whose results no frame of a body shows, except the base's: they may choose the others.
+_SHORT = frozenset(
+    {"mass_matrix", "bias", "inverse_dynamics", "forward_dynamics", "hybrid_dynamics", "momentum", "base_momentum",
+     "kinetic_energy"}
+)  # fmt: skip
+
 #: Names of all programs.
 PROGRAMS: tuple[str, ...] = (*_BUILDERS, "motion")
 
@@ -189,10 +196,10 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
         return motion_program(robot, **options)
     checks.known(name, PROGRAMS, "program")
     _check_options(name, options)
-    tree = Tree(robot)
+    tree = Tree(robot, short=name in _SHORT)
     inputs = _Inputs(tree, options.get("loads", ()))
-    outputs = _BUILDERS[name](tree, inputs, **options)
-    return Program(name, inputs.used, {key: ca.densify(value) for key, value in outputs.items()}, _MATRICES)
+    outputs = {key: ca.densify(value) for key, value in _BUILDERS[name](tree, inputs, **options).items()}
+    return Program(name, inputs.used, outputs, _MATRICES, reframed_inertia(tree, inputs.used))
 
 
 def _check_options(name: str, options: Mapping[str, Any]) -> None:

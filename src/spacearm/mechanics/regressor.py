@@ -45,9 +45,9 @@ def _columns(wrench: Callable[[SX], Spatial]) -> _Columns:
 
 
 def _up(columns: _Columns, place: Placement) -> _Columns:
-    rotation = place.rotation.matrix()
+    rotation = place.matrix()
     force = rotation @ columns.force
-    return _Columns(force, rotation @ columns.moment + ca.skew(place.arm) @ force)
+    return _Columns(force, rotation @ columns.moment + ca.skew(place.origin()) @ force)
 
 
 def dynamics_regressor(tree: Tree, q: SX, velocity: SX, acceleration: SX, rotor: SX) -> Regressor:

@@ -89,6 +89,15 @@ class SpatialInertia(NamedTuple):
             mirrored(self.rotation - moment @ u.angular.T),
         )
 
+    def with_column(self, axis: int, angular: bool, u: Spatial) -> SpatialInertia:
+        """The same with this row and column, linear or angular, replaced by ``u``."""
+        mass, coupling, rotation = ca.SX(self.mass), ca.SX(self.coupling), ca.SX(self.rotation)
+        if angular:
+            coupling[:, axis], rotation[:, axis], rotation[axis, :] = u.linear, u.angular, u.angular.T
+        else:
+            coupling[axis, :], mass[:, axis], mass[axis, :] = u.angular.T, u.linear, u.linear.T
+        return SpatialInertia(mass, coupling, rotation)
+
     def shifted(self, arm: SX) -> SpatialInertia:
         """The same inertia taken at a point from which the old one lies at ``arm`` (same axes)."""
         cross = ca.skew(arm)
@@ -169,9 +178,26 @@ class Rotation:
 
     def _general(self, matrix: SX) -> SX:
         if self.axis is not None:
-            turn = self._turn()
-            matrix = turn @ matrix @ turn.T
+            matrix = self._turned(matrix)
         return self.fixed @ matrix @ self.fixed.T
+
+    def _turned(self, matrix: SX) -> SX:
+        """``turn @ matrix @ turn.T``: in its plane trace and antisymmetric part stay, the rest turns twice as far."""
+        assert self.axis is not None
+        k = self.axis
+        i, j = (k + 1) % 3, (k + 2) % 3
+        cc, cs = self.c * self.c, self.c * self.s
+        difference, both = matrix[i, i] - matrix[j, j], matrix[i, j] + matrix[j, i]
+        moved, sheared = cc * difference - cs * both, cs * difference + (cc - 1) * both
+        result = ca.SX(3, 3)
+        result[i, i], result[j, j] = matrix[j, j] + moved, matrix[i, i] - moved
+        result[i, j], result[j, i] = matrix[i, j] + sheared, matrix[j, i] + sheared
+        result[k, k] = matrix[k, k]
+        for row, column in ((i, j), (j, i)):
+            sign = self.s if row == j else -self.s
+            result[row, k] = self.c * matrix[row, k] + sign * matrix[column, k]
+            result[k, row] = self.c * matrix[k, row] + sign * matrix[k, column]
+        return result
 
     def _symmetric(self, matrix: SX) -> SX:
         if self.axis is not None:

@@ -2,25 +2,81 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
-from spacearm.mechanics.spatial import SX, Rotation, Spatial, constant, snapped
-from spacearm.model import Joint, Robot
+from spacearm.mechanics.reframe import Screw, reframed, transport
+from spacearm.mechanics.spatial import SX, Rotation, Spatial, SpatialInertia, constant, snapped
+from spacearm.model import Frame, Joint, Pose, Robot
 from spacearm.model.parts import skew
 from spacearm.typing import Array
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where a child body lies in its parent at one joint position: rotation to parent axes and origin."""
+class Link(NamedTuple):
+    """A frame in another: rotation to outer axes, and origin in them."""
 
     rotation: Rotation
     arm: SX
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a child body lies in its parent at one joint position: frames within frames, the outermost first.
+
+    ``arm`` leads to a point of the joint's axis, parent axes; ``along`` from there to the child's origin, child axes.
+    """
+
+    links: tuple[Link, ...]
+    arm: SX
+    along: SX
+
+    def matrix(self) -> SX:
+        """Rotation from child to parent axes."""
+        return reduce(operator.matmul, (link.rotation.matrix() for link in self.links))
+
+    def origin(self) -> SX:
+        """The child's origin, parent axes."""
+        return self.arm + self.up(self.along)
+
+    def up(self, vector: SX) -> SX:
+        """A vector's components from child to parent axes."""
+        for link in reversed(self.links):
+            vector = link.rotation.up(vector)
+        return vector
+
+    def down(self, vector: SX) -> SX:
+        """A vector's components from parent to child axes."""
+        for link in self.links:
+            vector = link.rotation.down(vector)
+        return vector
+
+    def force_up(self, wrench: Spatial) -> Spatial:
+        """A wrench from the child's origin and axes to the parent's."""
+        for link in reversed(self.links):
+            wrench = link.rotation.force_up(wrench, link.arm)
+        return wrench
+
+    def twist_down(self, twist: Spatial) -> Spatial:
+        """The twist that a rigid parent has at the child's origin, in child axes."""
+        for link in self.links:
+            twist = link.rotation.twist_down(twist, link.arm)
+        return twist
+
+    def inertia_up(self, inertia: SpatialInertia) -> SpatialInertia:
+        """A child's inertia seen from the parent."""
+        for link in reversed(self.links):
+            inertia = link.rotation.inertia_up(inertia, link.arm)
+        return inertia
+
+
+def _single(rotation: Rotation, arm: SX) -> Placement:
+    return Placement((Link(rotation, arm),), arm, ca.SX.zeros(3))
 
 
 @dataclass(frozen=True)
@@ -32,11 +88,12 @@ class TreeJoint:
     joint: Joint
     rotor: int | None  # place of its rotor's inertia among the rotors, None without a rotor
     ratio: float
+    screw: Screw | None  # between the frames of the tree, where these are not the robot's own
 
     @cached_property
     def axis(self) -> Array:
         """Of the joint, as every expression takes it. Subspace and rotation must have the very same one."""
-        return snapped(self.joint.axis)
+        return snapped(self.joint.axis) if self.screw is None else np.array([0.0, 0.0, 1.0])
 
     @cached_property
     def subspace(self) -> Spatial:
@@ -45,28 +102,57 @@ class TreeJoint:
         return Spatial(zero, axis) if self.joint.kind == "revolute" else Spatial(axis, zero)
 
     def placement(self, q: SX) -> Placement:
+        if self.screw is not None:
+            return _on_screw(self.screw, q, self.joint.kind == "revolute")
         fixed, arm = self.joint.placement.rotation, self.joint.placement.translation
         axis = self.axis
         if self.joint.kind == "prismatic":
-            return Placement(Rotation(constant(fixed)), constant(arm) + constant(fixed @ axis) * q)
+            return _single(Rotation(constant(fixed)), constant(arm) + constant(fixed @ axis) * q)
         c, s = ca.cos(q), ca.sin(q)
         # Along a coordinate axis by its small components: its large one is 1 to rounding for any tilt below 4e-8 rad.
         along = np.flatnonzero(axis)
         sparse = np.count_nonzero(snapped(fixed)) < 9
         if len(along) == 1 and sparse:
             k = int(along[0])
-            return Placement(Rotation(constant(fixed), k, c, s if axis[k] > 0 else -s), constant(arm))
+            return _single(Rotation(constant(fixed), k, c, s if axis[k] > 0 else -s), constant(arm))
         # A skew axis: fixed @ (a a^T + c (1 - a a^T) + s [a]) with all three products taken beforehand.
         outer = np.outer(axis, axis)
         full = constant(fixed @ outer) + c * constant(fixed @ (np.eye(3) - outer)) + s * constant(fixed @ skew(axis))
-        return Placement(Rotation(full), constant(arm))
+        return _single(Rotation(full), constant(arm))
+
+
+def _on_screw(screw: Screw, q: SX, revolute: bool) -> Placement:
+    """A joint that turns about z or slides along it."""
+    links, arm, turned = [], np.zeros(3), np.eye(3)
+    for axis, c, s, part in screw.turns:
+        rotation = Rotation(ca.SX.eye(3), axis, *ca.vertsplit(constant(np.array([c, s]))))
+        links.append(Link(rotation, constant(part)))
+        arm = arm + turned @ part
+        turned = turned @ np.array(ca.DM(rotation.matrix()))
+    at_zero = snapped(np.array([np.cos(screw.angle), np.sin(screw.angle)]))
+    c, s = ca.vertsplit(constant(at_zero))
+    if revolute:
+        # A quarter turn swaps sine and cosine; any other angle is added.
+        whole = bool(np.all(at_zero == np.round(at_zero)))
+        x, y = (ca.cos(q), ca.sin(q)) if whole else (ca.cos(q + screw.angle), ca.sin(q + screw.angle))
+        c, s = (c * x - s * y, s * x + c * y) if whole else (x, y)
+    along = ca.vertcat(0, 0, constant(np.array([screw.along])) + (0 if revolute else q))
+    links.append(Link(Rotation(ca.SX.eye(3), 2, c, s), along))
+    return Placement(tuple(links), constant(arm), along)
 
 
 class Tree:
-    """All joints of a robot, parents first."""
+    """All joints of a robot, parents first.
 
-    def __init__(self, robot: Robot) -> None:
+    With ``short``, bodies are seen in frames that make the equations short (:mod:`spacearm.mechanics.reframe`), the
+    base in its own. Generalised forces, velocities and accelerations are the same in any frames; inertias and frames on
+    bodies must be brought into them.
+    """
+
+    def __init__(self, robot: Robot, *, short: bool = False) -> None:
         self.robot = robot
+        own = reframed(robot) if short else None
+        self._frames = None if own is None else own.frames
         self.n = robot.n
         self.bodies = len(robot.bodies)
         rotors = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
@@ -78,9 +164,27 @@ class Tree:
                 joint=joint,
                 rotor=rotors.index(i) if joint.rotor is not None else None,
                 ratio=joint.rotor.ratio if joint.rotor is not None else 0.0,
+                screw=None if own is None else own.screws[i],
             )
             for i, joint in enumerate(robot.joints)
         )
+
+    @property
+    def reframed(self) -> bool:
+        """Whether any body is seen in another frame than its own."""
+        return self._frames is not None
+
+    def inertia(self, parameters: SX) -> SX:
+        """The bodies' inertia parameters (10 each) in the frames of this tree."""
+        if self._frames is None:
+            return parameters
+        maps = (constant(transport(frame.inverse())) for frame in self._frames)
+        return ca.vertcat(*(ca.mtimes(m, parameters[10 * b : 10 * b + 10]) for b, m in enumerate(maps)))
+
+    def frame(self, frame: Frame) -> Pose:
+        """Where a frame lies on its body, in the frame of this tree."""
+        place = frame.placement
+        return place if self._frames is None else self._frames[self.robot.body_index(frame.body)].inverse() @ place
 
     def placements(self, q: SX) -> list[Placement]:
         """Placement of every child body in its parent."""

@@ -60,9 +60,10 @@ class Motion:
     def input(self, parameters: Mapping[str, Array]) -> Array:
         """The kernel's flat input with these parameters; everything else zero."""
         inp = np.zeros(self.kernel.n_in)
+        known = {**parameters, **self.kernel.derive(parameters)}
         for name, place in self.kernel.inputs.items():
-            if name in parameters:
-                inp[place] = parameters[name]
+            if name in known:
+                inp[place] = known[name]
         return inp
 
 
@@ -177,9 +178,11 @@ class WorldMotion:
     def input(self, parameters: Sequence[Mapping[str, Array]]) -> Array:
         """The kernel's flat input with these parameters of each system; everything else zero."""
         inp = np.zeros(self.kernel.n_in)
+        known = {name: np.concatenate([own[name] for own in parameters]) for name in parameters[0]}
+        known |= self.kernel.derive(known)
         for name, place in self.kernel.inputs.items():
-            if name in parameters[0]:
-                inp[place] = np.concatenate([own[name] for own in parameters])
+            if name in known:
+                inp[place] = known[name]
         return inp
 
 

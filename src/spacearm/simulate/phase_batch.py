@@ -65,6 +65,7 @@ class PhaseBatch:
         """The kernel's input from the inertias on: one row, or one for each sample."""
         first, inputs = self.model.code.record, self.model.kernel.inputs
         parts = {name: self._rows(name, chosen) for name in inputs if name in self.own}
+        parts |= self.model.kernel.derive(parts)
         count = max(len(part) for part in parts.values())
         tail = np.zeros((count, self.model.kernel.n_in - first))
         for name, part in parts.items():

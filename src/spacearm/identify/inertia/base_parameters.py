@@ -15,7 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, Label, labels, point_mass, transport
+from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, Label, labels, point_mass
+from spacearm.mechanics.reframe import transport
 from spacearm.model import Joint, Pose, Robot
 from spacearm.typing import Array
 

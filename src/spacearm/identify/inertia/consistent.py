@@ -15,10 +15,11 @@ from scipy.linalg import block_diag
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
-from spacearm.identify.inertia.inertia_parameters import six_of, tensor_of, typical_sizes
+from spacearm.identify.inertia.inertia_parameters import tensor_of, typical_sizes
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import Prior
+from spacearm.mechanics.reframe import six_of
 from spacearm.model import Robot
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Information

@@ -27,10 +27,11 @@ from scipy.linalg import block_diag
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.equations import Equations, Kind, Weights
-from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of, transport
+from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.regression import fit_total
+from spacearm.mechanics.reframe import transport
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
 from spacearm.optimise.estimate import Estimate, Reason

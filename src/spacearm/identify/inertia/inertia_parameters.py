@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.mechanics.reframe import MOMENTS, six_of
 from spacearm.model import Pose, Robot
 from spacearm.model.fuse import motion
-from spacearm.model.parts import skew
 from spacearm.typing import Array
 
 #: Linear parameters of a body, in order, and their units.
@@ -23,8 +23,6 @@ LINEAR_UNITS = ("kg", *["kg m"] * 3, *["kg m2"] * 6)
 #: The form of the tables: mass, mass centre, tensor about the mass centre.
 PLAIN = ("mass", "cx", "cy", "cz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
 PLAIN_UNITS = ("kg", *["m"] * 3, *["kg m2"] * 6)
-#: Rows and columns of the six tensor entries.
-_AT = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +51,15 @@ def tensor_of(six: npt.ArrayLike) -> Array:
     """(..., 6) to symmetric (..., 3, 3)."""
     six = np.asarray(six, dtype=np.float64)
     full = np.empty((*six.shape[:-1], 3, 3))
-    for k, (i, j) in enumerate(_AT):
+    for k, (i, j) in enumerate(MOMENTS):
         full[..., i, j] = full[..., j, i] = six[..., k]
     return full
-
-
-def six_of(tensor: npt.ArrayLike) -> Array:
-    """Symmetric (..., 3, 3) to (..., 6)."""
-    tensor = np.asarray(tensor, dtype=np.float64)
-    return np.stack([tensor[..., i, j] for i, j in _AT], axis=-1)
 
 
 def point_mass(position: npt.ArrayLike) -> Array:
     """The ten linear parameters of one kilogram at a point."""
     x = np.asarray(position, dtype=np.float64)
     return np.concatenate([[1.0], x, six_of((x @ x) * np.eye(3) - np.outer(x, x))])
-
-
-def transport(pose: Pose) -> Array:
-    """Matrix (10, 10): linear parameters in an inner frame to those of the same body in the outer frame."""
-    rotation, shift = pose.rotation, pose.translation
-    matrix = np.zeros((10, 10))
-    matrix[0, 0] = 1.0
-    matrix[1:4, 0] = shift
-    matrix[1:4, 1:4] = rotation
-    matrix[4:, 0] = six_of(-skew(shift) @ skew(shift))
-    for k in range(3):
-        arm = rotation[:, k]
-        cross = -(skew(shift) @ skew(arm) + skew(arm) @ skew(shift))
-        matrix[4:, 1 + k] = six_of(cross)
-    for k, (i, j) in enumerate(_AT):
-        unit = np.zeros((3, 3))
-        unit[i, j] = unit[j, i] = 1.0
-        matrix[4:, 4 + k] = six_of(rotation @ unit @ rotation.T)
-    return matrix
 
 
 def placements(robot: Robot, joints: npt.ArrayLike) -> list[Pose]:

@@ -45,9 +45,10 @@ from spacearm.identify.inertia import (
     two_body_problem,
 )
 from spacearm.identify.inertia.equivalent import lumped, to_plain
-from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of, transport
+from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.identify.inertia.validate import HoldOut, largest_differences
+from spacearm.mechanics.reframe import transport
 from spacearm.model import Pose, Robot
 from spacearm.optimise import Estimate, ParticleSwarm
 from spacearm.papers.xu2017 import data as paper

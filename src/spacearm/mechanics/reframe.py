@@ -1,0 +1,175 @@
+"""Frames that make the equations short: Denavit-Hartenberg's.
+
+A program may express each body in any frame fixed to it, as long as nobody outside sees it. With z along the joint's
+axis, the origin where the common normal with the next joint's axis meets it, and x along that normal, a joint is two
+turns about coordinate axes and two shifts along them, and most products in the recursions vanish. Denavit and
+Hartenberg, A kinematic notation for lower-pair mechanisms, J. Applied Mechanics 22 (1955).
+
+Inertias go to these frames by a constant linear map. Where two axes are almost parallel the normal lies far away; there
+the origin stays near, for the sake of rounding, and the shift is a general one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.mechanics.spatial import ALIGNMENT_TOLERANCE, snapped
+from spacearm.model import Pose, Robot
+from spacearm.model.parts import skew
+from spacearm.typing import Array
+
+#: How much further than the next joint's origin an origin may lie along its axis.
+_REACH = 4.0
+#: A part of a shift that is this much smaller than the whole is a rounding error.
+ROUNDING = 1e-15
+#: Where the six moments of inertia stand in the tensor.
+MOMENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+
+
+class Turn(NamedTuple):
+    """A constant turn about coordinate axis ``axis`` (cosine, sine), then seen from ``arm`` away, outer axes."""
+
+    axis: int
+    c: float
+    s: float
+    arm: Array
+
+
+@dataclass(frozen=True)
+class Screw:
+    """A joint between two frames: constant turns, outermost first, then a turn by ``angle`` (rad) and a shift by
+    ``along`` (m) about and along z, to which the joint's position is added."""
+
+    turns: tuple[Turn, ...]
+    angle: float
+    along: float
+
+
+@dataclass(frozen=True)
+class Reframed:
+    """Frames of all bodies, each in its body's own frame, and every joint between them."""
+
+    frames: tuple[Pose, ...]
+    screws: tuple[Screw, ...]
+
+
+def reframed(robot: Robot) -> Reframed | None:
+    """Frames and joints of a robot; None where its own frames are as good: axes along x, y or z, placements sparse."""
+    if all(_plain(joint.placement.rotation, joint.axis) for joint in robot.joints):
+        return None
+    frames = _frames(robot)
+    screws = []
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        screws.append(_screw(frames[parent].inverse() @ joint.placement @ frames[i + 1]))
+    return Reframed(tuple(frames), tuple(screws))
+
+
+def _plain(fixed: Array, axis: Array) -> bool:
+    return np.count_nonzero(snapped(axis)) == 1 and np.count_nonzero(snapped(fixed)) < 9
+
+
+class _Line(NamedTuple):
+    """A joint's axis at zero configuration, base axes."""
+
+    point: Array
+    direction: Array
+
+
+def _frames(robot: Robot) -> list[Pose]:
+    poses, next_joint = [Pose()], dict[int, int]()
+    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+        poses.append(poses[parent] @ joint.placement)
+        next_joint.setdefault(parent, i + 1)
+    lines = [_Line(poses[0].translation, np.array([0.0, 0.0, 1.0]))]
+    for pose, joint in zip(poses[1:], robot.joints, strict=True):
+        lines.append(_Line(pose.translation, pose.rotation @ joint.axis))
+    frames = [Pose()]
+    for body in range(1, len(poses)):
+        own, before = lines[body], lines[robot.parents[body - 1]]
+        back = _foot(own, before)
+        ahead = _foot(own, lines[next_joint[body]]) if body in next_joint else back
+        normal = ahead.normal if body in next_joint else -ahead.normal
+        t = next((foot.at for foot in (ahead, back) if foot.at is not None), 0.0)
+        z = own.direction
+        x = normal - (normal @ z) * z
+        x /= np.linalg.norm(x)
+        frames.append(poses[body].inverse() @ Pose(np.column_stack([x, np.cross(z, x), z]), own.point + t * z))
+    return frames
+
+
+class _Foot(NamedTuple):
+    """Where the common normal leaves a line (m along it; None: too far away) and its direction."""
+
+    at: float | None
+    normal: Array
+
+
+def _foot(own: _Line, other: _Line) -> _Foot:
+    apart, across = other.point - own.point, np.cross(own.direction, other.direction)
+    sine = float(np.linalg.norm(across))
+    if sine < ALIGNMENT_TOLERANCE:
+        t = float(apart @ own.direction)
+        normal = apart - t * own.direction
+        if np.linalg.norm(normal) <= 1e-9 * np.linalg.norm(apart):  # the same line: any normal will do
+            normal = np.cross(own.direction, np.eye(3)[int(np.argmin(np.abs(own.direction)))])
+        return _Foot(t, normal)
+    t = float(np.cross(apart, other.direction) @ across) / sine**2
+    return _Foot(t if abs(t) <= _REACH * float(np.linalg.norm(apart)) else None, across / sine)
+
+
+def _screw(relative: Pose) -> Screw:
+    """A pose as turns about z, x, z with shifts along these axes, where these are not far longer than itself."""
+    r, p = relative.rotation, relative.translation
+    sine = math.hypot(r[0, 2], r[1, 2])
+    if sine < ALIGNMENT_TOLERANCE:
+        up = 1.0 if r[2, 2] > 0.0 else -1.0
+        return Screw((Turn(0, up, 0.0, np.array([p[0], p[1], 0.0])),), math.atan2(up * r[1, 0], r[0, 0]), up * p[2])
+    if abs(r[0, 2]) < ALIGNMENT_TOLERANCE:  # no first turn
+        c, s, sine = 1.0, 0.0, -r[1, 2]
+    else:
+        c, s = -r[1, 2] / sine, r[0, 2] / sine
+    length = math.hypot(sine, r[2, 2])
+    tilt = (r[2, 2] / length, sine / length)
+    # What is left to be turned about z: not from the last row, which is small where the tilt is.
+    x, y = np.array([c, s, 0.0]), np.array([-s * tilt[0], c * tilt[0], tilt[1]])
+    angle = math.atan2(y @ r[:, 0], x @ r[:, 0])
+    first, normal, along = np.linalg.solve(np.column_stack([[0.0, 0.0, 1.0], [c, s, 0.0], r[:, 2]]), p)
+    size = float(np.abs(p).max())
+    if max(abs(first), abs(along)) > 2.0 * _REACH * size:
+        arms, along = (p, np.zeros(3)), 0.0
+    else:
+        first, normal, along = (0.0 if abs(part) <= ROUNDING * size else part for part in (first, normal, along))
+        arms = (np.array([0.0, 0.0, first]), np.array([normal, 0.0, 0.0]))
+    if s == 0.0:
+        return Screw((Turn(0, *tilt, arms[0] + arms[1]),), angle, along)
+    return Screw((Turn(2, c, s, arms[0]), Turn(0, *tilt, arms[1])), angle, along)
+
+
+def transport(pose: Pose) -> Array:
+    """Matrix (10, 10): linear inertia parameters in an inner frame to those of the same body in the outer frame."""
+    rotation, shift = pose.rotation, pose.translation
+    matrix = np.zeros((10, 10))
+    matrix[0, 0] = 1.0
+    matrix[1:4, 0] = shift
+    matrix[1:4, 1:4] = rotation
+    matrix[4:, 0] = six_of(-skew(shift) @ skew(shift))
+    for k in range(3):
+        arm = rotation[:, k]
+        cross = -(skew(shift) @ skew(arm) + skew(arm) @ skew(shift))
+        matrix[4:, 1 + k] = six_of(cross)
+    for k, (i, j) in enumerate(MOMENTS):
+        unit = np.zeros((3, 3))
+        unit[i, j] = unit[j, i] = 1.0
+        matrix[4:, 4 + k] = six_of(rotation @ unit @ rotation.T)
+    return matrix
+
+
+def six_of(tensor: npt.ArrayLike) -> Array:
+    """Symmetric (..., 3, 3) to (..., 6)."""
+    tensor = np.asarray(tensor, dtype=np.float64)
+    return np.stack([tensor[..., i, j] for i, j in MOMENTS], axis=-1)

@@ -27,17 +27,17 @@ PART = 4000
 
 # sin and cos on |r| <= pi/4: r + r^3 S(r^2) and 1 - r^2/2 + r^4 C(r^2), S and C interpolated at Chebyshev nodes in
 # 300-bit arithmetic (relative errors 1.3e-17 and 5e-19); pi/2 in three parts for the reduction by fused multiply-adds.
-_SIN = [float.fromhex(h) for h in (
+SIN_TERMS = [float.fromhex(h) for h in (
     "-0x1.5555555555555p-3", "0x1.1111111110babp-7", "-0x1.a01a019e820acp-13",
     "0x1.71de37946eb45p-19", "-0x1.ae6008d0f0520p-26", "0x1.5e0a4fb47ace3p-33",
 )]  # fmt: skip
-_COS = [float.fromhex(h) for h in (
+COS_TERMS = [float.fromhex(h) for h in (
     "0x1.5555555555555p-5", "-0x1.6c16c16c16963p-10", "0x1.a01a019f4ddfdp-16",
     "-0x1.27e4fa16cc1bcp-22", "0x1.1eeb67d014ecep-29", "-0x1.907cd8f26aa3fp-37",
 )]  # fmt: skip
-_HALF_PI = [float.fromhex(h) for h in ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110")]
-_TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
-_ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the low bits
+HALF_PI = [float.fromhex(h) for h in ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110")]
+TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
+ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the low bits
 
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
@@ -370,16 +370,16 @@ class _Emitter:
             bits = self._new(f"bitcast {kind} {value} to {whole}")
             return self._new(f"bitcast {whole} {self._new(f'xor {whole} {bits}, {bit}')} to {kind}")
 
-        shifted = fma(x, number(_TWO_OVER_PI), number(_ROUND))
-        turns = self._new(f"fsub {kind} {shifted}, {number(_ROUND)}")
+        shifted = fma(x, number(TWO_OVER_PI), number(ROUND))
+        turns = self._new(f"fsub {kind} {shifted}, {number(ROUND)}")
         quadrant = self._new(f"bitcast {kind} {shifted} to {whole}")
         r = x
-        for part in _HALF_PI:
+        for part in HALF_PI:
             r = fma(turns, number(-part), r)
         z = self._new(f"fmul {kind} {r}, {r}")
         rz = self._new(f"fmul {kind} {r}, {z}")
-        sine = fma(rz, polynomial(_SIN, z), r)
-        cosine = fma(z, fma(z, polynomial(_COS, z), number(-0.5)), number(1.0))
+        sine = fma(rz, polynomial(SIN_TERMS, z), r)
+        cosine = fma(z, fma(z, polynomial(COS_TERMS, z), number(-0.5)), number(1.0))
         low = self._new(f"and {whole} {quadrant}, {integer(1)}")
         odd = self._new(f"icmp ne {whole} {low}, {integer(0)}")
 

@@ -85,6 +85,10 @@ class Trace:
     def n_out(self) -> int:
         return len(self.outputs)
 
+    def prefix(self, count: int) -> Trace:
+        """What the first outputs need, instruction for instruction."""
+        return _pruned([*self.instructions], self.outputs[:count], self.n_in)
+
     def operations(self) -> int:
         """Arithmetic instructions, a fused multiply-add counting once."""
         return sum(1 for instruction in self.instructions if instruction.op not in ("const", "input"))

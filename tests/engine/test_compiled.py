@@ -51,7 +51,9 @@ def points(robot: Robot, program: Program, count: int, seed: int) -> dict[str, A
         "inertia": robot.inertia_parameters.ravel() * rng.uniform(0.9, 1.1, size=(count, 1)),
         "rotor": rng.uniform(1e-4, 1e-3, size=(count, sum(joint.rotor is not None for joint in robot.joints))),
     }
-    return {name: known.get(name, rng.normal(size=(count, s.numel()))) for name, s in program.inputs.items()}
+    given = {name: s for name, s in program.inputs.items() if name not in program.derived}
+    found = {name: known.get(name, rng.normal(size=(count, s.numel()))) for name, s in given.items()}
+    return found | Kernel(program).derive(found)
 
 
 def by_casadi(program: Program, point: dict[str, Array]) -> dict[str, Array]:

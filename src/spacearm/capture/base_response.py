@@ -54,8 +54,7 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -
         if joint.parent == 0:
             on_base = on_base.plus(scaled(place.force_up(own), -1))
     on_parents = [
-        -ca.vertcat(place.up(own.linear), place.up(own.angular))
-        for place, own in zip(placements, through, strict=True)
+        -ca.vertcat(place.up(own.linear), place.up(own.angular)) for place, own in zip(placements, through, strict=True)
     ]
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
     base_vibration = _base_vibration(matrix, velocity[6:])

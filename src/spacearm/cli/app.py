@@ -212,6 +212,26 @@ def view(
     return view_scene(what, out, reading=reading, configuration=configuration, browser=open_)
 
 
+@app.command
+def export(
+    source: str,
+    /,
+    *,
+    c: Annotated[Path, Parameter(name="--c", help="folder for C99 code, made if it is absent", converter=_folder)],
+    json: Json = False,
+) -> int:
+    """Write a robot or a motion scenario as self-contained C99 with a test of its own.
+
+    Parameters
+    ----------
+    source
+        A robot file, the name of a catalogue robot, or a motion scenario with method rk4.
+    """
+    from spacearm.cli.tools import export_source
+
+    return export_source(source, c, json=json)
+
+
 @catalogue_app.command(name="list")
 def catalogue_list(*, json: Json = False) -> int:
     """List the robots."""

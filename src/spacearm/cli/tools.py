@@ -1,6 +1,8 @@
-"""``spacearm bench`` and ``spacearm cache``."""
+"""``spacearm bench``, ``spacearm cache`` and ``spacearm export``."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from spacearm.cli.terminal import progress_bar, show, show_json
 
@@ -21,6 +23,18 @@ def run_benchmark(*, json: bool) -> int:
     for what, value, unit in rows:
         table.add_row(what, f"{value:.4g}", unit)
     show(table)
+    return 0
+
+
+def export_source(source: str, folder: Path, *, json: bool) -> int:
+    from spacearm.export import export_c, read_source
+
+    robot, motion = read_source(source)
+    paths = export_c(robot, folder, motion=motion)
+    if json:
+        show_json({"files": paths})
+    else:
+        show("\n".join(map(str, paths)))
     return 0
 
 

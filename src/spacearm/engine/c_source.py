@@ -96,7 +96,10 @@ class _Writer:
             if args[0] in self.angles:
                 return []
             self.angles[args[0]] = index
-            return [f"{self.real} s{index}, c{index};", f"sa_sine_cosine({self._value(args[0])}, &s{index}, &c{index});"]
+            return [
+                f"{self.real} s{index}, c{index};",
+                f"sa_sine_cosine({self._value(args[0])}, &s{index}, &c{index});",
+            ]
         kind = "int" if op in _FLAGS else self.real
         return [f"const {kind} v{index} = {self._expression(op, args, constant)};"]
 

@@ -1,5 +1,7 @@
 """Robots and scenarios as code for other places: C99."""
 
 from spacearm.export.c_files import export_c
+from spacearm.export.motion_code import MotionCode, motion_code
+from spacearm.export.source import read_source
 
-__all__ = ["export_c"]
+__all__ = ["MotionCode", "export_c", "motion_code", "read_source"]

@@ -191,7 +191,10 @@ def _code(
     motion: MotionCode | None,
 ) -> str:
     blocks = []
-    lines = [f"    static const double own_{name}[{value.size}] = {{\n{table(value)}    }};" for name, value in values.items()]
+    lines = [
+        f"    static const double own_{name}[{value.size}] = {{\n{table(value)}    }};"
+        for name, value in values.items()
+    ]
     lines += [f"    memcpy(p->{name}, own_{name}, sizeof own_{name});" for name in values] or ["    p->none = 0;"]
     blocks.append("\n".join([f"void {prefix}_defaults({prefix}_parameters *p)", "{", *lines, "}"]))
     if "reframed" in values:
@@ -255,7 +258,9 @@ def _test(robot: Robot, prefix: str, functions: Sequence[Function], motion: Moti
         for k in range(cases):
             for name, size in function.arguments():
                 if size:
-                    lines.append(f"static const double {function.name}_{name}_{k}[{size}] = {{\n{table(given[name][k], 4)}}};")
+                    lines.append(
+                        f"static const double {function.name}_{name}_{k}[{size}] = {{\n{table(given[name][k], 4)}}};"
+                    )
             for name, size in function.results():
                 lines.append(
                     f"static const double {function.name}_expected_{name}_{k}[{size}] = {{\n{table(rows[k][name], 4)}}};"

@@ -184,7 +184,9 @@ def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, 
         along = np.flatnonzero(joint.axis)
         if joint.rotor is None and len(along) == 1:
             # A free joint lets nothing through along its axis: written as zero, not left to a difference.
-            own = own.with_column(int(along[0]), joint.joint.kind == "revolute", scaled(u, driven * joint.axis[along[0]]))
+            own = own.with_column(
+                int(along[0]), joint.joint.kind == "revolute", scaled(u, driven * joint.axis[along[0]])
+            )
         total[joint.parent] = total[joint.parent].plus(place.inertia_up(own))
     return Articulated(tree, placements, masks, column, inverse, total[0].stacked())
 

@@ -18,7 +18,13 @@ import casadi as ca
 from spacearm import checks
 from spacearm.errors import InputError
 from spacearm.mechanics import dynamics, kinematics, momentum, regressor
-from spacearm.mechanics.motion import LoadFrame, load_wrenches_on_bodies, motion_program, reframed_inertia, sum_on_bodies
+from spacearm.mechanics.motion import (
+    LoadFrame,
+    load_wrenches_on_bodies,
+    motion_program,
+    reframed_inertia,
+    sum_on_bodies,
+)
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX, Spatial, quaternion_rate
 from spacearm.mechanics.tree import Tree

@@ -146,8 +146,8 @@ class MotionFile(StudyFile):
     method: MethodTable = key(MethodTable(), "how to integrate")
     phase: list[PhaseTable] = key(what="what happens, one after the other", min_length=1)
 
-    def solve(self, session: Session) -> Motion:
-        """Run it."""
+    def made(self, session: Session) -> tuple[Robot, State, list[Phase], Method]:
+        """The robot, its state at time zero, what happens, and how to integrate."""
         robot = session.robot(self.robot)
         with at("start"):
             start = self.start.state(robot)
@@ -156,7 +156,11 @@ class MotionFile(StudyFile):
             with at(f"phase[{index}]"):
                 phases.append(entry.of(robot))
         with at("method"):
-            method = self.method.make()
+            return robot, start, phases, self.method.make()
+
+    def solve(self, session: Session) -> Motion:
+        """Run it."""
+        robot, start, phases, method = self.made(session)
         session.tell(0.1, "compiling and running")
         done = simulate(
             robot,

@@ -141,12 +141,17 @@ def run_document(
     return result if robot is None else with_robot(result, robot)
 
 
-def solve_document(document: dict[str, Any], session: Session) -> tuple[StudyFile, Findings]:
-    """The file of these tables and what its study finds; nothing is drawn."""
+def study_file(document: dict[str, Any]) -> StudyFile:
+    """The scenario of these tables, checked."""
     module, _, name = STUDIES[_study(document)].partition(":")
     kind: type[StudyFile] = getattr(import_module(module), name)
-    file = validated(kind, document)
-    if session.cross_check and kind.needs_mujoco:
+    return validated(kind, document)
+
+
+def solve_document(document: dict[str, Any], session: Session) -> tuple[StudyFile, Findings]:
+    """The file of these tables and what its study finds; nothing is drawn."""
+    file = study_file(document)
+    if session.cross_check and file.needs_mujoco:
         from spacearm.simulate.mujoco_twin import load_mujoco
 
         load_mujoco()

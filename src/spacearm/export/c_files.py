@@ -158,12 +158,13 @@ def _header(
 {robot.name}: {n} joints on a free base, {len(robot.bodies)} bodies. SI units, radians; quaternions are w, x, y, z.
 
 Joints, in the order of every array: {", ".join(joints) or "none"}.
-Generalised vectors ({robot.dofs}): the base's linear part [0..2] and angular part [3..5], base axes, at the base's origin, then the joints.
+Generalised vectors ({robot.dofs}): the base's linear part [0..2] and angular part [3..5], base axes, then the joints.
 Bodies: {", ".join(bodies)}.
 inertia[10 b + k] of body b: m, m cx, m cy, m cz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the body's origin, body axes.
-Arrays of several bodies or rows stand one behind the other, matrices row by row. Results may not share memory with inputs.
+Arrays of several bodies or rows stand one behind the other, matrices row by row.
 
-Compile with -std=c99, or with -ffp-contract=off, and without fast-math: results are then those of spacearm to the last bit. -mfma or -march=native makes fma() one instruction."""
+Compile with -std=c99, or with -ffp-contract=off, and without fast-math: results are then those of spacearm to the
+last bit. -mfma or -march=native makes fma() one instruction."""
     lines = [_banner("header."), _comment(about), " */", f"#ifndef {guard}", f"#define {guard}", ""]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", "typedef struct {"]
     lines += [f"    double {name}[{value.size}];" for name, value in values.items()]
@@ -191,10 +192,7 @@ def _code(
     motion: MotionCode | None,
 ) -> str:
     blocks = []
-    lines = [
-        f"    static const double own_{name}[{value.size}] = {{\n{table(value)}    }};"
-        for name, value in values.items()
-    ]
+    lines = [f"    {constants(f'own_{name}', value)}" for name, value in values.items()]
     lines += [f"    memcpy(p->{name}, own_{name}, sizeof own_{name});" for name in values] or ["    p->none = 0;"]
     blocks.append("\n".join([f"void {prefix}_defaults({prefix}_parameters *p)", "{", *lines, "}"]))
     if "reframed" in values:
@@ -217,11 +215,11 @@ def definition(prototype: str, lines: Iterable[str]) -> str:
     return "\n".join([prototype, "{", *(f"    {line}" for line in lines), "}"])
 
 
-def table(values: Array, indent: int = 8) -> str:
-    """Numbers as the inside of an initialiser."""
+def constants(name: str, values: Array) -> str:
+    """A static array of these numbers."""
     flat = [literal(float(value)) for value in np.ravel(values)]
     rows = [", ".join(flat[k : k + 4]) for k in range(0, len(flat), 4)]
-    return "".join(f"{' ' * indent}{row},\n" for row in rows)
+    return f"static const double {name}[{len(flat)}] = {{\n" + "".join(f"    {row},\n" for row in rows) + "};"
 
 
 _TEST_HEAD = """#include <stdio.h>
@@ -258,13 +256,9 @@ def _test(robot: Robot, prefix: str, functions: Sequence[Function], motion: Moti
         for k in range(cases):
             for name, size in function.arguments():
                 if size:
-                    lines.append(
-                        f"static const double {function.name}_{name}_{k}[{size}] = {{\n{table(given[name][k], 4)}}};"
-                    )
-            for name, size in function.results():
-                lines.append(
-                    f"static const double {function.name}_expected_{name}_{k}[{size}] = {{\n{table(rows[k][name], 4)}}};"
-                )
+                    lines.append(constants(f"{function.name}_{name}_{k}", given[name][k]))
+            for name, _ in function.results():
+                lines.append(constants(f"{function.name}_expected_{name}_{k}", rows[k][name]))
             arguments = [f"{function.name}_{name}_{k}" for name, size in function.arguments() if size]
             arguments += [f"found_{name}" for name, _ in function.results()]
             body.append(f"{prefix}_{function.name}(p, {', '.join(arguments)});")

@@ -38,8 +38,8 @@ class MotionCode:
     def header(self, prefix: str) -> str:
         at, total = Layout(self.robot.n), sum(prepared.phase.duration for prepared in self.phases)
         return f"""/*
- * The scenario: {len(self.phases)} phases, {total:.9g} s, RK4 with steps of at most {self.step:.9g} s, as spacearm's method
- * "rk4" takes them. Joint limits and recorded events are not watched.
+ * The scenario: {len(self.phases)} phases, {total:.9g} s, RK4 with steps of at most {self.step:.9g} s, as spacearm's
+ * method "rk4" takes them. Joint limits and recorded events are not watched.
  *
  * state[{at.position.start}..{at.position.stop - 1}]: position of the base's origin, m, world axes
  * state[{at.quaternion.start}..{at.quaternion.stop - 1}]: quaternion of the base, w x y z

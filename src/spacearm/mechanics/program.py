@@ -22,8 +22,8 @@ class Program:
     Inputs and outputs are dense matrices; a single column stands for a vector unless ``matrices`` names it. Flat order
     is the order of the mappings, each entry row-major.
 
-    ``derived`` are inputs that follow from others, by name the expression: a loop computes them once for a run, a kernel
-    when they are not given.
+    ``derived`` are inputs that follow from others, by name the expression: a loop computes them once for a run, a
+    kernel when they are not given.
     """
 
     name: str
@@ -170,7 +170,8 @@ def _like(symbol: SX, name: str) -> SX:
 
 
 def beside(programs: Sequence[Program]) -> Program:
-    """Programs with the same inputs (but for derived ones) and outputs as one: of each name all numbers, one program's behind the other's."""
+    """Programs with the same inputs (but for derived ones) and outputs as one: of each name all numbers, one program's
+    behind the other's."""
     first = programs[0]
 
     def all_of(mappings: Sequence[Mapping[str, SX]]) -> dict[str, SX]:

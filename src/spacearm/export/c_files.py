@@ -250,7 +250,7 @@ def _test(robot: Robot, prefix: str, functions: Sequence[Function], motion: Moti
         given = {name: rng.normal(size=(cases, size)) for name, size in function.arguments()}
         if "quaternion" in given:
             given["quaternion"] /= np.linalg.norm(given["quaternion"], axis=1, keepdims=True)
-        fixed = {name: own[name] for name in ("inertia", "rotor") if name in function.kernel.inputs}
+        fixed: dict[str, Array] = {name: own[name] for name in ("inertia", "rotor") if name in function.kernel.inputs}
         rows = [function.kernel({**fixed, **{name: v[k] for name, v in given.items()}}) for k in range(cases)]
         body = []
         for k in range(cases):

@@ -70,7 +70,7 @@ def reframed(robot: Robot) -> Reframed | None:
 
 
 def _plain(fixed: Array, axis: Array) -> bool:
-    return np.count_nonzero(snapped(axis)) == 1 and np.count_nonzero(snapped(fixed)) < 9
+    return bool(np.count_nonzero(snapped(axis)) == 1 and np.count_nonzero(snapped(fixed)) < 9)
 
 
 class _Line(NamedTuple):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from spacearm import campaign as campaign
     from spacearm import capture as capture
     from spacearm import checks as checks
+    from spacearm import control as control
     from spacearm import deadline as deadline
     from spacearm import ejection as ejection
     from spacearm import engine as engine
@@ -168,6 +169,7 @@ _ROOMS = (
     "campaign",
     "capture",
     "checks",
+    "control",
     "deadline",
     "ejection",
     "engine",

@@ -31,7 +31,8 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
     code, friction, events, work = system.code, system.friction, system.events, system.work
     count = friction.dof.size
     outputs = events.inp.size > code.nx + 1  # the event kernel reads what the motion kernel puts out
-    evaluated = outputs
+    laws = system.events.direction.size - events.component.size - events.out.size  # functions of a continuous law
+    evaluated = outputs or laws > 0
     for i in range(count):
         evaluated = evaluated or friction.status[i] == 0
     if evaluated:
@@ -58,6 +59,9 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
         watch(system, piece, t, y, events.out[own:])
     for i in range(events.out.size):
         g[count + i] = events.out[i]
+    count += events.out.size
+    for i in range(laws):
+        g[count + i] = system.law.out[system.law.watched + i]
 
 
 @lean
@@ -372,7 +376,7 @@ def within_reach(system: System, h: float) -> bool:
     """
     events, work = system.events, system.work
     count = system.friction.dof.size
-    if count > 0 or events.out.size > 0:
+    if count > 0 or events.direction.size > events.component.size:
         return True
     for i in range(events.component.size):
         component = events.component[i]

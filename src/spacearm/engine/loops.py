@@ -21,7 +21,20 @@ from spacearm.engine import cache
 F = TypeVar("F", bound=Callable[..., object])
 
 #: Modules whose functions are compiled into each other.
-_MODULES = ("call", "dop853", "events", "friction", "lanes", "loops", "record", "rk4", "signals", "solver", "system")
+_MODULES = (
+    "call",
+    "dop853",
+    "events",
+    "friction",
+    "lanes",
+    "law",
+    "loops",
+    "record",
+    "rk4",
+    "signals",
+    "solver",
+    "system",
+)
 
 
 def compiled(function: F) -> F:

@@ -45,11 +45,13 @@ def make_events(
     offset: float = 0.0,
     sides: Sequence[int] = (),
     fed: Sequence[int] = (),
+    asked: Sequence[tuple[int, bool]] = (),
 ) -> Events:
     """What a phase that starts at the absolute time ``offset`` watches.
 
     ``sides``: for each level, then each function, the side (-1, +1) on which the phase before left it, 0 if unknown.
     ``fed``: directions of the event functions of force elements, which come last.
+    ``asked``: direction, and whether it ends the phase, of each number that a continuous law has watched.
     """
     directions = [level.direction for level in levels]
     terminal = [level.terminal for level in levels]
@@ -61,6 +63,8 @@ def make_events(
     directions += fed
     terminal += [False] * len(fed)
     outputs += len(fed)
+    directions += [direction for direction, _ in asked]
+    terminal += [ends for _, ends in asked]
     size = friction.dof.size + len(directions)
     return Events(
         np.array([level.component for level in levels], dtype=np.int64),
@@ -73,7 +77,7 @@ def make_events(
         float(offset),
         np.zeros((NODES.size, size)),
         np.zeros(size, dtype=np.int64),
-        np.array([level.inside for level in levels] + [0] * outputs, dtype=np.int64),
+        np.array([level.inside for level in levels] + [0] * (outputs + len(asked)), dtype=np.int64),
         np.array(sides if len(sides) else [0] * len(directions), dtype=np.int64),
         np.zeros(len(directions)),
     )

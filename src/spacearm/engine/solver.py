@@ -26,12 +26,13 @@ from spacearm.engine.events import (
     within_reach,
 )
 from spacearm.engine.friction import settle
+from spacearm.engine.law import answered, ask, due, look, next_tick
 from spacearm.engine.loops import lean
 from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
 
-__all__ = ["PAUSED", "EventKind", "Options", "Progress", "Reason", "make_progress", "restart", "solve"]
+__all__ = ["ASKED", "PAUSED", "EventKind", "Options", "Progress", "Reason", "make_progress", "restart", "solve"]
 
 
 class Reason(IntEnum):
@@ -65,6 +66,8 @@ _REASONS = {
 
 #: In place of a reason: there is no room for more audit rows.
 PAUSED = -1
+#: In place of a reason: the answer of a law is awaited that is a function outside the loop.
+ASKED = -3
 #: In place of a reason: go on.
 _ON = -2
 # The reasons as plain numbers, which compiled code can use.
@@ -373,6 +376,20 @@ def _advance(system: System, options: Options, progress: Progress, record: Recor
 
 
 @lean
+def _tick(system: System, progress: Progress) -> int:
+    """The answer of a law at a tick, from which on the inputs are others; go on, or ``ASKED``."""
+    law, piece, t = system.law, progress.at[0], progress.now[0]
+    if law.address != 0:
+        ask(law, piece, t, system.work.y)
+    elif law.counts[1] == 0:
+        look(law, piece, t, system.work.y)
+        return ASKED
+    answered(law, t)
+    progress.fresh[0] = True
+    return _ON
+
+
+@lean
 def _end(system: System, progress: Progress, record: Record) -> int:
     """Events that are met at the very end of the phase."""
     ended = False
@@ -389,7 +406,8 @@ def solve(system: System, options: Options, progress: Progress, record: Record, 
 
     Friction's status and ``work.y`` hold the state at the start and are left at the end; ``stop[0]`` set from another
     thread ends the run. When ``audit`` is full, the result is ``PAUSED``: the caller takes its ``record.counts[4]``
-    rows, sets that count to zero and calls again.
+    rows, sets that count to zero and calls again. When it is ``ASKED``, the caller puts the answer to ``law.inp`` into
+    ``law.out``, sets ``law.counts[1]`` and calls again.
     """
     signals = system.signals
     if progress.fresh[1]:
@@ -404,7 +422,11 @@ def solve(system: System, options: Options, progress: Progress, record: Record, 
                 return _STEPS
             if audit.shape[0] > 0 and record.counts[4] + AUDIT_ROWS > audit.shape[0]:
                 return PAUSED
-            code = _advance(system, options, progress, record, audit, end)
+            if due(system.law, progress.now[0]):
+                code = _tick(system, progress)
+                if code != _ON:
+                    return code
+            code = _advance(system, options, progress, record, audit, next_tick(system.law, end))
             if code != _ON:
                 return code
         progress.at[0] += 1

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.call import call_kernel
+from spacearm.engine.law import Law, ask, no_law
 from spacearm.engine.loops import lean
 from spacearm.engine.signals import Signals, fill, value
 from spacearm.typing import Array
@@ -107,6 +108,7 @@ class System(NamedTuple):
     events: Events
     work: Work
     feedback: Feedback = make_feedback()
+    law: Law = no_law()
 
 
 def make_code(
@@ -200,13 +202,19 @@ def jump(system: System, piece: int, t: float, y: Array, number: int) -> None:
 
 @lean
 def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
-    """``dy = dy/dt`` at ``t``. Path channels overwrite position and rate in the state."""
-    code, inp, out, feedback = system.code, system.work.inp, system.work.out, system.feedback
+    """``dy = dy/dt`` at ``t``. Path channels overwrite position and rate in the state; a law adds to the inputs."""
+    code, inp, out, feedback, law = system.code, system.work.inp, system.work.out, system.feedback, system.law
     for i in range(code.nx):
         inp[i] = y[i]
     for target in feedback.target:
         inp[target] = 0.0
+    for target in law.target:
+        inp[target] = 0.0
     fill(system.signals, piece, t, inp)
+    if law.target.size > 0 and law.period == 0.0:
+        ask(law, piece, t, y)
+    for i in range(law.target.size):
+        inp[law.target[i]] += law.out[i]
     if feedback.address != 0:
         _feed(system, t, y)
     call_kernel(code.address, inp, out)

@@ -130,18 +130,7 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
         inputs["reframed"] = symbol("reframed", 10 * tree.bodies)
     state = inputs["state"]
     quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
-    spring = ca.vertcat(ca.SX.zeros(6), -inputs["stiffness"] * (q - inputs["rest"]))
-    damper = -inputs["damping"] * velocity
-    force = inputs["force"] + inputs["friction"] + spring + damper
-    coupling_power = []
-    for k, coupling in enumerate(robot.couplings):
-        stiffness, damping, ratio, rest = ca.vertsplit(inputs["coupling"][4 * k : 4 * k + 4])
-        first, second = robot.joint_index(coupling.first), robot.joint_index(coupling.second)
-        rate = velocity[6 + first] - ratio * velocity[6 + second]
-        pull = -stiffness * (q[first] - ratio * q[second] - rest) - damping * rate
-        force[6 + first] += pull
-        force[6 + second] -= ratio * pull
-        coupling_power.append(damping * rate * rate)
+    force, damper, coupling_power = with_passive(robot, q, velocity, inputs, inputs["force"] + inputs["friction"])
     load_wrenches = load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"])
     return _Motion(
         tree,
@@ -153,6 +142,23 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
         sum_on_bodies(tree, loads, load_wrenches),
         load_wrenches,
     )
+
+
+def with_passive(robot: Robot, q: SX, velocity: SX, x: Mapping[str, SX], force: SX) -> tuple[SX, SX, list[SX]]:
+    """``force`` (6 + n) with springs, dampers and couplings; the dampers' part of it; the power of each coupling's."""
+    spring = ca.vertcat(ca.SX.zeros(6), -x["stiffness"] * (q - x["rest"]))
+    damper = -x["damping"] * velocity
+    force = force + spring + damper
+    coupling_power = []
+    for k, coupling in enumerate(robot.couplings):
+        stiffness, damping, ratio, rest = ca.vertsplit(x["coupling"][4 * k : 4 * k + 4])
+        first, second = robot.joint_index(coupling.first), robot.joint_index(coupling.second)
+        rate = velocity[6 + first] - ratio * velocity[6 + second]
+        pull = -stiffness * (q[first] - ratio * q[second] - rest) - damping * rate
+        force[6 + first] += pull
+        force[6 + second] -= ratio * pull
+        coupling_power.append(damping * rate * rate)
+    return force, damper, coupling_power
 
 
 def load_wrenches_on_bodies(

@@ -15,6 +15,7 @@ from spacearm.model.parts import (
     Spring,
     Thruster,
     Visual,
+    wheel,
 )
 from spacearm.model.robot import Robot
 from spacearm.model.weightless import weightless_dofs
@@ -37,4 +38,5 @@ __all__ = [
     "load",
     "save",
     "weightless_dofs",
+    "wheel",
 ]

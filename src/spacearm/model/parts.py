@@ -396,6 +396,24 @@ class Joint(Part):
         return "N m" if self.kind == "revolute" else "N"
 
 
+def wheel(
+    name: str, body: str, axis: npt.ArrayLike, inertia: float, torque: float = math.inf, speed: float = math.inf
+) -> tuple[Body, Joint]:
+    """A reaction wheel on a body: a rotor on a joint of its own, whose child has no mass.
+
+    The wheel's mass and its inertia across the axis belong to the body that carries it. The joint's rate is the wheel's
+    speed relative to that body.
+
+    Args:
+        axis: unit vector of the body's frame.
+        inertia: about that axis, kg m2.
+        torque, speed: the most that its motor gives (N m), and its highest speed (rad/s).
+    """
+    limits = Limits(velocity=speed, effort=torque)
+    joint = Joint(name, "revolute", body, name, axis=np.asarray(axis), limits=limits, rotor=Rotor(inertia))
+    return Body(name, Inertia.massless()), joint
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame(Part):
     """A named place on a body: a hand, a sensor, a contact point."""
@@ -411,19 +429,28 @@ class Frame(Part):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thruster(Part):
-    """A thruster on a body: pushes with ``force`` newton along ``direction`` at ``position`` (body frame)."""
+    """A thruster on a body: pushes with ``force`` newton along ``direction`` at ``position`` (body frame).
+
+    A control law switches it on for ``minimum_pulse`` seconds at least. ``specific_impulse`` (s) tells what propellant
+    that takes; infinite: none. The robot's mass does not change by it.
+    """
 
     name: str
     body: str
     position: Array
     direction: Array
     force: float
+    minimum_pulse: float = 0.0
+    specific_impulse: float = math.inf
 
     def __post_init__(self) -> None:
         self._expect_text("name", "body")
         object.__setattr__(self, "position", frozen_array(self.position, (3,), "thruster position"))
         object.__setattr__(self, "direction", unit_vector(self.direction, "thruster direction"))
         object.__setattr__(self, "force", finite(self.force, "thruster force", least=0.0))
+        object.__setattr__(self, "minimum_pulse", finite(self.minimum_pulse, "minimum pulse", least=0.0))
+        impulse = checks.number(self.specific_impulse, "specific impulse", above=0.0, infinite=True, error=ModelError)
+        object.__setattr__(self, "specific_impulse", impulse)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -115,6 +115,18 @@ class Robot:
         return tuple(joint.name for joint in self.joints)
 
     @cached_property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Joints that are reaction wheels: a rotor, and beyond it nothing that has mass."""
+        carriers = {joint.parent for joint in self.joints}
+        massless = {body.name for body in self.bodies if body.inertia.mass == 0.0}
+        coupled = {name for coupling in self.couplings for name in (coupling.first, coupling.second)}
+        return tuple(
+            joint.name
+            for joint in self.joints
+            if joint.rotor is not None and joint.child in massless - carriers and joint.name not in coupled
+        )
+
+    @cached_property
     def body_names(self) -> tuple[str, ...]:
         return tuple(body.name for body in self.bodies)
 

@@ -18,7 +18,19 @@ from pydantic import ValidationError
 from spacearm.errors import ModelError, at, clipped
 from spacearm.model.dh import dh_links
 from spacearm.model.intake import Reading
-from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Rotor, Spring, Thruster, unit_vector
+from spacearm.model.parts import (
+    Body,
+    Coupling,
+    Frame,
+    Inertia,
+    Joint,
+    Pose,
+    Rotor,
+    Spring,
+    Thruster,
+    unit_vector,
+    wheel,
+)
 from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
 from spacearm.model.toml_errors import Place, schema_errors
@@ -32,6 +44,7 @@ from spacearm.model.toml_schema import (
     RobotFile,
     ThrusterTable,
     TransmissionTable,
+    WheelTable,
 )
 from spacearm.model.toml_values import (
     LARGEST_ANGLE,
@@ -181,12 +194,13 @@ class _Builder:
 
     def robot(self) -> Robot:
         file = self.file
-        count = len(file.joint) + sum(len(table.row) for table in file.dh)
+        count = len(file.joint) + len(file.wheel) + sum(len(table.row) for table in file.dh)
         if count > MOST_JOINTS:
             raise ModelError(f"there are {count} joints", place="joint", hint=f"expected at most {MOST_JOINTS}")
         self.made("body", self.add_body)
         self.made("dh", self.add_dh)
         self.made("joint", self.add_joint)
+        self.made("wheel", self.add_wheel)
         frames = self.made("frame", lambda each, place: Frame(each.name, each.body, self.on(each.body, each, place)))
         self.made("coupling", self.add_coupling)
         self.problems.tell()  # the tree can only be judged when every part is there
@@ -313,7 +327,22 @@ class _Builder:
             direction = frame.rotation @ direction
         with at(place, fallback=True):
             position = frame.rotation @ np.array(table.position) + frame.translation
-            return Thruster(table.name, table.body, position, direction, table.force)
+            last = (table.force, table.minimum_pulse, table.specific_impulse)
+            return Thruster(table.name, table.body, position, direction, *last)
+
+    def add_wheel(self, table: WheelTable, place: Place) -> None:
+        """A reaction wheel: in configurations it stands at zero unless all numbers are given."""
+        with at(place.key("axis"), fallback=True):
+            axis = unit_vector(table.axis, "axis")
+        if table.body in self.frames:
+            axis = self.frames[table.body].rotation @ axis
+        with at(place, fallback=True):
+            body, joint = wheel(table.name, table.body, axis, table.inertia, table.torque, table.speed)
+        self.bodies.append(body)
+        self.joints.append(joint)
+        for what in ("body", "joint"):
+            self.places[what].append(place.path)
+        self.sources.append(-1)
 
     def configurations(self) -> dict[str, Array]:
         result: dict[str, Array] = {}
@@ -331,9 +360,9 @@ class _Builder:
         if len(values) == n:
             array = np.array(values)
         elif len(values) == self.entries:  # a motor starts where its link does
-            array = np.array([values[source] for source in self.sources])
+            array = np.array([0.0 if source < 0 else values[source] for source in self.sources])
         else:
-            motors = f", or {n} with the motors" if n > self.entries else ""
+            motors = f", or {n} with the motors and wheels" if n > self.entries else ""
             expected = f"expected {self.entries} numbers, one for each joint{motors}"
             raise ModelError(f"list has length {len(values)}", hint=expected)
         turns = np.array([joint.kind == "revolute" for joint in self.joints], dtype=bool)

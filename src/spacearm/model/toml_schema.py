@@ -246,6 +246,17 @@ class ThrusterTable(Table):
     position: Vector3
     direction: Vector3
     force: Number
+    minimum_pulse: Number = 0.0
+    specific_impulse: Limit = math.inf
+
+
+class WheelTable(Table):
+    name: Name
+    body: Name
+    axis: Vector3
+    inertia: Number
+    torque: Limit = math.inf
+    speed: Limit = math.inf
 
 
 class CouplingTable(SpringTable):
@@ -269,6 +280,7 @@ class RobotFile(Table):
     dh: Annotated[list[DhTable], BeforeValidator(_one_or_more)] = Field(default_factory=list)
     frame: list[FrameTable] = Field(default_factory=list)
     thruster: list[ThrusterTable] = Field(default_factory=list)
+    wheel: list[WheelTable] = Field(default_factory=list)
     coupling: list[CouplingTable] = Field(default_factory=list)
     configurations: dict[str, list[Number]] = Field(default_factory=dict)
     configurations_deg: dict[str, list[Number]] = Field(default_factory=dict)

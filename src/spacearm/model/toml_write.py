@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.model.parts import Body, Joint, Limits, Part, Pose, Visual
+from spacearm.model.parts import Body, Limits, Part, Pose, Visual
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
 from spacearm.typing import Array
 
 #: The file's tables, by the field of the robot that they hold.
 _TABLES = {"bodies": "body", "joints": "joint", "frames": "frame", "thrusters": "thruster", "couplings": "coupling"}
+
+
+#: Keys that are left out where they have these values.
+_SILENT = {"damping": 0.0, "minimum_pulse": 0.0, "specific_impulse": math.inf}
 
 
 def toml_text(robot: Robot, comments: Iterable[str] = ()) -> str:
@@ -80,7 +84,7 @@ def _keys(part: Part) -> dict[str, Any]:
             keys[each.name] = _keys(value)
         elif isinstance(part, Visual) and isinstance(value, str) and not value:
             continue
-        elif value is not None and not (isinstance(part, Joint) and each.name == "damping" and value == 0.0):
+        elif value is not None and (each.name not in _SILENT or value != _SILENT[each.name]):
             keys[each.name] = value
     return keys
 

@@ -13,11 +13,12 @@ import numpy as np
 from spacearm.engine.phase import make_audit, make_record
 from spacearm.engine.record import Record
 from spacearm.engine.record import sample as keep_sample
-from spacearm.engine.solver import PAUSED, EventKind, Reason, make_progress, solve
+from spacearm.engine.solver import ASKED, PAUSED, EventKind, Reason, make_progress, solve
 from spacearm.engine.system import System, Work, make_work
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
+from spacearm.simulate.law import CommandLog, Law, PythonLaw, command_log
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
@@ -39,7 +40,8 @@ _FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Something that happened: ``kind`` is stick, slip, reverse, limit, event, function, timeout or change."""
+    """Something that happened: ``kind`` is stick, slip, reverse, limit, event, function, timeout, change, saturation
+    (of a command: value 1 when it meets its limit, 0 when it comes off) or law (an event of a law)."""
 
     time: float
     kind: str
@@ -182,6 +184,7 @@ class Segment:
     firsts: list[int] = field(default_factory=list)  # first sample of each phase
     logs: list[tuple[int, int]] = field(default_factory=list)
     timeouts: list[tuple[int, float]] = field(default_factory=list)
+    commands: list[CommandLog] = field(default_factory=list)
     at: tuple[System, int, float] | None = None  # where it ended: piece, s since the phase's start
     step: float = 0.0
     end_time: float = 0.0
@@ -210,6 +213,13 @@ class Segment:
             Occurrence(time, "timeout", self.prepared[k].phase.name, 0.0, self.prepared[k].number)
             for k, time in self.timeouts
             if k >= first
+        ]
+        since = self.prepared[first].number if self.prepared[first:] else 0
+        found += [
+            Occurrence(time, "saturation", name, value, log.phase)
+            for log in self.commands
+            if log.phase >= since
+            for time, name, value in log.saturations()
         ]
         return tuple(sorted(found, key=lambda event: event.time))
 
@@ -254,6 +264,7 @@ class Chain:
         self.budget = settings.max_steps or 0
         self._sides: Sides | None = None
         self._memory: dict[str, Array] = {}  # of force elements by name
+        self._remembered: dict[Law, Array] = {}  # by laws
         self._wanted = settings.wanted
         self._ready: list[Prepared] = []
         self._blocks = _blocks(as_items(phases), Here(self))
@@ -435,19 +446,32 @@ class Chain:
         if segment.step:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
-        system = enter(model, prepared, work, segment.parameters, self.time, sides)
+        law = prepared.law
+        memory = None if law is None else self._remembered.get(law.law)
+        system = enter(model, prepared, work, segment.parameters, self.time, sides, memory)
         progress = make_progress(system, options)
         logged = int(record.counts[1])
         segment.prepared.append(prepared)
         segment.starts.append(self.time)
         segment.firsts.append(int(record.counts[0]))
-        while (reason := solve(system, options, progress, record, segment.audit, stop)) == PAUSED:
-            segment.sum_audit()
+        while (reason := solve(system, options, progress, record, segment.audit, stop)) in (PAUSED, ASKED):
+            if reason == ASKED:
+                assert law is not None
+                assert isinstance(law.law, PythonLaw)
+                law.law.answer(law, system.law)
+                system.law.counts[1] = 1
+            else:
+                segment.sum_audit()
         segment.sum_audit()
         local, step = float(progress.now[0]), float(progress.now[1])
         segment.step = step if options.method == 1 else 0.0
         segment.logs.append((logged, int(record.counts[1])))
         self._sides = last_sides(prepared, system)
+        if law is not None:
+            self._remembered[law.law] = system.law.inp[law.kernel.inputs["memory"]].copy()
+            if law.law.period is not None:
+                log = command_log(law, system.law, prepared.number, self.time, self.time + local)
+                segment.commands.append(log)
         self.time += local
         segment.end_time = self.time
         self.vector = work.y[: model.code.nx].copy()

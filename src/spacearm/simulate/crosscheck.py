@@ -9,12 +9,12 @@ loops takes part.
 MuJoCo only has a dry friction that creeps. But between two events every joint either rests or slips under a constant
 torque, and both can be told to MuJoCo exactly: with ``friction="replay"`` the recorded sequence of events is
 followed, stuck joints locked, slipping ones under their Coulomb torque. What is compared is then the whole motion;
-that the sequence is the right one, friction's own laws must show.
+that the sequence is the right one, friction's own laws must show. What a sampled law commanded is replayed likewise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -29,8 +29,9 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.chain import Occurrence, Segment
-from spacearm.simulate.loads import Load
-from spacearm.simulate.motion import Part
+from spacearm.simulate.law import CommandLog
+from spacearm.simulate.loads import Load, firing
+from spacearm.simulate.motion import Part, laws_of
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.run import Run
@@ -143,6 +144,8 @@ def _obstacle(segment: Segment, part: Part, robot: Robot, base: Array, joints: b
     own = [joint.name for joint in robot.joints if joints and joint.friction is not None]
     rubbing = [*(BASE_DOFS[i] for i in np.flatnonzero(base)), *own]
     for prepared in segment.prepared:
+        if prepared.law is not None and prepared.law.law.period is None:
+            return f"{prepared.place}: a continuous law; only what a sampled law has commanded can be replayed"
         held = [robot.dof_names[i] for i in part.own_dofs(prepared.driven)]
         dry = [name for name in rubbing if name not in held]
         if prepared.phase.friction and dry:
@@ -219,7 +222,7 @@ class _Friction:
 class _Drive:
     """What is prescribed and applied to one system in one phase, as signals."""
 
-    def __init__(self, world: World, system: str, robot: Robot, phase: Phase) -> None:
+    def __init__(self, world: World, system: str, robot: Robot, phase: Phase, logs: Sequence[CommandLog] = ()) -> None:
         def named(given: Mapping[str, Any]) -> dict[int, Signal]:
             found = {world.dof(name): as_signal(value, name) for name, value in given.items()}
             return {robot.dof_index(own): signal for (owner, own), signal in found.items() if owner == system}
@@ -235,7 +238,20 @@ class _Drive:
             owner, own = world.frame(load.frame)
             if owner == system:
                 self.loads.append(replace(load, frame=own))
+        for log in logs:
+            self._command(log, robot)
         self.friction = [_Friction(0.0, frozenset(), {})]
+
+    def _command(self, log: CommandLog, robot: Robot) -> None:
+        """What a sampled law commanded, tick by tick, as signals."""
+        given = log.law.driven(robot)
+        for name in log.names:
+            if name not in robot.dof_names:
+                self.loads.append(firing(robot, name, log.signal(name)))
+                continue
+            where = self.accelerations if name in given else self.forces
+            dof, signal = robot.dof_index(name), log.signal(name)
+            where[dof] = where[dof] + signal if dof in where else signal
 
     def breaks(self, duration: float) -> Array:
         signals = [*self.paths.values(), *self.accelerations.values(), *self.forces.values()]
@@ -265,7 +281,10 @@ class _Reference:
         y = start.vector.copy()
         samples = np.full((times.size, y.size), np.nan)
         for prepared, begin, end in zip(segment.prepared, segment.starts, ends, strict=True):
-            drive = _Drive(segment.world, self.part.name, self.robot, prepared.phase)
+            laws = [*laws_of(segment.world, prepared.phase)]
+            own = [law for system, law in laws if system == self.part.name]
+            logs = [log for log in segment.commands if log.phase == prepared.number and log.law in own]
+            drive = _Drive(segment.world, self.part.name, self.robot, prepared.phase, logs)
             if self.replay and prepared.phase.friction:
                 self._replay(drive, prepared.number, begin, y)
             rows = np.flatnonzero((times >= begin) & (times <= end))

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
 from spacearm.engine.system import Code, Feedback, make_code, make_feedback
+from spacearm.errors import InputError, at
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.program import beside
 from spacearm.model import Joint, Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.elements import Elements, element_frames, elements_of
+from spacearm.simulate.law import Law
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.world import SEPARATOR, World
@@ -82,13 +84,30 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> Motion:
 def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFrame, ...]]:
     """For each system every frame that a wrench acts on in any of the phases, or is expected to by the world, once."""
     found: dict[str, dict[LoadFrame, None]] = {name: {} for name in world.systems}
-    places = [*world.loads, *(load.place for phase in phases for load in phase.loads)]
+    chosen = [*phases]
+    places = [*world.loads, *(load.place for phase in chosen for load in phase.loads)]
     for place in dict.fromkeys(places):
         system, own = world.frame(place.frame)
         found[system][LoadFrame(own, place.axes)] = None
     for system, frame in element_frames(world):
         found[system][frame] = None
+    for system, law in (pair for phase in chosen for pair in laws_of(world, phase)):
+        with at(law.place):
+            found[system] |= dict.fromkeys(law.frames(world.robot(system)))
     return {name: tuple(frames) for name, frames in found.items()}
+
+
+def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
+    """The laws of a phase with the systems that they are for."""
+    found = []
+    for law in cast(tuple[Law, ...], phase.laws):
+        if not law.system and len(world.systems) > 1:
+            names = ", ".join(world.systems)
+            raise InputError("does not say which system it is for", place=law.place, hint=f"system: one of {names}")
+        system = law.system or next(iter(world.systems))
+        world.robot(system)
+        found.append((system, law))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

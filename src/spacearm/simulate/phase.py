@@ -13,6 +13,7 @@ from spacearm.checks import number, numbers, one_of, positive
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, quoted
 from spacearm.simulate.checks import mapping
+from spacearm.simulate.law import Law
 from spacearm.simulate.loads import Load
 from spacearm.typing import Array
 
@@ -85,6 +86,7 @@ _LISTS: Mapping[str, tuple[type, str]] = {
     "until": (Event, "expected Event(quantity, value)"),
     "events": (Event, "expected Event(quantity, value)"),
     "loads": (Load, "expected Load(frame, wrench), Load.along(frame, direction, force) or firing(robot, thruster)"),
+    "laws": (Law, "expected a Law, as control.joint_pd(...) gives it"),
     "locked": (str, "expected names of degrees of freedom"),
 }
 
@@ -110,6 +112,7 @@ class Phase:
         accelerations: degree of freedom to prescribed acceleration (base: of the velocity in base axes).
         forces: degree of freedom to applied force (N or N m; base: base axes).
         loads: wrenches on frames.
+        laws: a control law, or several; what they command is added to the forces.
         events: events to record, or that end the phase or the run.
         event_function: further events from a compiled function.
         friction: whether joints that have dry friction stick and slip; without, they move free of it.
@@ -124,6 +127,7 @@ class Phase:
     accelerations: Mapping[str, Any] = field(default_factory=dict)
     forces: Mapping[str, Any] = field(default_factory=dict)
     loads: Sequence[Load] = ()
+    laws: Sequence[Law] | Law = ()
     events: Sequence[Event] = ()
     event_function: EventFunction | None = None
     friction: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +16,8 @@ from spacearm.engine.system import System, Work, make_friction
 from spacearm.errors import InputError, ModelError
 from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
-from spacearm.simulate.motion import WorldMotion
+from spacearm.simulate.law import PreparedLaw, prepared_law
+from spacearm.simulate.motion import WorldMotion, laws_of
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.world import World
@@ -39,6 +40,7 @@ class Prepared:
     levels: tuple[Level, ...]
     labels: tuple[tuple[str, str, str], ...]  # kind, name, what ends: of each level and event function
     pushed: bool  # whether a base or a frame is acted on from outside
+    law: PreparedLaw | None = None
 
     @property
     def place(self) -> str:
@@ -92,6 +94,26 @@ class _Preparing:
         self.channel(drive, rate.derivative(), what)
         self.paths.append((index, signal))
         self.given.append(index)
+
+    def law(self) -> PreparedLaw | None:
+        """The law of the phase; what it accelerates is driven."""
+        laws = laws_of(self.world, self.phase)
+        if not laws:
+            return None
+        if len(laws) > 1:
+            raise InputError("has several laws", place=self.place, hint="expected one: put their commands together")
+        system, law = laws[0]
+        robot = self.world.robot(system)
+
+        def target(kind: str, what: Any, entry: int) -> int:
+            if kind == "wrench":
+                return self.model.wrench(system, what.frame, what.axes) + entry
+            return int(self.inputs[kind].start) + self.model.index(system, what)
+
+        layout = self.world.layouts[system]
+        found = prepared_law(law, robot, layout, float(self.phase.duration), self.place, target)
+        self.given += [self.model.index(system, name) for name in law.driven(robot)]
+        return found
 
     def motions(self) -> tuple[int, ...]:
         """What is locked, follows a path or is accelerated; the locked ones are returned."""
@@ -169,19 +191,36 @@ class _Preparing:
 def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prepared:
     """Check a phase against the world and merge its signals."""
     work = _Preparing(model, world, phase, phase.numbered(number))
+    law = work.law()
     locked = work.motions()
     pushed = work.actions()
     levels, labels = work.events()
+    signals, own = work.channels, len(work.channels)
+    if law is not None:
+        pushed = pushed or law.pushes
+        labels += law.labels
+        signals = signals + law.channels
+    merged = merge(signals, float(phase.duration))
+    if law is not None:
+        law = replace(law, reference=_columns(merged, slice(own, None)))
     return Prepared(
         phase,
         number,
-        merge(work.channels, float(phase.duration)),
+        _columns(merged, slice(0, own)),
         tuple(work.given),
         locked,
         tuple(work.paths),
         tuple(levels),
         tuple(labels),
         pushed,
+        law,
+    )
+
+
+def _columns(signals: Signals, chosen: slice) -> Signals:
+    """Some of the channels, on the same grid."""
+    return Signals(
+        signals.breaks, np.ascontiguousarray(signals.coefficient[:, :, chosen]), signals.target[chosen].copy()
     )
 
 
@@ -283,10 +322,11 @@ def enter(
     parameters: Sequence[Mapping[str, Array]],
     time: float,
     sides: Sequence[int] = (),
+    memory: Array | None = None,
 ) -> System:
     """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
 
-    ``sides``: see :func:`starting_sides`.
+    ``sides``: see :func:`starting_sides`; ``memory``: what the law remembers of phases before.
     """
     code, names = model.code, model.dof_names
     y, inp = work.y, work.inp
@@ -330,7 +370,11 @@ def enter(
             [ends != "nothing" for ends in function.ends],
         )
     watched = () if model.elements is None else model.elements.directions
-    events = make_events(code, friction, prepared.levels, functions, time, sides, watched)
+    law = prepared.law
+    asked = [] if law is None else law.asked
+    events = make_events(code, friction, prepared.levels, functions, time, sides, watched, asked)
     system = System(code, prepared.signals, friction, events, work, model.feedback())
+    if law is not None:
+        system = system._replace(law=law.enter(memory))
     begin(system)
     return system

@@ -31,6 +31,7 @@ from spacearm.simulate.chain import (
 )
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
 from spacearm.simulate.dataset import dataset
+from spacearm.simulate.law import CommandLog
 from spacearm.simulate.ledger import Entry, Ledger, energy_ledger
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion
@@ -114,6 +115,11 @@ class Run:
         """Whether it came to its end and kept what it should keep."""
         finished = self.reason in (Reason.FINISHED, Reason.TERMINAL_EVENT)
         return finished and (self.certificate is None or self.certificate.sound)
+
+    @property
+    def commands(self) -> tuple[CommandLog, ...]:
+        """What sampled laws commanded, phase by phase."""
+        return tuple(log for step in self.steps if isinstance(step, Segment) for log in step.commands)
 
     @property
     def changes(self) -> tuple[Entry, ...]:

@@ -163,8 +163,9 @@ def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[T
     usual, stiff, given = float(FREE_STEPS), 0.0, 0.0
     for phase, found in zip(prepared, scales, strict=True):
         duration, edges = float(phase.phase.duration), phase.signals.breaks.size
+        ticks = 0 if phase.law is None else phase.law.ticks
         if isinstance(method, RK4):
-            given += duration / method.step + 2 * edges
+            given += duration / method.step + 2 * edges + ticks
             continue
         needed = {
             scale.kind: AMPLE * duration * scale.rate * steps_per_radian(method, scale)
@@ -172,7 +173,7 @@ def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[T
         }
         usual += STEPS_PER_SECOND * duration + STEPS_PER_EDGE * edges + needed["motion"]
         stiff += needed["damper"] + needed["spring"]
-        given += duration / method.max_step
+        given += duration / method.max_step + AMPLE * ticks
     return int(min(usual, MOST_STEPS) + min(stiff, MOST_STIFF) + min(given, MOST_GIVEN))
 
 

@@ -1,0 +1,167 @@
+"""Laws that turn the base: by reaction wheels, by thrusters, by a torque at its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import known, positive, unit_vector
+from spacearm.control.laws import gains, make_law
+from spacearm.errors import InputError, at
+from spacearm.mechanics.law import Commands
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.spatial import SX
+from spacearm.model import Robot
+from spacearm.model.robot import BASE_DOFS
+from spacearm.simulate.law import CommandLog, Law
+from spacearm.typing import Array
+
+#: m/s2, by which a specific impulse in seconds is defined.
+STANDARD_GRAVITY = 9.80665
+
+
+def _attitude_error(plant: Plant, target: npt.ArrayLike) -> SX:
+    """Twice the vector part of the rotation from the base's attitude to the target, base axes, the short way round."""
+    w, x, y, z = unit_vector(target, "target attitude", (4,))
+    a, b, c, d = ca.vertsplit(plant.quaternion)
+    vector = ca.vertcat(a * x - b * w - c * z + d * y, a * y + b * z - c * w - d * x, a * z - b * y + c * x - d * w)
+    scalar = a * w + b * x + c * y + d * z
+    return 2 * ca.if_else(scalar < 0, -1.0, 1.0) * vector
+
+
+def _wheel_axes(robot: Robot, wheels: Sequence[str]) -> Array:
+    """(3, wheels) axes in the base's frame."""
+    columns = []
+    for name in wheels:
+        known(name, robot.wheel_names, "reaction wheel", of=robot.name)
+        joint = robot.joint(name)
+        if joint.parent != robot.bodies[0].name:
+            raise InputError(f"wheel {name!r} is not on the base", hint="expected wheels of the base")
+        columns.append(joint.placement.rotation @ joint.axis)
+    axes = np.array(columns).T.reshape(3, -1)
+    if np.linalg.matrix_rank(axes) < 3:
+        raise InputError(f"{len(columns)} wheels do not turn the base about all axes", hint="expected three or more")
+    return axes
+
+
+def attitude_by_wheels(
+    target: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
+    *,
+    stiffness: npt.ArrayLike,
+    damping: npt.ArrayLike,
+    wheels: Sequence[str] | None = None,
+    **settings: Any,
+) -> Law:
+    """Reaction wheels turn the base to an attitude: quaternion feedback (Wie and Barba, J. Guidance 8(3), 1985).
+
+    The torque on the base is stiffness * (twice the vector part of the quaternion error) - damping * angular velocity,
+    and what it takes to turn the momentum of base, arm and wheels along with the base.
+
+    Args:
+        target: quaternion (w, x, y, z), base to world.
+        stiffness, damping: N m/rad and N m s/rad; one or for each base axis.
+        wheels: all of the robot unless given.
+    """
+
+    def build(plant: Plant) -> dict[str, SX]:
+        names = plant.robot.wheel_names if wheels is None else tuple(wheels)
+        axes = _wheel_axes(plant.robot, names)
+        kp, kd = (gains(each, 3, "gain") for each in (stiffness, damping))
+        carried = plant.base.rotation.T @ plant.momentum[3:]
+        torque = kp * _attitude_error(plant, target) - kd * plant.angular_velocity
+        torque += ca.cross(plant.angular_velocity, carried)
+        return plant.named(ca.SX(ca.DM(-np.linalg.pinv(axes))) @ torque, names)
+
+    return make_law(build, "attitude_by_wheels", settings)
+
+
+def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tuple[tuple[str, ...], Array]:
+    """Levels (6, thrusters) that turn the base about +x, +y, +z, -x, -y, -z at the greatest torque without a net force.
+
+    The torque is about the mass centre in the configuration with all joints at zero.
+    """
+    from scipy.optimize import linprog
+
+    from spacearm.engine.mechanics import mechanics_of
+
+    names = tuple(part.name for part in robot.thrusters) if thrusters is None else tuple(thrusters)
+    parts = [robot.thruster(name) for name in names]
+    if any(part.body != robot.bodies[0].name for part in parts):
+        raise InputError("a thruster is not on the base", hint="expected thrusters of the base")
+    centre = mechanics_of(robot).centre_of_mass(np.zeros(robot.n))
+    push = np.array([part.force * part.direction for part in parts]).T.reshape(3, -1)
+    twist = np.array([np.cross(part.position - centre, part.force * part.direction) for part in parts]).T.reshape(3, -1)
+    table = np.zeros((6, len(names)))
+    for row, (axis, sign) in enumerate((k, s) for s in (1.0, -1.0) for k in range(3)):
+        still = np.concatenate([push, np.delete(twist, axis, axis=0)])
+        found = linprog(-sign * twist[axis], A_eq=still, b_eq=np.zeros(5), bounds=[(0.0, 1.0)] * len(names))
+        if not found.success or not sign * (twist[axis] @ found.x) > 1e-9 * np.abs(twist).max(initial=0.0):
+            raise InputError(
+                f"the thrusters cannot turn the base about {'+' if sign > 0 else '-'}{'xyz'[axis]} without pushing it",
+                hint="expected opposed pairs of thrusters",
+            )
+        table[row] = found.x
+    return names, table
+
+
+def attitude_by_thrusters(
+    robot: Robot,
+    target: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
+    *,
+    dead_band: float,
+    rate_gain: float,
+    thrusters: Sequence[str] | None = None,
+    period: float = 0.1,
+    **settings: Any,
+) -> Law:
+    """Thrusters hold an attitude within a dead band, on and off by a switching line in the phase plane of each axis.
+
+    An axis fires when the error plus ``rate_gain`` (s) times its rate is beyond ``dead_band`` (rad).
+    """
+    positive(dead_band, "dead_band", unit="rad", place="attitude_by_thrusters")
+    positive(rate_gain, "rate_gain", unit="s", place="attitude_by_thrusters")
+    with at("attitude_by_thrusters"):
+        names, table = thruster_pulses(robot, thrusters)
+
+    def build(plant: Plant) -> Commands:
+        line = _attitude_error(plant, target) - rate_gain * plant.angular_velocity
+        asked = ca.vertcat(line > dead_band, line < -dead_band)
+        levels = ca.SX(ca.DM((table > 0.5).T.astype(float))) @ asked
+        return Commands(thrusters={name: levels[i] for i, name in enumerate(names)})
+
+    return make_law(build, "attitude_by_thrusters", {"period": period} | settings)
+
+
+def detumble(torque: float, *, period: float | None = None, remainder: float = 1e-8, **settings: Any) -> Law:
+    """A torque of this size (N m) on the base against the angular momentum about the mass centre, until it is gone.
+
+    It takes |L0| / torque, the shortest time that there is. Continuous, the law ends its phase there (event
+    ``detumbled``), when no more is left than the torque takes away in ``remainder`` seconds: some 1e-10 of the whole
+    time, which is what the integration itself knows. Sampled, the last torque is as much less as there is left.
+    """
+    positive(torque, "torque", unit="N m", place="detumble")
+    positive(remainder, "remainder", unit="s", place="detumble")
+
+    def build(plant: Plant) -> Commands:
+        carried = plant.base.rotation.T @ plant.momentum[3:]
+        size = ca.sqrt(ca.sumsqr(carried))
+        shortest = remainder if period is None else period
+        push = -torque * carried / ca.fmax(size, torque * shortest)
+        events = {"detumbled": size - torque * shortest} if period is None else {}
+        return Commands(plant.named(push, BASE_DOFS[3:]), events=events)
+
+    return make_law(build, "detumble", {"period": period} | settings)
+
+
+def propellant(robot: Robot, log: CommandLog) -> float:
+    """Mass (kg) that the thrusters have spent while a law acted: force times time on, by specific impulse."""
+    lasted = np.diff(np.append(log.times, log.end))
+    spent = 0.0
+    for part in robot.thrusters:
+        if part.name in log.names:
+            spent += part.force * float(lasted @ log[part.name]) / (part.specific_impulse * STANDARD_GRAVITY)
+    return spent

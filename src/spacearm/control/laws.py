@@ -1,0 +1,411 @@
+"""Control laws: each function gives a :class:`~spacearm.simulate.law.Law` for a phase.
+
+All take the settings of a law as further keywords: ``period`` (s; None: continuous), ``delay``, ``resolution``,
+``limited``, ``model``, ``system``, ``name``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import array, number, one_of, positive, unit_vector
+from spacearm.mechanics.law import Commands
+from spacearm.mechanics.plant import Plant, damped_inverse
+from spacearm.mechanics.spatial import SX, rotation_matrix
+from spacearm.model.robot import BASE_DOFS
+from spacearm.simulate.law import Law
+
+Jacobian = Literal["generalized", "fixed-base"]
+
+
+def make_law(build: Callable[[Plant], Any], name: str, settings: dict[str, Any], **references: Any) -> Law:
+    given = {key: value for key, value in references.items() if value is not None}
+    return Law(build, **({"name": name, "references": given} | settings))
+
+
+def _arm(plant: Plant, joints: Sequence[str] | None) -> list[int]:
+    """Indices of the chosen joints; of all but the reaction wheels where none are."""
+    robot = plant.robot
+    if joints is None:
+        return [i for i, name in enumerate(robot.joint_names) if name not in robot.wheel_names]
+    return [robot.joint_index(name) for name in joints]
+
+
+def _named(plant: Plant, chosen: Sequence[int], values: SX) -> dict[str, SX]:
+    return plant.named(values, [plant.robot.joint_names[i] for i in chosen])
+
+
+def _following(plant: Plant, chosen: Sequence[int], accelerations: SX, base_force: SX | None = None) -> dict[str, SX]:
+    """Forces on the chosen joints for these accelerations; the other joints have no drive."""
+    full = ca.SX.zeros(plant.robot.n)
+    full[chosen] = accelerations
+    free = {name: ca.SX(0) for i, name in enumerate(plant.robot.joint_names) if i not in chosen}
+    forces = plant.driven(full, base_force, free).reaction[6:]
+    return _named(plant, chosen, forces[chosen])
+
+
+def gains(value: npt.ArrayLike, size: int, what: str) -> SX:
+    """One gain for all, or one for each."""
+    found = np.asarray(value, dtype=np.float64)
+    return ca.SX(ca.DM(array(np.broadcast_to(found, (size,)) if found.ndim == 0 else found, what, (size,), least=0.0)))
+
+
+# -- joints --------------------------------------------------------------------------------------------------------
+
+
+def joint_pid(
+    reference: Sequence[Any],
+    stiffness: npt.ArrayLike,
+    damping: npt.ArrayLike,
+    integral: npt.ArrayLike = 0.0,
+    joints: Sequence[str] | None = None,
+    windup: float = np.inf,
+    **settings: Any,
+) -> Law:
+    """Joint forces from the errors of joint positions and rates.
+
+    Args:
+        reference: a signal for each of the joints.
+        stiffness, damping, integral: force per position error, per rate error, per its integral; one or for each joint.
+        joints: all but reaction wheels unless given.
+        windup: largest force of the integral part.
+    """
+
+    def build(plant: Plant) -> Commands:
+        chosen = _arm(plant, joints)
+        wanted, rate, _ = plant.reference("joints")
+        error = wanted - plant.joints[chosen]
+        kp, kd, ki = (gains(each, len(chosen), "gain") for each in (stiffness, damping, integral))
+        force = kp * error + kd * (rate - plant.rates[chosen])
+        memory = {}
+        if np.any(np.asarray(integral)):
+            pull = plant.memory("integral", np.zeros(len(chosen)))
+            force = force + pull
+            memory["integral"] = ca.fmax(ca.fmin(pull + ki * plant.period * error, windup), -windup)
+        return Commands(_named(plant, chosen, force), memory=memory)
+
+    return make_law(build, "joint_pid", settings, joints=reference)
+
+
+def computed_torque(
+    reference: Sequence[Any],
+    stiffness: npt.ArrayLike,
+    damping: npt.ArrayLike,
+    joints: Sequence[str] | None = None,
+    **settings: Any,
+) -> Law:
+    """Joint forces that make the position errors decay like e'' + damping e' + stiffness e = 0, on a floating base.
+
+    Args:
+        reference: a signal for each of the joints.
+        stiffness, damping: 1/s2 and 1/s; one or for each joint.
+        joints: all but reaction wheels unless given; the others are taken as free of drive.
+    """
+
+    def build(plant: Plant) -> dict[str, SX]:
+        chosen = _arm(plant, joints)
+        wanted, rate, acceleration = plant.reference("joints")
+        kp, kd = (gains(each, len(chosen), "gain") for each in (stiffness, damping))
+        error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
+        return _following(plant, chosen, acceleration + kd * slip + kp * error)
+
+    return make_law(build, "computed_torque", settings, joints=reference)
+
+
+# -- the hand ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """An attitude in time: turned from ``start`` (quaternion, frame to world) about ``axis`` (world) by ``angle``."""
+
+    start: npt.ArrayLike
+    axis: npt.ArrayLike = (0.0, 0.0, 1.0)
+    angle: Any = 0.0
+
+    def __post_init__(self) -> None:
+        unit_vector(self.start, "start attitude", (4,))
+        unit_vector(self.axis, "axis")
+
+
+@dataclass(frozen=True)
+class _Hand:
+    """A frame against its reference, of which laws at the hand are made; rows are position, and attitude if given."""
+
+    plant: Plant
+    frame: str
+    turning: Turning | None
+
+    @property
+    def rows(self) -> int:
+        return 3 if self.turning is None else 6
+
+    def error(self) -> SX:
+        """Position error (m), and the attitude error's axis times its sine; world axes."""
+        pose, wanted = self.plant.pose(self.frame), self.plant.reference("position").value
+        error = wanted - pose.origin
+        if self.turning is None:
+            return error
+        angle = self.plant.reference("angle").value
+        cross = ca.skew(ca.SX(ca.DM(np.asarray(self.turning.axis, dtype=np.float64))))
+        turn = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
+        start = rotation_matrix(ca.SX(ca.DM(np.asarray(self.turning.start, dtype=np.float64))))
+        target = turn @ start
+        apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
+        return ca.vertcat(error, 0.5 * apart)
+
+    def wanted(self, order: int) -> SX:
+        """Velocity (1) or acceleration (2) of the reference."""
+        position = self.plant.reference("position")[order]
+        if self.turning is None:
+            return position
+        axis = ca.SX(ca.DM(np.asarray(self.turning.axis, dtype=np.float64)))
+        return ca.vertcat(position, axis * self.plant.reference("angle")[order])
+
+    def twist(self) -> SX:
+        return self.plant.twist(self.frame)[: self.rows]
+
+    def jacobian(self, chosen: Sequence[int], kind: Jacobian) -> SX:
+        plant = self.plant
+        whole = plant.generalized_jacobian(self.frame) if kind == "generalized" else plant.jacobian(self.frame)[:, 6:]
+        return whole[: self.rows, chosen]
+
+    def accelerations(
+        self, chosen: Sequence[int], kind: Jacobian, asked: SX, singular: tuple[float, float], self_motion: float
+    ) -> SX:
+        """Of the chosen joints, for this acceleration of the frame beyond its drift."""
+        matrix, rates = self.jacobian(chosen, kind), self.plant.rates[chosen]
+        if len(chosen) <= self.rows or not self_motion:
+            return damped_inverse(matrix, asked, *singular)
+        return damped_inverse(matrix, asked + self_motion * (matrix @ rates), *singular) - self_motion * rates
+
+    def drift(self, chosen: Sequence[int], kind: Jacobian, base_force: SX | None = None) -> SX:
+        """Acceleration when the chosen joints do not accelerate."""
+        plant = self.plant
+        if kind == "generalized":
+            free = {name: ca.SX(0) for i, name in enumerate(plant.robot.joint_names) if i not in chosen}
+            still = plant.driven(ca.SX.zeros(plant.robot.n), base_force, free)
+            return plant.along(plant.twist(self.frame), still.acceleration)[: self.rows]
+        moving = plant.jacobian(self.frame)[:, 6:]
+        return ca.jtimes(moving @ plant.rates, plant.joints, plant.rates)[: self.rows]
+
+
+def _hand_law(
+    build: Callable[[_Hand, list[int]], Any],
+    name: str,
+    frame: str,
+    position: Sequence[Any],
+    attitude: Turning | None,
+    joints: Sequence[str] | None,
+    settings: dict[str, Any],
+    **references: Any,
+) -> Law:
+    def made(plant: Plant) -> Any:
+        return build(_Hand(plant, frame, attitude), _arm(plant, joints))
+
+    angle = None if attitude is None else attitude.angle
+    return make_law(made, name, settings, position=position, angle=angle, **references)
+
+
+def resolved_acceleration(
+    frame: str,
+    position: Sequence[Any],
+    attitude: Turning | None = None,
+    *,
+    stiffness: npt.ArrayLike = 0.0,
+    damping: npt.ArrayLike = 0.0,
+    jacobian: Jacobian = "generalized",
+    singular: tuple[float, float] = (0.0, 0.0),
+    self_motion: float = 1.0,
+    command: Literal["forces", "accelerations"] = "forces",
+    joints: Sequence[str] | None = None,
+    **settings: Any,
+) -> Law:
+    """A frame follows a path in the world while the base floats.
+
+    Joint accelerations are J*^+ (acceleration of the path + damping * velocity error + stiffness * error - drift), with
+    the generalized Jacobian J* (Umetani and Yoshida 1989). ``jacobian="fixed-base"`` takes the base for fixed.
+
+    Args:
+        position: three signals, m, world.
+        attitude: left alone where none is given.
+        stiffness, damping: 1/s2 and 1/s; one, or for each row (3, with an attitude 6).
+        singular: damping of the inverse, and the manipulability sqrt(det(J J^T)) below which it sets in.
+        self_motion: 1/s, with which motion of the joints dies out that does not move the frame.
+        command: joint forces, or joint accelerations that are exactly what is asked for.
+    """
+    one_of(jacobian, ("generalized", "fixed-base"), "jacobian")
+    one_of(command, ("forces", "accelerations"), "command")
+
+    def build(hand: _Hand, chosen: list[int]) -> Commands:
+        kp, kd = (gains(each, hand.rows, "gain") for each in (stiffness, damping))
+        slip = hand.wanted(1) - hand.twist()
+        asked = hand.wanted(2) + kd * slip + kp * hand.error() - hand.drift(chosen, jacobian)
+        accelerations = hand.accelerations(chosen, jacobian, asked, singular, self_motion)
+        if command == "accelerations":
+            return Commands(accelerations=_named(hand.plant, chosen, accelerations))
+        return Commands(_following(hand.plant, chosen, accelerations))
+
+    return _hand_law(build, "resolved_acceleration", frame, position, attitude, joints, settings)
+
+
+def resolved_rate(
+    frame: str,
+    position: Sequence[Any],
+    attitude: Turning | None = None,
+    *,
+    gain: npt.ArrayLike = 1.0,
+    rate_gain: float = 10.0,
+    jacobian: Jacobian = "generalized",
+    singular: tuple[float, float] = (0.0, 0.0),
+    joints: Sequence[str] | None = None,
+    **settings: Any,
+) -> Law:
+    """A frame follows a path by joint rates J*^+ (velocity of the path + gain * error), which a rate loop keeps.
+
+    Args:
+        gain: 1/s, of the pose error; one or for each row.
+        rate_gain: 1/s, of the rate loop (with the computed torques of the arm on its floating base).
+        position, attitude, jacobian, singular: as for :func:`resolved_acceleration`.
+    """
+    one_of(jacobian, ("generalized", "fixed-base"), "jacobian")
+    positive(rate_gain, "rate_gain", place="resolved_rate")
+
+    def build(hand: _Hand, chosen: list[int]) -> dict[str, SX]:
+        plant, rates = hand.plant, hand.plant.rates[chosen]
+        matrix = hand.jacobian(chosen, jacobian)
+        asked = hand.wanted(1) + gains(gain, hand.rows, "gain") * hand.error()
+        if jacobian == "generalized":
+            asked -= hand.twist() - matrix @ rates  # what the momentum and the other joints give to the hand
+        return _following(plant, chosen, rate_gain * (damped_inverse(matrix, asked, *singular) - rates))
+
+    return _hand_law(build, "resolved_rate", frame, position, attitude, joints, settings)
+
+
+def impedance(
+    frame: str,
+    position: Sequence[Any],
+    attitude: Turning | None = None,
+    *,
+    mass: npt.ArrayLike,
+    damping: npt.ArrayLike,
+    stiffness: npt.ArrayLike,
+    force: Sequence[Any] | None = None,
+    joints: Sequence[str] | None = None,
+    singular: tuple[float, float] = (0.0, 0.0),
+    self_motion: float = 1.0,
+    **settings: Any,
+) -> Law:
+    """A frame gives way like a mass on a spring and a damper: mass e'' + damping e' + stiffness e = -force.
+
+    e is the reference less the frame's pose. N. Hogan, J. Dynamic Systems, Measurement, and Control 107(1), 1985, with
+    the generalized Jacobian and the arm's computed torques on its floating base.
+
+    Args:
+        mass, damping, stiffness: kg, N s/m, N/m (turning: kg m2, N m s/rad, N m/rad); one or for each row.
+        force: measured wrench of the environment on the frame (world axes, one signal for each row). Without it the
+            environment feels the arm's own inertia in place of ``mass``.
+    """
+
+    def build(hand: _Hand, chosen: list[int]) -> dict[str, SX]:
+        plant = hand.plant
+        m, d, k = (gains(each, hand.rows, "impedance") for each in (mass, damping, stiffness))
+        pull = d * (hand.wanted(1) - hand.twist()) + k * hand.error()
+        drift = hand.drift(chosen, "generalized")
+        if force is None:
+            asked = hand.wanted(2) + pull / m - drift
+            return _following(plant, chosen, hand.accelerations(chosen, "generalized", asked, singular, self_motion))
+        wrench = plant.reference("force").value
+        asked = hand.wanted(2) + (pull + wrench) / m - drift
+        # The wrench accelerates base and arm too: its share is not asked for again, and the joints bear the rest.
+        push = plant.jacobian(frame)[: hand.rows, :].T @ wrench
+        base = push[:6]
+        moved = hand.drift(chosen, "generalized", base) - drift
+        accelerations = hand.accelerations(chosen, "generalized", asked - moved, singular, self_motion)
+        forces = _following(plant, chosen, accelerations, base)
+        return {name: value - push[6 + plant.robot.joint_index(name)] for name, value in forces.items()}
+
+    return _hand_law(build, "impedance", frame, position, attitude, joints, settings, force=force)
+
+
+def reaction_null_space(
+    rates: Sequence[Any],
+    gain: float = 1.0,
+    joints: Sequence[str] | None = None,
+    command: Literal["forces", "accelerations"] = "forces",
+    **settings: Any,
+) -> Law:
+    """The arm moves as near to wished joint rates as it can without turning the base.
+
+    Joint rates are kept in the null space of the reaction map (Nenchev, Yoshida and others 1999); the base keeps its
+    attitude where the angular momentum is zero.
+
+    Args:
+        rates: a signal for each joint, rad/s or m/s.
+        gain: 1/s, with which rates come to those wished, and errors of the constraint decay.
+    """
+    positive(gain, "gain", place="reaction_null_space")
+
+    def build(plant: Plant) -> Commands:
+        chosen = _arm(plant, joints)
+        wished, speed, now = plant.reference("rates").value, plant.reference("rates").rate, plant.rates[chosen]
+        reaction = plant.reaction_map()[:, chosen]
+        wanted = speed + gain * (wished - now)
+        violated = plant.along(reaction @ now) + gain * (reaction @ now)
+        accelerations = wanted - damped_inverse(reaction, reaction @ wanted + violated)
+        if command == "accelerations":
+            return Commands(accelerations=_named(plant, chosen, accelerations))
+        return Commands(_following(plant, chosen, accelerations))
+
+    return make_law(build, "reaction_null_space", settings, rates=rates)
+
+
+def coordinated(
+    frame: str,
+    position: Sequence[Any],
+    attitude: Turning | None = None,
+    *,
+    centre: Sequence[Any],
+    stiffness: npt.ArrayLike,
+    damping: npt.ArrayLike,
+    centre_stiffness: float,
+    centre_damping: float,
+    momentum_gain: float,
+    joints: Sequence[str] | None = None,
+    singular: tuple[float, float] = (0.0, 0.0),
+    self_motion: float = 1.0,
+    **settings: Any,
+) -> Law:
+    """The base's thrust acts on the mass centre and on the total angular momentum only; the arm moves the hand.
+
+    Papadopoulos and Dubowsky, Coordinated manipulator/spacecraft motion control for space robotic systems, ICRA 1991.
+
+    Args:
+        centre: three signals that the mass centre follows, m, world.
+        centre_stiffness, centre_damping: 1/s2 and 1/s, of the mass centre's error.
+        momentum_gain: 1/s, with which the angular momentum about the mass centre decays.
+    """
+    for name, value in (("centre_stiffness", centre_stiffness), ("centre_damping", centre_damping)):
+        number(value, name, least=0.0, place="coordinated")
+
+    def build(hand: _Hand, chosen: list[int]) -> Commands:
+        plant, mass = hand.plant, float(hand.plant.robot.mass)
+        wanted, speed, rise = plant.reference("centre")
+        lag = speed - plant.momentum[:3] / mass
+        push = mass * (rise + centre_damping * lag + centre_stiffness * (wanted - plant.mass_centre))
+        twist = -momentum_gain * plant.momentum[3:] + ca.cross(plant.mass_centre - plant.position, push)
+        base = ca.vertcat(plant.base.rotation.T @ push, plant.base.rotation.T @ twist)
+        kp, kd = (gains(each, hand.rows, "gain") for each in (stiffness, damping))
+        asked = hand.wanted(2) + kd * (hand.wanted(1) - hand.twist()) + kp * hand.error()
+        asked -= hand.drift(chosen, "generalized", base)
+        accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
+        forces = _following(plant, chosen, accelerations, base)
+        return Commands(forces | plant.named(base, BASE_DOFS))
+
+    return _hand_law(build, "coordinated", frame, position, attitude, joints, settings, centre=centre)

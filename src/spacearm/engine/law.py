@@ -1,0 +1,84 @@
+"""A control law inside the solver: asked at its ticks and held between them, or asked with every rate.
+
+Its kernel gets (state, time, references, memory) and gives (actions, memory, and whatever else is recorded). Actions
+are added to the motion kernel's inputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spacearm.engine.call import call_kernel
+from spacearm.engine.loops import lean
+from spacearm.engine.signals import Signals, fill, merge
+from spacearm.typing import Array
+
+#: Share of the time within which a tick and a break, or the end of the phase, are the same instant.
+SAME_TICK = 1e-14
+
+
+class Law(NamedTuple):
+    """A law of one phase and its memory. Time is counted from the phase's start, where the first tick is."""
+
+    address: int  # 0: a function outside the loop answers
+    period: float  # s between ticks; 0: continuous
+    first: int  # where the state that it reads begins in y
+    size: int  # length of that state
+    reference: Signals  # on the grid of the phase; targets are places in ``inp``
+    target: Any  # (actions,) int64: places in the motion kernel's input
+    memory: Any  # (2,) int64: where memory begins in ``inp``, and how many numbers it has
+    watched: int  # where the numbers begin in ``out`` whose sign changes are events of a continuous law
+    inp: Array
+    out: Array
+    log: Array  # (ticks, 1 + out): time and answer of each tick
+    counts: Any  # (2,) int64: ticks so far; whether the answer to the one that is due is there
+
+
+def no_law() -> Law:
+    """Nothing is asked."""
+    none, count = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    return Law(0, 0.0, 0, 0, merge([], 1.0), none, count, 0, np.zeros(0), np.zeros(0), np.zeros((0, 1)), count)
+
+
+@lean
+def look(law: Law, piece: int, t: float, y: Array) -> None:
+    """State, time and references into the law's input."""
+    for i in range(law.size):
+        law.inp[i] = y[law.first + i]
+    law.inp[law.size] = t
+    fill(law.reference, piece, t, law.inp)
+
+
+@lean
+def ask(law: Law, piece: int, t: float, y: Array) -> None:
+    look(law, piece, t, y)
+    call_kernel(law.address, law.inp, law.out)
+
+
+@lean
+def due(law: Law, t: float) -> bool:
+    """Whether a tick of a sampled law has come."""
+    return law.period > 0.0 and t >= law.counts[0] * law.period - SAME_TICK * (1.0 + t)
+
+
+@lean
+def next_tick(law: Law, end: float) -> float:
+    """The next tick or the end of the piece, whichever comes first."""
+    tick = law.counts[0] * law.period
+    return tick if law.period > 0.0 and tick < end - SAME_TICK * (1.0 + end) else end
+
+
+@lean
+def answered(law: Law, t: float) -> None:
+    """Keep the answer of a tick: memory for the next, a row of the log."""
+    count = law.counts[0]
+    for i in range(law.memory[1]):
+        law.inp[law.memory[0] + i] = law.out[law.target.size + i]
+    if count < law.log.shape[0]:
+        law.log[count, 0] = t
+        for i in range(law.out.size):
+            law.log[count, 1 + i] = law.out[i]
+    law.counts[0] = count + 1
+    law.counts[1] = 0

@@ -1,0 +1,217 @@
+"""A control law as a program: what it commands, through quantisation, delay and the limits of the actuators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spacearm import checks
+from spacearm.errors import InputError, quoted
+from spacearm.mechanics.motion import LoadFrame
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.program import Program
+from spacearm.mechanics.spatial import SX
+from spacearm.typing import Array
+
+#: Share of a joint's or wheel's highest rate over which its drive loses its torque.
+TAPER = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Commands:
+    """What a law asks for; each an expression.
+
+    Args:
+        forces: degree of freedom to force, N or N m (base: base axes).
+        accelerations: degree of freedom to acceleration; it is then driven, whatever force that takes.
+        thrusters: thruster to level; it is on where the level is above one half.
+        memory: new values of what the law has asked for with :meth:`Plant.memory`.
+        events: name to an expression whose sign changes are events.
+    """
+
+    forces: Mapping[str, SX] = field(default_factory=dict)
+    accelerations: Mapping[str, SX] = field(default_factory=dict)
+    thrusters: Mapping[str, SX] = field(default_factory=dict)
+    memory: Mapping[str, SX] = field(default_factory=dict)
+    events: Mapping[str, SX] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class LawProgram:
+    """A law's program and what its numbers are.
+
+    Inputs: ``state``, ``time``, ``reference``, ``memory``. Outputs: ``action``, ``memory``, ``level`` (of each
+    actuator, as it acts), ``margin`` (of each level to its limits: below zero it is saturated; then of each event).
+    """
+
+    program: Program
+    actions: tuple[tuple[str, Any, int], ...]  # input of the motion program, what it belongs to, entry
+    levels: tuple[str, ...]
+    units: tuple[str, ...]
+    limited: tuple[str, ...]  # levels that have a margin
+    events: tuple[str, ...]
+    memory: Array  # at the first tick
+
+
+class _Assembly:
+    """The way from commands to actions."""
+
+    def __init__(self, plant: Plant, commands: Commands) -> None:
+        self.plant, self.commands, self.robot = plant, commands, plant.robot
+        self.levels: dict[str, SX] = {}
+        self.units: list[str] = []
+        self.margins: dict[str, SX] = {}
+        self.actions: list[tuple[str, Any, int]] = []
+        self.values: list[SX] = []
+        self.memory: dict[str, SX] = {}
+
+    def gather(self) -> None:
+        """All commands as levels."""
+        robot = self.robot
+        for kind in ("forces", "accelerations", "thrusters"):
+            given = getattr(self.commands, kind)
+            known = [part.name for part in robot.thrusters] if kind == "thrusters" else robot.dof_names
+            for name, value in given.items():
+                checks.known(name, known, "thruster" if kind == "thrusters" else "degree of freedom", of=robot.name)
+                if not isinstance(value, int | float | ca.SX) or ca.SX(value).numel() != 1:
+                    raise InputError(f"the command of {name!r} is {quoted(value)}", hint="expected one expression")
+                self.levels[name] = ca.SX(value)
+                self.units.append(self._unit(kind, name))
+        if not self.levels:
+            raise InputError("the law commands nothing", hint="expected forces, accelerations or thrusters")
+
+    def _unit(self, kind: str, name: str) -> str:
+        if kind == "thrusters":
+            return "1"
+        turns = name.startswith("base_w") or (name in self.robot.joint_names and self.robot.joint(name).unit == "rad")
+        units = ("N", "N m") if kind == "forces" else ("m/s2", "rad/s2")
+        return units[turns]
+
+    def quantise(self, resolution: Mapping[str, float]) -> None:
+        for name, step in resolution.items():
+            checks.known(name, self.levels, "command", of="the law")
+            self.levels[name] = step * ca.floor(self.levels[name] / step + 0.5)
+
+    def delay(self, periods: int) -> None:
+        """A shift register of all levels."""
+        if not periods:
+            return
+        size = len(self.levels)
+        register = self.plant.memory("delay", np.zeros(size * periods))
+        self.memory["delay"] = ca.vertcat(register[size:], *self.levels.values())
+        self.levels = {name: register[i] for i, name in enumerate(self.levels)}
+
+    def limit(self) -> None:
+        """What the actuators give: motors and wheels by torque and rate, thrusters on or off."""
+        robot, plant = self.robot, self.plant
+        for name in self.commands.forces:
+            if name not in robot.joint_names:
+                continue
+            limits, rate = robot.joint(name).limits, plant.rates[robot.joint_index(name)]
+            most, least = ca.SX(limits.effort), ca.SX(-limits.effort)
+            if math.isfinite(limits.velocity) and math.isfinite(limits.effort):
+                band = limits.effort / (TAPER * limits.velocity)
+                rotor = robot.joint(name).rotor
+                if name in robot.wheel_names and rotor is not None and plant.period is not None:
+                    # Full speed is not passed within a period.
+                    band = min(band, rotor.inertia * rotor.ratio**2 / (2.0 * plant.period))
+                most = ca.fmin(most, ca.fmax(band * (limits.velocity - rate), 0.0))
+                least = ca.fmax(least, ca.fmin(-band * (limits.velocity + rate), 0.0))
+            elif not math.isfinite(limits.effort):
+                continue
+            wanted = self.levels[name]
+            self.levels[name] = ca.fmax(ca.fmin(wanted, most), least)
+            self.margins[name] = ca.fmin(most - wanted, wanted - least)
+        for name in self.commands.thrusters:
+            self.levels[name] = self._switched(name, self.levels[name] > 0.5)
+
+    def _switched(self, name: str, on: SX) -> SX:
+        """On for the shortest pulse at least."""
+        if self.plant.period is None:
+            raise InputError("a thruster is on or off: a continuous law cannot command it", hint="give it a period")
+        shortest = math.ceil(self.robot.thruster(name).minimum_pulse / self.plant.period - 1e-9)
+        if shortest > 1:
+            count = self.plant.memory(f"pulse of {name}")
+            on = ca.logic_or(on, ca.logic_and(count > 0, count < shortest))
+            self.memory[f"pulse of {name}"] = ca.if_else(on, count + 1, 0)
+        return ca.if_else(on, 1.0, 0.0)
+
+    def act(self) -> None:
+        """Levels as numbers for the motion program's inputs."""
+        robot = self.robot
+        wrenches: dict[str, SX] = {}
+        for kind, target in (("forces", "force"), ("accelerations", "drive")):
+            for name in getattr(self.commands, kind):
+                self.actions.append((target, name, 0))
+                self.values.append(self.levels[name])
+        for name in self.commands.thrusters:
+            part = robot.thruster(name)
+            push = np.concatenate([part.direction, np.cross(part.position, part.direction)]) * part.force
+            wrenches[part.body] = wrenches.get(part.body, 0.0) + ca.SX(ca.DM(push)) * self.levels[name]
+        for body, wrench in wrenches.items():
+            self.actions += [("wrench", LoadFrame(body, "frame"), entry) for entry in range(6)]
+            self.values += ca.vertsplit(wrench)
+
+
+def law_program(
+    plant: Plant,
+    commands: Commands,
+    *,
+    delay: int = 0,
+    resolution: Mapping[str, float] | None = None,
+    limited: bool = True,
+) -> LawProgram:
+    """The program of a law over this plant.
+
+    Args:
+        delay: periods between measurement and action.
+        resolution: smallest step of each command.
+        limited: whether commands are held within what the actuators give.
+    """
+    work = _Assembly(plant, commands)
+    work.gather()
+    work.quantise(resolution or {})
+    work.delay(delay)
+    if limited:
+        work.limit()
+    work.act()
+    symbols = plant.memory_symbols
+    new = {**commands.memory, **work.memory}
+    for name in new:
+        checks.known(name, symbols, "memory", of="the law")
+    kept = [ca.densify(ca.SX(new.get(name, symbol))) for name, symbol in symbols.items()]
+    inputs = {
+        "state": plant.state,
+        "time": plant.time,
+        "reference": ca.vertcat(ca.SX(0, 1), *plant.references.values()),
+        "memory": ca.vertcat(ca.SX(0, 1), *symbols.values()),
+    }
+    outputs = {
+        "action": ca.vertcat(*work.values),
+        "memory": ca.vertcat(ca.SX(0, 1), *kept),
+        "level": ca.vertcat(*work.levels.values()),
+        "margin": ca.vertcat(ca.SX(0, 1), *work.margins.values(), *map(ca.SX, commands.events.values())),
+    }
+    unknown = [s.name() for s in ca.symvar(ca.vertcat(*outputs.values())) if not _within(s, inputs)]
+    if unknown:
+        raise InputError(f"the law holds the symbol {unknown[0]!r}, which is not its plant's", place="law")
+    program = Program("law", inputs, {name: ca.densify(value) for name, value in outputs.items()})
+    starts = [np.zeros(0), *(plant.memory_starts[name] for name in symbols)]
+    return LawProgram(
+        program,
+        tuple(work.actions),
+        tuple(work.levels),
+        tuple(work.units),
+        tuple(work.margins),
+        tuple(commands.events),
+        np.concatenate(starts),
+    )
+
+
+def _within(symbol: SX, inputs: Mapping[str, SX]) -> bool:
+    return bool(ca.depends_on(ca.vertcat(*inputs.values()), symbol))

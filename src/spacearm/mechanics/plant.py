@@ -1,0 +1,234 @@
+"""The named pieces of mechanics that control laws are written in, as expressions over one robot's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm import checks
+from spacearm.errors import InputError
+from spacearm.mechanics import dynamics, kinematics, momentum
+from spacearm.mechanics.kinematics import SymbolicPose
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.motion import with_passive
+from spacearm.mechanics.spatial import SX, quaternion_rate
+from spacearm.mechanics.tree import Placement, Tree
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
+
+
+class Reference(NamedTuple):
+    """What a law follows, and its first two time derivatives."""
+
+    value: SX
+    rate: SX
+    acceleration: SX
+
+
+class Plant:
+    """A robot as a law sees it.
+
+    The numbers of the robot (inertias, springs) are constants here: a law knows a model of its own, which need not be
+    the robot that moves. Nothing acts on the robot from outside in that model, unless a piece takes it as an argument.
+
+    Args:
+        parameters: inertia, rotor, stiffness, rest, damping, coupling, as the motion program takes them.
+        references: name and length of each reference.
+        period: s between two ticks of the law; None: continuous.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        parameters: Mapping[str, npt.ArrayLike],
+        references: Mapping[str, int] | None = None,
+        period: float | None = None,
+    ) -> None:
+        self.robot, self.tree, self.period = robot, Tree(robot), period
+        at = Layout(robot.n)
+        self.state: SX = ca.SX.sym("state", at.size)
+        #: s since the phase's start.
+        self.time: SX = ca.SX.sym("time")
+        #: Position of the base's origin (m, world) and its quaternion (w, x, y, z).
+        self.position, self.quaternion = self.state[at.position], self.state[at.quaternion]
+        #: Joint positions, generalised velocity (6 + n), joint rates, angular velocity of the base (base axes).
+        self.joints, self.velocity = self.state[at.joints], self.state[at.velocity]
+        self.rates, self.angular_velocity = self.state[at.rates], self.state[at.angular_velocity]
+        self._parameters = {name: ca.SX(ca.DM(np.ravel(value))) for name, value in parameters.items()}
+        self.inertia, self.rotor = self._parameters["inertia"], self._parameters["rotor"]
+        self._sizes = dict(references or {})
+        self.references: dict[str, SX] = {
+            name: ca.SX.sym(name, 3 * size) for name, size in self._sizes.items()
+        }  # value, rate and acceleration of all entries
+        self.memory_symbols: dict[str, SX] = {}
+        self.memory_starts: dict[str, npt.NDArray[np.float64]] = {}
+
+    # -- what a law may ask for -------------------------------------------------------------------------------
+
+    def reference(self, name: str) -> Reference:
+        """What the law was given to follow under this name."""
+        checks.known(name, self._sizes, "reference", of="the law")
+        return Reference(*ca.vertsplit(self.references[name], self._sizes[name]))
+
+    def memory(self, name: str, start: npt.ArrayLike = 0.0) -> SX:
+        """A number or column that the law keeps from tick to tick, with its value at the first one."""
+        if self.period is None:
+            raise InputError("a continuous law has no memory", place="law", hint="give it a period")
+        value = np.atleast_1d(checks.numbers(start, f"memory {name!r}"))
+        if name in self.memory_symbols:
+            raise InputError(f"memory {name!r} is asked for twice", place="law")
+        self.memory_symbols[name] = ca.SX.sym(name, value.size)
+        self.memory_starts[name] = value
+        return self.memory_symbols[name]
+
+    def named(self, values: SX, names: Sequence[str] | None = None) -> dict[str, SX]:
+        """Entries by the names of degrees of freedom; all joints unless given."""
+        chosen = self.robot.joint_names if names is None else names
+        column = ca.SX(values)
+        if column.numel() != len(chosen):
+            raise InputError(f"{column.numel()} numbers for {len(chosen)} degrees of freedom", place="law")
+        return {name: column[i] for i, name in enumerate(chosen)}
+
+    # -- kinematics -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def base(self) -> SymbolicPose:
+        """Pose of the base in the world."""
+        return kinematics.base_pose(self.position, self.quaternion)
+
+    @cached_property
+    def _placements(self) -> list[Placement]:
+        return self.tree.placements(self.joints)
+
+    def pose(self, frame: str) -> SymbolicPose:
+        """Of a frame in the world."""
+        return kinematics.frame_pose(self.tree, self._placements, self.base, self.robot.frame(frame))
+
+    def jacobian(self, frame: str) -> SX:
+        """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
+        return kinematics.frame_jacobian(self.tree, self._placements, self.base, self.robot.frame(frame))
+
+    def generalized_jacobian(self, frame: str) -> SX:
+        """J* (6, n): the frame's twist, world axes, for joint rates at zero total momentum."""
+        return kinematics.generalized_jacobian(self.jacobian(frame), self.mass_matrix)
+
+    def twist(self, frame: str) -> SX:
+        """Velocity of the frame's origin and its angular velocity (6), world axes."""
+        return self.jacobian(frame) @ self.velocity
+
+    def along(self, value: SX, acceleration: SX | None = None) -> SX:
+        """Time derivative of an expression of the state along the motion; accelerations (6 + n) are zero if not given.
+
+        Of an expression without velocities it is exact.
+        """
+        moved = ca.SX.zeros(6 + self.robot.n) if acceleration is None else acceleration
+        turn = quaternion_rate(self.quaternion, self.angular_velocity)
+        shift = self.base.rotation @ self.velocity[:3]
+        return ca.jtimes(value, self.state, ca.vertcat(shift, turn, self.rates, moved))
+
+    # -- dynamics ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def mass_matrix(self) -> SX:
+        """H (6 + n, 6 + n)."""
+        return dynamics.mass_matrix(self.tree, self.joints, self.inertia, self.rotor)
+
+    @cached_property
+    def bias(self) -> SX:
+        """Velocity-dependent forces c (6 + n) in H a + c = force."""
+        still, none = ca.SX.zeros(6 + self.robot.n), [None] * self.tree.bodies
+        return dynamics.inverse_dynamics(
+            self.tree, self.joints, self.velocity, still, self.inertia, self.rotor, [*none]
+        )
+
+    @cached_property
+    def passive(self) -> SX:
+        """Forces (6 + n) of the springs, dampers and couplings."""
+        nothing = ca.SX.zeros(6 + self.robot.n)
+        return with_passive(self.robot, self.joints, self.velocity, self._parameters, nothing)[0]
+
+    @cached_property
+    def momentum(self) -> SX:
+        """Linear momentum, and angular momentum about the mass centre (6), world axes."""
+        own = momentum.momentum(self.tree, self.joints, self.velocity, self.inertia, self.rotor)
+        return momentum.momentum_about(own, self.base, self.mass_centre)
+
+    @cached_property
+    def mass_centre(self) -> SX:
+        """Of the whole robot in the world."""
+        _, centre = momentum.centre_of_mass(self.tree, self.joints, self.inertia)
+        return self.base.origin + self.base.rotation @ centre
+
+    def driven(
+        self, accelerations: SX, base_force: SX | None = None, free: Mapping[str, SX] | None = None
+    ) -> dynamics.Hybrid:
+        """Accelerations (6 + n), and forces (6 + n) that it takes, when the joints move so and the base floats.
+
+        Args:
+            accelerations: (n) of the joints.
+            base_force: (6) what acts on the base, base axes; nothing unless given.
+            free: joints that are not to accelerate as told, with the force on each (wheels, say).
+        """
+        n, free = self.robot.n, free or {}
+        own = ca.vertcat(ca.SX.zeros(6) if base_force is None else base_force, ca.SX.zeros(n))
+        mode = ca.SX.zeros(6 + n)
+        for i, name in enumerate(self.robot.joint_names):
+            mode[6 + i] = 0.0 if name in free else 1.0
+            own[6 + i] += free.get(name, 0.0)
+        drive = ca.vertcat(ca.SX.zeros(6), accelerations)
+        none = [None] * self.tree.bodies
+        return dynamics.hybrid_dynamics(
+            self.tree, self.joints, self.velocity, self.passive + own, ca.densify(drive), ca.densify(mode),
+            self.inertia, self.rotor, [*none],
+        )  # fmt: skip
+
+    def torques(self, accelerations: SX) -> SX:
+        """Joint forces (n) for these joint accelerations (n) while the base floats: computed torque."""
+        return self.driven(accelerations).reaction[6:]
+
+    def drift(self, frame: str) -> SX:
+        """Acceleration (6) that a frame has, world axes, when no joint accelerates and the base floats.
+
+        With the generalized Jacobian: frame acceleration = J* joint acceleration + drift, whatever the momentum.
+        """
+        return self.along(self.twist(frame), self.driven(ca.SX.zeros(self.robot.n)).acceleration)
+
+    def reaction_map(self) -> SX:
+        """(3, n) angular momentum about the mass centre that joint rates give to the base's turning, base axes.
+
+        Where a row of joint rates is in its null space, the base keeps its attitude at zero momentum: the reaction null
+        space of Nenchev, Yoshida, Vichitkulsawat, Uchiyama, IEEE Trans. Robotics and Automation 15(6), 1999.
+        """
+        matrix = self.mass_matrix
+        linear, mixed, coupling = matrix[:3, :3], matrix[:3, 3:6], matrix[:3, 6:]
+        return matrix[3:6, 6:] - mixed.T @ solve_symmetric(linear, coupling)
+
+
+def damped_inverse(matrix: SX, right: SX, damping: float = 0.0, near: float = 0.0) -> SX:
+    """Least-norm solution of ``matrix @ x = right`` (more columns than rows), damped near singularities.
+
+    With w = sqrt(det(J J^T)), the damping is ``damping * (1 - w / near)**2`` where w is below ``near``, zero beyond:
+    Nakamura and Hanafusa, J. Dynamic Systems, Measurement, and Control 108(3), 1986.
+    """
+    square = matrix @ matrix.T
+    if damping > 0.0:
+        measure = ca.sqrt(ca.fmax(determinant(square), 0.0))
+        weight = damping * ca.fmax(1.0 - measure / near, 0.0) ** 2
+        square = square + weight * ca.SX.eye(square.shape[0])
+    return matrix.T @ solve_symmetric(square, right)
+
+
+def determinant(matrix: SX) -> SX:
+    """Of a positive semi-definite matrix, as the product of the pivots of its L D L^T factorisation."""
+    size, rest, product = matrix.shape[0], ca.SX(matrix), ca.SX(1)
+    for j in range(size):
+        pivot = rest[j, j]
+        product *= pivot
+        column = rest[j + 1 :, j]
+        rest[j + 1 :, j + 1 :] -= column @ column.T / ca.fmax(pivot, 1e-300)
+    return product

@@ -1,0 +1,352 @@
+"""Control laws in a run: an expression that is compiled, or a plain Python function; sampled or continuous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from spacearm.checks import number, positive
+from spacearm.engine import Kernel
+from spacearm.engine import law as engine
+from spacearm.engine.signals import Signals
+from spacearm.errors import InputError, at, quoted
+from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.law import Commands, LawProgram, law_program
+from spacearm.mechanics.plant import Plant
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
+from spacearm.model.robot import BASE_DOFS
+from spacearm.simulate.checks import mapping
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.signals import Signal, as_signal
+from spacearm.simulate.state import State
+from spacearm.typing import Array
+
+#: Numbers that the answers of one phase may take: 400 MB.
+MOST_ANSWERS = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A control law that acts in a phase.
+
+    Args:
+        build: gets a :class:`~spacearm.mechanics.plant.Plant`, gives :class:`Commands`, or a mapping from degrees of
+            freedom to forces.
+        period: s between ticks, at which the law is asked; commands are held between them. None: continuous.
+        delay: s from tick to action, a whole number of periods.
+        resolution: smallest step of the commands, for all or by name (quantisation).
+        references: name to a signal or several, which the law follows.
+        limited: whether commands are held within what the actuators give; where they are, that is an event.
+        model: the robot that the law believes in; the one that moves unless given.
+        system: whose law it is, in a world of several.
+        name: in events and errors.
+    """
+
+    build: Callable[[Plant], Commands | Mapping[str, Any]]
+    period: float | None = 0.01
+    delay: float = 0.0
+    resolution: float | Mapping[str, float] | None = None
+    references: Mapping[str, Any] = field(default_factory=dict)
+    limited: bool = True
+    model: Robot | None = None
+    system: str = ""
+    name: str = "law"
+
+    def __post_init__(self) -> None:
+        with at(self.place):
+            if not callable(self.build):
+                raise InputError(f"is built by {quoted(self.build)}", hint="expected a function of a Plant")
+            number(self.delay, "delay", least=0.0)
+            if self.period is not None:
+                positive(self.period, "period", unit="s", hint="expected seconds above zero, None for continuous")
+                if abs(self.delay / self.period - round(self.delay / self.period)) > 1e-9:
+                    raise InputError(
+                        f"the delay of {self.delay:g} s is no whole number of periods of {self.period:g} s"
+                    )
+            elif self.delay or self.resolution:
+                raise InputError("a continuous law has no delay and no resolution", hint="give it a period")
+            mapping(self.references, "references", "name to signals")
+            given = self.resolution if isinstance(self.resolution, Mapping) else {"": self.resolution or 1.0}
+            for step in given.values():
+                positive(step, "resolution")
+
+    @property
+    def place(self) -> str:
+        return f"law {self.name!r}"
+
+    def replace(self, **changes: Any) -> Law:
+        """A copy with other fields."""
+        return replace(self, **changes)
+
+    @cached_property
+    def signals(self) -> dict[str, tuple[Signal, ...]]:
+        """Of each reference, its entries."""
+        found: dict[str, tuple[Signal, ...]] = {}
+        for name, given in self.references.items():
+            several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+            entries = [*given] if several else [given]
+            place = f"{self.place}, reference {name!r}"
+            found[name] = tuple(as_signal(entry, place) for entry in entries)
+            if not all(signal.finite for signal in found[name]):
+                raise InputError("holds numbers that are not finite", place=place)
+        return found
+
+    def channels(self) -> list[tuple[Array, Array]]:
+        """Breaks and coefficients of every reference: values, rates, accelerations of its entries."""
+        columns = []
+        for entries in self.signals.values():
+            rates = [signal.derivative() for signal in entries]
+            columns += [*entries, *rates, *(rate.derivative() for rate in rates)]
+        return [(signal.breaks, signal.coefficients) for signal in columns]
+
+    def program(self, robot: Robot) -> LawProgram:
+        """The law of this robot as a program, made once."""
+        return _program(self, robot)
+
+    def commands_of(self, robot: Robot) -> tuple[str, ...]:
+        return self.program(robot).levels
+
+    def frames(self, robot: Robot) -> tuple[LoadFrame, ...]:
+        """Frames that its thrusters push."""
+        return tuple(dict.fromkeys(what for kind, what, _ in self.program(robot).actions if kind == "wrench"))
+
+    def driven(self, robot: Robot) -> tuple[str, ...]:
+        """Degrees of freedom whose acceleration it gives."""
+        return tuple(what for kind, what, _ in self.program(robot).actions if kind == "drive")
+
+
+@dataclass(frozen=True, eq=False)
+class PythonLaw(Law):
+    """A law that is a plain Python function, called at each tick: for what cannot be written as an expression.
+
+    ``build`` is called with the time (s since the phase's start), the :class:`State` and the references (name to value,
+    rate and acceleration), and gives degree of freedom to force. What it remembers is its own affair.
+
+    Args:
+        forces: the degrees of freedom that it commands.
+    """
+
+    forces: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with at(self.place):
+            if self.period is None or self.delay:
+                raise InputError("a Python function is called at a period, and delays by itself")
+            if isinstance(self.forces, str) or not self.forces:
+                raise InputError("commands nothing", hint="expected forces=[names of degrees of freedom]")
+
+    def program(self, robot: Robot) -> LawProgram:
+        """Its commands as references: what remains to be compiled are the limits of the actuators."""
+        return _python_program(self, robot)
+
+    def channels(self) -> list[tuple[Array, Array]]:
+        """None that the solver evaluates."""
+        return []
+
+    def answer(self, prepared: PreparedLaw, law: engine.Law) -> None:
+        """Ask the function, and let its answer through the limits."""
+        size = law.size
+        state, time = State.from_vector(law.inp[:size]), float(law.inp[size])
+        references = {
+            name: tuple(np.array([signal(time) for signal in order]) for order in orders)
+            for name, orders in self._orders.items()
+        }
+        with at(f"{self.place} at t = {time:.9g} s"):
+            given = dict(self.build(time, state, references))  # type: ignore[call-arg, arg-type]
+            if {*given} != {*self.forces}:
+                raise InputError(f"commands {', '.join(map(str, given)) or 'nothing'}", hint=f"expected {self.forces}")
+            values = np.array([number(given[name], f"command of {name!r}") for name in self.forces])
+        inp = np.concatenate([law.inp[: size + 1], np.pad(values, (0, 2 * values.size))])
+        law.out[:] = np.concatenate([*_outputs(prepared.kernel, inp)])
+
+    @cached_property
+    def _orders(self) -> dict[str, list[list[Signal]]]:
+        found = {}
+        for name, entries in self.signals.items():
+            rates = [entry.derivative() for entry in entries]
+            found[name] = [[*entries], rates, [rate.derivative() for rate in rates]]
+        return found
+
+
+def _outputs(kernel: Kernel, inp: Array) -> list[Array]:
+    given = {name: inp[place] for name, place in kernel.inputs.items() if place.stop > place.start}
+    return [np.ravel(value) for value in kernel(given).values()]
+
+
+@lru_cache(maxsize=64)
+def _program(law: Law, robot: Robot) -> LawProgram:
+    model = law.model or robot
+    if (model.dof_names, model.thrusters) != (robot.dof_names, robot.thrusters):
+        raise InputError("its model has other joints or thrusters than the robot", place=law.place)
+    sizes = {name: len(entries) for name, entries in law.signals.items()}
+    plant = Plant(model, robot_parameters(model), sizes, law.period)
+    with at(law.place):
+        try:
+            given = law.build(plant)
+        except (RuntimeError, NotImplementedError) as error:  # CasADi's own
+            raise InputError(f"cannot be built: {str(error).strip().splitlines()[-1].split(': ', 1)[-1]}") from error
+        if not isinstance(given, Commands):
+            mapping(given, law.place, "degree of freedom to force")
+            given = Commands(given)
+        commands = given
+        periods = 0 if law.period is None else round(law.delay / law.period)
+        return law_program(plant, commands, delay=periods, resolution=_resolution(law, commands), limited=law.limited)
+
+
+def _resolution(law: Law, commands: Commands) -> Mapping[str, float]:
+    if law.resolution is None or isinstance(law.resolution, Mapping):
+        return law.resolution or {}
+    return dict.fromkeys((*commands.forces, *commands.accelerations), float(law.resolution))
+
+
+@lru_cache(maxsize=64)
+def _python_program(law: PythonLaw, robot: Robot) -> LawProgram:
+    plant = Plant(robot, robot_parameters(robot), {"command": len(law.forces)}, law.period)
+    commands = Commands(plant.named(plant.reference("command").value, law.forces))
+    with at(law.place):
+        return law_program(plant, commands, resolution=_resolution(law, commands), limited=law.limited)
+
+
+@lru_cache(maxsize=64)
+def law_kernel(program: LawProgram) -> Kernel:
+    return Kernel(program.program)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedLaw:
+    """A law in the solver's terms; the same for all samples of a batch."""
+
+    law: Law
+    own: LawProgram
+    kernel: Kernel
+    first: int  # of its system's state
+    size: int
+    target: Any  # int64: places in the motion kernel's input
+    reference: Signals
+    ticks: int  # in the phase
+
+    @property
+    def pushes(self) -> bool:
+        """Whether it acts on the robot from outside: on the base, or by thrusters."""
+        return any(kind == "wrench" or what in BASE_DOFS for kind, what, _ in self.own.actions)
+
+    @property
+    def channels(self) -> list[tuple[int, Array, Array]]:
+        """References as channels into the kernel's input."""
+        first = self.kernel.inputs["reference"].start
+        return [(first + k, *channel) for k, channel in enumerate(self.law.channels())]
+
+    @property
+    def asked(self) -> list[tuple[int, bool]]:
+        """What the solver watches: margins and events of a continuous law."""
+        if self.law.period is not None:
+            return []
+        return [(0, False)] * len(self.own.limited) + [(0, True)] * len(self.own.events)
+
+    @property
+    def labels(self) -> list[tuple[str, str, str]]:
+        """Kind, name and what ends, of each of these."""
+        if self.law.period is not None:
+            return []
+        found = [("saturation", name, "nothing") for name in self.own.limited]
+        return found + [("law", name, "phase") for name in self.own.events]
+
+    def enter(self, memory: Array | None) -> engine.Law:
+        """For a phase that begins now, with what the law remembers."""
+        inputs, outputs = self.kernel.inputs, self.kernel.outputs
+        inp = np.zeros(self.kernel.n_in)
+        inp[inputs["memory"]] = self.own.memory if memory is None else memory
+        plain = isinstance(self.law, PythonLaw)
+        return engine.Law(
+            0 if plain else self.kernel.address(1),
+            float(self.law.period or 0.0),
+            self.first,
+            self.size,
+            self.reference,
+            self.target,
+            np.array([inputs["memory"].start, len(self.own.memory)]),
+            outputs["margin"].start,
+            inp,
+            np.zeros(self.kernel.n_out),
+            np.zeros((self.ticks, 1 + self.kernel.n_out)),
+            np.zeros(2, dtype=np.int64),
+        )
+
+
+def prepared_law(
+    law: Law, robot: Robot, at_state: Layout, duration: float, place: str, target: Callable[[str, Any, int], int]
+) -> PreparedLaw:
+    """A law made ready for a phase; its references are merged with the phase's signals afterwards.
+
+    ``target`` gives the place in the motion kernel's input of an action.
+    """
+    with at(place):
+        own = law.program(robot)
+        kernel = law_kernel(own)
+        ticks = 0 if law.period is None else int(np.ceil(duration / law.period * (1.0 + 1e-12))) + 1
+        if ticks * (1 + kernel.n_out) > MOST_ANSWERS:
+            raise InputError(
+                f"{law.place} answers {ticks:.3g} times in {duration:g} s", hint="expected a longer period, or phases"
+            )
+        places = np.array([target(*action) for action in own.actions], dtype=np.int64)
+    none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
+    return PreparedLaw(law, own, kernel, at_state.start, at_state.size, places, none, ticks)
+
+
+@dataclass(frozen=True, eq=False)
+class CommandLog:
+    """What a sampled law commanded in a phase, tick by tick."""
+
+    law: Law
+    phase: int
+    times: Array  # (T,) s since the run's start
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: Array  # (T, names): forces, accelerations, levels of thrusters, as they acted from the tick on
+    limited: tuple[str, ...]
+    margins: Array  # (T, limited): to the limits; below zero the command is saturated
+    end: float  # s, until when the last one acted
+
+    def __getitem__(self, name: str) -> Array:
+        """The commands of one actuator."""
+        if name not in self.names:
+            raise InputError(f"{self.law.place} commands no {name!r}", hint=f"expected one of {', '.join(self.names)}")
+        return self.values[:, self.names.index(name)]
+
+    def signal(self, name: str) -> Signal:
+        """The commands of one actuator as a signal of the phase's time, held from tick to tick."""
+        edges = np.append(self.times, max(self.end, self.times[-1] + 1e-9)) - self.times[0]
+        return Signal(edges, self[name][None])
+
+    def saturations(self) -> list[tuple[float, str, float]]:
+        """When each command met its limit (value 1) or came off it (0)."""
+        found = []
+        for k, name in enumerate(self.limited):
+            over = self.margins[:, k] < 0.0
+            edges = np.flatnonzero(np.diff(np.concatenate([[False], over]).astype(int)))
+            found += [(float(self.times[i]), name, float(over[i])) for i in edges]
+        return found
+
+
+def command_log(prepared: PreparedLaw, law: engine.Law, phase: int, begin: float, end: float) -> CommandLog:
+    """From the solver's log of a phase."""
+    outputs, rows = prepared.kernel.outputs, law.log[: int(law.counts[0])]
+    level, margin = outputs["level"], outputs["margin"]
+    limited = prepared.own.limited
+    return CommandLog(
+        prepared.law,
+        phase,
+        begin + rows[:, 0],
+        prepared.own.levels,
+        prepared.own.units,
+        rows[:, 1 + level.start : 1 + level.stop].copy(),
+        limited,
+        rows[:, 1 + margin.start : 1 + margin.start + len(limited)].copy(),
+        end,
+    )

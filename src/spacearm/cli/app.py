@@ -189,7 +189,8 @@ def view(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(name=["--out", "-o"], help="file for the scene: .html; a temporary one if left out")
+        Path | None,
+        Parameter(name=["--out", "-o"], help=".html, .png, .gif or .mp4; a temporary page if left out"),
     ] = None,
     open_: Annotated[bool, Parameter(name="--open", negative="", help="open it in a browser")] = False,
     configuration: Annotated[str, Parameter(help="of a robot; zero if left out")] = "",

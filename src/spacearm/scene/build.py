@@ -13,7 +13,7 @@ from spacearm.checks import number
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot, Visual
 from spacearm.scene.meshes import Meshes
-from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, View
+from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, Seen, View
 from spacearm.scene.shapes import Look, looks
 from spacearm.simulate.bodies import frame_pose, move
 from spacearm.simulate.chain import Segment
@@ -131,12 +131,31 @@ def _actor(
     hands: tuple[str, ...],
     meshes: Meshes,
 ) -> Actor:
-    bodies = move(robot, states)
-    poses = np.concatenate([bodies.origin, _quaternions(bodies.rotation)], axis=2)
-    found = looks(robot, {visual.mesh for body in robot.bodies for visual in body.visuals if _lost(visual, meshes)})
-    own = tuple(owners[body.name] for body in robot.bodies)
-    shapes = tuple(_drawn(look, COLOURS[k % len(COLOURS)], meshes) for look, k in zip(found, own, strict=True))
-    return Actor(system, robot, times, poses, shapes, tuple(look.box for look in found), own, pushes, hands)
+    moved = move(robot, states)
+    poses = np.concatenate([moved.origin, _quaternions(moved.rotation)], axis=2)
+    missing = {visual.mesh for body in robot.bodies for visual in body.visuals if _lost(visual, meshes)}
+    bodies = tuple(
+        Seen(
+            body.name,
+            body.inertia.mass,
+            body.inertia.com,
+            owners[body.name],
+            _drawn(look, COLOURS[owners[body.name] % len(COLOURS)], meshes),
+            None if look.box is None else Drawn(look.box),
+        )
+        for body, look in zip(robot.bodies, looks(robot, missing), strict=True)
+    )
+    at = {body: k for k, body in enumerate(robot.body_names)}
+    return Actor(
+        system,
+        times,
+        poses,
+        bodies,
+        tuple((joint.name, k + 1, joint.axis) for k, joint in enumerate(robot.joints)),
+        tuple((frame.name, at[frame.body], frame.placement) for frame in robot.frames),
+        tuple((f.name, at[f.body], f.placement.translation) for f in map(robot.frame, hands)),
+        pushes,
+    )
 
 
 def _lost(visual: Visual, meshes: Meshes) -> bool:

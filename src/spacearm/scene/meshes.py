@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from spacearm.errors import ModelError, shown_path
 from spacearm.model.safexml import read_file
 from spacearm.scene.collada import triangles_of_collada
+from spacearm.scene.page import packed, unpacked
 from spacearm.typing import Array
 
 #: Largest file, bytes, and most triangles in it.
@@ -45,11 +47,20 @@ class Mesh:
     def high(self) -> Array:
         return np.asarray(self.vertices.max(axis=0))
 
-    @property
-    def quantised(self) -> npt.NDArray[np.int64]:
-        """Vertices in steps of 1/65535 of the extent."""
+    def data(self) -> dict[str, Any]:
+        """For the page: vertices in steps of 1/65535 of the extent."""
         span = np.where(self.high > self.low, self.high - self.low, 1.0)
-        return np.rint((self.vertices - self.low) / span * 65535).astype(np.int64)
+        steps = np.rint((self.vertices - self.low) / span * 65535)
+        kind = "<u4" if len(self.vertices) > 65535 else "<u2"
+        box = {"low": self.low.tolist(), "high": self.high.tolist()}
+        return box | {"vertices": packed(steps, "<u2"), "faces": packed(self.faces, kind)}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Mesh:
+        low, high = np.array(data["low"]), np.array(data["high"])
+        vertices = low + unpacked(data["vertices"], -1, 3, kind="<u2") / 65535 * (high - low)
+        kind = "<u4" if len(vertices) > 65535 else "<u2"
+        return cls(vertices, unpacked(data["faces"], -1, 3, kind=kind).astype(np.int64))
 
     def coarser(self, most: int) -> Mesh:
         """At most so many triangles: vertices within a cell of a grid become one."""

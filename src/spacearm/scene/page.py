@@ -1,13 +1,19 @@
-"""The viewer's script and the pages around it."""
+"""The viewer's script, the pages around it, and numbers in them."""
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.typing import Array
 
 #: What a page of its own may load: nothing that is not in it.
 _NOTHING_ELSE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -46,3 +52,22 @@ def whole(data: Mapping[str, Any], title: str) -> str:
 </body>
 </html>
 """
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """The data in a page that has one scene; a ``ValueError`` where there is none."""
+    _, found, rest = page.partition('<script type="application/json">')
+    if not found or "<spacearm-scene" not in page:
+        raise ValueError("no scene")
+    data: dict[str, Any] = json.loads(rest.partition("</script>")[0])
+    return data
+
+
+def packed(values: npt.ArrayLike, kind: str = "<f4") -> str:
+    """Numbers as little-endian bytes in base64."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
+
+
+def unpacked(text: str, *shape: int, kind: str = "<f4") -> Array:
+    """The same back, as an array of this shape."""
+    return np.frombuffer(base64.b64decode(text), dtype=kind).reshape(shape).astype(np.float64)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import base64
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.model import Robot, Visual
+from spacearm.model import Pose, Visual
 from spacearm.model.files import write_atomically
-from spacearm.model.rotations import quaternion_from_rotation
+from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
 from spacearm.scene import page
 from spacearm.scene.meshes import Mesh
+from spacearm.scene.page import packed, unpacked
 from spacearm.typing import Array
 
 
-def packed(values: npt.ArrayLike, kind: str = "<f4") -> str:
-    """Numbers as little-endian bytes in base64."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
+def _numbers(pose: Pose) -> list[float]:
+    """Position, and quaternion x y z w."""
+    w, x, y, z = quaternion_from_rotation(pose.rotation)
+    return [round(float(number), 7) for number in (*pose.translation, x, y, z, w)]
+
+
+def _pose(numbers: Sequence[float]) -> Pose:
+    turn = np.array([numbers[6], *numbers[3:6]])
+    return Pose(rotation_from_quaternion(turn / np.linalg.norm(turn)), np.array(numbers[:3]))
 
 
 @dataclass(frozen=True)
@@ -31,82 +36,105 @@ class Drawn:
     """A shape of a body in its colour."""
 
     visual: Visual
-    colour: str
+    colour: str = "#808080"
     mesh: int = -1  # number among the meshes of the view
 
     def data(self) -> dict[str, Any]:
         visual = self.visual
-        pose = visual.placement
-        w, x, y, z = quaternion_from_rotation(pose.rotation)
-        at = [round(float(number), 7) for number in (*pose.translation, x, y, z, w)]
-        found: dict[str, Any] = {"kind": visual.shape, "size": visual.size.tolist(), "at": at, "colour": self.colour}
-        return found | ({"mesh": self.mesh} if self.mesh >= 0 else {})
+        shape: dict[str, Any] = {"kind": visual.shape, "size": visual.size.tolist(), "at": _numbers(visual.placement)}
+        return shape | {"colour": self.colour} | ({"mesh": self.mesh} if self.mesh >= 0 else {})
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Drawn:
+        number = int(data.get("mesh", -1))
+        visual = Visual(data["kind"], np.array(data["size"]), _pose(data["at"]), mesh="" if number < 0 else str(number))
+        return cls(visual, data["colour"], number)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A body: its mass (kg) and mass centre (m), the system that it is coloured by, its shapes, and the box of the same
+    inertia."""
+
+    name: str
+    mass: float
+    com: Array
+    system: int
+    shapes: tuple[Drawn, ...]
+    box: Drawn | None
+
+    def data(self) -> dict[str, Any]:
+        own = {"name": self.name, "mass": self.mass, "com": self.com.tolist(), "system": self.system}
+        box = {} if self.box is None else {"box": self.box.data()}
+        return own | {"shapes": [shape.data() for shape in self.shapes]} | box
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Seen:
+        shapes = tuple(Drawn.of(each) for each in data["shapes"])
+        box = Drawn.of(data["box"]) if "box" in data else None
+        return cls(data["name"], data["mass"], np.array(data["com"]), data["system"], shapes, box)
 
 
 @dataclass(frozen=True, eq=False)
 class Push:
-    """A force or moment on a point of a body, world axes, or a thruster's level (one number a time)."""
+    """A force (N) or moment (N m) on a point of a body, world axes (T, 3), or the level of a thruster (T, 1)."""
 
     name: str
     body: int
     kind: str  # force, moment, thruster
     at: Array
     values: Array
-    direction: Array = field(default_factory=lambda: np.zeros(3))
+    direction: Array = field(default_factory=lambda: np.zeros(3))  # of a thruster's force, the body's axes
 
     def data(self, peak: float) -> dict[str, Any]:
-        common = {"name": self.name, "body": self.body, "values": packed(self.values)}
-        if self.kind == "thruster":
-            return common | {"position": self.at.tolist(), "direction": self.direction.tolist()}
-        return common | {"kind": self.kind, "at": self.at.tolist(), "peak": peak}
+        own = {"name": self.name, "body": self.body, "kind": self.kind, "at": self.at.tolist()}
+        return own | {"values": packed(self.values), "direction": self.direction.tolist(), "peak": peak}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Push:
+        width = 1 if data["kind"] == "thruster" else 3
+        at, values, way = np.array(data["at"]), unpacked(data["values"], -1, width), np.array(data["direction"])
+        return cls(data["name"], data["body"], data["kind"], at, values, way)
 
 
 @dataclass(frozen=True, eq=False)
 class Actor:
-    """A system for as long as its robot stays the same."""
+    """A system for as long as its robot stays the same. Joints, frames and paths are (name, body, what is there)."""
 
     system: int
-    robot: Robot
     times: Array  # (T,) s
     poses: Array  # (T, bodies, 7): position, quaternion x y z w
-    shapes: tuple[tuple[Drawn, ...], ...]  # of each body
-    boxes: tuple[Visual | None, ...]  # of the same inertia
-    owners: tuple[int, ...]  # the system that each body is coloured by
-    pushes: tuple[Push, ...]
-    hands: tuple[str, ...]  # frames whose paths are drawn
+    bodies: tuple[Seen, ...]
+    joints: tuple[tuple[str, int, Array], ...] = ()  # axis
+    frames: tuple[tuple[str, int, Pose], ...] = ()
+    paths: tuple[tuple[str, int, Array], ...] = ()  # the point whose path is drawn
+    pushes: tuple[Push, ...] = ()
 
     def data(self, peaks: Mapping[str, float]) -> dict[str, Any]:
-        robot = self.robot
-        bodies = []
-        for body, shapes, box, owner in zip(robot.bodies, self.shapes, self.boxes, self.owners, strict=True):
-            own: dict[str, Any] = {"name": body.name, "mass": body.inertia.mass, "com": body.inertia.com.tolist()}
-            own |= {"system": owner, "shapes": [shape.data() for shape in shapes]}
-            bodies.append(own | ({} if box is None else {"box": Drawn(box, "#000000").data()}))
-        frames = [
-            {"name": frame.name, "body": robot.body_index(frame.body), "at": _pose(frame.placement)}
-            for frame in robot.frames
-        ]
         return {
             "system": self.system,
             "times": packed(self.times),
             "poses": packed(self.poses),
-            "bodies": bodies,
-            "joints": [
-                {"name": joint.name, "body": i + 1, "axis": joint.axis.tolist()} for i, joint in enumerate(robot.joints)
-            ],
-            "frames": frames,
-            "loads": [push.data(peaks[push.kind]) for push in self.pushes if push.kind != "thruster"],
-            "thrusters": [push.data(1.0) for push in self.pushes if push.kind == "thruster"],
-            "paths": [
-                {"body": robot.body_index(at.body), "at": at.placement.translation.tolist()}
-                for at in map(robot.frame, self.hands)
-            ],
+            "bodies": [body.data() for body in self.bodies],
+            "joints": [{"name": name, "body": body, "axis": axis.tolist()} for name, body, axis in self.joints],
+            "frames": [{"name": name, "body": body, "at": _numbers(pose)} for name, body, pose in self.frames],
+            "paths": [{"name": name, "body": body, "at": point.tolist()} for name, body, point in self.paths],
+            "pushes": [push.data(peaks[push.kind]) for push in self.pushes],
         }
 
-
-def _pose(pose: Any) -> list[float]:
-    w, x, y, z = quaternion_from_rotation(pose.rotation)
-    return [round(float(number), 7) for number in (*pose.translation, x, y, z, w)]
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Actor:
+        bodies = tuple(Seen.of(each) for each in data["bodies"])
+        return cls(
+            data["system"],
+            unpacked(data["times"], -1),
+            unpacked(data["poses"], -1, len(bodies), 7),
+            bodies,
+            tuple((each["name"], each["body"], np.array(each["axis"])) for each in data["joints"]),
+            tuple((each["name"], each["body"], _pose(each["at"])) for each in data["frames"]),
+            tuple((each["name"], each["body"], np.array(each["at"])) for each in data["paths"]),
+            tuple(Push.of(each) for each in data["pushes"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -134,28 +162,35 @@ class View:
         """First and last time, s."""
         return min(float(a.times[0]) for a in self.actors), max(float(a.times[-1]) for a in self.actors)
 
-    def data(self) -> dict[str, Any]:
-        peaks: dict[str, float] = {}
+    @property
+    def peaks(self) -> dict[str, float]:
+        """The largest force (N) and moment (N m)."""
+        found: dict[str, float] = {}
         for push in (push for actor in self.actors for push in actor.pushes):
-            largest = float(np.linalg.norm(push.values, axis=-1).max(initial=0.0)) if push.values.size else 0.0
-            peaks[push.kind] = max(peaks.get(push.kind, 0.0), largest)
-        peaks = {kind: peak or 1.0 for kind, peak in peaks.items()}
+            found[push.kind] = max(found.get(push.kind, 0.0), float(np.linalg.norm(push.values, axis=1).max()))
+        return {kind: peak or 1.0 for kind, peak in found.items()}
+
+    def data(self) -> dict[str, Any]:
+        peaks = self.peaks
         return {
             "name": self.name,
             "title": self.title,
             "systems": [{"name": name, "colour": colour} for name, colour in self.systems],
             "actors": [actor.data(peaks) for actor in self.actors],
             "marks": [{"time": mark.time, "text": mark.text, "kind": mark.kind} for mark in self.marks],
-            "meshes": [
-                {
-                    "low": mesh.low.tolist(),
-                    "high": mesh.high.tolist(),
-                    "vertices": packed(mesh.quantised, "<u2"),
-                    "faces": packed(mesh.faces, "<u4" if len(mesh.vertices) > 65535 else "<u2"),
-                }
-                for mesh in self.meshes
-            ],
+            "meshes": [mesh.data() for mesh in self.meshes],
         }
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> View:
+        return cls(
+            data["name"],
+            data["title"],
+            tuple((each["name"], each["colour"]) for each in data["systems"]),
+            tuple(Actor.of(each) for each in data["actors"]),
+            tuple(Mark(each["time"], each["text"], each["kind"]) for each in data["marks"]),
+            tuple(Mesh.of(each) for each in data["meshes"]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,15 +215,43 @@ class Scene:
         """A page of its own, which needs nothing else and no network."""
         return page.whole(self.data(), title or self.title)
 
-    def save(self, path: str | Path, **options: Any) -> Path:
-        """Write it: ``.html`` a page."""
+    @classmethod
+    def load(cls, path: str | Path) -> Scene:
+        """The scene of a page that :meth:`save` or a study wrote."""
         path = Path(path)
-        ending = path.suffix.lower()
-        if ending not in (".html", ".htm"):
-            raise InputError(
-                f"a scene is not kept as {ending or 'a file without ending'!r}", file=path, hint="expected .html"
-            )
-        write_atomically(path, self.html())
+        try:
+            data = page.data_of(path.read_text(encoding="utf-8"))
+            return cls(tuple(View.of(each) for each in data["scenes"]))
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", file=path) from error
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise InputError("is no page of a scene", file=path, hint="expected one that spacearm wrote") from error
+
+    def picture(self, time: float | None = None, *, width: int = 800, height: int = 600, **look: Any) -> bytes:
+        """A PNG picture, drawn without a browser.
+
+        Args:
+            time: s; the middle of the run unless given.
+            width, height: pixels.
+            look: ``azimuth`` and ``height_angle`` of the eye above the ground, rad; ``dark`` for a dark ground.
+        """
+        from spacearm.scene.film import still
+
+        return still(self.views[0], time, width, height, **look)
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write it: ``.html`` a page, ``.png`` a picture, ``.gif`` (needs Pillow) or ``.mp4`` (needs ffmpeg) a film.
+
+        ``options`` are those of :meth:`picture`; a film also takes the ``seconds`` it lasts and the ``rate``, pictures
+        for each of them.
+        """
+        path = Path(path)
+        if path.suffix.lower() in (".html", ".htm"):
+            write_atomically(path, self.html())
+        else:
+            from spacearm.scene.film import save
+
+            save(self.views[0], path, **options)
         return path
 
     def _repr_html_(self) -> str:
@@ -197,5 +260,4 @@ class Scene:
 
     def __repr__(self) -> str:
         start, end = self.views[0].span
-        robots = ", ".join(dict.fromkeys(actor.robot.name for actor in self.views[0].actors))
-        return f"Scene({robots}, {len(self.views)} view{'s' * (len(self.views) > 1)}, {start:g} to {end:g} s)"
+        return f"Scene({self.title!r}, {len(self.views)} view{'s' * (len(self.views) > 1)}, {start:g} to {end:g} s)"

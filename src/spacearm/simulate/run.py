@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,6 +170,13 @@ class Run:
     def data(self) -> xr.Dataset:
         """Samples with names and units."""
         return self.track.data
+
+    def show(self, **options: Any) -> Any:
+        """The run in three dimensions: a scene, which a notebook shows and ``save`` keeps.
+
+        ``options`` are those of :func:`spacearm.scene.scene_of`.
+        """
+        return import_module("spacearm.scene").scene_of(self, **options)  # by name: see Robot.show
 
     def events_of(self, kind: str) -> tuple[Occurrence, ...]:
         return tuple(event for event in self.events if event.kind == kind)

@@ -258,7 +258,8 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
     constructor(data, scene) {
       Object.assign(this, data);
       this.times = floats(data.times); this.poses = floats(data.poses); this.count = data.bodies.length; this.steps = this.times.length;
-      for (const part of [...data.loads, ...data.thrusters]) part.values = floats(part.values);
+      for (const part of data.pushes) if (typeof part.values === "string") part.values = floats(part.values);
+      this.loads = data.pushes.filter((p) => p.kind !== "thruster"); this.thrusters = data.pushes.filter((p) => p.kind === "thruster");
       this.mass = data.bodies.reduce((sum, b) => sum + b.mass, 0);
       this.first = this.times[0]; this.last = this.times[this.steps - 1];
       this.balls = data.bodies.map((b) => { // that hold a body's shapes
@@ -512,7 +513,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
     reset() {
       [this.azimuth, this.height] = this.planar ? [-1.57, 1.2] : [-0.95, 0.42];
       const view = this.$(".view"), tall = Math.min(1, (view.clientWidth || 1) / (view.clientHeight || 1));
-      this.distance = ((this.followed < 0 ? this.whole : this.own * 1.1) / Math.sin(0.3) / tall) * 0.9;
+      this.distance = ((this.followed < 0 ? this.whole : this.own * 1.1) / Math.sin(0.3) / tall);
       this.shift = [0, 0, 0]; this.touched = false; this.later();
     }
     axes() {
@@ -597,7 +598,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       }
       const gl = this.painter.gl;
       for (const thruster of a.thrusters) {
-        const [level] = a.value(thruster, at, 1), { p, q } = a.pose(thruster.body, at), point = add(p, turned(q, thruster.position));
+        const [level] = a.value(thruster, at, 1), { p, q } = a.pose(thruster.body, at), point = add(p, turned(q, thruster.at));
         const out = toward(turned(q, times(thruster.direction, -1))), l = this.own * 0.3 * (0.3 + 0.7 * level), r = this.own * 0.03;
         if (this.shown.bodies) { this.painter.programs.body({ ...light, tint: [0.12, 0.13, 0.15], glow: 0.6, model: matrix(point, out, [r / 0.3, r / 0.3, r * 1.3]) }); this.painter.draw(this.plume); }
         if (level < 1e-3) continue;

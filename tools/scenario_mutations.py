@@ -85,9 +85,16 @@ def mutated(seed: int, number: int) -> tuple[bytes, list[str], bool]:
 # -- on the tables ----------------------------------------------------------------------------------------------------
 
 
+#: Damage is done no deeper than this: the list of all places in thousands of entries, each hundreds of steps down,
+#: takes gigabytes.
+DEEPEST = 40
+
+
 def _places(node: Any, path: Path_ = ()) -> list[Path_]:
     found = [path] if path else []
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    if len(path) == DEEPEST:
+        return found
     for key, child in items:
         found += _places(child, (*path, key))
     return found

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spacearm import campaign as campaign
     from spacearm import capture as capture
     from spacearm import checks as checks
     from spacearm import control as control

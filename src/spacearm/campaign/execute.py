@@ -250,8 +250,11 @@ def _cluster(workers: int, address: str) -> Iterator[Submit]:
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="ERROR"
             )
         client = library.Client(cluster or address, timeout="20s")
-    except (OSError, ValueError, TimeoutError) as error:
-        raise SpacearmError(f"there is no Dask scheduler at {address!r}: {error}") from error
+    except Exception as error:  # Dask has many, and some without a class of their own
+        what = (
+            "the cluster could not be started" if address == "local" else f"there is no Dask scheduler at {address!r}"
+        )
+        raise SpacearmError(f"{what}: {error}") from error
     try:
         yield lambda plan, cell, chunk: client.submit(run_chunk, plan, cell, chunk, pure=False, retries=MOST_DEATHS)
     except Exception as error:

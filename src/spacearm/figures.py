@@ -5,7 +5,7 @@ Backgrounds are transparent and text colours are set by the page, so that one fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ def template() -> go.layout.Template:
 
     axis = {
         "gridcolor": GRID,
-        "zerolinecolor": AXIS,
+        "zeroline": False,
         "linecolor": AXIS,
         "tickcolor": AXIS,
         "ticks": "outside",
@@ -112,6 +112,12 @@ def curve(
     marker: dict[str, Any] = {**shade, **more.pop("marker", {})}
     marker |= {key: more.pop(key) for key in ("symbol", "size") if key in more}
     figure.add_scatter(x=x, y=y, name=name, line=line, marker=marker, **{"mode": "lines", **more})
+
+
+def key_to_lines(figure: go.Figure, styles: Mapping[str, int | str], **more: Any) -> None:
+    """Say in the legend what solid, dashed and dotted lines stand for."""
+    for name, dash in styles.items():
+        curve(figure, [None], [None], name, colour=7, dash=dash, **more)
 
 
 def lines(

@@ -11,7 +11,7 @@ from spacearm.ejection.compare import Line
 from spacearm.ejection.run import Ejection
 from spacearm.ejection.segmented import Segmented
 from spacearm.ejection.sensitivity import Sensitivity
-from spacearm.figures import CLEAR, COLOURS, curve, new_figure, panels
+from spacearm.figures import CLEAR, COLOURS, curve, key_to_lines, new_figure, panels
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 DEGREE = 180.0 / np.pi
+#: How the two methods are drawn.
+METHODS: dict[str, int | str] = {"full run": "solid", "segmented algorithm": "dash"}
 
 
 def velocity_curves(runs: Mapping[str, Ejection], parts: Mapping[str, Segmented] | None = None) -> go.Figure:
@@ -28,12 +30,14 @@ def velocity_curves(runs: Mapping[str, Ejection], parts: Mapping[str, Segmented]
     for k, (name, run) in enumerate(runs.items()):
         data = run.data.sel(time=slice(0.0, run.time))
         x, y = data["time"].values, 1e3 * data["velocity"].values
-        curve(figure, x, y, f"{name} S" if parts else name, colour=k)
+        curve(figure, x, y, name, colour=k)
         if parts:
             other = parts[name]
             kept = other.curve_time <= other.time
             x, y = other.curve_time[kept], 1e3 * other.curve_velocity[kept]
-            curve(figure, x, y, f"{name} T", colour=k, dash="dash")
+            curve(figure, x, y, name, colour=k, dash="dash", showlegend=False)
+    if parts:
+        key_to_lines(figure, METHODS)
     return figure
 
 
@@ -119,23 +123,29 @@ def map_panels(
     figure.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
     allowed = chart["allowed"].values.T == 1
     for column, (key, factor, colours, place) in enumerate(
-        (("velocity", 1e3, "Cividis", 0.43), ("tumbling", DEGREE, "Viridis", 1.0)), start=1
+        (("velocity", 1e3, "Cividis", 0.2125), ("tumbling", DEGREE, "Viridis", 0.7875)), start=1
     ):
         at = {"row": 1, "col": column}
         z = np.where(allowed, factor * chart[key].values.T, np.nan)
-        bar = {"x": place, "thickness": 12, "len": 0.9}
+        bar = {"orientation": "h", "x": place, "y": -0.2, "yanchor": "top", "thickness": 12, "len": 0.425}
         figure.add_heatmap(x=x, y=y, z=z, colorscale=colours, colorbar=bar, **at)
         marker = {"color": "white", "size": 8, "line": {"color": "black", "width": 1}}
         figure.add_scatter(x=across, y=up, mode="markers", marker=marker, showlegend=False, hovertext=list(marks), **at)
         for number, (name, right, high) in enumerate(zip(marks, across, up, strict=True)):
             # Labels point to the middle, so that none leaves the panel, and neighbours do not cover each other.
             inwards = -1 if right > 0.5 * (x[0] + x[-1]) else 1
-            label = {"text": name, "font": {"size": 11}, "bgcolor": "rgba(255, 255, 255, 0.8)", "borderpad": 1}
+            label = {
+                "text": name,
+                "font": {"size": 11, "color": "#111"},
+                "bgcolor": "rgba(255, 255, 255, 0.85)",
+                "borderpad": 1,
+            }
             arrow = {"arrowwidth": 1, "arrowhead": 0, "ax": 34 * inwards, "ay": (-14, 14, -34, 34)[number % 4]}
             figure.add_annotation(x=right, y=high, **label, **arrow, **at)
     figure.update_xaxes(title_text=f"{names[0]} [{scales[0][1]}]", showgrid=False)
     figure.update_yaxes(showgrid=False)
     figure.update_yaxes(title_text=f"{names[1]} [{scales[1][1]}]", row=1, col=1)
+    figure.update_layout(margin={"b": 100})
     return figure
 
 

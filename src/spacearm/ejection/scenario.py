@@ -370,11 +370,22 @@ class Thrown(Findings):
     def title(self) -> str:
         return f"Ejection of {self.rig.arm.name}"
 
+    def headline(self) -> str:
+        name, run = max(self.runs.items(), key=lambda each: each[1].velocity)
+        of = f"{self.rig.arm.name}, {name}," if len(self.runs) == 1 else f"The fastest of {len(self.runs)}, {name},"
+        return (
+            f"{of} leaves the rail after {run.time:.3g} s at {1e3 * run.velocity:.0f} mm/s and then turns at "
+            f"{DEGREE * float(np.linalg.norm(run.angular_velocity)):.2g} deg/s."
+        )
+
     def summary(self) -> str:
-        springs = self.rig.device.springs
+        springs, arm = self.rig.device.springs, self.rig.arm
         count = springs if isinstance(springs, int) else len(springs)
-        thrower = "a spring" if count == 1 else f"{count} springs"
-        return f"{self.rig.arm!r} thrown off by {thrower} over {1e3 * self.rig.device.stroke:g} mm."
+        thrower = "A spring throws" if count == 1 else f"{count} springs throw"
+        return (
+            f"{thrower} off {arm.name}, an arm of {arm.n} joints and {arm.mass:g} kg, over "
+            f"{1e3 * self.rig.device.stroke:g} mm with {self.rig.device.energy:.3g} J."
+        )
 
     def certificate(self) -> Mapping[str, Checks]:
         return {
@@ -393,7 +404,7 @@ class Thrown(Findings):
             "table": file.table or "none (space)",
             "spring_energy_J": device.energy,
             "spring_force_N": [[piece.start, piece.force] for piece in device.pieces],
-            "stroke": device.stroke,
+            "stroke_m": device.stroke,
             "release": "at rest" if file.release is None else file.release.model_dump(exclude_none=True),
             "satellite": "infinitely heavy" if device.heavy else f"{file.device.satellite}",
             "configurations_deg": {name: (run.start * DEGREE).tolist() for name, run in self.runs.items()},
@@ -419,22 +430,38 @@ class Thrown(Findings):
 
     def figures(self) -> list[Figure]:
         runs, parts = self.runs, self.parts
-        text = "S: full run. T: segmented algorithm." if parts else "Until the arm leaves the rail."
+        text = "Velocity of the arm's base until it leaves the rail."
         first = next(iter(runs))
         found = [
             Figure("velocity", figures.velocity_curves(runs, parts or None), text),
-            Figure("angular-velocity", figures.spin_curves(runs), "Dots: the last joint stops."),
-            Figure("joints", figures.joint_curves(runs), "Joints that move."),
-            Figure("energy", figures.energy_areas(runs[first]), f"Configuration {first}."),
+            Figure(
+                "angular-velocity",
+                figures.spin_curves(runs),
+                "Angular velocity of the base. Dots: the last joint stops.",
+            ),
+            Figure(
+                "joints",
+                figures.joint_curves(runs),
+                "Joints that move: how far each has turned or slid since the release.",
+            ),
+            Figure(
+                "energy", figures.energy_areas(runs[first]), f"Where the springs' energy goes; configuration {first}."
+            ),
         ]
         if parts:
             lines = [line for name in runs for line in lines_of(name, runs[name], parts[name])]
-            found.insert(0, Figure("methods", figures.comparison(lines), "What the approximation costs."))
+            found.append(Figure("methods", figures.comparison(lines), "What the segmented algorithm costs."))
         if self.chart is not None:
             points = {name: run.start for name, run in runs.items()}
             points |= {} if self.winner is None else {"best": self.winner.joints}
             plot = figures.map_panels(self.chart, self.rig.arm, points)
-            found.append(Figure("configuration-map", plot, "Grey: a constraint is not kept."))
+            found.append(
+                Figure(
+                    "configuration-map",
+                    plot,
+                    "Velocity and angular velocity over two joints. Grey: a constraint is not kept.",
+                )
+            )
         if self.spread is not None:
             plot = figures.histograms(self.spread)
             found.append(Figure("monte-carlo", plot, "Uncertain friction, damping, springs, masses."))

@@ -30,7 +30,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         tell(0.85, "cross-check in MuJoCo")
         certificate |= _cross_checks(study)
     tell(0.95, "figures")
-    from spacearm.papers.cai2023.figures import dataset, figures
+    from spacearm.papers.cai2023.figures import dataset, figures, scene
 
     arm, device = study.rig.arm, study.rig.device
     computed = {
@@ -41,7 +41,8 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         "integrator": f"DOP853 with events, rtol {SINGLE.rtol:g} (single runs), {BATCH.rtol:g} (batches)",
     }
     rows = agreement(NAME, findings(study))
-    return Result(NAME, rows, certificate, settings(NAME, **computed), dataset(study), figures(study), **page(NAME))
+    shown = {"figures": figures(study), "scene": scene(study), **page(NAME)}
+    return Result(NAME, rows, certificate, settings(NAME, **computed), dataset(study), **shown)
 
 
 def _certificate(study: Study) -> Certificate:

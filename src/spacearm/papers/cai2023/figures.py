@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.ejection import equivalent_mass, joint_free_bound
-from spacearm.ejection.figures import energy_areas, histograms, map_panels, table
-from spacearm.figures import COLOURS, curve, new_figure, panels
+from spacearm.ejection.figures import METHODS, energy_areas, histograms, map_panels, velocity_curves
+from spacearm.figures import COLOURS, curve, key_to_lines, new_figure, panels
 from spacearm.papers.agreement import figure
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME, TABLE, UNITS, in_paper_signs
 from spacearm.papers.cai2023.runs import GOALS, Study
 from spacearm.result import Figure
+from spacearm.scene import Scene, scene_of
+from spacearm.simulate import State
+from spacearm.simulate.bodies import move
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -22,12 +25,21 @@ if TYPE_CHECKING:
 JOINTS = (("joint2", -1.0), ("joint4", 1.0))
 
 
+def scene(study: Study) -> Scene:
+    """The five ejections, one at a time."""
+    return scene_of({f"attitude {number}": run for number, run in study.full.items()}, frames=150)
+
+
 def figures(study: Study) -> list[Figure]:
     """In the order of the paper, then what goes beyond it."""
     plots = {
-        "methods": methods(study),
         "masses": masses(study),
-        "fig08-velocity": velocity(study),
+        "configurations": configurations(study),
+        "methods": methods(study),
+        "fig08-velocity": velocity_curves(
+            {f"attitude {n}": run for n, run in study.full.items()},
+            {f"attitude {n}": parts for n, parts in study.segmented.items()},
+        ),
         "fig09-angular-velocity": spin(study),
         "fig10-joints": variation(study),
         "fig11-damping-velocity": damping_velocity(study),
@@ -41,19 +53,38 @@ def figures(study: Study) -> list[Figure]:
 
 
 def methods(study: Study) -> go.Figure:
-    """Both methods and both columns of Table III as a table."""
-    rows = []
-    for number in ATTITUDES:
-        full, parts = in_paper_signs(study.full[number]), in_paper_signs(study.segmented[number])
-        for key, unit in UNITS.items():
-            said = getattr(TABLE[number], key)
-            theory, simulation = (f"{x:g}" for x in said) if isinstance(said, list) else ("", f"{said:g}")
-            cost = f"{100.0 * (parts[key] / full[key] - 1.0):+.1f} %" if full[key] else ""
-            what = str(number), key.replace("_", " "), unit
-            rows.append((*what, f"{parts[key]:.4g}", theory, f"{full[key]:.4g}", simulation, cost))
-    header = ("attitude", "quantity", "unit", "segmented", "paper: theory", "full run", "paper: ADAMS")
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return table((*header, "segmented / full - 1"), columns, height=80 + 25 * len(rows))
+    """Both methods beside both columns of Table III."""
+    names = {key: f"{key.replace('_', ' ')} [{unit}]" for key, unit in UNITS.items()}
+    plot = panels(list(names.values()), columns=3, height=640, spacing=0.08)
+    ring: dict[str, Any] = {"symbol": "circle-open", "size": 13, "marker_line_width": 2}
+    for k, key in enumerate(names):
+        at: dict[str, Any] = {"row": k // 3 + 1, "col": k % 3 + 1, "mode": "markers", "showlegend": k == 0}
+        said = [getattr(TABLE[n], key) for n in ATTITUDES]
+        theory, simulation = zip(*(one if isinstance(one, list) else (None, one) for one in said), strict=True)
+        full, parts = ([in_paper_signs(runs[n])[key] for n in ATTITUDES] for runs in (study.full, study.segmented))
+        curve(plot, ATTITUDES, simulation, "paper: ADAMS", colour=0, **ring, **at)
+        curve(plot, ATTITUDES, full, "full run", colour=0, size=7, **at)
+        curve(plot, ATTITUDES, theory, "paper: theory", colour=3, **ring, **at)
+        curve(plot, ATTITUDES, parts, "segmented algorithm", colour=3, size=7, **at)
+    plot.update_xaxes(dtick=1, range=[0.5, 5.5])
+    plot.update_xaxes(title_text="attitude", row=2)
+    return plot
+
+
+def configurations(study: Study) -> go.Figure:
+    """The arm on the rail in the five attitudes, side by side, in the plane of the table."""
+    plot = new_figure(x="across the rail, one attitude beside the other", x_unit="m", y="along the rail", y_unit="m")
+    right = 0.0
+    for k, number in enumerate(ATTITUDES):
+        arm, start = study.rig.arm, study.full[number].start
+        places = move(arm, State.at_rest(arm, start).vector[None]).origin[0]
+        shift = right - places[:, 0].min()
+        across, along = places[:, 0] + shift, places[:, 2]
+        curve(plot, across, along, f"attitude {number}", colour=k, mode="lines+markers", size=7, line={"width": 4})
+        curve(plot, across[:1], along[:1], colour=k, mode="markers", symbol="square", size=16, showlegend=False)
+        right = float(across.max()) + 0.35
+    plot.update_yaxes(scaleanchor="x", scaleratio=1)
+    return plot
 
 
 def masses(study: Study) -> go.Figure:
@@ -71,17 +102,6 @@ def masses(study: Study) -> go.Figure:
     curve(plot, [0.6, 5.4], [bound, bound], least, colour=3, dash="dash")
     plot.update_xaxes(dtick=1, range=[0.6, 5.4])
     plot.update_yaxes(rangemode="tozero")
-    return plot
-
-
-def velocity(study: Study) -> go.Figure:
-    plot = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
-    for k, number in enumerate(ATTITUDES):
-        run, parts = study.full[number], study.segmented[number]
-        data = run.data.sel(time=slice(0.0, run.time))
-        kept = parts.curve_time <= parts.time
-        curve(plot, data["time"], 1e3 * data["velocity"], f"{number} S", colour=k)
-        curve(plot, parts.curve_time[kept], 1e3 * parts.curve_velocity[kept], f"{number} T", colour=k, dash="dash")
     return plot
 
 
@@ -114,6 +134,7 @@ def variation(study: Study) -> go.Figure:
             curve(plot, parts.curve_time, short, name, colour=k, dash="dash", **quiet, **at)
             end = scale * run.variation[index]
             curve(plot, [run.time], [end], name, colour=k, mode="markers", size=7, **quiet, **at)
+    key_to_lines(plot, METHODS, row=1, col=1)
     plot.update_xaxes(title_text="time [s]", range=[0.0, 3.5])
     plot.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
     return plot
@@ -121,11 +142,12 @@ def variation(study: Study) -> go.Figure:
 
 def damping_velocity(study: Study) -> go.Figure:
     plot = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
+    dashes = dict(zip(_dampings(study), ("solid", "dash", "dot"), strict=True))
     for (number, value), run in sorted(study.damped.items()):
         data = run.data.sel(time=slice(0.0, run.time))
-        dash = ("solid", "dash", "dot")[_dampings(study).index(value)]
-        name = f"attitude {number}, B = {value:g}"
-        curve(plot, data["time"], 1e3 * data["velocity"], name, colour=number - 1, dash=dash)
+        style: dict[str, Any] = {"colour": number - 1, "dash": dashes[value], "showlegend": dashes[value] == "solid"}
+        curve(plot, data["time"], 1e3 * data["velocity"], f"attitude {number}", **style)
+    key_to_lines(plot, {f"damping {value:g} N m s/rad": dash for value, dash in dashes.items()})
     return plot
 
 

@@ -36,6 +36,7 @@ from spacearm.papers.wojtunik2023.data import (
 from spacearm.papers.wojtunik2023.figures import dataset, drawn
 from spacearm.papers.wojtunik2023.runs import Campaign, Study, compute, energy_drift, hessian, noise_free
 from spacearm.result import Certificate, Check, Result
+from spacearm.scene import scene_of
 from spacearm.simulate import Phase, Run, State, simulate
 
 
@@ -55,6 +56,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         _settings(),
         dataset(study),
         drawn(study),
+        scene=scene_of(_plain_run(), title="test 2"),
         files={"identified.toml": identified, "tables.csv": _tables(study.campaign)},
         **page(NAME),
     )

@@ -34,11 +34,11 @@ DOTTED = {"dash": "dot", "color": COLOURS[7]}
 
 
 def drawn(study: Study) -> list[Figure]:
-    """All figures, in the order of the paper, then what goes beyond it."""
+    """All figures: what carries the message first."""
     plots = {
+        "bias": bias(study.setups),
         "deflections": deflections(study.campaign),
         "table2": table(study.campaign),
-        "bias": bias(study.setups),
         "offsets": offsets(study),
         "stalls": stalls(study.searches, TABLE2[4]),
         "profiles": certainty(study.common),
@@ -46,27 +46,11 @@ def drawn(study: Study) -> list[Figure]:
         "response": response(study.use),
         "hold-out": held_out(study.use),
     }
-    return [*angle_figures(study.campaign), *(figure(NAME, name, plot) for name, plot in plots.items())]
-
-
-def angle_figures(campaign: Campaign) -> list[Figure]:
-    """The paper's Figures 4 to 8: experiment (twin), rigid reference, identified."""
-    t = times()
-    rigid = paths()["joint1.motor"](t) / DEGREE
-    caption = printed(NAME, "page")["angle_caption"]
-    found = []
-    for k, (test, fit) in enumerate(zip(campaign.tests, campaign.fits, strict=True), 1):
-        plot = new_figure(x="time", x_unit="s", y="flexible joint angle", y_unit="deg", height=380)
-        curve(plot, t, test.measured["joint1"] / DEGREE, "twin experiment", colour=7, **POINTS)
-        curve(plot, t, rigid, "rigid reference", colour=1, dash="dash")
-        curve(plot, t, fit.outputs(0)["joint1"] / DEGREE, "identified", colour=0)
-        text = caption.format(number=k + 3, test=k, offset=fit["offset"] / DEGREE)
-        found.append(Figure(f"fig{k + 3:02d}-test{k}", plot, text))
-    return found
+    return [figure(NAME, name, plot) for name, plot in plots.items()]
 
 
 def deflections(campaign: Campaign) -> go.Figure:
-    """What Figures 4 to 8 hide under 30 degrees of travel: link minus motor."""
+    """The paper's Figures 4 to 8 without their 30 degrees of travel: link minus motor."""
     from plotly.subplots import make_subplots
 
     plot = make_subplots(rows=5, cols=1, shared_xaxes=True, vertical_spacing=0.03)
@@ -155,10 +139,10 @@ def bias(found: Setups) -> go.Figure:
 
 def certainty(found: Common) -> go.Figure:
     """Profile likelihoods of the common fit."""
-    plot = new_figure(x="deviation from the estimate", x_unit="standard deviations", y="rise of twice the cost")
+    plot = new_figure(x="deviation from the estimate", x_unit="%", y="rise of twice the cost")
     for k, one in enumerate(found.profiles):
-        x = (one.values - found.fit[one.name]) / found.fit.std(one.name)
-        curve(plot, x, one.rise, LABELS[one.name.rsplit(".", 1)[1]], colour=k, dash=k, mode="lines+markers")
+        x = 100.0 * (one.values / found.fit[one.name] - 1.0)
+        curve(plot, x, one.rise, LABELS[one.name.rsplit(".", 1)[1]], colour=k, mode="lines+markers")
     plot.add_hline(y=3.84, line=DOTTED, annotation_text="95 %")
     return plot
 

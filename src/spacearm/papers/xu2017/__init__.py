@@ -7,11 +7,12 @@ searched by a swarm and solved by least squares, and what they can and cannot te
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from spacearm.model import catalogue
+from spacearm.model import Robot, catalogue
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings
 from spacearm.papers.xu2017 import data as paper
@@ -20,6 +21,8 @@ from spacearm.papers.xu2017.data import NAME
 from spacearm.papers.xu2017.figures import dataset, drawn
 from spacearm.papers.xu2017.runs import Exact, Study, compute
 from spacearm.result import Certificate, Check, Result
+from spacearm.scene import scene_of
+from spacearm.simulate import Run
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
@@ -38,6 +41,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         settings(NAME, sensor_mount=[float(x) for x in paper.MOUNT], noise=dict(paper.sensors().noise)),
         dataset(study),
         drawn(study),
+        scene=scene_of(dict(_shown(study.exact.robot)), frames=300),
         **page(NAME, **_summary(study)),
     )
 
@@ -65,15 +69,20 @@ def _cross_check(case: Exact) -> dict[str, Check]:
     from spacearm.simulate.crosscheck import cross_check
 
     found: dict[str, Check] = {}
-    for experiment in paper.experiments(case.robot)[:2]:
-        run = experiment.run(case.robot, np.arange(0.0, 60.1, 1.0))
+    for name, run in _shown(case.robot):
         result = cross_check(run)
-        found[experiment.name] = (
+        found[name] = (
             Check(result.largest, 1e-8, "", "largest relative difference to MuJoCo")
             if result.expressed
             else Check.not_applicable(result.reason)
         )
     return found
+
+
+def _shown(robot: Robot) -> Iterator[tuple[str, Run]]:
+    """The first two of the paper's experiments as runs."""
+    for experiment in paper.experiments(robot)[:2]:
+        yield experiment.name, experiment.run(robot, np.arange(0.0, 60.1, 1.0))
 
 
 def _summary(study: Study) -> dict[str, Any]:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, curve, new_figure
+from spacearm.figures import COLOURS, curve, new_figure, panels
 from spacearm.identify.inertia.figures import origins
 from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.papers.agreement import figure
 from spacearm.papers.xu2017.data import NAME, SYMBOLS
 from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Study, Swarms, Validation
 from spacearm.result import Figure
-from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -24,33 +23,31 @@ FLOOR = 1e-18
 
 
 def drawn(study: Study) -> list[Figure]:
-    """All figures in reading order."""
-    swarm, check = study.swarms, study.validation
-    times, axes, cost = check.identified.times, ("x", "y", "z"), "global best cost"
+    """All figures: what carries the message first."""
+    check = study.validation
     plots = {
         "ranks": _ranks(study.exact),
-        "singular-values": _singular(study.exact),
+        "swarm-seeds": _seeds(study.swarms),
         "numbers": _status(study.exact, study.noisy),
-        "fig09-swarm-single-body": _convergence({"single body": swarm.single.history}, cost),
-        "fig10-swarm-two-body": _convergence({name: one.history for name, one in swarm.two.items()}, cost),
-        "swarm-seeds": _seeds(swarm),
-        "fig12a-base-position": _errors(times, check.identified.base_position, axes, "base position error", "m"),
-        "fig12b-base-attitude": _errors(times, check.identified.base_attitude, axes, "base attitude error", "rad"),
-        "fig13-joints": _errors(
-            times, check.identified.joints, study.exact.robot.joint_names, "joint angle error", "rad"
-        ),
+        "singular-values": _singular(study.exact),
+        "fig12-13-validation": _errors(check, study.exact.robot.joint_names),
         "validation-blind": _blind(check),
         "monte-carlo": _coverage(study.noisy),
         "design": _design(study.beyond),
         "online": _online(study.beyond),
+        "fig09-10-swarm": _convergence(study.swarms),
     }
     return [figure(NAME, name, plot) for name, plot in plots.items()]
 
 
-def _convergence(histories: dict[str, Array], title: str) -> go.Figure:
-    plot = new_figure(x="iteration", y=title)
-    for name, history in histories.items():
-        curve(plot, np.arange(history.size), np.maximum(history, FLOOR), name)
+def _convergence(swarm: Swarms) -> go.Figure:
+    plot = panels(("single body (Eq. 37)", "two bodies, one joint each (Eq. 52)"), height=400)
+    for column, histories in enumerate(({"single body": swarm.single}, swarm.two), 1):
+        for name, found in histories.items():
+            x, y = np.arange(found.history.size), np.maximum(found.history, FLOOR)
+            curve(plot, x, y, name, row=1, col=column)
+    plot.update_xaxes(title_text="iteration")
+    plot.update_yaxes(title_text="global best cost", row=1, col=1)
     return _logarithmic(plot, 2)
 
 
@@ -103,11 +100,18 @@ def _seeds(swarm: Swarms) -> go.Figure:
     return plot
 
 
-def _errors(times: Array, values: Array, labels: tuple[str, ...], title: str, unit: str) -> go.Figure:
-    plot = new_figure(x="time", x_unit="s", y=title, y_unit=unit, height=380)
-    for k, label in enumerate(labels):
-        curve(plot, times, values[:, k], label)
-    plot.update_yaxes(exponentformat="power")
+def _errors(check: Validation, joints: tuple[str, ...]) -> go.Figure:
+    found = check.identified
+    parts = {
+        "base position [\N{MICRO SIGN}m]": (1e6 * found.base_position, ("x", "y", "z")),
+        "base attitude [mrad]": (1e3 * found.base_attitude, ("x", "y", "z")),
+        "joint angles [mrad]": (1e3 * found.joints, joints),
+    }
+    plot = panels(list(parts), height=400, spacing=0.07)
+    for column, (values, names) in enumerate(parts.values(), 1):
+        for k, name in enumerate(names):
+            curve(plot, found.times, values[:, k], name, colour=k, showlegend=column != 2, row=1, col=column)
+    plot.update_xaxes(title_text="time [s]")
     return plot
 
 

@@ -55,9 +55,9 @@ def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: d
     angle = {name: np.degrees(case.psi) for name, case in named.items()}
     impulses = {name: impulse_size(case.elastic) for name, case in named.items()}
     plots = {
+        "configuration": _configuration(point, named),
         "fig6a": direction_curves(angles, masses, y="absolute virtual mass", y_unit="kg", peaks=peaks, x=THETA),
         "fig6b": direction_curves(angles, angle, y="angle ψ", y_unit="deg", x=THETA, zero_line=True),
-        "configuration": _configuration(point, named),
         "impulse": direction_curves(angles, impulses, y="impulse", y_unit="N s", x=THETA),
         "contact": convergence_curves(contacts),
     }

@@ -39,6 +39,7 @@ from spacearm.papers.zhang2020.runs import (
     study_design,
 )
 from spacearm.result import Certificate, Check, Result
+from spacearm.scene import scene_of
 from spacearm.simulate import State
 
 __all__ = ["SINGLE", "closed_modes", "cross_checks", "forbidden", "reproduce", "robot", "single_hit", "six_hit"]
@@ -67,6 +68,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         _settings(designed, runs.six),
         runs.six["damping5"].dataset(),
         drawn(runs.singles, runs.six, designed),
+        scene=scene_of({"damping 5": runs.six["damping5"], "rigid": runs.six["rigid"]}, frames=400),
         **page(NAME, **_summary(runs, designed)),
     )
 

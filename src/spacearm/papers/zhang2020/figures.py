@@ -32,18 +32,18 @@ _LEGEND = {
 
 
 def drawn(singles: dict[str, CaptureRun], six: dict[str, CaptureRun], designed: Designed) -> list[Figure]:
-    """All figures, in the order of the paper."""
+    """All figures: what carries the message first."""
     named = {_LEGEND[name]: outcome for name, outcome in six.items()}
     soft = {name: outcome for name, outcome in named.items() if name != "rigid"}
     axes = {k: [f"joint{k}.{axis}" for axis in ("turn_x", "turn_y", "turn_z", "slide_z")] for k in (1, 2)}
     plots = {
-        "fig10": _single(singles),
         "fig12": base_figure(named),
         "fig13": load_figure(soft),
+        "front": _front(designed),
+        "fig10": _single(singles),
         "fig14": deformation_figure(soft, axes[1]),
         "fig15": deformation_figure(soft, axes[2]),
         "dampers": damper_figure(six["damping5"]),
-        "front": _front(designed),
         "on-off": _sweep(designed),
     }
     facts = {"runs": designed.front.runs, "damping": DAMPING_RANGE}

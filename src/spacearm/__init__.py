@@ -2,8 +2,13 @@
 
 The public names live in the rooms (``spacearm.model``, ``spacearm.mechanics``, ``spacearm.engine``,
 ``spacearm.simulate``, ...). Names and rooms are fetched on first use, so that ``import spacearm`` costs next to nothing
-and yet suffices: ``spacearm.State``, ``spacearm.impact``. ``spacearm.simulate`` is the room, whose function of the same
-name is ``spacearm.simulate.simulate``.
+and yet suffices: ``spacearm.State``, ``spacearm.impact``. ``spacearm.simulate`` is a room and, called, its function of
+the same name::
+
+    import spacearm as sa
+
+    robot = sa.load("arm.urdf")
+    run = sa.simulate(robot, sa.State.at_rest(robot), 10.0)
 """
 
 from importlib import import_module
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
     from spacearm import report as report
     from spacearm import result as result
     from spacearm import scene as scene
-    from spacearm import simulate as simulate
     from spacearm import study as study
     from spacearm import typing as typing
     from spacearm import words as words
@@ -65,13 +69,24 @@ if TYPE_CHECKING:
     from spacearm.result import Result as Result
     from spacearm.result import Row as Row
     from spacearm.result import Verdict as Verdict
+    from spacearm.scene import scene_of as scene_of
     from spacearm.simulate import RK4 as RK4
     from spacearm.simulate import Dopri853 as Dopri853
     from spacearm.simulate import Event as Event
     from spacearm.simulate import Load as Load
     from spacearm.simulate import Phase as Phase
+    from spacearm.simulate import Run as Run
     from spacearm.simulate import State as State
+    from spacearm.simulate import World as World
+    from spacearm.simulate import compare as compare
+    from spacearm.simulate import constant as constant
+    from spacearm.simulate import firing as firing
+    from spacearm.simulate import half_sine as half_sine
+    from spacearm.simulate import load_run as load_run
+    from spacearm.simulate import pulse as pulse
+    from spacearm.simulate import simulate as simulate
     from spacearm.simulate import simulate_batch as simulate_batch
+    from spacearm.simulate import spline as spline
     from spacearm.simulate.crosscheck import cross_check as cross_check
     from spacearm.simulate.rollout import rollout as rollout
 
@@ -102,6 +117,7 @@ __all__ = [
     "Robot",
     "Rotor",
     "Row",
+    "Run",
     "SimulationError",
     "SpacearmError",
     "Spring",
@@ -110,13 +126,23 @@ __all__ = [
     "TimeLimitError",
     "Verdict",
     "Visual",
+    "World",
     "__version__",
     "catalogue",
+    "compare",
+    "constant",
     "cross_check",
+    "firing",
+    "half_sine",
     "load",
+    "load_run",
+    "pulse",
     "rollout",
     "save",
+    "scene_of",
+    "simulate",
     "simulate_batch",
+    "spline",
     "time_limit",
     "write_result",
 ]
@@ -162,6 +188,16 @@ _HOME = {
     "State": "spacearm.simulate",
     "rollout": "spacearm.simulate.rollout",
     "simulate_batch": "spacearm.simulate",
+    "Run": "spacearm.simulate",
+    "World": "spacearm.simulate",
+    "compare": "spacearm.simulate",
+    "constant": "spacearm.simulate",
+    "firing": "spacearm.simulate",
+    "half_sine": "spacearm.simulate",
+    "load_run": "spacearm.simulate",
+    "pulse": "spacearm.simulate",
+    "spline": "spacearm.simulate",
+    "scene_of": "spacearm.scene",
     "cross_check": "spacearm.simulate.crosscheck",
 }
 #: The rooms, and the modules that all of them use.

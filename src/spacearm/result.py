@@ -10,10 +10,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spacearm.errors import InputError
+from spacearm.words import html_table, in_words, unit
 
 if TYPE_CHECKING:
     import xarray
@@ -238,6 +240,13 @@ class Certificate(Mapping[str, Check]):
             if not check.sound
         ]
 
+    def __repr__(self) -> str:
+        return f"Certificate({'' if self.sound else 'NOT '}sound, {len(self)} checks)"
+
+    def _repr_html_(self) -> str:
+        rows = [(in_words(name), check.value, check.tolerance, check.verdict) for name, check in self.items()]
+        return html_table(("check", "value", "tolerance", "sound"), rows)
+
     def to_json(self) -> dict[str, Json]:
         return {"sound": self.sound, **{name: check.to_json() for name, check in self.items()}}
 
@@ -282,6 +291,8 @@ class Figure:
 
 
 #: Names in a folder of results that no further file may have.
+#: Rows of a result that a notebook shows.
+SHOWN_ROWS = 20
 _RESERVED = ("results.json", "data.nc", "index.html", "scene.html", "figures", "plotly.min.js")
 
 
@@ -331,6 +342,27 @@ class Result:
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise InputError(f"two rows have the {what} {twice[0]!r}", place=f"study {self.study!r}")
+
+    def __repr__(self) -> str:
+        parts = (self.study, f"{len(self.rows)} rows", f"{len(self.figures)} figures")
+        return f"Result({', '.join(parts)}, {'' if self.sound else 'NOT '}sound)"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the headline and the first rows; :func:`spacearm.write_result` writes the whole page."""
+        rows = [
+            (
+                row.words or in_words(row.quantity),
+                row.value,
+                unit(row.unit),
+                *((row.paper, row.verdict.value) * self.has_paper),
+            )
+            for row in self.rows[:SHOWN_ROWS]
+        ]
+        head = ("quantity", "value", "unit", *(("paper", "verdict") * self.has_paper))
+        left = len(self.rows) - len(rows)
+        sound = "sound" if self.sound else "NOT sound"
+        said = " ".join(part for part in (self.headline, f"({sound}{f'; {left} more rows' if left else ''})") if part)
+        return f"<h4>{escape(self.title or self.study)}</h4>" + html_table(head, rows, said)
 
     @property
     def sound(self) -> bool:

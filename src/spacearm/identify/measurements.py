@@ -13,6 +13,7 @@ import numpy as np
 from spacearm.errors import InputError, at, did_you_mean
 from spacearm.identify.readers import read_columns
 from spacearm.typing import Array
+from spacearm.words import html_table, unit
 
 _DEG, _REV = math.pi / 180.0, 2.0 * math.pi
 _G0 = 9.80665  # m/s2, standard gravity, the unit of many accelerometers
@@ -112,6 +113,17 @@ class Measurements:
                 place="time",
                 hint="expected times that rise",
             )
+
+    def __repr__(self) -> str:
+        return f"Measurements({self.time.size} samples, {np.ptp(self.time):g} s, {', '.join(self.values)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, unit(self.units.get(name, "")), float(np.min(array)), float(np.max(array)))
+            for name, array in self.values.items()
+        ]
+        said = f"{self.source or 'measurements'}: {self.time.size} samples every {self.step:.4g} s"
+        return html_table(("quantity", "unit", "smallest", "largest"), rows, said)
 
     def __getitem__(self, name: str) -> Array:
         if name not in self.values:

@@ -113,16 +113,16 @@ def save(robot: Robot, path: str | Path, *, comments: Iterable[str] = ()) -> Pat
     return path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes UTF-8 text so that nobody ever sees half of it, and a failure leaves what was there."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Writes bytes, or text as UTF-8, so that nobody ever sees half of it, and a failure leaves what was there."""
     if path.is_dir():
         raise InputError("is a folder", file=path, hint="expected the name of a file")
     temporary: Path | None = None
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(_mode(path))

@@ -7,6 +7,7 @@ two in base axes: 6 + n degrees of freedom.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -23,6 +24,7 @@ from spacearm.errors import ModelError, at, did_you_mean, quoted
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, frozen_array
 from spacearm.model.problems import Problems
 from spacearm.typing import Array
+from spacearm.words import html_table
 
 BASE_DOFS = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
 #: Names of the base's position in events; no joint may take them, nor end in ``.rate`` (the rate of a joint).
@@ -94,6 +96,18 @@ class Robot:
 
     def __repr__(self) -> str:
         return f"Robot({self.name!r}, {len(self.bodies)} bodies, {self.n} joints, {self.mass:g} kg)"
+
+    def _repr_html_(self) -> str:
+        rows = [(self.bodies[0].name, self.bodies[0].inertia.mass, "", "base", "")]
+        for joint in self.joints:
+            limits = joint.limits
+            bounded = limits is not None and limits.upper - limits.lower < math.inf
+            scale, sign = (math.degrees(1.0), "deg") if joint.kind == "revolute" else (1.0, "m")
+            stretch = f"{limits.lower * scale:.4g} to {limits.upper * scale:.4g} {sign}" if limits and bounded else ""
+            mass = self.bodies[self.body_index(joint.child)].inertia.mass
+            rows.append((joint.child, mass, joint.parent, f"{joint.name} ({joint.kind})", stretch))
+        said = f"{self.name}: {self.mass:g} kg, {self.dofs} degrees of freedom"
+        return html_table(("body", "kg", "carried by", "joint", "range"), rows, said)
 
     # -- counting -----------------------------------------------------------------------------------------------
 

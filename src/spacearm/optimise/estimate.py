@@ -14,6 +14,7 @@ import numpy as np
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Parameter, Problem
 from spacearm.typing import Array
+from spacearm.words import html_table, unit
 
 
 class Reason(StrEnum):
@@ -55,6 +56,13 @@ class Estimate:
     residuals: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
     noise_known: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Estimate({self.method}, {len(self.names)} parameters, cost {self.cost:.4g}, {self.reason.value})"
+
+    def _repr_html_(self) -> str:
+        rows = zip(self.names, self.values, self.std, map(unit, self.units), strict=True)
+        return html_table(("parameter", "value", "standard deviation", "unit"), rows, repr(self))
 
     def __getitem__(self, name: str) -> float:
         return float(self.values[self.names.index(name)])

@@ -82,7 +82,7 @@ def share_script(folder: Path) -> Path:
 
     source, target = Path(plotly.__file__).parent / "package_data" / PLOTLY, folder / PLOTLY
     if not (target.is_file() and filecmp.cmp(source, target, shallow=False)):
-        write_atomically(target, source.read_text(encoding="utf-8"))
+        write_atomically(target, source.read_bytes())
     return target
 
 

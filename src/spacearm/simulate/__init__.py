@@ -1,4 +1,10 @@
-"""Runs in time: phases, loads, events, and the certificate that each run carries."""
+"""Runs in time: phases, loads, events, and the certificate that each run carries.
+
+The room itself can be called: ``spacearm.simulate(...)`` is :func:`spacearm.simulate.simulate`.
+"""
+
+import sys
+from types import ModuleType
 
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
@@ -7,6 +13,7 @@ from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.certificate import CertificateWarning
 from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
+from spacearm.simulate.difference import Comparison, compare
 from spacearm.simulate.distance import distance
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.fields import Gravity, Orbit
@@ -16,6 +23,7 @@ from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, EventFunction, Phase
 from spacearm.simulate.rollout import rollout
 from spacearm.simulate.run import Run, RunWarning, Track, simulate
+from spacearm.simulate.run_file import load_run
 from spacearm.simulate.signals import (
     Signal,
     approximate,
@@ -38,6 +46,7 @@ __all__ = [
     "CertificateWarning",
     "Change",
     "Changed",
+    "Comparison",
     "Dopri853",
     "Entry",
     "Event",
@@ -62,11 +71,13 @@ __all__ = [
     "Track",
     "World",
     "approximate",
+    "compare",
     "constant",
     "distance",
     "firing",
     "from_ppoly",
     "half_sine",
+    "load_run",
     "pulse",
     "rollout",
     "simulate",
@@ -76,3 +87,12 @@ __all__ = [
     "triangle",
     "warm_up",
 ]
+
+
+class _Room(ModuleType):
+    """A module that is its main function, too."""
+
+    __call__ = staticmethod(simulate)
+
+
+sys.modules[__name__].__class__ = _Room

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.solver import Reason
-from spacearm.errors import ModelError, SimulationError
+from spacearm.errors import InputError, ModelError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
@@ -107,6 +107,8 @@ def cross_check(
         world: in place of the run's own, to see what a wrong number would do.
         friction: whether dry friction is such a case, is replayed (see the module's text), or left out.
     """
+    if not any(isinstance(step, Segment) for step in run.steps):
+        raise InputError("the run was loaded or unpickled", place="cross-check", hint="run it again")
     if run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
         return CrossCheck(reason=f"the run did not come to its end: {run.reason.text}")
     if run.world.elements:

@@ -35,6 +35,10 @@ class Motion:
     kernel: Kernel
     code: Code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it was made from: machine code belongs to one process."""
+        return motion, (self.robot, self.loads, self.ledger)
+
     @property
     def nx(self) -> int:
         return self.code.nx

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
 from spacearm.simulate.world import Overrides, States, World
 from spacearm.typing import Array
+from spacearm.words import html_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -110,6 +112,35 @@ class Run:
     ledger: Ledger | None = field(repr=False)  # energies of all systems, at the samples of all segments
     steps: tuple[Segment | Entry, ...] = field(repr=False)  # segments and changes in their order
     ends: dict[str, State] | None = field(repr=False)  # of each system at the end; None where one is not finite
+
+    def __repr__(self) -> str:
+        samples = sum(track.times.size for track in self.tracks)
+        return f"Run({self._what}, {self.end_time:g} s, {samples} samples, {'' if self.sound else 'NOT '}sound)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled without its segments, which hold machine code: it cannot be cross-checked again."""
+        return {**vars(self), "steps": self.changes}
+
+    @property
+    def _what(self) -> str:
+        return " and ".join(dict.fromkeys(track.name for track in self.tracks))
+
+    def _repr_html_(self) -> str:
+        events = [(f"{event.time:.4g} s", f"{event.kind}: {event.name}") for event in self.events[:8]]
+        facts = [
+            ("ended", f"after {self.end_time:g} s: {self.why}"),
+            ("phases", ", ".join(f"from {start:g} s" for start in self.phase_starts)),
+            ("sound", "no certificate" if self.certificate is None else "yes" if self.certificate.sound else "NO"),
+            ("steps", f"{self.stats.steps}, {self.stats.evaluations} evaluations"),
+        ]
+        more = [("...", f"{len(self.events) - 8} more events")] if len(self.events) > 8 else []
+        return html_table(("run", self._what), [*facts, *events, *more])
+
+    def to_netcdf(self, path: str | Path) -> Path:
+        """Write it as NetCDF 4, with names and units; :func:`~spacearm.simulate.load_run` gives it back."""
+        from spacearm.simulate.run_file import save_run
+
+        return save_run(self, path)
 
     @property
     def sound(self) -> bool:

@@ -1,0 +1,147 @@
+"""Runs on disk: NetCDF 4 with names and units for everybody, and what is needed to have the run again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spacearm.engine.solver import Reason
+from spacearm.errors import InputError
+from spacearm.mechanics import LoadFrame
+from spacearm.model.files import robot_text, write_atomically
+from spacearm.model.toml_read import robot_from_toml
+from spacearm.result import Certificate, plain
+from spacearm.simulate.chain import Occurrence, Stats
+from spacearm.simulate.ledger import Ledger
+from spacearm.simulate.motion import motion
+from spacearm.simulate.run import Run, Track
+from spacearm.simulate.state import State
+from spacearm.simulate.world import World
+
+#: Of the file's attribute ``spacearm_run``; one that is not known is refused.
+FORMAT = 1
+_ARRAYS = {"integrated": "y", "inputs": "input", "outputs": "output", "stuck": "dof"}
+_ENERGIES = tuple(each.name for each in fields(Ledger) if each.name != "entries")
+
+
+def save_run(run: Run, path: str | Path) -> Path:
+    """Write a run as NetCDF 4: each system's samples as a group ``track0``, ``track1``, ... with names and units."""
+    import xarray as xr
+
+    path = Path(path)
+    about = {
+        "format": FORMAT,
+        "reason": run.reason.name,
+        "why": run.why,
+        "end_time": run.end_time,
+        "events": [asdict(event) for event in run.events],
+        "stats": asdict(run.stats),
+        "certificate": None if run.certificate is None else plain(run.certificate),
+        "phase_starts": run.phase_starts,
+        "locked": run.world.locked,
+        "overrides": run.world.overrides,
+        "start": {name: state.vector for name, state in run.start.items()},
+        "ends": None if run.ends is None else {name: state.vector for name, state in run.ends.items()},
+        "systems": {name: robot_text(robot, "toml") for name, robot in run.world.systems.items()},
+        "tracks": [
+            {
+                "name": track.name,
+                "robot": robot_text(track.robot, "toml"),
+                "loads": [asdict(load) for load in track.model.loads],
+                "energies": track.ledger is not None,
+                "ledger": track.model.ledger,
+                "attrs": track.attrs,
+            }
+            for track in run.tracks
+        ],
+    }
+    groups = {"/": xr.Dataset(attrs={"spacearm_run": json.dumps(plain(about))})}
+    for number, track in enumerate(run.tracks):
+        raw = {f"raw_{name}": (("time", size), getattr(track, name)) for name, size in _ARRAYS.items()}
+        groups[f"track{number}"] = track.data.assign(raw).assign(_energies(track.ledger))
+    if run.ledger is not None:
+        groups["energies"] = xr.Dataset(_energies(run.ledger))
+    write_atomically(path, _packed(groups))
+    return path
+
+
+def _energies(ledger: Ledger | None) -> dict[str, Any]:
+    return {} if ledger is None else {f"raw_{name}": ("time", getattr(ledger, name)) for name in _ENERGIES}
+
+
+def _packed(groups: Mapping[str, Any]) -> bytes:
+    """All groups as one file, in memory."""
+    import xarray as xr
+
+    packed = {"zlib": True, "complevel": 1, "shuffle": True}
+    encoding = {
+        f"/{name.strip('/')}": {
+            str(key): packed for key, values in data.variables.items() if values.dtype.kind in "fiub" and values.size
+        }
+        for name, data in groups.items()
+    }
+    return bytes(xr.DataTree.from_dict(groups).to_netcdf(engine="h5netcdf", encoding=encoding))
+
+
+def load_run(path: str | Path) -> Run:
+    """A run that :meth:`Run.to_netcdf <spacearm.simulate.Run.to_netcdf>` wrote, to look at and to compare.
+
+    Its segments and changes are not kept: it cannot be cross-checked again.
+    """
+    import xarray as xr
+
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("there is no such file", file=path)
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            about = json.loads(tree.attrs["spacearm_run"])
+            if about["format"] != FORMAT:
+                raise InputError(f"is of format {about['format']}", file=path, hint=f"this version reads {FORMAT}")
+            tracks = [_track(entry, tree[f"track{k}"].to_dataset()) for k, entry in enumerate(about["tracks"])]
+            whole = _ledger(tree["energies"].to_dataset()) if "energies" in tree.children else None
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        hint = "expected what Run.to_netcdf wrote"
+        raise InputError(f"does not hold a run: {error}", file=path, hint=hint) from error
+    return Run(
+        World(
+            {name: robot_from_toml(text) for name, text in about["systems"].items()},
+            tuple(about["locked"]),
+            about["overrides"],
+        ),
+        _states(about["start"]),
+        Reason[about["reason"]],
+        about["why"],
+        about["end_time"],
+        tuple(Occurrence(**event) for event in about["events"]),
+        Stats(**about["stats"]),
+        None if about["certificate"] is None else Certificate.from_json(about["certificate"]),
+        tuple(about["phase_starts"]),
+        tuple(tracks),
+        whole,
+        (),
+        None if about["ends"] is None else _states(about["ends"]),
+    )
+
+
+def _states(table: Mapping[str, Any]) -> dict[str, State]:
+    return {name: State.from_vector(np.array(vector)) for name, vector in table.items()}
+
+
+def _track(entry: Mapping[str, Any], data: Any) -> Track:
+    model = motion(robot_from_toml(entry["robot"]), [LoadFrame(**load) for load in entry["loads"]], entry["ledger"])
+    arrays = {name: np.ascontiguousarray(data[f"raw_{name}"].values) for name in _ARRAYS}
+    arrays["stuck"] = arrays["stuck"].astype(bool)
+    ledger = _ledger(data) if entry["energies"] else None
+    return Track(entry["name"], model, data["time"].values, **arrays, ledger=ledger, attrs=entry["attrs"])
+
+
+def _ledger(data: Any) -> Ledger:
+    return Ledger(**{name: data[f"raw_{name}"].values for name in _ENERGIES})

@@ -89,7 +89,7 @@ def _results(first: Result, second: Result) -> Iterator[Difference]:
             continue
         a, b = row.value, other[row.quantity].value
         numbers = isinstance(a, Real) and isinstance(b, Real)
-        size = float(b) - float(a) if numbers else 0.0 if show(a) == show(b) else np.nan  # type: ignore[arg-type]
+        size = float(b) - float(a) if numbers else 0.0 if show(a) == show(b) else np.nan
         yield Difference(row.quantity, row.unit, float(size), None, a, b)
 
 

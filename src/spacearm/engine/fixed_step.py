@@ -129,21 +129,27 @@ class Course(NamedTuple):
     counts: Any  # (pieces,) int64: steps in each
     coefficient: Array  # (cases, degree + 1, pieces, channels), lowest power first, time from the piece's start
     target: Any  # (channels,) int64: place of each channel in the room; a number for each lane
+    reference: Array  # (cases, degree + 1, pieces, references): the same for what the law reads when it is asked
+    read: Any  # (references,) int64: their places
     every: int  # rows are recorded after so many steps; 0: at the end of each piece
     hold: int  # the law is asked at every so-many-th step
 
 
 @compiled
-def _write_inputs(course: Course, piece: int, local: float, cases: Any, width: int, room: Array) -> None:
-    """All channels at ``local`` seconds into a piece, for each lane by its case."""
-    top = course.coefficient.shape[1] - 1
-    for lane in range(width):
-        table = course.coefficient[cases[lane]]
-        for channel in range(course.target.size):
+def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, width: int, room: Array) -> None:
+    """Channels at ``local`` seconds into a piece, for each lane by its case."""
+    top = tables.shape[1] - 1
+    alike = tables.shape[0] == 1
+    for channel in range(target.size):
+        for lane in range(width):
+            if lane > 0 and alike:
+                room[target[channel] + lane] = room[target[channel]]
+                continue
+            table = tables[0 if alike else cases[lane]]
             value = table[top, piece, channel]
             for power in range(top - 1, -1, -1):
                 value = value * local + table[power, piece, channel]
-            room[course.target[channel] + lane] = value
+            room[target[channel] + lane] = value
 
 
 @compiled
@@ -153,7 +159,7 @@ def _stages(code: Code, course: Course, piece: int, t: float, count: int, cases:
     for stage in range(count):
         part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
         if moving and stage != 2:
-            _write_inputs(course, piece, t + part, cases, code.width, room)
+            _write(course.coefficient, course.target, piece, t + part, cases, code.width, room)
         room[code.part] = part
         room[code.weight] = 0.0 if count == 1 else 2.0 if 0 < stage < 3 else 1.0
         call_kernel(code.stage, room, room)
@@ -177,13 +183,16 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
         step = course.step[piece]
         room[code.step] = step
         if course.target.size > 0 and not moving:
-            _write_inputs(course, piece, 0.0, cases, code.width, room)
+            _write(course.coefficient, course.target, piece, 0.0, cases, code.width, room)
         # The observer also looks at the end of a piece, before inputs jump there.
         for number in range(count + (1 if code.observe != 0 else 0)):
             t = number * step
             room[code.time] = course.begin[piece] + t
             looking = number == count
             if code.law != 0 and not looking and done % course.hold == 0:
+                _write(course.reference, course.read, piece, t, cases, code.width, room)
+                if moving:
+                    _write(course.coefficient, course.target, piece, t, cases, code.width, room)
                 call_kernel(code.law, room, room)
             _stages(code, course, piece, t, 1 if looking else 4, cases, room)
             if looking:
@@ -372,6 +381,8 @@ class FixedStep:
         *,
         channels: Sequence[tuple[str, int]] = (),
         coefficient: Array | None = None,
+        references: Sequence[tuple[str, int]] = (),
+        reference: Array | None = None,
         every: int = 0,
         hold: int = 1,
     ) -> Course:
@@ -381,18 +392,24 @@ class FixedStep:
             step: s, in all pieces or in each.
             counts: number of steps in each piece.
             channels: (input, entry) of the last axis of ``coefficient``.
-            coefficient, every, hold: see :class:`Course`.
+            references: the same of ``reference``.
+            coefficient, reference, every, hold: see :class:`Course`.
         """
         number = np.asarray(counts, dtype=np.int64)
         steps = np.broadcast_to(np.asarray(step, dtype=np.float64), number.shape)
-        target = [self.place(name, width) + width * entry for name, entry in channels]
-        table = np.zeros((1, 1, number.size, 0)) if coefficient is None else np.ascontiguousarray(coefficient)
+        target, read = ([self.place(name, width) + width * k for name, k in own] for own in (channels, references))
+        table, asked = (
+            np.zeros((1, 1, number.size, 0)) if each is None else np.ascontiguousarray(each)
+            for each in (coefficient, reference)
+        )
         return Course(
             np.concatenate([[0.0], np.cumsum(steps * number)[:-1]]),
             np.ascontiguousarray(steps),
             number,
             table,
             np.array(target, dtype=np.int64),
+            asked,
+            np.array(read, dtype=np.int64),
             every,
             hold,
         )

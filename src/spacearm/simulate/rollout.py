@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import numbers, positive, whole
 from spacearm.engine import NonFiniteWarning
-from spacearm.engine.fixed_step import FixedStep, Room, roll_samples
+from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, at
@@ -20,7 +22,9 @@ from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping
+from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.overrides import check_friction, check_mass, fitted, robot_parameters, with_base
+from spacearm.simulate.signals import Signal
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
 
@@ -31,7 +35,7 @@ _PASSIVE = ("stiffness", "rest", "damping")
 
 
 @lru_cache(maxsize=32)
-def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str]) -> FixedStep:
+def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str], law: Law | None = None) -> FixedStep:
     """The motion program with every degree of freedom free, and without springs and dampers that are not there.
 
     What a roll-out cannot use is written as zero before compilation, which takes a third off the time of a step.
@@ -45,7 +49,62 @@ def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str]) -> FixedSt
     absent: dict[str, Sequence[int] | None] = dict.fromkeys(("drive", "mode", "friction"))
     absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
-    return FixedStep(Room(free), uniform=[name for name in _SHARED if name not in each])
+    uniform = [name for name in _SHARED if name not in each]
+    if law is None:
+        return FixedStep(Room(free), uniform=uniform)
+    command = ca.SX.sym("command", robot.dofs)
+    rate = ca.substitute(free.outputs["rate"], free.inputs["force"], free.inputs["force"] + command)
+    room = Room(replace(free, inputs={**free.inputs, "command": command}, outputs={"rate": rate}))
+    return FixedStep(room, uniform=uniform, law=_update(law, robot, room))
+
+
+def _update(law: Law, robot: Robot, room: Room) -> Update:
+    """The law over the symbols of the room: its forces become the input ``command``."""
+    own = law.program(robot)
+    x, y = own.program.inputs, own.program.outputs
+    if any(kind != "force" for kind, _, _ in own.actions):
+        raise InputError("commands more than forces", place=law.place, hint="use simulate_batch")
+    memory = {name: x[name] for name in ("reference", "memory") if x[name].numel()}
+    old, new = [x["state"], x["time"]], [room.state, room.inputs["time"]]
+    forces, kept = ca.substitute([y["action"], y["memory"]], old, new)
+    command = ca.SX.zeros(robot.dofs)
+    for k, (_, name, _) in enumerate(own.actions):
+        command[robot.dof_index(name)] += forces[k]
+    outputs = {"command": command} | ({"memory": kept} if "memory" in memory else {})
+    return Update(outputs, memory)
+
+
+def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[Array, Array]:
+    """First steps of the pieces on which forces and references are smooth, and the references' polynomials there.
+
+    A law reads its references at steps only: a piece begins with the first step that is not before its break.
+    """
+    firsts = {k * (count // pieces): k * (count // pieces) * step for k in range(pieces)}
+    signals = [] if law is None else [Signal(*channel) for channel in law.channels()]
+    for time in np.unique(np.concatenate([np.zeros(0), *(signal.breaks[1:-1] for signal in signals)])):
+        first = int(np.ceil(time / step - 1e-9))
+        if 0 < first < count:
+            firsts[first] = max(first * step, float(time))
+    edges = sorted(firsts)
+    at_edges, rows = np.array([firsts[edge] for edge in edges]), []
+    degree = max((len(signal.coefficients) for signal in signals), default=1)
+    for power in range(degree):
+        rows.append([signal(at_edges) / math.factorial(power) for signal in signals])
+        signals = [signal.derivative() for signal in signals]
+    table = np.array(rows).reshape(degree, len(signals), len(edges)).swapaxes(1, 2)
+    return np.array(edges), table[None]
+
+
+def _check_law(law: Law | None, step: float) -> int:
+    """Steps between two ticks."""
+    if law is None:
+        return 1
+    if isinstance(law, PythonLaw) or law.period is None:
+        raise InputError("is not a sampled expression", place=law.place, hint="give it a period, or use simulate")
+    hold = round(law.period / step)
+    if hold < 1 or abs(law.period / step - hold) > 1e-9 * hold:
+        raise InputError(f"its period of {law.period:g} s is no whole number of steps of {step:g} s", place=law.place)
+    return hold
 
 
 def rollout(
@@ -55,6 +114,7 @@ def rollout(
     count: int,
     *,
     forces: npt.ArrayLike | None = None,
+    law: Law | None = None,
     overrides: Mapping[str, npt.ArrayLike] | None = None,
     every: int | None = None,
     threads: int | None = None,
@@ -68,6 +128,7 @@ def rollout(
         step: s.
         count: number of steps.
         forces: generalised forces, held over each step: (nv,), (B, nv) or (B or 1, count or 1, nv).
+        law: sampled law whose forces act besides; its period is a whole number of steps.
         overrides: parameters as in :func:`simulate`, each for all samples, or (B, size) for each.
         threads: results do not depend on their number.
         ignore_friction: roll-outs know no dry friction; a robot that has it needs this consent.
@@ -89,17 +150,24 @@ def rollout(
     if not {"inertia", "rotor"} & {*(overrides or ())}:
         check_weightless(robot)
     width = 1 if single else host().lanes
-    loop = _loop(robot, frozenset(overrides or ()), frozenset(each))
+    hold = _check_law(law, step)
+    loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law)
     pieces = force.shape[1]  # forces are constant on each
+    edges, table = _timetable(law, float(step), count, pieces)
     course = loop.course(
         width,
         float(step),
-        np.full(pieces, count // pieces),
+        np.diff(np.append(edges, count)),
         channels=[("force", i) for i in range(force.shape[2])],
-        coefficient=force[:, None],
+        coefficient=force[:, None, edges // (count // pieces)],
+        references=[("reference", i) for i in range(table.shape[3])],
+        reference=table,
         every=every,
+        hold=hold,
     )
     known = loop.inputs
+    if law is not None and "memory" in known:
+        parameters = parameters | {"memory": law.program(robot).memory}
     samples = loop.samples(
         width,
         count // every,

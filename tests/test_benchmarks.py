@@ -13,7 +13,7 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import batch, common, growth, memory, sensitivity, startup, trajectory
+from benchmarks import batch, common, control, growth, memory, sensitivity, startup, trajectory
 from benchmarks import robots as bench_robots
 from benchmarks.__main__ import names, run
 from benchmarks.peers import Mujoco, Pinocchio
@@ -67,6 +67,12 @@ def test_pinocchio_gives_the_same_accelerations(robot: Robot) -> None:
     force = np.random.default_rng(1).normal(size=v.shape)
     ours = Mechanics(robot).forward_dynamics(samples[:, 7 : 7 + robot.n], v, force)
     np.testing.assert_allclose(ours, peer.accelerations(q, v, force), rtol=0, atol=1e-9 * np.abs(ours).max())
+
+
+def test_closed_loops_end_in_the_same_state() -> None:
+    times, difference = control.loops(bench_robots.arm(), size=8, count=10, rounds=1)
+    assert set(times) == {"open", "closed", "mujoco"}
+    assert difference < 1e-10
 
 
 def test_batches_end_in_the_same_states(robot: Robot) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.arms import arm
+from tests.support.control import POSTURE, quintic
 
 from spacearm import control, rollout, simulate_batch
 from spacearm.errors import InputError
 from spacearm.simulate import RK4, Phase, Signal, State, simulate
-from tests.support.arms import arm
-from tests.support.control import POSTURE, quintic
 
 ROBOT = arm(7)
 PLAN = [quintic(a, a + 0.3, 0.33) for a in POSTURE]
@@ -32,7 +32,14 @@ def test_rollouts_in_lanes_are_the_runs_with_fixed_steps(law):
     push = {"j1": Signal(np.array([0.0, 0.2, 1.0]), np.array([[0.0, 0.3]]))}
     for i in (0, 7, 10):
         start = State.from_vector(rows[i])
-        one = simulate(ROBOT, start, Phase(0.5, laws=law, forces=push, limits="ignore"), method=RK4(0.005), sample=0.05)
+        one = simulate(
+            ROBOT,
+            start,
+            Phase(0.5, laws=law, forces=push, limits="ignore"),
+            method=RK4(0.005),
+            sample=0.05,
+            ledger=False,
+        )
         np.testing.assert_allclose(found[i], one.states[1:], atol=1e-12)
     alone = rollout(ROBOT, rows[3], 0.005, 100, forces=forces, law=law, every=10)
     np.testing.assert_array_equal(alone, found[3])

@@ -18,8 +18,9 @@ from spacearm.optimise.problem import Problem
 class MultiStart:
     """Solves from the guess and from ``starts - 1`` seeded points.
 
-    Points are drawn within the bounds, or around the guess (``spread`` in sizes of the parameters) where bounds are
-    infinite. ``extra`` of the estimate: ``minima`` (all costs), ``agree`` (fraction within ``same`` of the best).
+    Points are drawn within the bounds, evenly in the logarithm where these are orders of magnitude apart, or around
+    the guess (``spread`` in sizes of the parameters) where bounds are infinite.
+    ``extra`` of the estimate: ``minima`` (all costs), ``agree`` (fraction within ``same`` of the best).
     """
 
     starts: int = 8
@@ -52,6 +53,8 @@ class MultiStart:
 
 
 def _draw(lower: float, upper: float, guess: float, spread: float, rng: np.random.Generator) -> float:
+    if 0.0 < 1e3 * lower < upper < np.inf:  # over orders of magnitude
+        return float(np.exp(rng.uniform(np.log(lower), np.log(upper))))
     if np.isfinite(lower) and np.isfinite(upper):
         return float(rng.uniform(lower, upper))
     return float(np.clip(guess + rng.uniform(-spread, spread), lower, upper))

@@ -139,8 +139,9 @@ def test_missing_rows_are_an_error_or_left_out() -> None:
     angle = found.joints[:, 0].copy()
     angle[3] = np.nan
     encoders = {"joint2": found.joints[:, 2]}
-    with pytest.raises(InputError, match=r"row 3 of 'joint1' is not a finite number \(1 such rows\)"):
-        JointTest("t", TIMES, encoders, {"joint1": angle})
+    with pytest.raises(InputError, match=r"row 3 of 'joint2' is not a finite number \(1 such rows\)"):
+        JointTest("t", TIMES, {"joint2": angle}, {"joint1": found.joints[:, 0]})
+    assert not JointTest("t", TIMES, encoders, {"joint1": angle}).present[3]
     kept = JointTest.without_missing("t", TIMES, encoders, {"joint1": angle})
     assert kept.time.size == TIMES.size - 1
 

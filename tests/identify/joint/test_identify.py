@@ -426,7 +426,7 @@ def test_a_model_that_lacks_something_is_told() -> None:
     [
         ({"bounds": {"stiffness": (10.0, 1.0)}}, "lower bound 10 is not below upper bound 1"),
         ({"bounds": {"stifness": (1.0, 2.0)}}, "there is no parameter 'stifness'"),
-        ({"guess": {"stiffness": 500.0}}, "guess 500 is not within"),
+        ({"guess": {"stiffness": -5.0}}, "guess -5 is not within"),
         ({"method": "simplex"}, "method is 'simplex'"),
         ({"cost": "squares"}, "cost is 'squares'"),
         ({"drive": "torque"}, "torque of 'joint1' is not given"),

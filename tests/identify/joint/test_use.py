@@ -222,7 +222,6 @@ hand_x = { column = "hand_x", unit = "mm" }
 hand_y = { column = "hand_y", unit = "mm" }
 hand_angle = { column = "hand_phi", unit = "deg" }
 """
-JOINT = 'joint1 = { column = "joint2", unit = "deg" }\n'
 SENSORS = """[noise]
 encoder_deg = 0.00573
 base_attitude_deg = 0.0573
@@ -300,9 +299,6 @@ def test_a_measured_torque_is_compared_and_makes_a_geared_motor_known(tmp_path: 
     assert sd[1] < 0.2
     assert abs(rows["joint1.motor_inertia"] - 3.3) < 4.0 * sd[1]
     assert rows["chi2"] == pytest.approx(1.0, abs=0.2)
-    (tmp_path / "s.toml").write_text('angle = "measured"\n' + head + body + more + JOINT)
-    with pytest.raises(InputError, match="a torque cannot be weighed against angles of unknown noise"):
-        run_scenario(tmp_path / "s.toml")
 
 
 def test_a_hold_out_has_the_files_bounds_and_start_rate(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from spacearm.identify.joint.flexible_joints import (
     with_gear,
     with_values,
 )
-from spacearm.identify.joint.forward import Accuracy, Forward, Response, Setup
+from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Response, Setup
 from spacearm.identify.joint.identify import (
     DataWarning,
     IdentifiabilityWarning,
@@ -38,6 +38,7 @@ __all__ = [
     "Candidate",
     "Chain",
     "DataWarning",
+    "Drive",
     "FlexibleJoint",
     "Forward",
     "FrequencyResponse",

@@ -11,7 +11,7 @@ integrated together with the motion, under the same error control.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, get_args
 
@@ -224,13 +224,17 @@ def _rigid_reference(
 
 @dataclass(frozen=True)
 class Programs:
-    """Compiled right-hand sides of a set-up: plain, with derivatives along all directions; and the motors' torques."""
+    """Compiled right-hand sides of a set-up: plain, with derivatives along all directions; and the motors' torques.
+
+    ``slopes``: derivatives of the rates by state, paths and torques.
+    """
 
     setup: Setup
     plain: Kernel
     tangent: Kernel
     torque: Kernel
     torque_tangent: Kernel
+    slopes: Kernel
 
 
 @lru_cache(maxsize=32)
@@ -245,6 +249,7 @@ def programs(setup: Setup) -> Programs:
     along = ca.vertcat(moved, ca.SX(ca.DM(seeds)))
     d_rate = ca.jtimes(model.rate, point, along)
     d_torque = ca.jtimes(model.torque, point, along)
+    given = ca.vertcat(*(model.inputs[name] for name in ("state", "path", "torque")))
     full = {**model.inputs, "state": ca.vertcat(model.inputs["state"], ca.vec(moved))}
 
     def kernel(name: str, inputs: dict[str, SX], output: SX) -> Kernel:
@@ -256,6 +261,7 @@ def programs(setup: Setup) -> Programs:
         kernel("motion_tangent", full, ca.vertcat(model.rate, ca.vec(d_rate))),
         kernel("torque", model.inputs, model.torque),
         kernel("torque_tangent", full, ca.vertcat(model.torque, ca.vec(d_torque))),
+        kernel("slopes", model.inputs, ca.vec(ca.jacobian(model.rate, given))),
     )
 
 
@@ -377,6 +383,12 @@ class Forward:
             accuracy=self.accuracy,
         )
 
+    def held(self) -> Forward:
+        """The same with the motors on their paths."""
+        setup = replace(self.setup, drive="motor_angle")
+        return Forward(setup, self.paths, self.times, base_velocity=self._base[:6], base_pose=self._base[6:],
+                       accuracy=self.accuracy)  # fmt: skip
+
     @property
     def exhausted(self) -> bool:
         """Whether stiff motions have taken so many steps that a search goes nowhere."""
@@ -452,6 +464,13 @@ class Forward:
             else:
                 torque[:, -at - 1] = values
         return path, torque
+
+    def slopes(self, states: Array, parameters: Array) -> Array:
+        """Derivatives (T, size, size + inputs) of the states' rates by states, paths and torques, at the samples."""
+        path, torque = self.inputs()
+        arrays = {"state": states, "path": path, "torque": torque, "parameters": np.asarray(parameters, float)}
+        flat = programs(self.setup).slopes(arrays)["out"]
+        return flat.reshape(states.shape[0], -1, self.setup.size).transpose(0, 2, 1)
 
     def torque(self, response: Response, parameters: Array) -> tuple[Array, Array | None]:
         """Torque at every motor (T, flexible joints), and its derivatives along all directions."""

@@ -28,6 +28,11 @@ from spacearm.typing import Array
 
 #: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
 LOOSE = 0.5
+#: The errors of inputs are linearised anew so often, until nothing moves by more than this share of its deviation.
+ROUNDS, SETTLED = 8, 0.01
+#: A fit whose mean squared residual is above this may have started in the wrong valley: then other stiffnesses are
+#: tried, as these multiples.
+POOR, FACTORS = 1.5, 10.0 ** np.linspace(-2.5, 2.5, 31)
 #: Dry friction that holds still for more than this share of the samples is told.
 CREEP = 0.1
 
@@ -165,11 +170,16 @@ def identify_joints(
     )  # fmt: skip
     estimator = estimator_of(method)
     used = model.plain() if cost == "paper" else model
-    estimate = estimator.solve(used)
-    model = model.with_path_errors(estimate.values)
     polish = estimator.estimator or LeastSquares() if isinstance(estimator, MultiStart) else estimator
-    if cost == "likelihood" and isinstance(polish, LeastSquares) and any(model.path_errors):
-        estimate, used = _again(model, estimate, polish), model
+    exact = polish if cost == "likelihood" and isinstance(polish, LeastSquares) else None
+    first = used.held() if exact else used
+    estimate = estimator.solve(first)
+    if exact is not None and drive != "rigid_torque":
+        estimate = _other_valleys(first, estimate, exact)
+    model = model.with_path_errors(estimate.values)
+    if exact is not None and any(model.path_errors):
+        model, estimate = _settled(model, estimate, exact)
+        used = model
     if estimate.covariance is not None:
         estimate = replace(estimate, covariance=used.covariance(model, estimate.values))
     fit = assess(model, estimate, time.perf_counter() - began)
@@ -190,6 +200,37 @@ def _angles_only(robot: Robot, test: JointTest) -> JointTest:
     return test.channels(kept)
 
 
+def _other_valleys(model: JointProblem, found: Estimate, estimator: LeastSquares) -> Estimate:
+    """The best of an estimate and, where it is poor, of searches from other stiffnesses.
+
+    A stiffness that is far too high or too low loses the phase of the oscillation, and a search from there stays where
+    the damping hides it.
+    """
+    if model.noise_known and 2.0 * found.cost <= POOR * max(model.freedom, 1):
+        return found
+    starts = np.repeat(model.guess[None], FACTORS.size, axis=0)
+    for k, name in enumerate(model.names):
+        power = {"stiffness": 1.0, "damping": 0.5}.get(name.rsplit(".", 1)[1], 0.0)
+        starts[:, k] *= FACTORS**power
+    starts = np.clip(starts, model.lower, model.upper)
+    costs = np.nan_to_num(model.costs(starts), nan=np.inf)
+    valleys = [k for k in np.argsort(costs) if costs[k] == costs[max(k - 1, 0) : k + 2].min() < np.inf]
+    tried = [estimator.solve(model.starting_at(starts[k])) for k in valleys[:3]]
+    return min([found, *tried], key=lambda one: one.cost if np.isfinite(one.cost) else np.inf)
+
+
+def _settled(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -> tuple[JointProblem, Estimate]:
+    """Problem and estimate with the errors of inputs among the noise, linearised about that estimate."""
+    for last in range(ROUNDS):
+        before = estimate.values
+        estimate = _again(model, estimate, estimator)
+        settled = np.all(np.abs(estimate.values - before) <= SETTLED * np.minimum(estimate.std, 1e300))
+        if model.smooth or settled or last == ROUNDS - 1:
+            break
+        model = model.with_path_errors(estimate.values)
+    return model, estimate
+
+
 def _again(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Estimate:
     """The estimate once more, with the paths' errors among the noise."""
     second = estimator.solve(model.starting_at(first.values))
@@ -207,8 +248,8 @@ def _again(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Est
 
 def assess(model: JointProblem, estimate: Estimate, seconds: float) -> JointFit:
     """Diagnostics of an estimate: whiteness of residuals, what is not determined, what the set-up does."""
-    residuals = model.named(model.unweighted(estimate.values))
-    found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known))
+    residuals = model.named_residuals(estimate.values)
+    found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), max(model.freedom, 1))
     return JointFit(model, found, tuple(_remarks(model, found)), seconds)
 
 

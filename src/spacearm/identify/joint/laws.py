@@ -6,6 +6,7 @@ sign over ``slip_speed``, play opens over ``edge``. A deflection is link angle m
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,25 +18,27 @@ from spacearm.mechanics.spatial import SX
 Friction = Literal["none", "coulomb", "stribeck", "lugre"]
 
 #: Unit, lower and upper bound, start value and typical size of every parameter. Motor inertia is on the load side
-#: (ratio squared times the rotor's own). Bounds of the first three and of the offset are the paper's. A bias is a
-#: constant that a measured channel has too much.
+#: (ratio squared times the rotor's own); it and the stiffness are above zero, and searched within ``REACH`` of what the
+#: robot file or the data suggest. A bias is a constant that a measured channel has too much.
 SPECIFICATION: dict[str, tuple[str, float, float, float, float]] = {
-    "motor_inertia": ("kg m2", 0.001, 100.0, 5.0, 1.0),
-    "stiffness": ("N m/rad", 0.01, 100.0, 10.0, 1.0),
-    "damping": ("N m s/rad", 0.0, 10.0, 0.5, 0.1),
-    "cubic_stiffness": ("N m/rad3", -1e5, 1e5, 0.0, 100.0),
+    "motor_inertia": ("kg m2", 0.0, math.inf, 5.0, 1.0),
+    "stiffness": ("N m/rad", 0.0, math.inf, 10.0, 1.0),
+    "damping": ("N m s/rad", 0.0, math.inf, 0.5, 0.1),
+    "cubic_stiffness": ("N m/rad3", -math.inf, math.inf, 0.0, 100.0),
     "play": ("rad", 0.0, 0.1, 0.0, 1e-3),
-    "motor_damping": ("N m s/rad", 0.0, 10.0, 0.0, 0.1),
-    "motor_coulomb": ("N m", 0.0, 10.0, 0.01, 0.01),
-    "motor_static": ("N m", 0.0, 10.0, 0.02, 0.01),
+    "motor_damping": ("N m s/rad", 0.0, math.inf, 0.0, 0.1),
+    "motor_coulomb": ("N m", 0.0, math.inf, 0.01, 0.01),
+    "motor_static": ("N m", 0.0, math.inf, 0.02, 0.01),
     "motor_bristle": ("rad", 2e-4, 0.1, 2e-3, 1e-3),
-    "spring_coulomb": ("N m", 0.0, 10.0, 0.01, 0.01),
-    "spring_static": ("N m", 0.0, 10.0, 0.02, 0.01),
+    "spring_coulomb": ("N m", 0.0, math.inf, 0.01, 0.01),
+    "spring_static": ("N m", 0.0, math.inf, 0.02, 0.01),
     "spring_bristle": ("rad", 2e-4, 0.1, 2e-3, 1e-3),
-    "offset": ("rad", -0.1, 0.1, 0.01, 0.01),
-    "offset_rate": ("rad/s", -1.0, 1.0, 0.0, 0.01),
-    "bias": ("rad", -10.0, 10.0, 0.0, 1e-3),
+    "offset": ("rad", -math.pi, math.pi, 0.01, 0.01),
+    "offset_rate": ("rad/s", -math.inf, math.inf, 0.0, 0.01),
+    "bias": ("rad", -math.inf, math.inf, 0.0, 1e-3),
+    "delay": ("s", -math.inf, math.inf, 0.0, 1e-3),
 }
+REACH = 1e4
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,11 @@ class JointTest:
         time: s, rising; need not be regular.
         encoders: joint to readings (rad) of the rigid joints and the motors (load side), as ``joint1.motor``.
         measured: what is compared: a flexible link's angle, a motor's angle, ``base_x`` ... ``base_rz``,
-            ``<joint>.torque`` (N m, at the motor).
+            ``<joint>.torque`` (N m, at the motor). NaN where a reading is missing.
         noise: of the measured channels in their order: standard deviations (m,), a covariance (m, m), or one for each
             sample (T, m, m). None: unknown but equal, taken from the fit.
-        torques: known torque of a flexible joint's motor, N m.
+        torques: known torque of a flexible joint's motor, N m: a signal, or readings, straight in between.
+        torque_sigma: standard deviation of such a reading.
         encoder_sigma: standard deviation of an encoder reading, rad; None: unknown.
         from_rest: joints and base are at rest at the first sample.
         base_velocity: linear and angular velocity of the base at the first sample, base axes.
@@ -44,6 +45,8 @@ class JointTest:
             an angle made by Eq. 21 holds the encoders' noise.
         biases: measured channels with an unknown constant in them, which is then identified too: the base's attitude
             when its start is known only by the same noisy sensor.
+        smooth: paths are splines with as few pieces as the readings justify. More accurate where a motor was led along
+            such a curve, biased where it was not. Else nothing is known of a path but its readings.
     """
 
     name: str
@@ -59,6 +62,8 @@ class JointTest:
     paths: Mapping[str, Signal] = field(default_factory=dict)
     biases: tuple[str, ...] = ()
     shares: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
+    torque_sigma: float = 0.0
+    smooth: bool = False
 
     def __post_init__(self) -> None:
         place = f"test {self.name!r}"
@@ -68,15 +73,18 @@ class JointTest:
         for key in ("encoders", "measured"):
             arrays = {}
             for name, values in getattr(self, key).items():
-                row = array(values, repr(name), time.shape, finite=False, place=place)
-                bad = np.flatnonzero(~np.isfinite(row))
-                if bad.size:
+                row = np.array(array(values, repr(name), time.shape, finite=False, place=place))
+                bad = np.flatnonzero(np.isinf(row) if key == "measured" else ~np.isfinite(row))
+                if bad.size or not np.isfinite(row).any():
                     raise InputError(
-                        f"row {int(bad[0])} of {name!r} is not a finite number ({bad.size} such rows)",
+                        f"row {int(bad[0]) if bad.size else 0} of {name!r} is not a finite number "
+                        f"({bad.size or row.size} such rows)",
                         place=place, hint="JointTest.without_missing leaves such rows out",
                     )  # fmt: skip
-                turning = not name.endswith(("_x", "_y", "_z", ".torque"))
-                arrays[name] = np.unwrap(row) if turning else row
+                there = np.isfinite(row)
+                if not name.endswith(("_x", "_y", "_z", ".torque")):
+                    row[there] = np.unwrap(row[there])
+                arrays[name] = row
             object.__setattr__(self, key, arrays)
         for name in self.biases:
             if name not in self.measured:
@@ -112,9 +120,41 @@ class JointTest:
         """Whether the base's pose is among the measured channels."""
         return any(channel in BASE for channel in self.measured)
 
+    @property
+    def present(self) -> Array:
+        """Which readings (T, m) of the measured channels are there."""
+        return np.asarray(np.isfinite(np.stack(list(self.measured.values()), axis=1)))
+
     def whitener(self) -> Array | None:
         """What makes the noise of each sample's channels independent and of unit size (T, m, m); None: unknown."""
-        return None if self.noise is None else np.linalg.inv(np.linalg.cholesky(self.noise))
+        if self.noise is None:
+            return None
+        apart = np.isnan(np.stack(list(self.measured.values()), axis=1))
+        gone = (apart[:, :, None] | apart[:, None, :]) & ~np.eye(apart.shape[1], dtype=bool)
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(np.where(gone, 0.0, self.noise))), dtype=np.float64)
+
+    def freed(self, motors: Mapping[str, str]) -> JointTest:
+        """The same with measured torques as inputs and the encoders of ``motors`` (by joint) as measurements."""
+        order = list(self.measured)
+        torques = {joint: self.measured[f"{joint}.torque"] for joint in motors}
+        if self.noise is None or not all(np.isfinite(rows).all() for rows in torques.values()):
+            raise InputError("a torque cannot be weighed against angles of unknown noise, or has gaps",
+                             place=f"test {self.name!r}", hint="state the noise; leave such rows out")  # fmt: skip
+        sigma = max(float(np.sqrt(self.noise[:, k, k].max())) for k in (order.index(f"{j}.torque") for j in motors))
+        test = self.channels(tuple(c for c in order if c not in {f"{joint}.torque" for joint in motors}))
+        for motor in motors.values():
+            path = test.path(motor)
+            assert isinstance(path, Smoothed)
+            test = test.with_channel(motor, self.encoders[motor], max(path.sigma, 1e-12))
+        return replace(test, torques=torques, torque_sigma=sigma)
+
+    def held(self, motors: Mapping[str, str]) -> JointTest:
+        """The other way round: motors on their encoders' paths, torques as measurements."""
+        test = self.channels(tuple(c for c in self.measured if c not in motors.values()))
+        for joint in motors:
+            rows = np.asarray(self.torques[joint])
+            test = test.with_channel(f"{joint}.torque", rows, max(self.torque_sigma, 0.05 * float(np.std(rows)), 1e-12))
+        return replace(test, torques={})
 
     def channels(self, names: tuple[str, ...]) -> JointTest:
         """The same test, compared in these channels only."""
@@ -154,7 +194,10 @@ class JointTest:
             raise InputError(f"the torque of {joint!r} is not given", place=f"test {self.name!r}",
                              hint="drive='motor_angle' needs no torque")  # fmt: skip
         given = self.torques[joint]
-        return given if isinstance(given, Signal) else smoothed(self.time, given)
+        if isinstance(given, Signal):
+            return given
+        rows = array(given, f"torque of {joint!r}", self.time.shape, place=f"test {self.name!r}")
+        return replace(smoothed(self.time, rows, sigma=self.torque_sigma or None), sigma=self.torque_sigma)
 
 
 def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -> Array:
@@ -207,7 +250,7 @@ def joint_test_from_vision(
     noise[:, :count, :count] = found.covariance
     if attitude:
         poses = np.asarray(base, dtype=np.float64)
-        axis = int(np.argmax(np.abs(_axis_in_base(robot))))
+        axis = _axis(robot)
         measured[BASE[3 + axis]] = np.unwrap(attitude_vector(poses[:, 3:])[:, axis])
         noise[:, count, count] = chain.noise.base_attitude**2
         noise[:, :count, count] = noise[:, count, :count] = found.with_base[:, :, 3 + axis]
@@ -233,8 +276,25 @@ def attitude_vector(quaternion: Array) -> Array:
     return factor * vector
 
 
-def _axis_in_base(robot: Robot) -> Array:
-    """Direction of the first flexible joint's axis in the base with all joints before it at zero."""
+def attitude(quaternion: Array, moved: Array | None, axis: int) -> tuple[Array, Array | None]:
+    """One component (T,) of rotation vectors, and its derivatives from those of the quaternions (T, 4, directions)."""
+    value = np.unwrap(attitude_vector(quaternion)[:, axis])
+    if moved is None:
+        return value, None
+    w, v = quaternion[:, :1], quaternion[:, 1:]
+    s = np.linalg.norm(v, axis=1, keepdims=True)
+    small = s < 1e-9
+    safe = np.where(small, 1.0, s)
+    angle = 2.0 * np.arctan2(s, w)
+    ds = np.einsum("ti,tid->td", v, moved[:, 1:]) / safe
+    d_angle = 2.0 * (w * ds - s * moved[:, 0]) / (w**2 + s**2)
+    factor = np.where(small, 2.0 / w, angle / safe)
+    d_factor = np.where(small, 0.0, (d_angle * s - angle * ds) / safe**2)
+    return value, factor * moved[:, 1 + axis] + v[:, axis : axis + 1] * d_factor
+
+
+def _axis(robot: Robot) -> int:
+    """About which of the base's axes the first flexible joint turns most, all joints before it at zero."""
     link = flexible_joints(robot)[0].link
     axis: Array = robot.joints[link].axis
     index = link
@@ -242,8 +302,31 @@ def _axis_in_base(robot: Robot) -> Array:
         axis = robot.joints[index].placement.rotation @ axis
         parent = robot.parents[index]
         if parent == 0:
-            return axis
+            return int(np.argmax(np.abs(axis)))
         index = parent - 1
+
+
+def _pose(data: Measurements, plane: bool, who: str) -> Array:
+    if plane:
+        return planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"])
+    return data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")])
+
+
+def _measured(
+    name: str, chain: Chain, data: Measurements, encoders: Mapping[str, Array], links: Mapping[str, Array], plane: bool,
+    attitude: bool, start_known: bool, more: Mapping[str, object],
+) -> JointTest:  # fmt: skip
+    """A test whose flexible joints' angles were measured; with the base's attitude where it was."""
+    sigma = chain.noise.link_sigma
+    noise = np.full(len(links), sigma) if sigma else None
+    options = {"encoder_sigma": chain.noise.encoder or None, **more}
+    test = JointTest(name, data.time, encoders, links, noise, **options)  # type: ignore[arg-type]
+    if not attitude or ("base_angle" if plane else "base_qw") not in data.values:
+        return test
+    axis = 2 if plane else _axis(chain.robot)
+    turn = data["base_angle"] if plane else attitude_vector(_pose(data, plane, "base")[:, 3:])[:, axis]
+    test = test.with_channel(BASE[3 + axis], turn, chain.noise.base_attitude or None)
+    return test if start_known else replace(test, biases=(BASE[3 + axis],))
 
 
 def joint_test_from_measurements(
@@ -264,27 +347,19 @@ def joint_test_from_measurements(
     encoders = {joint: data[joint] for joint in robot.joint_names if joint not in links}
     columns = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data.values}
     torques = columns if torque == "known" else {}
+    more = {"torques": torques, "torque_sigma": chain.noise.torque, **more}
     if angle == "measured":
-        measured = {joint: data[joint] for joint in links}
-        test = JointTest(name, data.time, encoders, measured, None, torques, **more)  # type: ignore[arg-type]
+        seen = {joint: data[joint] for joint in links}
+        test = _measured(name, chain, data, encoders, seen, plane, attitude, start_known, more)
     else:
-        poses = []
-        for who in ("base", "hand"):
-            if plane:
-                poses.append(planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"]))
-            else:
-                poses.append(data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")]))
         test = joint_test_from_vision(
-            name, chain, data.time, encoders, poses[0], poses[1], method=method, attitude=attitude,
-            start_known=start_known, torques=torques, **more,
+            name, chain, data.time, encoders, _pose(data, plane, "base"), _pose(data, plane, "hand"), method=method,
+            attitude=attitude, start_known=start_known, **more,
         )  # fmt: skip
     if torques:  # a motor under a known torque is free: its encoder is then a measurement
         for f in chain.flexible:
             motor = robot.joint_names[f.motor]
             test = test.with_channel(motor, data[motor], chain.noise.encoder or None)
-    elif columns and test.noise is None:
-        raise InputError("a torque cannot be weighed against angles of unknown noise", place=f"test {name!r}",
-                         hint="drive='torque', or vision in place of measured angles")  # fmt: skip
     else:
         for joint, values in columns.items():
             test = test.with_channel(f"{joint}.torque", values, chain.noise.torque)

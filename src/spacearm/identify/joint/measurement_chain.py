@@ -26,7 +26,10 @@ Method = Literal["least_squares", "position", "orientation"]
 
 @dataclass(frozen=True)
 class SensorNoise:
-    """Standard deviations of one reading: encoders and attitudes (each component) rad, positions m, torques N m."""
+    """Standard deviations of one reading: encoders and attitudes (each component) rad, positions m, torques N m.
+
+    ``link``: of a sensor that reads a flexible link's own angle; as the other encoders' when not given.
+    """
 
     encoder: float = 1e-4
     base_position: float = 5e-4
@@ -34,9 +37,14 @@ class SensorNoise:
     hand_position: float = 5e-4
     hand_attitude: float = 1e-3
     torque: float = 0.01
+    link: float | None = None
+
+    @property
+    def link_sigma(self) -> float:
+        return self.encoder if self.link is None else self.link
 
     def __post_init__(self) -> None:
-        angles = [name for name in self.__dataclass_fields__ if name == "encoder" or name.endswith("attitude")]
+        angles = ["encoder", "base_attitude", "hand_attitude", *(() if self.link is None else ("link",))]
         hint = "expected at least 0 and less than half a turn, rad"
         checked(self, non_negative, *angles, place="sensor noise", below=np.pi, hint=hint)
         checked(self, non_negative, "base_position", "hand_position", "torque", place="sensor noise")

@@ -12,6 +12,7 @@ little cost.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from spacearm.identify.joint.problem import JointProblem
 
 DEGREE = 5
-#: A motor that is held on its own encoder's path leaves residuals without variance; this much is left to them.
-FLOOR = 1e-6
 _PIECES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
@@ -37,13 +36,14 @@ class Smoothed:
 
     ``deviations`` are independent errors of the path, one standard deviation each: the true path is the signal minus
     their sum with standard normal factors u. ``share`` (T, deviations) is the covariance of the readings' errors, in
-    ``sigma`` (rad, of one reading), with u; the deviations at the times of the readings are ``sigma * share``.
+    ``sigma`` (rad, of one reading), with u; the deviations at the times of the ``readings`` are ``sigma * share``.
     """
 
     signal: Signal
     deviations: tuple[Signal, ...]
     share: Array
     sigma: float
+    readings: Array
 
     def moved(self, deviation: int) -> Signal:
         """The path with one of its deviations added."""
@@ -68,6 +68,17 @@ def smooth_path(
     The path's clock starts with the first reading.
     """
     return smoothed(time, values, sigma=sigma, from_rest=from_rest, pieces=pieces).signal
+
+
+def added(first: Signal, second: Signal) -> Signal:
+    """The sum of two paths from 0 to the same end."""
+    breaks = np.union1d(first.breaks, second.breaks)
+    breaks = breaks[np.concatenate([np.diff(breaks) > 1e-9 * breaks[-1], [True]])]
+    breaks[0], rows = 0.0, []
+    for power in range(max(len(first.coefficients), len(second.coefficients))):
+        rows.append((first(breaks[:-1]) + second(breaks[:-1])) / math.factorial(power))
+        first, second = first.derivative(), second.derivative()
+    return Signal(breaks, np.array(rows))
 
 
 def smoothed(
@@ -101,7 +112,7 @@ def smoothed(
         if spline.misfit <= floor or worse >= 2:
             break
     assert best is not None
-    return best[1].smoothed(sigma)
+    return best[1].smoothed(sigma, v)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,17 +136,17 @@ class _Spline:
         edges = np.concatenate([polynomial.x[:-1][whole], polynomial.x[-1:]])
         return from_ppoly(PPoly(polynomial.c[:, whole], edges))
 
-    def smoothed(self, sigma: float | None) -> Smoothed:
+    def smoothed(self, sigma: float | None, readings: Array) -> Smoothed:
         if sigma is None:
             sigma = float(np.sqrt(self.misfit / max(len(self.columns) - self.found.size, 1)))
         # With columns = Q R the coefficients' errors are sigma inv(R) u, and u = Q^T (errors of the readings) / sigma.
         share, triangle = np.linalg.qr(self.columns)
         size = np.abs(np.diag(triangle))
         if np.any(size <= 1e-12 * size.max()):  # readings too few or too uneven for this basis: nothing to tell from
-            return Smoothed(self.signal(self.found), (), share[:, :0], sigma)
+            return Smoothed(self.signal(self.found), (), share[:, :0], sigma, readings)
         errors = sigma * np.linalg.inv(triangle)
         deviations = tuple(self.signal(column) for column in errors.T)
-        return Smoothed(self.signal(self.found), deviations, share, sigma)
+        return Smoothed(self.signal(self.found), deviations, share, sigma, readings)
 
 
 def _fit(t: Array, v: Array, pieces: int, degree: int, from_rest: bool) -> _Spline:
@@ -155,18 +166,21 @@ class PathErrors:
 
     basis: Array
     gain: Array
+    shift: float = 0.0
+    unknown: int = 0
 
     def whitened(self, rows: Array) -> Array:
-        """Rows (m, p) times the inverse root of the covariance."""
+        """Rows (T, c, ...) times the inverse root of the covariance."""
         return self._scaled(rows, 1.0 / np.sqrt(1.0 + self.gain))
 
     def coloured(self, rows: Array) -> Array:
-        """Rows (m, p) times the root of the covariance."""
+        """Rows (T, c, ...) times the root of the covariance."""
         return self._scaled(rows, np.sqrt(1.0 + self.gain))
 
     def _scaled(self, rows: Array, factor: Array) -> Array:
-        moved: Array = rows + self.basis @ ((factor - 1.0)[:, None] * (self.basis.T @ rows))
-        return moved
+        flat = rows.reshape(len(self.basis), math.prod(rows.shape[2:]))
+        moved: Array = flat + self.basis @ ((factor - 1.0)[:, None] * (self.basis.T @ flat))
+        return moved.reshape(rows.shape)
 
     @property
     def log_determinant(self) -> float:
@@ -195,7 +209,7 @@ def path_errors(model: JointProblem, x: Array, test: int) -> PathErrors | None:
     basis, triangle = np.linalg.qr(np.concatenate([alone, with_noise], axis=1))
     half = alone.shape[1]
     gain, turn = np.linalg.eigh(triangle[:, :half] @ triangle[:, :half].T - triangle[:, half:] @ triangle[:, half:].T)
-    return PathErrors(basis @ turn, np.maximum(gain, FLOOR - 1.0))
+    return PathErrors(basis @ turn, np.maximum(gain, 1e-9 - 1.0))
 
 
 def _shared(model: JointProblem, test: int, kind: str, joint: str, path: Smoothed, deviation: int) -> Array:

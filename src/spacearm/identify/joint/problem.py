@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -12,17 +12,21 @@ import numpy as np
 
 from spacearm.checks import known, number, positive, some, unique
 from spacearm.errors import InputError, SimulationError, did_you_mean
-from spacearm.identify.joint.flexible_joints import linearise
+from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Response, Setup
-from spacearm.identify.joint.laws import SPECIFICATION, Law
-from spacearm.identify.joint.measured import BASE, JointTest, attitude_vector
-from spacearm.identify.joint.paths import PathErrors, Smoothed, path_errors
+from spacearm.identify.joint.input_errors import InputErrors, input_errors
+from spacearm.identify.joint.laws import REACH, SPECIFICATION, Law
+from spacearm.identify.joint.measured import BASE, JointTest, attitude
+from spacearm.identify.joint.paths import PathErrors, Smoothed, added, path_errors, smooth_path
+from spacearm.identify.joint.start_values import start_values
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
+#: Samples in one piece of what is added to torques.
+SLOW = 25
 Bounds = Mapping[str, tuple[float, float]]
 Weighting = Callable[[Array], Array]
 
@@ -56,22 +60,27 @@ class JointProblem(Problem):
         reference_inertia: float | None = None,
         accuracy: Accuracy | None = None,
     ) -> None:
+        self._options: dict[str, Any] = {"law": law, "bounds": bounds, "guess": guess, "fixed": fixed,
+                                         "offset_rate": offset_rate, "weighting": weighting,
+                                         "accuracy": accuracy}  # fmt: skip
         self.tests = tuple(tests)
         some(self.tests, "test", place="identification")
         unique([test.name for test in self.tests], "test", place="identification")
+        self.robot, self.weighting = robot, weighting
+        drive = self._arrange(drive)
         pose = any(test.shows_base for test in self.tests)
         self.setup = Setup(robot, drive, law or Law(), pose, reference_inertia)
-        self.robot, self.weighting = robot, weighting
         if len({test.noise is None for test in self.tests}) > 1:
             raise InputError("some tests have noise and some have none", place="identification")
         self.smoothed: list[dict[tuple[Literal["path", "torque"], str], Smoothed]] = [{} for _ in self.tests]
-        self.path_errors: list[PathErrors | None] = [None] * len(self.tests)
+        self.path_errors: list[PathErrors | InputErrors | None] = [None] * len(self.tests)
         self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
         self._white = [test.whitener() for test in self.tests]
+        self._present, self._read = [test.present for test in self.tests], list(self.smoothed)
         self._weight = [_weights(weighting, test) for test in self.tests]
         self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
         self._each = (1 + offset_rate) * len(self.setup.flexible)  # parameters that each test has of its own
-        self._biases = [(k, channel) for k, test in enumerate(self.tests) for channel in test.biases]
+        self.biases = [(k, channel) for k, test in enumerate(self.tests) for channel in test.biases]
         self.all_names = self._all_names(("offset", "offset_rate") if offset_rate else ("offset",))
         bounds, guess, fixed = bounds or {}, guess or {}, fixed or {}
         super().__init__(self._unknowns(bounds, guess, fixed), name="flexible joints")
@@ -79,9 +88,28 @@ class JointProblem(Problem):
         self._held = np.array([float(_by_name(fixed, name, 0.0)) for name in self.all_names])
         self._check_start({"fixed": fixed, "guess": guess, "bounds": bounds})
 
+    def _arrange(self, drive: Drive) -> Drive:
+        """The drive, with the tests made ready for it.
+
+        A motor on its encoder's path has that encoder as an input, not as a measurement. Where its torque is measured
+        too, the torque is the input and the encoder the measurement: no path has to be differentiated twice.
+        """
+        motors = {f.name: self.robot.joint_names[f.motor] for f in flexible_joints(self.robot)}
+        if drive != "motor_angle":
+            return drive
+        kept = [tuple(c for c in test.measured if c not in motors.values()) for test in self.tests]
+        self.tests = tuple(t.channels(names) if names else t for t, names in zip(self.tests, kept, strict=True))
+        if all(
+            not test.smooth and all(f"{j}.torque" in test.measured and m not in test.paths for j, m in motors.items())
+            for test in self.tests
+        ):
+            self.tests = tuple(test.freed(motors) for test in self.tests)
+            return "torque"
+        return drive
+
     def _all_names(self, starts: Sequence[str]) -> tuple[str, ...]:
         own = [f"{t.name}.{f.name}.{word}" for t in self.tests for word in starts for f in self.setup.flexible]
-        biases = [f"{self.tests[k].name}.{channel}.bias" for k, channel in self._biases]
+        biases = [f"{self.tests[k].name}.{channel}.bias" for k, channel in self.biases]
         return (*self.setup.parameters, *own, *biases)
 
     @property
@@ -123,24 +151,28 @@ class JointProblem(Problem):
         for what, given in (("bounds", bounds), ("guess", guess), ("fixed", fixed)):
             for name in given:
                 known(name, (*self.all_names, *SPECIFICATION), "parameter", place=what)
-        guesses = self._guesses(not ({"stiffness", f"{self.setup.flexible[0].name}.stiffness"} & {*guess, *fixed}))
+        guesses = start_values(self, not ({"stiffness", f"{self.setup.flexible[0].name}.stiffness"} & {*guess, *fixed}))
         result = []
         for name in self.all_names:
             held = _by_name(fixed, name, None)
             if held is not None:
                 number(held, repr(name), place="fixed")
                 continue
-            unit, low, high, _, size = SPECIFICATION[name.rsplit(".", 1)[1]]
+            short = name.rsplit(".", 1)[-1]
+            unit, low, high, _, size = SPECIFICATION[short]
             unit = "m" if name.endswith(tuple(f"{channel}.bias" for channel in BASE[:3])) else unit
+            start = _by_name(guess, name, None)
+            if short in ("motor_inertia", "stiffness"):
+                about = [value for value in (guesses[name], start) if value and value > 0.0] or [1.0]
+                low, high = min(about) / REACH, max(about) * REACH
             low, high = _by_name(bounds, name, (low, high))
             if not low < high:
                 raise InputError(f"lower bound {low:g} is not below upper bound {high:g}", place=f"bounds of {name!r}",
                                  hint="expected (lower, upper)")  # fmt: skip
-            start = _by_name(guess, name, None)
             if start is None:
                 room = 1e-3 * min(high - low, size)
                 start = float(np.clip(guesses[name], low + room, high - room))
-            result.append(Parameter(name, float(start), unit, low, high, size))
+            result.append(Parameter(name, float(start), unit, low, high, max(size, 0.01 * abs(float(start)))))
         if not result:
             raise InputError("every parameter is fixed", place="identification")
         return result
@@ -163,32 +195,13 @@ class JointProblem(Problem):
             for table, values in given.items():
                 for name, value in values.items():
                     short = name.rsplit(".", 1)[-1]
-                    unit, low, high, usual, _ = SPECIFICATION[short]
+                    unit, usual = SPECIFICATION[short][0], SPECIFICATION[short][3]
                     mine = [n == name or (name == short and n.endswith(f".{short}")) for n in self.all_names]
                     if followed(np.where(mine, usual, start), k):
                         raise InputError(f"is {value}, and {what}: {why}", place=f"{table}.{name}",
-                                         hint=f"expected between {low:g} and {high:g} {unit}")  # fmt: skip
+                                         hint=f"{usual:g} {unit} can be followed")  # fmt: skip
             raise InputError(f"{what} with the start values: {why}", place="guess",
                              hint="give other start values, or other speeds and edges of the law")  # fmt: skip
-
-    def _guesses(self, period: bool) -> dict[str, float]:
-        """Start values: the robot's own, stiffness from the oscillation's period, offsets from the first samples."""
-        found: dict[str, float] = {}
-        for f in self.setup.flexible:
-            for name in self.setup.law.parameters:
-                found[f"{f.name}.{name}"] = f.values.get(name, SPECIFICATION[name][3])
-        for k, test in enumerate(self.tests):
-            for f in self.setup.flexible:
-                deflection = self.deflection(k, f.name)
-                start = SPECIFICATION["offset"][3] if deflection is None else float(np.mean(deflection[:3]))
-                found[f"{test.name}.{f.name}.offset"] = start
-                found[f"{test.name}.{f.name}.offset_rate"] = 0.0
-        for k, channel in self._biases:
-            found[f"{self.tests[k].name}.{channel}.bias"] = 0.0
-        stiffness = self._stiffness_from_period() if period else None
-        if stiffness is not None:
-            found[f"{self.setup.flexible[0].name}.stiffness"] = stiffness
-        return found
 
     def _whole_turns(self, test: JointTest, forward: Forward) -> dict[str, float]:
         """Full turns (rad) by which readings of links and motors are away from the motors' paths."""
@@ -198,7 +211,7 @@ class JointProblem(Problem):
             path = forward.paths[motor](forward.times)
             for channel, expected in ((f.name, f.ratio * path + f.rest), (motor, path)):
                 if channel in test.measured:
-                    away = float(np.median(test.measured[channel] - expected))
+                    away = float(np.nanmedian(test.measured[channel] - expected))
                     found[channel] = 2.0 * np.pi * round(away / (2.0 * np.pi))
         return found
 
@@ -211,31 +224,6 @@ class JointProblem(Problem):
         motor = forward.paths[self.robot.joint_names[f.motor]](forward.times)
         found: Array = measured[joint] - self._turns[test][joint] - f.ratio * motor - f.rest
         return found
-
-    def _stiffness_from_period(self) -> float | None:
-        """Stiffness that gives the strongest oscillation its period (one flexible joint; motor held or free)."""
-        if len(self.setup.flexible) != 1:
-            return None
-        (f,) = self.setup.flexible
-        best: tuple[float, float] | None = None
-        for index, forward in enumerate(self.forwards):
-            deflection = self.deflection(index, f.name)
-            if deflection is None:
-                continue
-            t = forward.times
-            left = deflection - np.polynomial.Polynomial.fit(t, deflection, 1)(t)
-            even = np.linspace(0.0, t[-1], 512)  # a guess only: interpolation does for irregular times
-            power = np.abs(np.fft.rfft(np.interp(even, t, left), 4096)) ** 2
-            grid = 2.0 * np.pi * np.fft.rfftfreq(4096, even[1])
-            power[grid < 2.0 * np.pi / t[-1]] = 0.0
-            k = int(np.argmax(power))
-            if best is None or power[k] > best[1]:
-                best = float(grid[k]), float(power[k])
-        if best is None or best[1] <= 0.0:
-            return None
-        line = linearise(self.robot, self.configuration(0), {f.name: {"stiffness": 1.0, "damping": 0.0}})
-        unit = line.frequencies(self.setup.drive == "motor_angle")[-1]  # of a spring of 1 N m/rad
-        return float((best[0] / unit) ** 2)
 
     def configuration(self, test: int) -> Array:
         """Joint angles at a test's start, springs relaxed."""
@@ -301,7 +289,9 @@ class JointProblem(Problem):
                 at = setup.places["position"].start + BASE.index(channel)
             elif channel in BASE:
                 axis = BASE.index(channel) - 3
-                values[channel], slope = _attitude(response, setup.places["quaternion"], axis)
+                place, slopes_of = setup.places["quaternion"], response.derivatives
+                moved = None if slopes_of is None else slopes_of[:, place]
+                values[channel], slope = attitude(response.states[:, place], moved, axis)
                 if slope is not None:
                     slopes[channel] = slope
                 continue
@@ -324,8 +314,8 @@ class JointProblem(Problem):
         """Model minus measurement (T, channels) of one test, and derivatives (T, channels, directions)."""
         values, slopes = self.outputs(x, test, self.respond(x, test, derivatives, forward), forward)
         measured = self.tests[test].measured
-        first_bias, full = len(self.all_names) - len(self._biases), self.complete(x)
-        biases = {channel: full[first_bias + b] for b, (k, channel) in enumerate(self._biases) if k == test}
+        first_bias, full = len(self.all_names) - len(self.biases), self.complete(x)
+        biases = {channel: full[first_bias + b] for b, (k, channel) in enumerate(self.biases) if k == test}
         columns = []
         for channel, seen in measured.items():
             difference = values[channel] + biases.get(channel, 0.0) - seen
@@ -335,15 +325,23 @@ class JointProblem(Problem):
 
     def sample_white(self, test: int, rows: Array) -> Array:
         """Rows (T, channels, ...) with the noise of each sample made independent and of unit size."""
-        white = self._white[test]
+        white, there = self._white[test], self._present[test]
+        if not there.all():
+            rows = np.where(there.reshape(*there.shape, *[1] * (rows.ndim - 2)), rows, 0.0)
         return rows if white is None else np.einsum("tij,tj...->ti...", white, rows)
+
+    def sample_whitener(self, test: int) -> Array:
+        """What :meth:`sample_white` multiplies by (T, channels, channels)."""
+        white = self._white[test]
+        count, channels = self._present[test].shape
+        return np.broadcast_to(np.eye(channels), (count, channels, channels)) if white is None else white
 
     def white(self, test: int, rows: Array, weighted: bool = True) -> Array:
         """Rows (T, channels, ...) with all noise, that of the paths too, made independent; then weighted in time."""
         rows = self.sample_white(test, rows)
         errors = self.path_errors[test]
         if errors is not None:
-            rows = errors.whitened(rows.reshape(len(errors.basis), math.prod(rows.shape[2:]))).reshape(rows.shape)
+            rows = errors.whitened(rows)
         if not weighted:
             return rows
         weight = self._weight[test]
@@ -351,7 +349,9 @@ class JointProblem(Problem):
 
     def _residual(self, test: int, x: Array, weighted: bool = True) -> Array:
         """Whitened residuals (T, channels) of one test."""
-        return self.white(test, self.raw(x, test)[0], weighted)
+        errors = self.path_errors[test]
+        rows = self.raw(x, test)[0]
+        return self.white(test, rows if errors is None else rows + errors.shift, weighted)
 
     def unweighted(self, x: Array) -> list[Array]:
         """Whitened residuals (T, channels) of each test, whatever its weights in time."""
@@ -362,15 +362,29 @@ class JointProblem(Problem):
         if self.noise_known:
             return 1.0
         r = np.concatenate([rows.ravel() for rows in self.unweighted(x)])
-        return float(r @ r) / max(r.size - x.size, 1)
+        return float(r @ r) / max(self.freedom, 1)
+
+    @property
+    def freedom(self) -> int:
+        """Readings less the numbers that are fitted to them."""
+        unknown = sum(errors.unknown for errors in self.path_errors if errors is not None)
+        return sum(int(there.sum()) for there in self._present) - len(self.free) - unknown
+
+    def named_residuals(self, x: Array) -> dict[str, dict[str, Array]]:
+        """White residuals by test and channel, those of missing readings left out."""
+        found = self.named(self.unweighted(x))
+        for k, test in enumerate(self.tests):
+            own = zip(found[test.name].items(), self._present[k].T, strict=True)
+            found[test.name] = {channel: rows[there] for (channel, rows), there in own}
+        return found
 
     def _jacobian(self, test: int, x: Array) -> Array:
         """Derivatives (T channels, p) of one test's residuals by the free parameters."""
-        common, each, first_bias = len(self.setup.parameters), self._each, len(self.all_names) - len(self._biases)
+        common, each, first_bias = len(self.setup.parameters), self._each, len(self.all_names) - len(self.biases)
         moved = self.raw(x, test, derivatives=True)[1]
         assert moved is not None
         channels = list(self.tests[test].measured)
-        own = [(b, channels.index(channel)) for b, (k, channel) in enumerate(self._biases) if k == test]
+        own = [(b, channels.index(channel)) for b, (k, channel) in enumerate(self.biases) if k == test]
         constant = np.zeros((*moved.shape[:2], len(own)))
         for column, (_, channel) in enumerate(own):
             constant[:, channel, column] = 1.0
@@ -385,8 +399,50 @@ class JointProblem(Problem):
     def with_path_errors(self, x: Array) -> JointProblem:
         """The same, aware of what the encoders' noise does to the paths; ``x``: about which values."""
         found = copy.copy(self)
-        found.path_errors = [path_errors(self, x, k) for k in range(len(self.tests))]
+        found.smoothed = list(self.smoothed)
+        found.forwards = [found._centred(x, k) for k in range(len(self.tests))]
+        found.path_errors = [
+            path_errors(found, x, k) if test.smooth and found.setup.drive != "torque" else input_errors(found, x, k)
+            for k, test in enumerate(self.tests)
+        ]
         return found
+
+    @property
+    def smooth(self) -> bool:
+        """Whether no input's errors are linearised about values."""
+        return not any(isinstance(errors, InputErrors) for errors in self.path_errors)
+
+    def held(self) -> JointProblem:
+        """The same with motors on their encoders' paths and their torques as measurements, where these were read."""
+        read = all(not isinstance(torque, Signal) for test in self.tests for torque in test.torques.values())
+        if self.setup.drive != "torque" or not read:
+            return self
+        motors = {f.name: self.robot.joint_names[f.motor] for f in self.setup.flexible}
+        tests = [replace(test.held(motors), smooth=True) for test in self.tests]
+        return JointProblem(self.robot, tests, **{**self._options, "drive": "motor_angle"})
+
+    def _centred(self, x: Array, test: int) -> Forward:
+        """A test's forward model with torques that keep the motors near their encoders' paths at values ``x``.
+
+        Under torques as they were read, motors would drift away from what was seen. What is added is smooth.
+        """
+        run = self.forwards[test]
+        if not all(("torque", f.name) in self.smoothed[test] for f in self.setup.flexible):
+            return run
+        parameters, offset, rate = self.split(self.complete(x), test)
+        held = run.held()
+        torque = held.torque(held(parameters, offset, rate), parameters)[0]
+        if not np.all(np.isfinite(torque)):
+            return run
+        found = copy.copy(self.smoothed[test])
+        for k, f in enumerate(self.setup.flexible):
+            read = self._read[test]["torque", f.name].signal
+            away = torque[:, k] - read(run.times)
+            line = added(read, smooth_path(run.times, away, pieces=max(1, away.size // SLOW)))
+            run = run.changed("torque", f.name, line)
+            found["torque", f.name] = replace(found["torque", f.name], signal=line)
+        self.smoothed[test] = found
+        return run
 
     def plain(self) -> JointProblem:
         """Eq. 24 in place of the likelihood: residuals as they are, rad; only time weights are left."""
@@ -430,7 +486,9 @@ class JointProblem(Problem):
             per_sample = rows.reshape(-1, channels, rows.shape[1])
             rows = np.einsum("tji,tjp->tip", np.linalg.inv(own), per_sample).reshape(rows.shape)
         errors = noise.path_errors[test]
-        return rows if errors is None or self.path_errors[test] is not None else errors.coloured(rows)
+        if errors is None or self.path_errors[test] is not None:
+            return rows
+        return errors.coloured(rows.reshape(-1, channels, rows.shape[1])).reshape(rows.shape)
 
 
 def _by_name(given: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -448,22 +506,3 @@ def _weights(weighting: Weighting | None, test: JointTest) -> Array:
         raise InputError(f"weights of test {test.name!r} are not usable", place="weighting",
                          hint="expected one for each sample, at least 0 and not all 0")  # fmt: skip
     return np.sqrt(weights)
-
-
-def _attitude(response: Response, place: slice, axis: int) -> tuple[Array, Array | None]:
-    """One component of the base's rotation vector and its derivatives."""
-    quaternion = response.states[:, place]
-    value = np.unwrap(attitude_vector(quaternion)[:, axis])
-    if response.derivatives is None:
-        return value, None
-    moved = response.derivatives[:, place]  # (T, 4, directions)
-    w, v = quaternion[:, :1], quaternion[:, 1:]
-    s = np.linalg.norm(v, axis=1, keepdims=True)
-    small = s < 1e-9
-    safe = np.where(small, 1.0, s)
-    angle = 2.0 * np.arctan2(s, w)
-    ds = np.einsum("ti,tid->td", v, moved[:, 1:]) / safe
-    d_angle = 2.0 * (w * ds - s * moved[:, 0]) / (w**2 + s**2)
-    factor = np.where(small, 2.0 / w, angle / safe)
-    d_factor = np.where(small, 0.0, (d_angle * s - angle * ds) / safe**2)
-    return value, factor * moved[:, 1 + axis] + v[:, axis : axis + 1] * d_factor

@@ -122,6 +122,7 @@ def observe(
     torque_sigma: float | None = None,
     exact_paths: bool = False,
     start_known: bool = True,
+    smooth: bool = False,
     chain: Chain | None = None,
 ) -> JointTest:
     """Read the sensors and reconstruct the flexible joints' angles (Eq. 21).
@@ -131,6 +132,7 @@ def observe(
         torque_sigma: standard deviation of a torque reading, N m: the motors' torques are measured too.
         exact_paths: the model is driven by the true paths, not by smoothed encoder readings.
         start_known: the base starts where it is known to be, as in the paper; else only its sensor says where.
+        smooth: as in :class:`JointTest`.
     """
     robot = truth.robot
     chain = chain or Chain(robot, frame, noise)
@@ -149,7 +151,7 @@ def observe(
     poses = [_blurred(pose, blur, position, turn, _planar(truth)) for pose, position, turn in seen]
     test = joint_test_from_vision(
         name, chain, truth.time, encoders, *poses, method=method, attitude=attitude,
-        paths=truth.paths if exact_paths else {}, start_known=start_known,
+        paths=truth.paths if exact_paths else {}, start_known=start_known, smooth=smooth,
         **({"base_pose": truth.base[0]} if start_known else {}),
     )  # fmt: skip
     if torque_sigma is not None:

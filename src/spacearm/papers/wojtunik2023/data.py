@@ -31,6 +31,8 @@ NOISE = SensorNoise(**ASSUMED["noise"])
 #: One start for all fits that are given no other.
 NEUTRAL: dict[str, float] = ASSUMED["neutral"]
 SEED = 2023
+#: Within which the searches stay: the paper's bounds of the first three and of the offset, and of laws beyond it.
+BOUNDS: dict[str, tuple[float, float]] = {name: (low, high) for name, (low, high) in ASSUMED["bounds"].items()}
 
 
 def times() -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile, cova
 from spacearm.papers.wojtunik2023.data import (
     ACCELERATION,
     AVERAGE,
+    BOUNDS,
     DEGREE,
     NEUTRAL,
     NOISE,
@@ -68,12 +70,16 @@ class Campaign:
     fits: list[JointFit]
 
 
+#: Sensors of a test whose joints were led along polynomials.
+_observe = partial(observe, smooth=True)
+
+
 def truth_of(robot: Robot, values: dict[str, float], offset_deg: float, law: Law | None = None) -> Truth:
     return twin(robot, FRAME, {"joint1": {**values, "offset": offset_deg * DEGREE}}, paths(), times(), law=law)
 
 
 def _fit(robot: Robot, test: JointTest, **options: Any) -> JointFit:
-    return identify_joints(robot, [test], warn=False, **options)
+    return identify_joints(robot, [test], warn=False, bounds=BOUNDS, **options)
 
 
 def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> Campaign:
@@ -81,7 +87,7 @@ def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -
     chain = Chain(robot, FRAME, NOISE)
     truths = [truth_of(robot, row, offset) for row, offset in zip(rows, OFFSETS, strict=True)]
     tests = [
-        observe(truth, FRAME, NOISE, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
+        _observe(truth, FRAME, NOISE, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
         for k, truth in enumerate(truths)
     ]
     return Campaign(robot, truths, tests, [_fit(robot, test) for test in tests])
@@ -185,9 +191,9 @@ def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
     chain = Chain(robot, FRAME, NOISE)
     result: dict[str, list[float]] = {}
     for offset in degrees:
-        test = observe(truth_of(robot, AVERAGE, float(offset)), FRAME, NOISE, None, chain=chain)
+        test = _observe(truth_of(robot, AVERAGE, float(offset)), FRAME, NOISE, None, chain=chain)
         for label, chosen in (("angle", test.channels(("joint1",))), ("both", test)):
-            model = JointProblem(robot, [chosen], guess={**AVERAGE, "offset": float(offset) * DEGREE})
+            model = JointProblem(robot, [chosen], bounds=BOUNDS, guess={**AVERAGE, "offset": float(offset) * DEGREE})
             x = np.array([*AVERAGE.values(), float(offset) * DEGREE])
             sd = np.sqrt(np.diag(covariance_at(model.with_path_errors(x), x)))
             for name, value, one in zip(AVERAGE, x, sd, strict=False):
@@ -201,7 +207,7 @@ def identifiability() -> dict[str, float]:
     found = {}
     for form, robot in (("printed", printed), ("geared", with_gear(printed, 100.0))):
         truth = truth_of(robot, TABLE2[1], OFFSETS[1])
-        test = observe(truth, FRAME, NOISE, None, torque_sigma=TORQUE_SIGMA)
+        test = _observe(truth, FRAME, NOISE, None, torque_sigma=TORQUE_SIGMA)
         known = _with_torque(test.channels(("joint1",)), truth.joints[:, 1], truth)
         x = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
         for name, drive, one in (
@@ -210,7 +216,7 @@ def identifiability() -> dict[str, float]:
             ("motor_angle.angle_torque", "motor_angle", test.channels(("joint1", "joint1.torque"))),
             ("torque.angle_motor", "torque", known),
         ):
-            model = JointProblem(robot, [one], drive=drive).with_path_errors(x)  # type: ignore[arg-type]
+            model = JointProblem(robot, [one], drive=drive, bounds=BOUNDS).with_path_errors(x)  # type: ignore[arg-type]
             found[f"{form}.{name}"] = float(np.sqrt(covariance_at(model, x)[0, 0]) / x[0])
     return found
 
@@ -222,7 +228,7 @@ def coverage(robot: Robot, repetitions: int) -> Array:
     right = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
     errors = []
     for k in range(repetitions):
-        test = observe(truth, FRAME, NOISE, np.random.default_rng([SEED, k]), chain=chain)
+        test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, k]), chain=chain)
         fit = _fit(robot, test)
         errors.append((fit.estimate.values - right) / fit.estimate.std)
     return np.asarray(np.mean(np.abs(errors) < 1.959964, axis=0))
@@ -233,7 +239,7 @@ def noise_free(robot: Robot) -> float:
     worst = 0.0
     chain = Chain(robot, FRAME, NOISE)
     for k in (0, 1, 2, 4):
-        test = observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, NOISE, None, chain=chain)
+        test = _observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, NOISE, None, chain=chain)
         fit = _fit(robot, test, accuracy=Accuracy(1e-10, 1e-12))
         right = np.array([*TABLE2[k].values(), OFFSETS[k] * DEGREE])
         worst = max(worst, float(np.max(np.abs(fit.estimate.values / right - 1.0))))
@@ -277,12 +283,12 @@ def common(robot: Robot) -> Common:
     """Table 2's averages as the truth of all five tests."""
     chain = Chain(robot, FRAME, NOISE)
     tests = [
-        observe(truth_of(robot, AVERAGE, offset), FRAME, NOISE, np.random.default_rng([SEED, 5, k]), f"test{k + 1}",
+        _observe(truth_of(robot, AVERAGE, offset), FRAME, NOISE, np.random.default_rng([SEED, 5, k]), f"test{k + 1}",
                 chain=chain)
         for k, offset in enumerate(OFFSETS)
     ]  # fmt: skip
     began = time.perf_counter()
-    fit = identify_joints(robot, tests, warn=False)
+    fit = identify_joints(robot, tests, bounds=BOUNDS, warn=False)
     profiles = [profile_likelihood(fit, f"joint1.{name}", points=7) for name in AVERAGE]
     seconds = time.perf_counter() - began
     single = _fit(robot, tests[1])
@@ -300,8 +306,8 @@ def selections(robot: Robot) -> dict[str, Selection]:
     found = {}
     for name, law, extra in (("linear", Law(), {}), ("stribeck", Law(spring="stribeck"), FRICTION)):
         truth = truth_of(robot, {**TABLE2[1], **extra}, OFFSETS[1], law)
-        test = observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 7]), chain=chain)
-        found[name] = select_law(robot, [test], laws)
+        test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 7]), chain=chain)
+        found[name] = select_law(robot, [test], laws, bounds=BOUNDS)
     return found
 
 
@@ -320,8 +326,8 @@ def use(robot: Robot, fit: JointFit) -> Use:
     chain = Chain(robot, FRAME, NOISE)
     other = paths({"joint1.motor": -1.0, "joint2": 0.8, "joint3": 0.4})
     truth = twin(robot, FRAME, {"joint1": {**TABLE2[1], "offset": -1.5 * DEGREE}}, other, times())
-    test = observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 9]), "hold-out", chain=chain)
-    return Use(response, hold_out(fit, [test])[0], test)
+    test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 9]), "hold-out", chain=chain)
+    return Use(response, hold_out(fit, [test], bounds=BOUNDS)[0], test)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,205 @@
+"""What the errors of the measured inputs do to a fit: encoders that lead joints along their paths, measured torques.
+
+Every reading of an input has its own error, and between readings the errors go straight. The model is run along a
+nominal input near the readings; what readings and nominal differ by (known), and the readings' errors (unknown, white),
+move it a little, which the equations linearised along the motion tell. The errors are process noise: the innovations of
+a Kalman filter (:mod:`spacearm.identify.whitening`) are the residuals made white. No smoothness is assumed.
+
+A path's error has impulses of acceleration at the samples. The filter's state z is the state x without them: with the
+path's error u, ``x' = A x + B0 u + B1 u' + B2 u''`` and ``z = x - B2 u'``, so that z jumps nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spacearm.identify.joint.forward import Response
+from spacearm.identify.whitening import ErrorModel, Whitener
+from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    from spacearm.identify.joint.problem import JointProblem
+
+#: A start that nothing is known of may be off by this many deviations of a reading, and at least this far (rad, rad/s).
+UNKNOWN, AT_LEAST = 1e3, 1e-2
+#: Terms of the exponential's series, for matrices that are halved until their entries are below one half.
+TERMS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class InputErrors:
+    """How one test's residuals are tied together by the errors of its inputs, linearised about some values.
+
+    ``shift`` (T, channels): what the nominal input leaves out, to be added to the prediction; ``turn`` (T, c, c) takes
+    residuals whitened with all their noise to ones whitened without that of the inputs; ``unknown``: numbers of the
+    start that the data must tell.
+    """
+
+    whitener: Whitener
+    turn: Array
+    shift: Array
+    unknown: int
+
+    def whitened(self, rows: Array) -> Array:
+        """Rows (T, c, ...) of sample-whitened residuals or derivatives, made white."""
+        flat = rows.reshape(*rows.shape[:2], -1)
+        return np.asarray(self.whitener.white(self.turn @ flat).reshape(rows.shape))
+
+    def coloured(self, rows: Array) -> Array:
+        """The transpose of the way back."""
+        flat = rows.reshape(*rows.shape[:2], -1)
+        return self.whitener.coloured(np.linalg.inv(np.swapaxes(self.turn, 1, 2)) @ flat).reshape(rows.shape)
+
+    @property
+    def log_determinant(self) -> float:
+        turn = float(np.sum(np.log(np.abs(np.linalg.det(self.turn)))))
+        return self.whitener.log_determinant - 2.0 * turn
+
+
+def input_errors(model: JointProblem, x: Array, test: int) -> InputErrors | None:
+    """The ties about the values ``x``; None where every input is exact, or the motion has no end."""
+    setup, forward, seen = model.setup, model.forwards[test], model.tests[test]
+    states = model.respond(x, test).states
+    inputs = [(key, path) for key, path in model.smoothed[test].items() if _enters(model, key)]
+    spread, unknown = _start(model, test)
+    if (not inputs and not unknown) or not np.all(np.isfinite(states)):
+        return None
+    a, straight, by_rate, jump = _linear(model, test, x, states, [key for key, _ in inputs])
+    entered, share = np.zeros((setup.size, len(inputs))), np.zeros((*seen.present.shape, len(inputs)))
+    for i, ((_, joint), _) in enumerate(inputs):
+        for column, channel in enumerate(seen.measured):
+            share[:, column, i] = seen.shares.get(channel, {}).get(joint, 0.0)
+        for f in setup.flexible:  # the link's offset is counted from its motor
+            if model.robot.joint_names[f.motor] == joint and setup.drive == "motor_angle":
+                entered[setup.places["joints"].start + setup.free.index(f.link), i] = f.ratio
+    everywhere = np.broadcast_to(np.eye(setup.size), (states.shape[0], setup.size, setup.size))
+    rows = model.outputs(x, test, Response(states, everywhere))[1]
+    out = np.stack([rows[channel] for channel in seen.measured], axis=1)
+    kept = _shown(a, out)
+    out, entered, spread = out[:, :, kept], entered[kept], spread[np.ix_(kept, kept)]
+    parts = (block[:, kept] for block in (a[:, :, kept], straight, by_rate, jump))
+    across, before, after = _discrete(forward.times, *parts)
+    scale = 1.0 if model.noise_known else 1.0 / max(model.variance(x), 1e-300)
+    variance = np.array([path.sigma**2 for _, path in inputs]) * scale
+    white = _without(model, test, share, variance)  # an error of a reading that a channel was made with is in both
+    left = np.stack([path.readings - path.signal(forward.times) for _, path in inputs] or [forward.times], axis=1)
+    ties = ErrorModel(across, before, after, white @ out, -white @ share, variance, np.ones(out.shape[1]), entered,
+                      spread * scale)  # fmt: skip
+    shift = _moved(ties, out, left[:, : len(inputs)])
+    own = model.sample_whitener(test)
+    return InputErrors(ties.whitener(seen.present), white @ np.linalg.inv(own), shift, unknown)
+
+
+def _linear(
+    model: JointProblem, test: int, x: Array, states: Array, inputs: Sequence[tuple[str, str]]
+) -> tuple[Array, Array, Array, Array]:
+    """Derivatives (T, size, ...) of the states' rates: by states, and by inputs, their rates and accelerations."""
+    setup, size = model.setup, model.setup.size
+    slopes = model.forwards[test].slopes(states, model.split(model.complete(x), test)[0])
+    a, by_path, by_torque = np.split(slopes, [size, size + 3 * len(setup.paths)], axis=2)
+    powers = np.zeros((3, states.shape[0], size, len(inputs)))
+    for i, (kind, joint) in enumerate(inputs):
+        if kind == "torque":
+            powers[0, :, :, i] = by_torque[:, :, [f.name for f in setup.flexible].index(joint)]
+        else:
+            k = setup.paths.index(model.robot.joint_names.index(joint))
+            powers[..., i] = np.moveaxis(by_path[:, :, 3 * k : 3 * k + 3], 2, 0)
+    return a, powers[0], powers[1], powers[2]
+
+
+def _enters(model: JointProblem, key: tuple[str, str]) -> bool:
+    """Whether an input moves the model throughout: the path of a motor that a torque drives gives its start only."""
+    kind, joint = key
+    return kind == "torque" or model.robot.joint_names.index(joint) in model.setup.paths
+
+
+def _start(model: JointProblem, test: int) -> tuple[Array, int]:
+    """Covariance of the state at the start, and how many numbers of it are unknown: motors that are not prescribed."""
+    setup, seen = model.setup, model.tests[test]
+    spread, unknown = np.zeros((setup.size, setup.size)), 0
+    for i, f in enumerate(setup.flexible):
+        path = model.smoothed[test].get(("path", model.robot.joint_names[f.motor]))
+        if path is None or setup.drive != "torque":
+            continue
+        steps = [(setup.places["joints"].start, UNKNOWN * path.sigma)]
+        if not seen.from_rest:
+            steps.append(
+                (setup.places["velocity"].start + 6, UNKNOWN * path.sigma / float(seen.time[1] - seen.time[0]))
+            )
+        for first, size in steps:
+            along = np.zeros(setup.size)
+            along[first + i], along[first + len(setup.flexible) + i] = f.ratio, 1.0
+            spread += max(size, AT_LEAST) ** 2 * np.outer(along, along)
+            unknown += 1
+    return spread, unknown
+
+
+def _shown(a: Array, out: Array) -> list[int]:
+    """States that the channels depend on, by themselves or by way of others."""
+    ties = np.abs(a).max(axis=0)
+    ties = ties > 1e-12 * max(float(ties.max()), 1e-300)
+    shown = np.abs(out).max(axis=(0, 1)) > 0.0
+    while True:
+        more = shown | (ties[shown].any(axis=0))
+        if np.array_equal(more, shown):
+            return [int(k) for k in np.flatnonzero(shown)]
+        shown = more
+
+
+def _discrete(times: Array, a: Array, straight: Array, by_rate: Array, jump: Array) -> tuple[Array, Array, Array]:
+    """``across``, ``before`` and ``after`` of the filter from the linear equations at the samples."""
+    size, many = a.shape[1], straight.shape[2]
+    step = np.diff(times)[:, None, None]
+    full = np.zeros((len(step), size + 2 * many, size + 2 * many))
+    for part, block in ((slice(0, size), a), (slice(size, size + many), straight), (slice(size + many, None), by_rate)):
+        full[:, :size, part] = 0.5 * (block[1:] + block[:-1]) * step
+    full[:, size : size + many, size + many :] = np.eye(many) * step
+    across, by_value, by_slope = np.split(_exponential(full)[:, :size], [size, size + many], axis=2)
+    by_slope = (by_slope + across @ jump[:-1] - jump[1:]) / step
+    return across, by_value - by_slope, by_slope
+
+
+def _exponential(matrices: Array) -> Array:
+    """Exponentials of many small matrices at once: balanced (stiffness stands beside rates), scaled, squared."""
+    most, ratio = np.abs(matrices).max(axis=0), np.ones(matrices.shape[1])
+    np.fill_diagonal(most, 0.0)
+    for _ in range(8):
+        now = most * ratio / ratio[:, None]
+        rows, columns = now.sum(axis=1), now.sum(axis=0)
+        ratio *= np.where((rows > 0.0) & (columns > 0.0), (rows / np.maximum(columns, 1e-300)) ** 0.25, 1.0)
+    scaled = matrices * ratio / ratio[:, None]
+    halvings = max(0, int(np.ceil(np.log2(2.0 * max(float(np.abs(scaled).sum(axis=2).max()), 0.5)))))
+    scaled, one = scaled / 2.0**halvings, np.eye(ratio.size)
+    result = one + scaled / TERMS
+    for k in range(TERMS - 1, 0, -1):
+        result = one + scaled @ result / k
+    for _ in range(halvings):
+        result = result @ result
+    return np.asarray(result * ratio[:, None] / ratio)
+
+
+def _without(model: JointProblem, test: int, share: Array, variance: Array) -> Array:
+    """Whiteners (T, c, c) of the channels' own noise, less what they hold of the inputs'."""
+    own = model.sample_whitener(test)
+    if not share.any():
+        return own
+    noise = np.linalg.inv(np.swapaxes(own, 1, 2) @ own)
+    least = 1e-6 * np.einsum("tii->ti", noise)
+    left = noise - (share * variance) @ np.swapaxes(share, 1, 2)
+    np.einsum("tii->ti", left)[...] = np.maximum(np.einsum("tii->ti", left), least)
+    return np.linalg.inv(np.linalg.cholesky(left))
+
+
+def _moved(ties: ErrorModel, out: Array, inputs: Array) -> Array:
+    """What known deviations (T, m) of the inputs do to the channels (T, c)."""
+    assert ties.entered is not None
+    state, rows = ties.entered @ inputs[0], []
+    for k in range(len(inputs)):
+        rows.append(out[k] @ state)
+        if k + 1 < len(inputs):
+            state = ties.across[k] @ state + ties.before[k] @ inputs[k] + ties.after[k] @ inputs[k + 1]
+    return np.array(rows)

@@ -1,0 +1,64 @@
+"""Where a search begins when it is not told: the robot's own values, the oscillation's period, the first samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spacearm.identify.joint.flexible_joints import linearise
+from spacearm.identify.joint.laws import SPECIFICATION
+
+if TYPE_CHECKING:
+    from spacearm.identify.joint.problem import JointProblem
+
+
+def start_values(model: JointProblem, period: bool) -> dict[str, float]:
+    """Start values: the robot's own, stiffness from the oscillation's period, offsets from the first samples."""
+    found: dict[str, float] = {}
+    for f in model.setup.flexible:
+        for name in model.setup.law.parameters:
+            found[f"{f.name}.{name}"] = f.values.get(name, SPECIFICATION[name][3])
+    for k, test in enumerate(model.tests):
+        for f in model.setup.flexible:
+            deflection = model.deflection(k, f.name)
+            start = (
+                SPECIFICATION["offset"][3]
+                if deflection is None
+                else float(np.mean(deflection[np.isfinite(deflection)][:3]))
+            )
+            found[f"{test.name}.{f.name}.offset"] = start
+            found[f"{test.name}.{f.name}.offset_rate"] = 0.0
+    for k, channel in model.biases:
+        found[f"{model.tests[k].name}.{channel}.bias"] = 0.0
+    stiffness = _stiffness_from_period(model) if period else None
+    if stiffness is not None:
+        found[f"{model.setup.flexible[0].name}.stiffness"] = stiffness
+    return found
+
+
+def _stiffness_from_period(model: JointProblem) -> float | None:
+    """Stiffness that gives the strongest oscillation its period (one flexible joint; motor held or free)."""
+    if len(model.setup.flexible) != 1:
+        return None
+    (f,) = model.setup.flexible
+    best: tuple[float, float] | None = None
+    for index, forward in enumerate(model.forwards):
+        deflection = model.deflection(index, f.name)
+        if deflection is None:
+            continue
+        there = np.isfinite(deflection)
+        t, deflection = forward.times[there], deflection[there]
+        left = deflection - np.polynomial.Polynomial.fit(t, deflection, 1)(t)
+        even = np.linspace(0.0, t[-1], 512)  # a guess only: interpolation does for irregular times
+        power = np.abs(np.fft.rfft(np.interp(even, t, left), 4096)) ** 2
+        grid = 2.0 * np.pi * np.fft.rfftfreq(4096, even[1])
+        power[grid < 2.0 * np.pi / t[-1]] = 0.0
+        k = int(np.argmax(power))
+        if best is None or power[k] > best[1]:
+            best = float(grid[k]), float(power[k])
+    if best is None or best[1] <= 0.0:
+        return None
+    line = linearise(model.robot, model.configuration(0), {f.name: {"stiffness": 1.0, "damping": 0.0}})
+    unit = line.frequencies(model.setup.drive == "motor_angle")[-1]  # of a spring of 1 N m/rad
+    return float((best[0] / unit) ** 2)

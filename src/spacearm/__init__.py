@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spacearm import ejection as ejection
     from spacearm import engine as engine
     from spacearm import errors as errors
+    from spacearm import export as export
     from spacearm import figures as figures
     from spacearm import guarded as guarded
     from spacearm import identify as identify
@@ -210,6 +211,7 @@ _ROOMS = (
     "ejection",
     "engine",
     "errors",
+    "export",
     "figures",
     "guarded",
     "identify",

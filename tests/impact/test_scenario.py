@@ -21,6 +21,7 @@ from spacearm.result import Result
 from spacearm.study import run_document, run_scenario
 from spacearm.typing import Array
 from support import ROOT
+from support.pages import check_pages
 from support.population import member, member_state
 
 EXAMPLES = ROOT / "examples"
@@ -375,3 +376,7 @@ def test_a_scenario_with_a_mistake_ends_with_status_2_and_writes_nothing(tmp_pat
     scenario.write_text('study = "impact"\nrobot = "yoshida1992"\nframe = "hnd"\n')
     assert main(["run", str(scenario), "-o", str(tmp_path / "out")]) == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_the_papers_page_and_scene_in_a_browser(paper: Result, tmp_path: Path) -> None:
+    check_pages(paper, tmp_path)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from spacearm.papers import cai2023
 from spacearm.papers.cai2023.data import TABLE
 from spacearm.result import Result, Row, Verdict
+from support.pages import check_pages
 
 KEYS = {"time": "s", "velocity": "mm/s", "joint2": "deg", "joint4": "deg", "angular_velocity": "deg/s"}
 
@@ -156,7 +159,15 @@ def test_figures_as_the_papers_eight_to_twelve(result: Result) -> None:
     names = [figure.name for figure in result.figures]
     for number in ("08", "09", "10", "11", "12"):
         assert any(name.startswith(f"fig{number}") for name in names)
-    assert names[0] == "methods"
+    assert names[:3] == ["masses", "configurations", "methods"]
+    legend = {
+        trace.name for trace in result.figures[names.index("fig08-velocity")].plot.data if trace.showlegend is not False
+    }
+    assert legend == {*(f"attitude {number}" for number in range(1, 6)), "full run", "segmented algorithm"}
     assert all(figure.caption for figure in result.figures)
     assert result.data is not None
     assert set(result.data["attitude"].values) == {1, 2, 3, 4, 5}
+
+
+def test_the_papers_page_and_scene_in_a_browser(result: Result, tmp_path: Path) -> None:
+    check_pages(result, tmp_path)

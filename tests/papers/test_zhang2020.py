@@ -1,5 +1,7 @@
 """The reproduction of Zhang et al. (2020): rows, facts that no length enters, verdicts, figures."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,9 @@ from spacearm.capture import cushion, modes
 from spacearm.model import catalogue
 from spacearm.papers import PAPERS, zhang2020
 from spacearm.papers.zhang2020 import runs as zhang2020_runs
-from spacearm.result import Verdict
+from spacearm.result import Result, Verdict
 from spacearm.simulate import State
+from support.pages import check_pages
 
 ARM = catalogue.load("zhang2020")
 REST = State.at_rest(ARM)
@@ -199,3 +202,7 @@ def test_cross_checks_hold():
     checks = zhang2020.cross_checks(ARM, duration=2.0)
     assert set(checks) == {"mujoco.undamped", "mujoco.damping1", "mujoco.damping5"}
     assert all(check.sound and check.value > 0.0 for check in checks.values())
+
+
+def test_the_papers_page_and_scene_in_a_browser(result: Result, tmp_path: Path) -> None:
+    check_pages(result, tmp_path)

@@ -30,6 +30,21 @@ _FLAGS = (
     "--remote-debugging-pipe"
 )
 PATIENCE = 60.0
+#: Shares of the canvas's pixels that are not the ground's, and their mean colour: what a reader sees.
+LOOK = """(() => {
+  const element = document.querySelector("spacearm-scene"); element.paint();
+  const canvas = element.shadowRoot.querySelector("canvas.gl"), copy = document.createElement("canvas");
+  copy.width = canvas.width; copy.height = canvas.height;
+  const pen = copy.getContext("2d"); pen.drawImage(canvas, 0, 0);
+  const data = pen.getImageData(0, 0, copy.width, copy.height).data;
+  const solid = []; let count = 0;
+  for (let i = 3; i < data.length; i += 4) {
+    const on = data[i] > 200;
+    count += on;
+    if (i % 64 === 3) solid.push(on ? data[i - 3] : -1);
+  }
+  return { share: count / (copy.width * copy.height), width: copy.width, height: copy.height, solid };
+})()"""
 
 
 def find() -> str | None:

@@ -26,6 +26,7 @@ from spacearm.report import write_result
 from spacearm.result import Check, Result, Verdict
 from spacearm.study import run_document as run
 from support import ROOT
+from support.pages import check_pages
 
 EXAMPLE = ROOT / "examples" / "identify-inertia.toml"
 
@@ -71,7 +72,7 @@ def test_rows_are_those_of_the_specification(result: Result) -> None:
     assert rows["design.gain"].value > 1.5
     assert rows["swarm.mass.highest"].value - rows["swarm.mass.lowest"].value > 10.0
     assert rows["case.base_known.rank"].value == 51
-    assert {"fig09-swarm-single-body", "fig10-swarm-two-body", "numbers", "validation-blind"} <= {
+    assert {"fig09-10-swarm", "fig12-13-validation", "numbers", "validation-blind"} <= {
         figure.name for figure in result.figures
     }
     assert result.data is not None
@@ -373,3 +374,7 @@ def test_what_experiments_refuse(tmp_path: Path) -> None:
     data["experiment"][0]["thruster"][0]["level"] = -1.0
     with pytest.raises(InputError, match="level reaches -1"):
         run(data, folder=tmp_path)
+
+
+def test_the_papers_page_and_scene_in_a_browser(result: Result, tmp_path: Path) -> None:
+    check_pages(result, tmp_path)

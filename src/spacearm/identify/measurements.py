@@ -147,7 +147,7 @@ def read_measurements(
     columns: Mapping[str, Column | str],
     *,
     time: Column | str = "time",
-    missing: Literal["reject", "drop"] = "reject",
+    missing: Literal["reject", "drop", "keep"] = "reject",
     gaps: Literal["reject", "keep"] = "reject",
     largest_step: float | None = None,
 ) -> Measurements:
@@ -156,7 +156,8 @@ def read_measurements(
     Args:
         columns: quantity to column; a plain text is a column that is in SI units already.
         time: the column of times.
-        missing: rows with NaN or an empty cell are an error, or left out (their number is kept in ``dropped``).
+        missing: rows with NaN or an empty cell are an error, left out (their number is kept in ``dropped``), or kept
+            as they are; a row without a time is left out then.
         gaps: missing stretches of time are an error, or kept.
         largest_step: longest step (s) that is no gap; 1.5 median steps when not given.
 
@@ -189,19 +190,23 @@ def _read(
             )
         with np.errstate(over="ignore"):
             values[key] = raw[column.name] * units[key][0] + column.offset
-    good = np.all([np.isfinite(v) for v in values.values()], axis=0)
+    judged = [values["time"]] if missing == "keep" else values.values()
+    good = np.all([np.isfinite(v) for v in judged], axis=0)
     if missing == "reject":
         _refuse_missing(plan, values)
     for key, column in plan.items():
         values[key] = kept = np.ascontiguousarray(values[key][good])
-        if np.any(np.abs(kept) > LARGEST):
+        kept[np.isinf(kept)] = np.nan
+        read = np.isfinite(kept)
+        if np.any(np.abs(kept[read]) > LARGEST):
+            most = kept[read][np.argmax(np.abs(kept[read]))]
             raise InputError(
-                f"is {kept[np.argmax(np.abs(kept))]:.3g} in SI units, larger than anything that is measured",
+                f"is {most:.3g} in SI units, larger than anything that is measured",
                 place=_place(key, column),
                 hint="the unit is wrong, or the file is damaged",
             )
         if column.unwrap:
-            values[key] = np.unwrap(kept)
+            kept[read] = np.unwrap(kept[read])
     times, si = values.pop("time"), {key: unit for key, (_, unit) in units.items() if key != "time"}
     result = Measurements(times, values, si, str(path), int(np.sum(~good)))
     if gaps == "reject":

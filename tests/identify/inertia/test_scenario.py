@@ -206,7 +206,7 @@ def test_measured_files(tmp_path: Path) -> None:
         ({"sensors": {"sample": "fast"}}, "not a number"),
         ({"estimate": {"method": "guess"}}, "estimate"),
         ({"estimate": {"known_bodies": ["moon"]}}, "moon"),
-        ({"experiment": []}, "held out"),
+        ({"experiment": []}, "there is none"),
     ],
 )
 def test_what_a_scenario_refuses(change: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_all_estimators_have_one_interface(records: tuple[Record, ...]) -> None:
 def test_one_noisy_run_stays_within_four_deviations(slow: tuple[Record, ...]) -> None:
     drawn = [record.noisy([5, k]) for k, record in enumerate(slow)]
     prior = Prior.from_robot(WRONG, 0.15)
-    found = identify(WRONG, drawn, prior=prior)
+    found = identify(WRONG, drawn, method="total", prior=prior)
     errors = (found.estimate.values - TRUTH) / found.estimate.std
     assert np.abs(errors).max() < 4.0
     assert found.fit is not None

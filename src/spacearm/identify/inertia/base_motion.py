@@ -69,8 +69,8 @@ def _kernel(robot: Robot) -> Kernel:
 class Inputs:
     """Joint paths and the known wrench over time: cubics through readings, constants between switching times.
 
-    ``times`` (T,) s; ``joints``, ``rates`` (T, n); ``wrench`` (pieces, 6) at the base's origin, base axes, between
-    ``edges`` (pieces + 1,).
+    ``times`` (T,) s; ``joints``, ``rates`` (T, n); ``wrench`` (k, pieces, 6) of each of k thrusters at the base's
+    origin, base axes, between ``edges`` (pieces + 1,).
     """
 
     times: Array
@@ -91,20 +91,20 @@ class Inputs:
         n = self.joints.shape[1]
         cubic = _shifted(self._cubics()[:, piece], past)
         rate = np.concatenate([cubic[1:] * np.array([1.0, 2.0, 3.0])[:, None, None], np.zeros((1, *cubic.shape[1:]))])
-        force = np.zeros((4, middle.size, 6))
-        force[0] = self.wrench_at(middle)
+        force = np.zeros((4, middle.size, 6))  # filled in before every run, by the scales of the thrusters
         places = [kernel.inputs[name] for name in ("joints", "rates", "wrench")]
         target = np.concatenate([np.arange(place.start, place.stop) for place in places])
         table = np.concatenate([cubic, rate, force], axis=2) if n else force
         return Signals(breaks - start, np.ascontiguousarray(table), target.astype(np.int64))
 
     def wrench_at(self, times: Array) -> Array:
-        index = np.searchsorted(self.edges, times, side="right") - 1
-        inside = (index >= 0) & (index < len(self.wrench))
-        return np.where(inside[:, None], self.wrench[np.clip(index, 0, len(self.wrench) - 1)], 0.0)
+        """(k, times, 6)."""
+        index, pieces = np.searchsorted(self.edges, times, side="right") - 1, self.wrench.shape[1]
+        inside = (index >= 0) & (index < pieces)
+        return np.where(inside[:, None], self.wrench[:, np.clip(index, 0, pieces - 1)], 0.0)
 
     def mean_wrench(self) -> Array:
-        """(T - 1, 6): the mean between samples."""
+        """(k, T - 1, 6): the mean between samples."""
         low, high = np.maximum(self.edges[:-1], self.times[:-1, None]), np.minimum(self.edges[1:], self.times[1:, None])
         share: Array = np.maximum(high - low, 0.0) / np.diff(self.times)[:, None]
         return share @ self.wrench
@@ -136,7 +136,7 @@ class Linearised:
     With x the twelve errors, e = (positions, rates) those of the joints at a sample and z those of the parameters:
     x[k+1] = across[k] x[k] + before[k] e[k] + after[k] e[k+1] + forced[k] z. Twist errors at a sample are
     twist_state x + twist_joints e + twist_parameters z. Parameters are changes of the inertias along given directions,
-    then the scale of the wrench.
+    then the scales of the thrusters.
     """
 
     states: Array  # (T, 13)
@@ -145,10 +145,10 @@ class Linearised:
     across: Array  # (T - 1, 12, 12)
     before: Array  # (T - 1, 12, 2 n)
     after: Array  # (T - 1, 12, 2 n)
-    forced: Array  # (T - 1, 12, d + 1)
+    forced: Array  # (T - 1, 12, d + k)
     twist_state: Array  # (T, 6, 12)
     twist_joints: Array  # (T, 6, 2 n)
-    twist_parameters: Array  # (T, 6, d + 1)
+    twist_parameters: Array  # (T, 6, d + k)
 
 
 class BaseMotion:
@@ -171,25 +171,27 @@ class BaseMotion:
         )
         steps = 10 * times.size + int((times[-1] - times[0]) / STEP) + 1000
         options = Options(0, STEP, 0.0, np.zeros(13), float("inf"), steps, 1)
-        self.wrench = system.signals.coefficient[0, :, -6:].copy()
+        breaks = system.signals.breaks + times[0]
+        self.wrench = inputs.wrench_at(0.5 * (breaks[:-1] + breaks[1:]))
         self.nodes = nodes - times[0]
         self.stage = make_stage(system, options, self.nodes)
 
-    def run(self, start: Array, inertia: Array, thrust: float = 1.0) -> Array:
+    def run(self, start: Array, inertia: Array, thrust: Array | float = 1.0) -> Array:
         """States (2 T - 1, 13) at the samples and half way between, from the state at the first.
 
-        ``thrust``: factor of the wrench. NaN where inertias that no robot can have break the motion off: a search must
-        not go there.
+        ``thrust``: factor of all thrusters, or of each. NaN where inertias that no robot can have break the motion off:
+        a search must not go there.
         """
         work, record = self.stage.system.work, self.stage.record
         work.inp[self.kernel.inputs["inertia"]] = inertia
-        self.stage.system.signals.coefficient[0, :, -6:] = thrust * self.wrench
+        scale = np.broadcast_to(thrust, self.wrench.shape[0])
+        self.stage.system.signals.coefficient[0, :, -6:] = np.tensordot(scale, self.wrench, 1)
         reason = run_stage(self.stage, start)
         record.times[:] = self.nodes
         record.y[int(record.counts[0]) :] = work.y if reason == Reason.FINISHED else np.nan
         return record.y.copy()
 
-    def linearised(self, start: Array, inertia: Array, directions: Array, thrust: float = 1.0) -> Linearised:
+    def linearised(self, start: Array, inertia: Array, directions: Array, thrust: Array | float = 1.0) -> Linearised:
         """The motion from this state with these inertias (10 (n + 1)), and its derivatives.
 
         ``directions`` (10 (n + 1), d): changes of the inertias that derivatives are wanted for.
@@ -220,7 +222,7 @@ class BaseMotion:
         if n:
             kernel = mechanics.derivative("base_momentum", "momentum", "joints")
             by_q = mechanics.evaluate(kernel, joints=q, velocity=velocity, inertia=own)["d_momentum_d_joints"]
-        # Right sides of H_b d(nu) = ..., by errors of the state, the joints, the inertias and the wrench's scale.
+        # Right sides of H_b d(nu) = ..., by errors of the state, the joints, the inertias.
         by_state = np.zeros((*q.shape[:-1], 6, 12))
         by_state[:, :3, 3:6], by_state[:, 3:, 3:6] = skew(at_base[:, :3]), skew(at_base[:, 3:])
         by_state[:, :3, 6:9] = by_state[:, 3:, 9:] = back
@@ -229,8 +231,10 @@ class BaseMotion:
         solved = np.linalg.solve(matrix[:, :6, :6], right)
         by_state, by_path, by_inertia = np.split(solved, np.cumsum([12, 2 * n]), axis=2)
         parts = _Rates(rotation, p, twist, by_state, by_path, by_inertia)
-        across, before, after, forced = _across(parts, np.diff(inputs.times), inputs.mean_wrench(), thrust, n)
-        none = np.zeros((count, 6, 1))
+        pushes = inputs.mean_wrench()
+        scale = np.broadcast_to(thrust, pushes.shape[0])
+        across, before, after, forced = _across(parts, np.diff(inputs.times), pushes, scale, n)
+        none = np.zeros((count, 6, pushes.shape[0]))
         return Linearised(
             nodes[::2],
             twist[::2],
@@ -256,11 +260,11 @@ class _Rates:
     by_joints: Array
     by_inertia: Array
 
-    def at(self, rows: slice, wrench: Array, thrust: float) -> tuple[Array, Array, Array]:
+    def at(self, rows: slice, wrench: Array, thrust: Array) -> tuple[Array, Array, Array]:
         """Rates (rows, 12, ...) by the errors themselves, the joints, and the parameters."""
         rotation, position = self.rotation[rows], self.position[rows]
         linear, turning = self.twist[rows, :3], self.twist[rows, 3:]
-        force, moment = wrench[:, :3], wrench[:, 3:]
+        force, moment = np.split(np.tensordot(thrust, wrench, 1), 2, axis=1)
         pushed = np.einsum("tij,tj->ti", rotation, force)
         lead = rotation.shape[0]
 
@@ -269,10 +273,10 @@ class _Rates:
             full[:, :3], full[:, 3:6] = rotation @ by[:, :3], by[:, 3:]
             return full
 
-        scale = np.zeros((lead, 12, 1))
-        scale[:, 6:9, 0] = pushed
-        scale[:, 9:, 0] = np.cross(position, pushed) + np.einsum("tij,tj->ti", rotation, moment)
-        force, moment, pushed = thrust * force, thrust * moment, thrust * pushed
+        each = np.einsum("tij,ktj->kti", rotation, wrench[..., :3])
+        turns = np.cross(position, each) + np.einsum("tij,ktj->kti", rotation, wrench[..., 3:])
+        scale = np.zeros((lead, 12, wrench.shape[0]))
+        scale[:, 6:9], scale[:, 9:] = np.moveaxis(each, 0, -1), np.moveaxis(turns, 0, -1)
         state = rates(self.by_state[rows])
         state[:, :3, 3:6] -= rotation @ skew(linear)
         state[:, 3:6, 3:6] -= skew(turning)
@@ -283,7 +287,7 @@ class _Rates:
         return state, rates(self.by_joints[rows]), np.concatenate([rates(self.by_inertia[rows]), scale], axis=2)
 
 
-def _across(parts: _Rates, h: Array, wrench: Array, thrust: float, n: int) -> tuple[Array, Array, Array, Array]:
+def _across(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tuple[Array, Array, Array, Array]:
     """From sample to sample: one step of RK4 of the linear equations, with values at both ends and half way."""
     nodes = (slice(0, -1, 2), slice(1, None, 2), slice(2, None, 2))
     begin, half, end = (parts.at(rows, wrench, thrust) for rows in nodes)

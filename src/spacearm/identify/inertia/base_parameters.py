@@ -15,7 +15,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, Label, labels, point_mass
+from spacearm.identify.inertia.inertia_parameters import (
+    LINEAR,
+    LINEAR_UNITS,
+    Label,
+    labels,
+    point_mass,
+    typical_sizes,
+)
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Joint, Pose, Robot
 from spacearm.typing import Array
@@ -55,7 +62,7 @@ class BaseParameters:
 
     ``combine`` (r, 10(n + 1)) gives the base parameters; ``lift`` (10(n + 1), r) gives one set of inertias that has
     them (``combine @ lift`` is the identity): each body keeps only what its joint shows, the rest sits in its parent.
-    ``null`` (10(n + 1), k) spans what is left.
+    ``null`` (10(n + 1), k) spans what is left. Where some numbers are known beforehand, all this is about the others.
     """
 
     robot: Robot
@@ -69,6 +76,11 @@ class BaseParameters:
     @property
     def rank(self) -> int:
         return len(self.parameters)
+
+    @property
+    def unknown(self) -> int:
+        """Numbers that are not known beforehand."""
+        return self.rank + int(self.null.shape[1])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,8 +178,47 @@ def _formula(row: Array, names: tuple[Label, ...], limit: int = 12) -> str:
 
 
 @lru_cache(maxsize=64)
-def base_parameters(robot: Robot) -> BaseParameters:
-    """Base parameters and null directions from the kinds and axes of the joints alone."""
+def base_parameters(robot: Robot, known: tuple[int, ...] = ()) -> BaseParameters:
+    """Base parameters and null directions from the kinds and axes of the joints alone.
+
+    ``known``: places of numbers that are known exactly, among the 10(n + 1). What a joint hides can then not pass to
+    them: of a single unknown body at the end of a known arm all ten numbers can be told.
+    """
+    return _closed_form(robot) if not known else _of_the_others(base_parameters(robot), known)
+
+
+def _of_the_others(whole: BaseParameters, known: tuple[int, ...]) -> BaseParameters:
+    """Independent ones among the unknown numbers, each with the share of those that go with it."""
+    from scipy.linalg import qr
+
+    names, size = labels(whole.robot), whole.combine.shape[1]
+    free = np.setdiff1d(np.arange(size), known)
+    shown = whole.combine[:, free] * typical_sizes(whole.robot)[free]
+    norms = np.linalg.norm(shown, axis=1, keepdims=True)
+    r, order = qr(shown / np.where(norms > 0.0, norms, 1.0), mode="r", pivoting=True)
+    steps = np.abs(np.diag(r)) if free.size else np.zeros(0)
+    kept = np.sort(order[: int(np.sum(steps > 1e-9 * steps.max(initial=0.0)))])
+    combine, lift = np.zeros((kept.size, size)), np.eye(size)[:, free[kept]]
+    shares = np.linalg.lstsq(whole.combine[:, free[kept]], whole.combine[:, free], rcond=None)[0]
+    combine[:, free] = np.where(np.abs(shares) > 1e-9, shares, 0.0)
+    others = np.setdiff1d(free, free[kept])
+    parameters = []
+    for row, place in zip(combine, free[kept], strict=True):
+        label, star = names[place], "*" if np.count_nonzero(row) > 1 else ""
+        name = f"{label.symbol}{star}({label.body})"
+        parameters.append(BaseParameter(name, label.body, label.unit, row, _formula(row, names)))
+    return BaseParameters(
+        whole.robot,
+        tuple(parameters),
+        tuple(null for null in whole.nulls if not np.any(null.vector[list(known)])),
+        combine,
+        lift,
+        np.eye(size)[:, others] - lift @ combine[:, others],
+        (),
+    )
+
+
+def _closed_form(robot: Robot) -> BaseParameters:
     names = labels(robot)
     size = len(names)
     held = [np.eye(size)[10 * b : 10 * b + 10] for b in range(len(robot.bodies))]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.base_parameters import base_parameters
+from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import tensor_of, typical_sizes
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.regression import fit_total
@@ -120,11 +120,11 @@ class Consistent:
 
     def solve(self, problem: InertiaProblem) -> Estimate:
         """From records: what the data say by weighted total estimation, then the possible bodies."""
-        return self.refine(fit_total(problem).information, problem.robot)
+        return self.refine(fit_total(problem).information, problem.robot, problem.base_parameters)
 
-    def refine(self, information: Information, robot: Robot) -> Estimate:
-        """From what the data say about the base parameters already."""
-        whole, scale = base_parameters(robot), typical_sizes(robot)
+    def refine(self, information: Information, robot: Robot, base: BaseParameters | None = None) -> Estimate:
+        """From what the data say about the base parameters (``base``, or all of the robot) already."""
+        whole, scale = base or base_parameters(robot), typical_sizes(robot)
         mean = robot.inertia_parameters.ravel() if self.prior is None else self.prior.mean
         belief = np.full(scale.size, np.inf) if self.prior is None else self.prior.sigma
         doubt = np.where(np.isfinite(belief), np.maximum(belief, 1e-9 * scale), self.vague * scale)

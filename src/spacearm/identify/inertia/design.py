@@ -17,10 +17,14 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
+from spacearm.identify.inertia.inertia_parameters import placements
+from spacearm.identify.inertia.output_error import OutputErrorProblem
+from spacearm.identify.inertia.output_error_fit import expected_information
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.sensors import Sensors
+from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.optimise.information import Information
@@ -44,6 +48,9 @@ class Limits:
         attitude: largest turn of the base from its start, rad.
         impulse: most thruster impulse (thrust times time summed, N s): fuel.
         time: total duration of all experiments, s.
+        clearance: least distance of the outermost bodies (frame and mass centre) from the base's origin, m.
+
+    The robot's own limits of its joints, where it has some, count too.
     """
 
     angle: float = np.deg2rad(30.0)
@@ -51,6 +58,7 @@ class Limits:
     attitude: float = np.deg2rad(30.0)
     impulse: float = np.inf
     time: float = np.inf
+    clearance: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +73,15 @@ class Plan:
     evaluations: int = 0
 
 
-def information_of(robot: Robot, records: Sequence[Record]) -> Information:
-    """Information of noise-free records under their sensors' noise, on this robot."""
-    return fit_total(InertiaProblem(robot, records), iterations=1).information
+def information_of(robot: Robot, records: Sequence[Record], prior: Prior | None = None) -> Information:
+    """Information of noise-free records under their sensors' noise, on this robot.
+
+    With a prior it is that of all samples of all channels, the bound of :class:`.OutputErrorProblem`, and of what is
+    believed before; without, that of the momentum at each sample.
+    """
+    if prior is None:
+        return fit_total(InertiaProblem(robot, records), iterations=1).information
+    return expected_information(OutputErrorProblem(robot, records, prior=prior))
 
 
 def score(information: Information, criterion: Criterion) -> float:
@@ -80,30 +94,73 @@ def score(information: Information, criterion: Criterion) -> float:
 
 def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Record]) -> dict[str, float]:
     """What the experiments use of each limit: the largest angle, rate and turn, the impulse, the time."""
-    angle = rate = turn = impulse = 0.0
+    angle = rate = turn = impulse = beyond = 0.0
+    near = np.inf
     for experiment, record in zip(experiments, records, strict=True):
         fine = np.linspace(0.0, experiment.duration, FINE)  # samples are too far apart to see the peaks
         for nodes in experiment.paths.values():
             path = spline(nodes.times, nodes.positions)
             angle = max(angle, float(np.abs(path(fine)).max()))
             rate = max(rate, float(np.abs(path.derivative()(fine)).max()))
+        beyond = max(beyond, _beyond(robot, experiment, fine))
+        near = min(near, _nearest(robot, experiment))
         rotation = rotation_matrices(record.channel("attitude"))
         trace = np.einsum("ij,tij->t", rotation[0], rotation)
         turn = max(turn, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))
         impulse += sum(robot.thruster(f.thruster).force * f.level * (f.end - f.start) for f in experiment.firings)
     time = sum(experiment.duration for experiment in experiments)
-    return {"angle": angle, "rate": rate, "attitude": turn, "impulse": impulse, "time": time}
+    used = {"angle": angle, "rate": rate, "attitude": turn, "impulse": impulse, "time": time}
+    return used | {"joint_limits": beyond, "clearance": near}
 
 
-def _excess(used: Mapping[str, float], limits: Limits) -> float:
-    over = [used[name] / getattr(limits, name) - 1.0 for name in used if getattr(limits, name) < np.inf]
-    return float(np.sum(np.maximum(over, 0.0)))
+def _beyond(robot: Robot, experiment: Experiment, fine: Array) -> float:
+    """The largest share of its own range, or of its own rate, by which a joint leaves it."""
+    begin, worst = experiment.start_joints(robot), 0.0
+    for name, nodes in experiment.paths.items():
+        j, own = robot.joint_index(name), robot.joint(name).limits
+        path = spline(nodes.times, nodes.positions + begin[j])
+        q, r = path(fine), float(np.abs(path.derivative()(fine)).max())
+        room = own.upper - own.lower
+        out = max(float(q.max()) - own.upper, own.lower - float(q.min()))
+        worst = max(worst, out / room if np.isfinite(room) and room > 0 else out, r / own.velocity - 1.0)
+    return worst if np.isfinite(worst) else 0.0
 
 
-def evaluate(robot: Robot, experiments: Sequence[Experiment], sensors: Sensors, criterion: Criterion = "D") -> Plan:
+def _nearest(robot: Robot, experiment: Experiment) -> float:
+    """The least distance of the outermost bodies from the base's origin, m."""
+    outer = [k for k in range(len(robot.bodies)) if k not in robot.parents]
+    if not robot.n:
+        return float("inf")
+    begin, times = experiment.start_joints(robot), np.linspace(0.0, experiment.duration, 61)
+    q = np.tile(begin, (times.size, 1))
+    for name, nodes in experiment.paths.items():
+        q[:, robot.joint_index(name)] += spline(nodes.times, nodes.positions)(times)
+    found = [
+        np.linalg.norm(pose.translation + pose.rotation @ point)
+        for row in q
+        for pose, body in [(placements(robot, row)[k], robot.bodies[k]) for k in outer]
+        for point in (np.zeros(3), body.inertia.com)
+    ]
+    return float(min(found))
+
+
+def broken(used: Mapping[str, float], limits: Limits) -> dict[str, float]:
+    """By how much of each limit the experiments go beyond it."""
+    over = {name: used[name] / getattr(limits, name) - 1.0 for name in ("angle", "rate", "attitude", "impulse", "time")}
+    over |= {"joint_limits": used["joint_limits"], "clearance": limits.clearance / max(used["clearance"], 1e-9) - 1.0}
+    return {name: value for name, value in over.items() if value > 1e-9}
+
+
+def evaluate(
+    robot: Robot,
+    experiments: Sequence[Experiment],
+    sensors: Sensors,
+    criterion: Criterion = "D",
+    prior: Prior | None = None,
+) -> Plan:
     """Uncertainty of given experiments: what a design is compared with."""
     records = [measure(robot, experiment, sensors, method=QUICK, ledger=False) for experiment in experiments]
-    information = information_of(robot, records)
+    information = information_of(robot, records, prior)
     return Plan(
         tuple(experiments),
         score(information, criterion),
@@ -124,6 +181,7 @@ def design(
     inner_nodes: int = 7,
     pulses: int = 6,
     criterion: Criterion = "D",
+    prior: Prior | None = None,
     candidates: int = 12,
     refinements: int = 40,
     seed: int = 0,
@@ -136,6 +194,8 @@ def design(
         duration: of each, s; motions * duration must not exceed the limit of time.
         inner_nodes: free spline nodes of each joint; a path starts and ends at rest in the configuration.
         pulses: thruster pulses in the first experiment, which gives the scale; the others float freely.
+        prior: what is known before, such as all bodies but a captured one (``Prior.known_bodies``). The uncertainty is
+            then that of the others by all samples of all channels; a belief counts as well.
         candidates: random starts.
         refinements: changes tried on the best.
     """
@@ -150,18 +210,18 @@ def design(
     for step in range(total):
         share = (step - candidates) / max(refinements, 1)
         genes = search.draw() if step < candidates else search.vary(best_genes, 0.5 - 0.4 * share)
-        plan = evaluate(robot, search.experiments(genes), sensors, criterion)
-        cost = plan.score + 10.0 * _excess(plan.usage, limits)
+        plan = evaluate(robot, search.experiments(genes), sensors, criterion, prior)
+        cost = plan.score + 10.0 * sum(broken(plan.usage, limits).values())
         if cost < best_cost:
             best_cost, best, best_genes = cost, plan, genes
         history.append(best_cost)
         if progress is not None:
             progress((step + 1) / total, "designing the experiment")
     assert best is not None
-    broken = [name for name, value in best.usage.items() if value > getattr(limits, name) * (1 + 1e-9)]
-    if broken:
+    over = broken(best.usage, limits)
+    if over:
         hint = "allow more candidates, or a wider limit"
-        raise InputError(f"no candidate of {total} keeps the limit of {', '.join(broken)}", place=place, hint=hint)
+        raise InputError(f"no candidate of {total} keeps the limit of {', '.join(over)}", place=place, hint=hint)
     return replace(best, history=np.array(history), evaluations=total)
 
 

@@ -171,7 +171,7 @@ class Equations:
         if n:
             full[..., places["joint_position"]] = by["joints"]
             if "joint_rate" in places:
-                full[..., places["joint_rate"]] = by["velocity"][..., 6:]
+                full[..., places["joint_rate"]] = by["velocity"][..., 6:] * record.moving
         return full
 
     def _dynamics_slopes(self, record: Record, inertia: Array) -> Array:
@@ -202,7 +202,9 @@ class Equations:
         if n:
             full[..., places["joint_position"]] += by["joints"]
             if "joint_rate" in places:
-                full[..., places["joint_rate"]] += by["velocity"][..., 6:]
+                full[..., places["joint_rate"]] += by["velocity"][..., 6:] * record.moving
+        if "joint_acceleration" in places:
+            full[..., places["joint_acceleration"]] += by["acceleration"][..., 6:] * record.moving
         if "torque" in places:
             full[..., 6:, places["torque"]] -= np.eye(n)
         return full[..., :rows, :]

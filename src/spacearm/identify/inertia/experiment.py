@@ -88,6 +88,16 @@ class Experiment:
     def place(self) -> str:
         return f"experiment {self.name!r}"
 
+    def describe(self) -> str:
+        """What moves and what fires, in one line."""
+        paths = [
+            f"{name} through {', '.join(f'{np.rad2deg(p):.4g}' for p in nodes.positions)} deg or 0.0175 m at "
+            f"{', '.join(f'{t:.4g}' for t in nodes.times)} s"
+            for name, nodes in self.paths.items()
+        ]
+        fires = [f"{f.thruster} fires from {f.start:.4g} s to {f.end:.4g} s" for f in self.firings]
+        return f"{self.name}, {self.duration:g} s: {', '.join([*paths, *fires])}"
+
     def start_joints(self, robot: Robot) -> Array:
         if isinstance(self.configuration, str):
             return np.asarray(robot.configuration(self.configuration))
@@ -157,6 +167,9 @@ class Experiment:
             readings=readings,
             mount=sensors.mount,
             wrench=self.wrench(robot, times),
+            thrusters={
+                name: self.wrench(robot, times, name) for name in dict.fromkeys(f.thruster for f in self.firings)
+            },
             edges=tuple(self.edges()),
             joint_acceleration=self.joint_accelerations(robot, times),
             moving=tuple(joint in self.paths for joint in robot.joint_names),
@@ -165,8 +178,8 @@ class Experiment:
             known_momentum=np.zeros(6) if self.known_momentum and self.at_rest() else None,
         )
 
-    def wrench(self, robot: Robot, times: Array) -> Array:
-        """Wrench (T, 6) of the firing thrusters at the base's origin, base axes; thrusters must sit on the base."""
+    def wrench(self, robot: Robot, times: Array, only: str | None = None) -> Array:
+        """Wrench (T, 6) of the firing thrusters, or of one, at the base's origin, base axes; they sit on the base."""
         total = np.zeros((times.size, 6))
         for low, high in pairwise(self.edges()):
             fires = any(f.start <= low < f.end and f.level > 0 for f in self.firings)
@@ -177,12 +190,10 @@ class Experiment:
                     hint="sample more often: their impulse would be lost",
                 )
         for f in self.firings:
-            part = robot.thruster(f.thruster)
-            if part.body != robot.bodies[0].name:
-                raise InputError(f"sits on {part.body!r}", place=f"thruster {f.thruster!r}", hint="expected the base")
-            force = f.level * part.force * part.direction
+            if only is not None and f.thruster != only:
+                continue
             on = (times >= f.start - 1e-12) & (times < f.end - 1e-12)
-            total[on] += np.concatenate([force, np.cross(part.position, force)])
+            total[on] += f.level * wrench_of(robot, f.thruster)
         return total
 
     def joint_accelerations(self, robot: Robot, times: Array) -> Array:
@@ -201,6 +212,15 @@ def one_joint(
     """Equivalent two bodies: this joint moves, all others are locked."""
     robot.joint(joint)
     return Experiment(joint, float(nodes.times[-1]), configuration, {joint: nodes}, known_momentum=known_momentum)
+
+
+def wrench_of(robot: Robot, thruster: str) -> Array:
+    """Wrench (6,) of a thruster at full thrust at the base's origin, base axes; it must sit on the base."""
+    part = robot.thruster(thruster)
+    if part.body != robot.bodies[0].name:
+        raise InputError(f"sits on {part.body!r}", place=f"thruster {thruster!r}", hint="expected the base")
+    force = part.force * part.direction
+    return np.concatenate([force, np.cross(part.position, force)])
 
 
 def measure(
@@ -241,6 +261,7 @@ def measure(
         "angular_acceleration": turning.copy(),
         "joint_position": joints.copy(),
         "joint_rate": rates.copy(),
+        "joint_acceleration": acceleration[:, 6:].copy(),
         "torque": reaction,
     }
     record = experiment.record(robot, sensors, times, {name: readings[name] for name in sensors.channels})

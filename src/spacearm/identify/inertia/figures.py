@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,10 @@ from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.identify import Identification
 from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.identify.inertia.montecarlo import MonteCarlo
+from spacearm.identify.inertia.online import TargetState
+from spacearm.identify.inertia.output_error_fit import OutputErrorFit
+from spacearm.identify.inertia.record_prediction import ROWS
+from spacearm.identify.inertia.sensors import CHANNELS
 from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
 from spacearm.result import Figure
 
@@ -19,8 +23,17 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo | None) -> list[Figure]:
-    """Ranks, origins, deviations, and the Monte Carlo's errors when there are any."""
+#: Points of a curve that are drawn.
+DRAWN = 1500
+
+
+def figures(
+    possible: Identifiability,
+    found: Identification,
+    carlo: MonteCarlo | None,
+    followed: Mapping[str, Sequence[TargetState]],
+) -> list[Figure]:
+    """Measured beside predicted, ranks, origins, deviations, the Monte Carlo's errors, the target over time."""
     ranks = new_figure(x="after experiment", y="determined combinations", height=380)
     names, values = [stage.experiment for stage in possible.stages], [stage.rank for stage in possible.stages]
     ranks.add_bar(x=names, y=values, text=[str(v) for v in values], marker_color=COLOURS[0], name="rank")
@@ -40,13 +53,65 @@ def figures(possible: Identifiability, found: Identification, carlo: MonteCarlo 
         Figure("numbers", origin, "Every number: from the data, from the prior, or undetermined (grey)."),
         Figure("deviations", spread, "Deviations of the base parameters, relative to their typical sizes."),
     ]
+    if found.output_error is not None:
+        made = [*predictions(found.output_error), *made]
     if carlo is not None:
         errors = new_figure(x="error in claimed standard deviations", y="density", height=380)
         errors.add_histogram(x=carlo.errors.ravel(), histnorm="probability density", name="errors")
         x = np.linspace(-5, 5, 201)
         curve(errors, x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal")
         made.append(Figure("monte-carlo", errors, "Errors of all base parameters over all repetitions."))
+    return [*made, *(_target(name, states) for name, states in followed.items())]
+
+
+def predictions(fit: OutputErrorFit) -> list[Figure]:
+    """Of each record every channel as measured and as predicted, and its residuals in standard deviations."""
+    made, residuals = [], fit.problem.residuals(fit.x)
+    for data, predicted, (name, white) in zip(
+        fit.problem.records, fit.problem.predicted(fit.x), residuals.items(), strict=True
+    ):
+        record = data.record
+        some = slice(None, None, -(-record.times.size // DRAWN))
+        for channel, rows in ROWS.items():
+            if channel not in record.readings:
+                continue
+            unit, letters = CHANNELS[channel].unit, "wxyz" if channel == "attitude" else "xyz"
+            both = new_figure(x="time (s)", y=channel + ("" if channel == "attitude" else f" ({unit})"), height=360)
+            for k, letter in enumerate(letters):
+                colour = COLOURS[k % len(COLOURS)]
+                read = record.readings[channel][some, k]
+                both.add_scatter(
+                    x=record.times[some], y=read, mode="markers", name=f"{letter} measured",
+                    marker={"size": 3, "color": colour, "opacity": 0.5},
+                )  # fmt: skip
+                both.add_scatter(
+                    x=record.times[some], y=predicted[channel][some, k], mode="lines", name=f"{letter} predicted",
+                    line={"color": colour, "width": 1.2},
+                )  # fmt: skip
+            left = new_figure(x="time (s)", y="residual / standard deviation", height=260)
+            for k, letter in enumerate("xyz"):
+                own = np.where(data.present[:, rows][:, k], white[f"{channel}.{letter}"], np.nan)[some]
+                left.add_scatter(
+                    x=record.times[some], y=own, mode="markers", name=letter,
+                    marker={"size": 3, "color": COLOURS[k], "opacity": 0.6},
+                )  # fmt: skip
+            label = f"{name}-{channel}".replace(" ", "-")
+            said = f"{name}: {channel} as measured, and as predicted with what was found."
+            rest = f"{name}: what the prediction of {channel} leaves, made white; noise of size one if all is right."
+            made += [Figure(f"measured-{label}", both, said), Figure(f"residual-{label}", left, rest)]
     return made
+
+
+def _target(name: str, states: Sequence[TargetState]) -> Figure:
+    """The target's mass while samples arrive."""
+    figure = new_figure(x="time (s)", y="mass of the target (kg)", height=360)
+    times, mass = [s.time for s in states], np.array([s.values[0] for s in states])
+    std = np.array([s.std[0] for s in states])
+    curve(figure, times, mass, "mass", mode="lines+markers")
+    for sign, label in ((2.0, "two standard deviations"), (-2.0, "")):
+        figure.add_scatter(x=times, y=mass + sign * std, mode="lines", name=label, showlegend=bool(label),
+                           line={"color": COLOURS[3], "dash": "dash"})  # fmt: skip
+    return Figure(f"target-{name}".replace(" ", "-"), figure, f"{name}: the target while samples arrive.")
 
 
 def origins(known: StandardParameters, symbols: Sequence[str], hover: list[list[str]]) -> go.Figure:

@@ -8,6 +8,7 @@ the readings' deviations s; a direction counts as identifiable only when the dat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from spacearm.identify.inertia.base_parameters import BaseParameters
 from spacearm.identify.inertia.equations import own_whitener
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
-from spacearm.optimise.information import ROUNDING, combination, complement
+from spacearm.optimise.information import ROUNDING, Information, combination, complement
 from spacearm.typing import Array
 
 #: Singular values of the scaled regressor below this share of the largest are rounding.
@@ -56,8 +57,8 @@ class Identifiability:
 
     @property
     def null_dimension(self) -> int:
-        """Directions of the 10(n + 1) that these experiments do not show."""
-        return int(self.base_parameters.combine.shape[1]) - self.rank
+        """Directions of the 10(n + 1), less those that are known, that these experiments do not show."""
+        return self.base_parameters.unknown - self.rank
 
     @property
     def complete(self) -> bool:
@@ -67,7 +68,7 @@ class Identifiability:
     def describe(self) -> str:
         whole = self.base_parameters
         lines = [
-            f"{self.rank} of {whole.combine.shape[1]} parameter combinations are determined "
+            f"{self.rank} of {whole.unknown} parameter combinations are determined "
             f"({whole.rank} could be); condition number {self.stages[-1].condition:.3g}",
             *(f"after {stage.experiment}: rank {stage.rank} (+{stage.gained})" for stage in self.stages),
             *(f"never identifiable: {null.text}" for null in whole.nulls),
@@ -104,9 +105,33 @@ def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) ->
     return Identifiability(whole, tuple(stages), missing, words)
 
 
+def told_by(
+    information: Information, base: BaseParameters, unseen: Array | None = None, stages: Sequence[Stage] = ()
+) -> Identifiability:
+    """From what measured data determine; ``unseen`` (r, k): directions in typical sizes that they do not."""
+    if unseen is None:
+        unseen = information.vectors[:, np.flatnonzero(np.logical_not(information.seen))]
+    last = Stage("all", information.rank, information.rank, information.condition, np.sqrt(information.rises[::-1]))
+    missing = base.lift @ (unseen * information.sizes[:, None])
+    words = tuple(combination(row, base.names) for row in unseen.T)
+    return Identifiability(base, tuple(stages) or (last,), missing, words)
+
+
 def scale_free(problem: InertiaProblem) -> bool:
-    """Whether nothing known acts: then all inertias may be multiplied by one factor, and no data tell it."""
-    return not any(np.any(problem.equations.linear(_few(record)).known) for record in problem.records)
+    """Whether nothing known acts: then all inertias may be multiplied by one factor, and no data tell it.
+
+    Rotors of known inertia would tell it, but by less than what noise in the rates pretends: they do not count.
+    """
+    if np.any(problem.fixed):
+        return False
+    torques = "dynamics" in problem.kinds
+    return not any(
+        np.any(record.wrench)
+        or record.given_impulse is not None
+        or (record.known_momentum is not None and np.any(record.known_momentum))
+        or (torques and "torque" in record.readings)
+        for record in problem.records
+    )
 
 
 def gauge(problem: InertiaProblem, values: Array) -> Array:

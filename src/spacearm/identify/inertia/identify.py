@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import cached_property
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from spacearm.checks import one_of
+from spacearm.checks import one_of, some
+from spacearm.errors import InputError
 from spacearm.identify.inertia.consistent import Consistent
 from spacearm.identify.inertia.equations import Kind
+from spacearm.identify.inertia.equivalent import Recursive, SwarmSequence
+from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem, Score
+from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.record_prediction import ROWS
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
 from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Direction, Information
+from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
-Method = Literal["linear", "total", "consistent"]
+Method = Literal["output-error", "total", "linear", "consistent", "recursion", "swarm"]
+#: How often a right model may fail each kind of test.
+LEVEL = 1e-3
 #: Long records with firings are thinned to this many samples for weighted total estimation, whose cost grows with the
 #: cube of their length (the impulse ties all samples together).
 MOST_PUSHED = 200
-#: The same where only deviations are wanted; they then are those of fewer samples, a little too large.
+#: Samples of a record where only deviations are wanted; they then are those of fewer samples, a little too large.
 SAMPLED = 70
+
+
+class InertiaEstimator(Protocol):
+    """What solves an :class:`InertiaProblem`."""
+
+    def solve(self, problem: InertiaProblem) -> Estimate: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +49,8 @@ class Identification:
     """What came out.
 
     ``estimate`` holds the base parameters with deviations, ``known`` every single number with its origin, ``inertia``
-    (10(n + 1)) a complete set for simulation (physically possible with the method ``consistent``).
+    (10(n + 1)) a complete set for simulation (physically possible with the method ``consistent``). ``output_error`` or
+    ``fit`` has the details, by the method that was taken; ``tested`` are the nuisances that are to be tested.
     """
 
     problem: InertiaProblem
@@ -44,11 +60,64 @@ class Identification:
     inertia: Array
     weakest: tuple[Direction, ...]
     fit: TotalFit | None
+    output_error: OutputErrorFit | None = None
+    tested: tuple[str, ...] | None = None
+    given: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def diagnosis(self) -> Diagnosis:
         """What the residuals of each record say: their size against its confidence bounds, and their whiteness."""
-        return diagnose(self.estimate, None if self.fit is None else self.fit.freedom)
+        freedom = None if self.fit is None else self.fit.freedom
+        return diagnose(self.estimate, freedom if self.output_error is None else self.output_error.freedom)
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """What else may be wrong, each with the chance that it is not (of an output-error estimate)."""
+        fit = self.output_error
+        if fit is None:
+            return ()
+        against = () if fit.against_prior is None else (fit.against_prior,)
+        return (*against, *fit.problem.scores(fit.x, self.tested))
+
+    @property
+    def suspects(self) -> tuple[Score, ...]:
+        """Those that chance does not explain, the most likely first."""
+        found = [score for score in self.scores if score.p_value * len(self.scores) < LEVEL]
+        return tuple(sorted(found, key=lambda score: -score.statistic))
+
+    def certificate(self) -> Certificate:
+        """Whether the estimate can be trusted: convergence, size and colour of the residuals, other suspects."""
+        checks = dict(self.diagnosis.certificate(LEVEL))
+        if self.output_error is None:  # equations share the errors of the impulse: their colour says little
+            checks = {name: check for name, check in checks.items() if not name.startswith("whiteness")}
+        least = LEVEL / max(len(self.scores), 1)
+        for score in self.scores:
+            note = "1 - p of a score test" if score.p_value > least else f"{score.advice}: {_remedy(score.name)}"
+            checks[f"score.{score.name}"] = Check(1.0 - score.p_value, 1.0 - least, "", note)
+        return Certificate(checks)
+
+    @property
+    def samples(self) -> dict[str, str]:
+        """Which samples of each record were used, in words."""
+        if self.output_error is None:
+            used = zip(self.problem.records, self.given, strict=True)
+            return {a.name: f"{a.times.size} of {b} samples" for a, b in used}
+        found = {}
+        for data in self.output_error.problem.records:
+            read = sum(
+                int(np.isfinite(data.record.readings[n]).all(axis=1).sum()) for n in ROWS if n in data.record.readings
+            )
+            text = f"all {data.record.times.size} samples, {int(data.present.sum())} numbers of {3 * read} read"
+            if data.path.missing or data.path.outliers:
+                text += f"; encoders: {data.path.missing} missing and {data.path.outliers} far off, replaced"
+            found[data.record.name] = text
+        return found
+
+
+def _remedy(name: str) -> str:
+    if name in NUISANCES:
+        return f"estimate {name!r}"
+    return "widen the prior" if name == "prior" else "do not take it as known"
 
 
 def thinned(records: Sequence[Record], most: int = MOST_PUSHED) -> tuple[Record, ...]:
@@ -77,38 +146,110 @@ def identify(
     robot: Robot,
     records: Sequence[Record],
     *,
-    method: Method = "total",
+    method: Method | None = None,
     kinds: Sequence[Kind] = ("momentum",),
     prior: Prior | None = None,
+    estimate: Mapping[str, float] | Sequence[str] = (),
+    test: Sequence[str] | None = None,
 ) -> Identification:
     """Identify inertias.
 
     Args:
         robot: geometry and first guess (a drawing's inertias; they may be wrong).
         records: of the experiments.
-        method: ``linear`` least squares (exact data), ``total`` (accounts for noise in all readings), ``consistent``
-            (total, then only possible bodies).
-        prior: belief about single numbers; without one, numbers in null directions stay undetermined.
+        method: ``output-error`` (every sample of every channel, at the Cramer-Rao bound), ``total`` (momentum or forces
+            at each sample by themselves, noise in all readings counted), ``linear`` (the same, for exact data),
+            ``consistent`` (total, then only possible bodies), ``recursion`` and ``swarm`` (the paper's sequence of
+            equivalent bodies). Without it ``output-error`` where the records allow it:
+            one run each, with position, attitude, joints and their noise; else ``total``.
+        kinds: equations of the methods other than ``output-error``.
+        prior: belief about single numbers; those that it knows exactly are not looked for. Numbers in null directions
+            stay undetermined where there is none.
+        estimate: nuisances to estimate besides (:data:`.NUISANCES`), with ``output-error`` alone; biases that the
+            records' sensors may have are among them.
+        test: nuisances to test; all others when not given.
     """
+    if method is None:
+        method = "output-error" if _allow_output_error(records, kinds) else "total"
     one_of(method, get_args(Method), "method", place="identification")
+    if method == "output-error":
+        return _output_error(robot, records, prior, estimate, test)
+    if estimate:
+        hint = "expected method 'output-error', position, attitude, joints and their noise"
+        raise InputError("nuisances cannot be estimated from these records", place="estimate", hint=hint)
     fit: TotalFit | None = None
-    if method == "linear":
-        problem = InertiaProblem(robot, records, kinds)
-        estimate = LinearLeastSquares().solve(problem)
+    records = [_complete(record) for record in records]
+    if method in SINGLE:
+        problem = InertiaProblem(robot, records, kinds, prior if method == "linear" else None)
+        found = SINGLE[method]().solve(problem)
         # how much the data tell depends on the sensors' noise, not on how small the residuals happen to be
-        few = InertiaProblem(robot, thinned(records, most=SAMPLED), kinds)
-        seen = fit_total(few, start=estimate.values, iterations=1, held=estimate.extra["not_identifiable"])
-        information = seen.information.at(estimate.values)
+        few = InertiaProblem(robot, thinned(records, most=SAMPLED), kinds, problem.prior)
+        seen = fit_total(few, start=found.values, iterations=1, held=found.extra.get("not_identifiable"))
+        information = seen.information.at(found.values)
     else:
-        problem = InertiaProblem(robot, thinned(records), kinds)
-        estimate = TotalLeastSquares().solve(problem)
-        fit = estimate.extra["fit"]
+        problem = InertiaProblem(robot, thinned(records), kinds, prior)
+        found = TotalLeastSquares().solve(problem)
+        fit = found.extra["fit"]
         information = fit.information
-    known = standard_parameters(information, robot, prior)
+    base = problem.base_parameters
+    known = standard_parameters(information, robot, prior, base)
     inertia = known.inertia
     if method == "consistent":
-        estimate = replace(Consistent(prior).refine(information, robot), residuals=estimate.residuals)
-        inertia = np.asarray(estimate.extra["inertia"])
+        found = replace(Consistent(prior).refine(information, robot, base), residuals=found.residuals)
+        inertia = np.asarray(found.extra["inertia"])
         known = known.at(inertia)
-    weakest = information.weakest(problem.base_parameters.names)
-    return Identification(problem, estimate, information, known, inertia, weakest, fit)
+    weakest = information.weakest(base.names)
+    given = tuple(record.times.size for record in records)
+    return Identification(problem, found, information, known, inertia, weakest, fit, given=given)
+
+
+#: Estimators that take the equations as they are.
+SINGLE: Mapping[str, Callable[[], InertiaEstimator]] = {
+    "linear": LinearLeastSquares,
+    "recursion": Recursive,
+    "swarm": SwarmSequence,
+}
+
+
+def _complete(record: Record) -> Record:
+    """The samples of which every reading is there."""
+    whole = np.all([np.isfinite(values).all(axis=-1) for values in record.readings.values()], axis=0)
+    return record if np.all(whole) else record.cut(np.flatnonzero(whole))
+
+
+def _allow_output_error(records: Sequence[Record], kinds: Sequence[Kind]) -> bool:
+    """Whether each record is one run with all that the base's motion needs, and nothing is asked of forces."""
+    return tuple(kinds) == ("momentum",) and all(
+        not record.batch
+        and {"position", "attitude"} <= record.readings.keys()
+        and (not record.moving or "joint_position" in record.readings)
+        and (not any(record.moving) or "joint_rate" in record.readings)
+        and all(record.sigma.get(name, 0.0) > 0.0 for name in ROWS if name in record.readings)
+        for record in records
+    )
+
+
+#: Nuisance that a sensor's unknown bias is.
+BIASES = {"rate": "rate_bias", "velocity": "velocity_bias", "attitude": "attitude_bias",
+          "joint_position": "encoder_offset", "joint_rate": "joint_rate_bias"}  # fmt: skip
+
+
+def _output_error(
+    robot: Robot,
+    records: Sequence[Record],
+    prior: Prior | None,
+    estimate: Mapping[str, float] | Sequence[str],
+    test: Sequence[str] | None,
+) -> Identification:
+    some(records, "record", place="identification")
+    asked = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
+    biases = {
+        BIASES[name]: s for record in records for name, s in record.bias_sigma.items() if name in BIASES and s > 0
+    }
+    whole = InertiaProblem(robot, records, prior=prior)
+    fit = fit_output_error(OutputErrorProblem(robot, records, estimate=biases | asked, prior=prior))
+    base = whole.base_parameters
+    known = standard_parameters(fit.information, robot, prior, base)
+    weakest = fit.information.weakest(base.names)
+    tested = None if test is None else tuple(test)
+    return Identification(whole, fit.estimate, fit.information, known, known.inertia, weakest, None, fit, tested)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +12,8 @@ import numpy as np
 from spacearm.checks import whole
 from spacearm.engine.pieces import piece
 from spacearm.errors import InputError
+from spacearm.identify.inertia.output_error import OutputErrorProblem
+from spacearm.identify.inertia.output_error_fit import fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.regression import fit_total, not_determined
@@ -98,6 +101,22 @@ def monte_carlo(
         chi,
         time.perf_counter() - begin,
     )
+
+
+def repeat_output_error(
+    problem: OutputErrorProblem, clean: Sequence[Record], truth: Array, repetitions: int = 20, seed: int = 0
+) -> MonteCarlo:
+    """The same with all samples of all channels: ``clean`` are the problem's records without noise."""
+    whole(repetitions, "repetitions", least=1, place="Monte Carlo")
+    begin, rank = time.perf_counter(), problem.base.rank
+    values, claimed, chi = np.empty((repetitions, rank)), np.empty((repetitions, rank)), np.empty(repetitions)
+    for k in range(repetitions):
+        drawn = [record.noisy([seed, i, k]) for i, record in enumerate(clean)]
+        fit = fit_output_error(OutputErrorProblem(problem.robot, drawn, None, problem.believed, problem.prior))
+        values[k], claimed[k] = fit.information.values, fit.information.std
+        chi[k] = 2.0 * fit.cost / fit.freedom
+    errors = np.where(np.isfinite(claimed), (values - truth) / claimed, np.nan)
+    return MonteCarlo(problem.base.names, errors, values, claimed, chi, time.perf_counter() - begin)
 
 
 def _drawn(record: Record, seed: int, experiment: int, first: int, count: int) -> Record:

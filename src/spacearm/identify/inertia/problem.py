@@ -12,10 +12,11 @@ import numpy.typing as npt
 from spacearm.checks import some
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
-from spacearm.identify.inertia.equations import MOMENTUM, Equations, Kind, Weights
+from spacearm.identify.inertia.equations import MOMENTUM, Equations, Kind, Linear, Weights
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import CHANNELS
+from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
@@ -44,10 +45,18 @@ class InertiaProblem(Problem):
             them but for weights.
         records: of the experiments, in order.
         kinds: which equations.
+        prior: numbers that it knows exactly are no unknowns.
     """
 
-    def __init__(self, robot: Robot, records: Sequence[Record], kinds: Sequence[Kind] = ("momentum",)) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        records: Sequence[Record],
+        kinds: Sequence[Kind] = ("momentum",),
+        prior: Prior | None = None,
+    ) -> None:
         self.robot, self.records, self.kinds = robot, tuple(records), tuple(kinds)
+        self.prior = prior
         some(self.records, "record", place="identification")
         if len({record.batch for record in self.records}) > 1:
             raise InputError("records differ in their repetitions", place="identification")
@@ -62,7 +71,14 @@ class InertiaProblem(Problem):
 
     @cached_property
     def base_parameters(self) -> BaseParameters:
-        return base_parameters(self.robot)
+        return base_parameters(self.robot, () if self.prior is None else self.prior.exact)
+
+    @cached_property
+    def fixed(self) -> Array:
+        """Inertias (10(n + 1)) that are known, zero elsewhere."""
+        if self.prior is None:
+            return np.zeros(10 * len(self.robot.bodies))
+        return np.where(self.prior.sigma > 0, 0.0, self.prior.mean)
 
     @property
     def rank(self) -> int:
@@ -145,7 +161,11 @@ class InertiaProblem(Problem):
 
     def inertia(self, x: Array) -> Array:
         """Inertias (..., 10(n + 1)) that have the base parameters of unknowns (..., p)."""
-        return np.asarray(x[..., : self.rank] @ self.base_parameters.lift.T)
+        return np.asarray(self.fixed + x[..., : self.rank] @ self.base_parameters.lift.T)
+
+    def known_side(self, linear: Linear) -> Array:
+        """What the unknowns' part of the equations must give: (..., T, m)."""
+        return np.asarray(linear.known - linear.matrix @ self.fixed)
 
     def linearised(self, index: int, adjusted: Record, x: Array) -> Linearised:
         """A record's equations about its corrected readings and the unknowns x (..., p)."""
@@ -206,7 +226,8 @@ class InertiaProblem(Problem):
             linear = self.equations.linear(record)
             jacobian = np.zeros((linear.known.size, p))
             jacobian[:, line.places] = line.weights.whiten(line.columns)
-            found.append((-line.weights.whiten(linear.known[..., None]).reshape(linear.known.shape), jacobian))
+            right = line.weights.whiten(self.known_side(linear)[..., None])
+            found.append((-right.reshape(linear.known.shape), jacobian))
         return found
 
     def _residual(self, index: int, x: Array) -> Array:

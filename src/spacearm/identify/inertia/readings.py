@@ -30,6 +30,18 @@ def turned(quaternion: Array, turn: Array) -> Array:
     )
 
 
+def attitude_difference(first: Array, second: Array) -> Array:
+    """Rotation vector (T, 3) from the first attitude to the second, body axes of the first."""
+    w = np.sum(first * second, axis=-1)
+    a, b = first[..., 1:], second[..., 1:]
+    v = first[..., :1] * b - second[..., :1] * a - np.cross(a, b)
+    sign = np.where(w < 0, -1.0, 1.0)
+    length = np.linalg.norm(v, axis=-1)
+    angle = 2.0 * np.arctan2(length, np.abs(w))
+    factor = np.where(length > 1e-300, angle / np.maximum(length, 1e-300), 2.0)
+    return np.asarray(v * (sign * factor)[..., None])
+
+
 @dataclass(frozen=True, eq=False)
 class Record:
     """Readings (..., T, size) by channel; leading axes are repetitions of the same experiment with other noise.
@@ -39,11 +51,13 @@ class Record:
         mount: place of the base's sensors in the base frame, m.
         wrench: (T, 6) known wrench at the base's origin, base axes (thrusters).
         edges: times at which the wrench jumps, with start and end.
+        thrusters: name to its share (T, 6) of the wrench, where each may have a scale of its own.
         joint_acceleration: (T, n) commanded; None when unknown (dynamics equations then cannot be used).
         moving: for each joint whether it moves; a locked joint's rate is exactly zero.
         sigma: channel to standard deviation.
         bias_sigma: channel to standard deviation of an unknown constant bias.
         known_momentum: (6,) at the start, world axes about the world's origin; None when it must be estimated.
+        given_impulse: (T, 6) of the wrench, where it is known already and not integrated from it.
     """
 
     name: str
@@ -57,6 +71,8 @@ class Record:
     sigma: Mapping[str, float]
     bias_sigma: Mapping[str, float] = field(default_factory=dict)
     known_momentum: Array | None = None
+    thrusters: Mapping[str, Array] = field(default_factory=dict)
+    given_impulse: Array | None = None
     certificate: Certificate = field(default_factory=Certificate)
     sound: bool = True
 
@@ -88,7 +104,7 @@ class Record:
         for name in self.readings:
             size = CHANNELS[name].size or n
             values = np.full(size, self.sigma.get(name, 0.0))
-            if name == "joint_rate":
+            if name in ("joint_rate", "joint_acceleration"):
                 values = np.where(self.moving, values, 0.0)
             places[name] = slice(at, at + size)
             sigmas.append(values)
@@ -141,20 +157,43 @@ class Record:
         """Every so-many-th sample."""
         return self.cut(slice(None, None, every))
 
-    def cut(self, rows: slice) -> Record:
+    def cut(self, rows: slice | npt.NDArray[np.intp]) -> Record:
         """Some of the samples."""
         return replace(
             self,
             times=self.times[rows],
             readings={name: values[..., rows, :] for name, values in self.readings.items()},
             wrench=self.wrench[rows],
+            thrusters={name: wrench[rows] for name, wrench in self.thrusters.items()},
             joint_acceleration=None if self.joint_acceleration is None else self.joint_acceleration[rows],
+            given_impulse=None if self.given_impulse is None else self.given_impulse[rows],
+        )
+
+    def joined(self, later: Record) -> Record:
+        """These samples and those of a later part of the same record."""
+        if later.times[0] <= self.times[-1]:
+            raise InputError(f"begins at {later.times[0]:g} s, before the last sample", place=later.place)
+        none = np.zeros((later.times.size, 6)), np.zeros((self.times.size, 6))
+        pairs = [(self.joint_acceleration, later.joint_acceleration), (self.given_impulse, later.given_impulse)]
+        joint, impulse = (None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs)
+        return replace(
+            self,
+            times=np.concatenate([self.times, later.times]),
+            readings={name: np.concatenate([v, later.readings[name]]) for name, v in self.readings.items()},
+            wrench=np.concatenate([self.wrench, later.wrench]),
+            edges=tuple(sorted({*self.edges, *later.edges})),
+            thrusters={
+                name: np.concatenate([self.thrusters.get(name, none[1]), later.thrusters.get(name, none[0])])
+                for name in dict.fromkeys([*self.thrusters, *later.thrusters])
+            },
+            joint_acceleration=joint,
+            given_impulse=impulse,
         )
 
     def for_joints(self, joints: Sequence[int]) -> Record:
         """The same readings for a robot in which only these joints are left (the others are frozen)."""
         chosen = list(joints)
-        jointwise = ("joint_position", "joint_rate", "torque")
+        jointwise = ("joint_position", "joint_rate", "joint_acceleration", "torque")
         readings = {
             name: values[..., chosen] if name in jointwise else values
             for name, values in self.readings.items()
@@ -187,23 +226,27 @@ class Record:
 
     def joint_rates(self) -> Array:
         n = len(self.moving)
-        if "joint_rate" in self.readings:
-            return self.readings["joint_rate"]
+        if "joint_rate" in self.readings:  # of a locked joint they are noise
+            return np.where(self.moving, self.readings["joint_rate"], 0.0)
         if any(self.moving):
             self.channel("joint_rate")
         return np.zeros((*self.channel("rate").shape[:-1], n))
 
     def acceleration(self) -> Array:
         """Rate of the generalised velocity (..., T, 6 + n), base part as components in base axes."""
-        if self.joint_acceleration is None:
+        measured = self.readings.get("joint_acceleration")
+        if self.joint_acceleration is None and measured is None:
             raise InputError(
-                "the joints' accelerations are not known", place=self.place, hint="use the momentum equations"
+                "the joints' accelerations are neither commanded nor measured",
+                place=self.place,
+                hint="use the momentum equations, or measure 'joint_acceleration'",
             )
         spin, turning = self.channel("rate"), self.channel("angular_acceleration")
         v = self.velocity()
         at_mount = v[..., :3] + np.cross(spin, self.mount)
         linear = self.channel("acceleration") - np.cross(spin, at_mount) - np.cross(turning, self.mount)
-        joints = np.broadcast_to(self.joint_acceleration, (*spin.shape[:-1], self.joint_acceleration.shape[-1]))
+        given = self.joint_acceleration if measured is None else np.where(self.moving, measured, 0.0)
+        joints = np.broadcast_to(np.asarray(given), (*spin.shape[:-1], len(self.moving)))
         return np.concatenate([linear, turning, joints], axis=-1)
 
     def impulse(self) -> Array:
@@ -213,6 +256,8 @@ class Record:
         of high order through the samples of each stretch is integrated.
         """
         total = np.zeros((*self.batch, self.times.size, 6))
+        if self.given_impulse is not None:
+            return total + self.given_impulse
         if not np.any(self.wrench):
             return total
         origin, _, rotation = self.pose()

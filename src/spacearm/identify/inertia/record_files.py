@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from spacearm.checks import known
 from spacearm.errors import InputError, at
-from spacearm.identify.inertia.experiment import Experiment
+from spacearm.identify.inertia.encoders import moving_joints
+from spacearm.identify.inertia.experiment import Experiment, wrench_of
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import CHANNELS, Sensors
 from spacearm.identify.measurements import Column, read_measurements
@@ -55,8 +56,9 @@ def read_record(
     columns: Mapping[str, Channel] | None = None,
     *,
     time: Column | str = "time",
-    missing: Literal["reject", "drop"] = "reject",
+    missing: Literal["reject", "drop", "keep"] = "reject",
     gaps: Literal["reject", "keep"] = "reject",
+    levels: Mapping[str, Channel] | None = None,
 ) -> Record:
     """A measured experiment.
 
@@ -65,12 +67,31 @@ def read_record(
             first sample.
         sensors: where they sit and how noisy they are.
         columns: channel to columns; those of :func:`standard_columns` for the sensors' channels when not given.
+        levels: thruster to the column of its level (0 to 1), which holds until the next row; beside those that fire
+            in the experiment.
 
     Raises:
         InputError: with file and place, for anything that does not fit.
     """
     path = Path(path)
     chosen = standard_columns(robot, sensors.channels) if columns is None else dict(columns)
+    wanted = _wanted(path, robot, chosen, levels or {})
+    data = read_measurements(path, wanted, time=time, missing=missing, gaps=gaps)
+    readings = {}
+    for name, channel in chosen.items():
+        values = data.stack([f"{name}.{k}" for k in range(len(channel.names))])
+        if name == "attitude":
+            values = _from_euler(values) if values.shape[1] == 3 else _unit(values, path)
+        readings[name] = values
+    record = experiment.record(robot, sensors, data.time - data.time[0], readings)
+    record = _with_levels(record, robot, {name: data[f"level.{name}"] for name in levels or {}})
+    return _with_moving(record, sensors) if "joint_position" in readings else record
+
+
+def _wanted(
+    path: Path, robot: Robot, chosen: Mapping[str, Channel], levels: Mapping[str, Channel]
+) -> dict[str, Column | str]:
+    """Columns to read, by channel and component."""
     wanted: dict[str, Column | str] = {}
     for name, channel in chosen.items():
         with at("columns", file=path):
@@ -85,14 +106,32 @@ def read_record(
             wanted[f"{name}.{k}"] = Column(
                 column, channel.unit, _expected(robot, name, k, channel), channel.unwrap, channel.offset
             )
-    data = read_measurements(path, wanted, time=time, missing=missing, gaps=gaps)
-    readings = {}
-    for name, channel in chosen.items():
-        values = data.stack([f"{name}.{k}" for k in range(len(channel.names))])
-        if name == "attitude":
-            values = _from_euler(values) if values.shape[1] == 3 else _unit(values, path)
-        readings[name] = values
-    return experiment.record(robot, sensors, data.time - data.time[0], readings)
+    for name, channel in levels.items():
+        if len(channel.names) != 1:
+            raise InputError(f"{name!r} has {len(channel.names)} columns", file=path, place="levels", hint="expected 1")
+        wanted[f"level.{name}"] = Column(channel.names[0], channel.unit, "", False, channel.offset)
+    return wanted
+
+
+def _with_moving(record: Record, sensors: Sensors) -> Record:
+    """Readings tell which joints move: one without a planned path is not taken as locked."""
+    seen = moving_joints(record.readings["joint_position"], sensors.sigma("joint_position"))
+    moving = tuple(plan or move for plan, move in zip(record.moving, seen, strict=True))
+    commanded = record.joint_acceleration if moving == record.moving else None
+    return replace(record, moving=moving, joint_acceleration=commanded)
+
+
+def _with_levels(record: Record, robot: Robot, levels: Mapping[str, Array]) -> Record:
+    """With thrusters whose levels (T,) hold from sample to sample."""
+    parts, edges = dict(record.thrusters), set(record.edges)
+    for name, level in levels.items():
+        steady = np.nan_to_num(level)
+        if np.any(steady < 0.0) or np.any(steady > 1.0 + 1e-9):
+            raise InputError(f"the level of {name!r} leaves 0 to 1", place=record.place)
+        parts[name] = parts.get(name, 0.0) + steady[:, None] * wrench_of(robot, name)
+        edges |= {float(t) for t in record.times[1:][np.diff(steady) != 0.0]}
+    total = np.sum(list(parts.values()), axis=0) if parts else record.wrench
+    return replace(record, thrusters=parts, wrench=total, edges=tuple(sorted(edges)))
 
 
 def _expected(robot: Robot, name: str, k: int, channel: Channel) -> str:
@@ -103,7 +142,7 @@ def _expected(robot: Robot, name: str, k: int, channel: Channel) -> str:
     if not channel.unit:
         return ""  # taken as SI
     if CHANNELS[name].size is None and robot.joints[k].kind == "prismatic":
-        return {"rad": "m", "rad/s": "m/s", "N m": "N"}[unit]
+        return {"rad": "m", "rad/s": "m/s", "rad/s2": "m/s2", "N m": "N"}[unit]
     return unit
 
 
@@ -111,13 +150,16 @@ def _from_euler(angles: Array) -> Array:
     """z-y-x Euler angles (T, 3) to quaternions."""
     from scipy.spatial.transform import Rotation
 
-    turns = Rotation.from_euler("ZYX", angles).as_quat()
-    return _one_branch(np.roll(turns, 1, axis=1))
+    found = np.full((angles.shape[0], 4), np.nan)
+    whole = np.isfinite(angles).all(axis=1)
+    found[whole] = _one_branch(np.roll(Rotation.from_euler("ZYX", angles[whole]).as_quat(), 1, axis=1))
+    return found
 
 
 def _unit(quaternions: Array, path: Path) -> Array:
     norms = np.linalg.norm(quaternions, axis=1)
-    worst = int(np.argmax(np.abs(norms - 1.0)))
+    whole = np.isfinite(norms)
+    worst = int(np.argmax(np.where(whole, np.abs(norms - 1.0), 0.0)))
     if abs(norms[worst] - 1.0) > 1e-2:
         raise InputError(
             f"quaternion of sample {worst} has norm {norms[worst]:.6g}",
@@ -125,7 +167,9 @@ def _unit(quaternions: Array, path: Path) -> Array:
             place="attitude",
             hint="expected w, x, y, z with norm 1, or three angles with their unit",
         )
-    return _one_branch(quaternions / norms[:, None])
+    found = np.full(quaternions.shape, np.nan)
+    found[whole] = _one_branch(quaternions[whole] / norms[whole, None])
+    return found
 
 
 def _one_branch(unit: Array) -> Array:

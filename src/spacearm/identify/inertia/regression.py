@@ -44,7 +44,7 @@ class LinearLeastSquares:
         blocks, right = [], []
         for i, record in enumerate(problem.records):
             linear = problem.equations.linear(record)
-            matrix, known = (linear.matrix @ problem.base_parameters.lift) * sizes, linear.known
+            matrix, known = (linear.matrix @ problem.base_parameters.lift) * sizes, problem.known_side(linear)
             if i in problem.unknown_momenta:  # a free constant in these rows: their means say nothing
                 rows = linear.momentum_rows
                 matrix[..., rows, :] -= matrix[..., rows, :].mean(axis=-3, keepdims=True)

@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import PurePath
-from typing import Annotated, Any, Literal, NamedTuple
+from pathlib import Path, PurePath
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator
 
 from spacearm.errors import InputError, at
 from spacearm.identify.inertia.consistent import possible as possible_body
+from spacearm.identify.inertia.design import Limits, Plan, design
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
-from spacearm.identify.inertia.figures import figures
-from spacearm.identify.inertia.identifiability import Identifiability, identifiability
+from spacearm.identify.inertia.identifiability import Identifiability, identifiability, told_by
 from spacearm.identify.inertia.identify import Identification, identify, thinned
-from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
+from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo, repeat_output_error
+from spacearm.identify.inertia.online import TargetState, follow
+from spacearm.identify.inertia.output_error import NUISANCES
+from spacearm.identify.inertia.output_error_fit import shown_by
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_files import Channel, read_record
 from spacearm.identify.inertia.sensors import TYPICAL_NOISE, Sensors
-from spacearm.identify.inertia.standard_parameters import Prior, Source
+from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
-from spacearm.identify.inertia.writeback import identified_text
-from spacearm.identify.measurements import Column
+from spacearm.identify.inertia.weighed import Weighed
+from spacearm.identify.measurements import Column, read_measurements
 from spacearm.model import Robot
 from spacearm.model.files import file_format
-from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3
-from spacearm.result import Check, Checks, Figure
+from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
+from spacearm.result import Check
 from spacearm.simulate.crosscheck import cross_check
-from spacearm.study import (
-    Findings,
-    Noted,
-    RobotFile,
-    Session,
-    StudyFile,
-    Table,
-    agreement,
-    distinct,
-    key,
-    makes,
-    refused,
-    row,
-)
+from spacearm.study import Session, StudyFile, Table, agreement, distinct, key, makes, refused
+from spacearm.study.scenario import Progress
 from spacearm.study.signal_tables import ThrusterTable
 from spacearm.study.tables import ColumnTable, ConfigurationKeys, Count, MeasuredKeys, MotionKeys, Numbers
 from spacearm.typing import Array
@@ -51,7 +41,11 @@ from spacearm.typing import Array
 MOST_SAMPLES = 1_000_000
 ChannelName = Literal[
     "position", "attitude", "velocity", "rate", "acceleration", "angular_acceleration",
-    "joint_position", "joint_rate", "torque",
+    "joint_position", "joint_rate", "joint_acceleration", "torque",
+]  # fmt: skip
+NuisanceName = Literal[
+    "thrust", "thrusters", "delay", "rate_bias", "velocity_bias", "attitude_bias", "mount", "misalignment",
+    "encoder_offset", "joint_rate_bias",
 ]  # fmt: skip
 
 
@@ -109,17 +103,25 @@ class PathTable(Table):
 
 
 class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys):
-    """An experiment: simulated, or measured; joints without a path are locked."""
+    """An experiment: simulated, or measured. Of a simulated one, joints without a path are locked; of a measured one,
+    those whose readings differ by no more than their noise."""
 
     name: Name
-    duration: Duration = key(what="s")
+    duration: Duration | None = key(None, "s; of a measured one, what its file has")
     path: list[PathTable] = key([], "joints that move")
     thruster: list[ThrusterTable] = key([], "thrusters that fire, at a level that is a number")
     velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin at first, world axes, m/s")
     known_momentum: bool = key(False, "the momentum at first is known")
+    missing: Literal["keep", "drop", "reject"] = key(  # type: ignore[assignment]
+        "keep", "cells without a number: readings that are missing, whole samples left out, or an error"
+    )
+    gaps: Literal["keep", "reject"] = key("keep", "steps of time longer than 1.5 times the usual")
     columns: dict[ChannelName, ColumnTable] | None = key(None, "channel = its columns in the file")
+    thruster_columns: dict[Name, ColumnTable] = key(
+        {}, "thruster = column of its level, 0 to 1, held until the next row"
+    )
 
-    def of(self, robot: Robot) -> Experiment:
+    def of(self, robot: Robot, folder: Path = Path()) -> Experiment:
         """The experiment with this robot."""
         place = f"experiment {self.name!r}"
         distinct(self.path, f"{place}, path", "joint")
@@ -127,15 +129,15 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys):
         for path in self.path:
             with at(f"{place}, path of {path.joint!r}"):
                 paths[path.joint] = path.make()
-        firings = []
+        duration, firings = self._duration(folder), []
         for k, item in enumerate(self.thruster):
             with at(f"thruster[{k}]"):
-                level = item.throttle(self.duration)
-                spans = [(0.0, self.duration)] if item.on is None else item.intervals()
+                level = item.throttle(duration)
+                spans = [(0.0, duration)] if item.on is None else item.intervals()
                 firings += [Firing(item.name, begin, end, float(level(0.5 * (begin + end)))) for begin, end in spans]
         return Experiment(
             self.name,
-            self.duration,
+            duration,
             self.positions(robot),
             paths,
             firings,
@@ -144,35 +146,117 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys):
             self.known_momentum,
         )
 
+    def _duration(self, folder: Path) -> float:
+        if self.duration is not None:
+            return self.duration
+        if self.file is None:
+            raise InputError("is missing", place="duration", hint="a simulated experiment needs it, s")
+        path, clock = folder / self.file, Column(self.time.only("time"), self.time.unit)
+        times = read_measurements(path, {}, time=clock, missing="drop", gaps="keep").time
+        return float(times[-1] - times[0])
+
     def read(self, experiment: Experiment, setup: _Setup) -> Record:
         """The measured file."""
         columns = None
         if self.columns is not None:
-            columns = {str(n): Channel(c.columns, c.unit, c.unwrap, c.offset) for n, c in self.columns.items()}
+            columns = {str(n): _channel(c) for n, c in self.columns.items()}
         path, time = setup.session.folder / str(self.file), Column(self.time.only("time"), self.time.unit)
-        options: dict[str, Any] = {"time": time, "missing": self.missing, "gaps": self.gaps}
+        levels = {name: _channel(c) for name, c in self.thruster_columns.items()}
+        options: dict[str, Any] = {"time": time, "missing": self.missing, "gaps": self.gaps, "levels": levels}
         with at(file=path):
             return read_record(path, setup.drawing, experiment, setup.sensors, columns, **options)
+
+
+def _channel(table: ColumnTable) -> Channel:
+    return Channel(table.columns, table.unit, table.unwrap, table.offset)
+
+
+class MeasurementsTable(ExperimentTable):
+    """A single measured experiment: a file and its columns are enough."""
+
+    name: Name = key("measurements", "shown in the results")
+    file: Name = key(what="CSV, Parquet, NetCDF or MATLAB file, relative to the scenario")
 
 
 class EstimateTable(Table):
     """How to estimate."""
 
-    method: Literal["linear", "total", "consistent"] = "total"
-    equations: tuple[Literal["momentum", "dynamics"], ...] = ("momentum",)
+    either: ClassVar = (("known_bodies", "unknown_bodies"),)
+
+    method: Literal["output-error", "total", "linear", "consistent", "recursion", "swarm"] | None = key(
+        None, "output-error where the records have position, attitude, joints and their noise; else total"
+    )
+    equations: tuple[Literal["momentum", "dynamics"], ...] = key(("momentum",), "of methods other than output-error")
+    nuisances: dict[NuisanceName, bool | Literal["test"] | Number] = key(
+        {},
+        'true: estimated; a number: believed to be zero within this, and estimated; "test", as all are, or false',
+    )
     prior: Number | None = key(None, "how far the drawing is believed, share of each number's typical size")
     known_bodies: list[Name] = key([], "whose inertias are known")
+    unknown_bodies: list[Name] = key([], "those of all others are known")
+    known_mass_centre: list[Name] = key([], "bodies whose mass and mass centre are known")
     write: Annotated[Name, AfterValidator(_in_the_folder)] | None = key(None, "robot file with what was found")
 
     def prior_of(self, drawing: Robot, name: str) -> Prior | None:
         """What is believed before."""
-        if self.prior is None and not self.known_bodies:
+        exact = list(self.known_bodies)
+        with at("estimate"):
+            if self.unknown_bodies:
+                wanted = {drawing.body_index(body) for body in self.unknown_bodies}
+                exact = [body for k, body in enumerate(drawing.body_names) if k not in wanted]
+            parts = [Prior.known_bodies(drawing, exact, f"{', '.join(exact)} known")] if exact else []
+            for body in self.known_mass_centre:
+                parts.append(Prior.known_mass_centre(drawing, body, f"mass and mass centre of {body} known"))
+            if self.prior is not None:
+                source = f"drawing {name} with {100 * self.prior:g} % deviation"
+                parts.append(Prior.from_robot(drawing, self.prior, source))
+        if not parts:
             return None
-        known = Prior.known_bodies(drawing, self.known_bodies, f"{', '.join(self.known_bodies)} known")
-        if self.prior is None:
-            return known
-        whole = Prior.from_robot(drawing, self.prior, f"drawing {name} with {100 * self.prior:g} % deviation")
-        return Prior(whole.mean, np.minimum(whole.sigma, known.sigma), whole.source)
+        sigma = np.min([part.sigma for part in parts], axis=0)
+        return Prior(parts[0].mean, sigma, "; ".join(part.source for part in parts))
+
+    def estimated(self) -> dict[str, float]:
+        """Nuisances that are looked for, with the deviation that they are believed to have."""
+        given = self.nuisances.items()
+        return {str(n): np.inf if v is True else float(v) for n, v in given if v not in (False, "test")}
+
+    def tested(self) -> list[str]:
+        """Nuisances that are tested."""
+        return [name for name in NUISANCES if self.nuisances.get(name, "test") == "test"]  # type: ignore[call-overload]
+
+
+class TargetTable(Table):
+    """One body's ten numbers while samples arrive, all others known."""
+
+    body: Name
+    every: Count = key(50, "samples between estimates")
+    relative: Number = key(1.0, "how far the first guess is believed, share of each number's typical size")
+
+
+class DesignTable(ConfigurationKeys):
+    """A plan of experiments that leave the least uncertainty, within limits; the robot is the drawing."""
+
+    motions: Count = key(2, "experiments")
+    duration: Duration = key(60.0, "of each, s")
+    angle: Number | None = key(None, "largest excursion of a joint, rad or m")
+    angle_deg: Number | None = key(None, "30 where left out")
+    rate: Number | None = key(None, "largest joint rate, rad/s or m/s")
+    rate_deg: Number | None = key(None, "6 where left out")
+    attitude: Number | None = key(None, "largest turn of the base, rad")
+    attitude_deg: Number | None = key(None, "30 where left out")
+    impulse: Number = key(np.inf, "most impulse of the thrusters, N s")
+    clearance: Number = key(0.0, "least distance of a link's end from the base's origin, m")
+    pulses: Annotated[int, whole(0, 1000)] = key(6, "of thrusters")
+    criterion: Literal["D", "A"] = key("D", "mean logarithm, or root mean square, of the deviations")
+    candidates: Count = key(12, "random starts")
+    refinements: Count = key(40, "changes of the best")
+    seed: Seed = 0
+
+    def plan(self, robot: Robot, sensors: Sensors, prior: Prior | None, tell: Progress) -> Plan:
+        """The best experiments found."""
+        limits = Limits(**self.options("angle", "rate", "attitude", "impulse", "clearance"))
+        options = self.options("motions", "duration", "pulses", "criterion", "candidates", "refinements", "seed")
+        return design(robot, self.positions(robot), sensors, limits, prior=prior, progress=tell, **options)
 
 
 class MonteCarloTable(Table):
@@ -203,40 +287,50 @@ class ValidationTable(ConfigurationKeys):
 class InertiaFile(StudyFile):
     """A robot weighed in orbit."""
 
+    either: ClassVar = (("experiment", "measurements"),)
+
     real: Name | None = key(None, "robot that is simulated; the drawing where left out")
     real_scale: Number = key(1.0, "factor of its inertias")
     sensors: SensorTable = SensorTable()
-    experiment: list[ExperimentTable]
+    experiment: list[ExperimentTable] = key([], "simulated or measured")
+    measurements: MeasurementsTable | None = key(None, "a single measured one, where there are no others")
     estimate: EstimateTable = EstimateTable()
+    target: TargetTable | None = None
+    design: DesignTable | None = None
     monte_carlo: MonteCarloTable | None = None
     validation: ValidationTable | None = None
+
+    @property
+    def tables(self) -> list[ExperimentTable]:
+        """All experiments."""
+        return [*self.experiment, *(() if self.measurements is None else (self.measurements,))]
+
+    def place(self, index: int) -> str:
+        """Where an experiment stands in the file."""
+        return f"experiment[{index}]" if self.measurements is None else "measurements"
 
     def solve(self, session: Session) -> Weighed:
         drawing = session.robot(self.robot)
         real, sensors = self._real(session, drawing), self.sensors.make()
-        experiments = self._experiments(drawing, sensors)
+        experiments = self._experiments(drawing, sensors, session)
         setup = _Setup(session, drawing, real, sensors, experiments)
         clean, drawn = self._records(setup)
         session.tell(0.4, "identifiability and estimate")
-        kinds = tuple(self.estimate.equations)
-        prior = self.estimate.prior_of(drawing, self.robot)
-        found = identify(drawing, drawn, method=self.estimate.method, kinds=kinds, prior=prior)
-        truth = found.problem.base_parameters.combine @ real.inertia_parameters.ravel()
-        carlo = None
-        if self.monte_carlo is not None:
-            session.tell(0.6, "Monte Carlo")
-            problem = InertiaProblem(drawing, thinned(clean), kinds)
-            carlo = monte_carlo(problem, truth, self.monte_carlo.samples, self.monte_carlo.seed)
-        session.tell(0.9, "validation")
+        estimate, kinds = self.estimate, tuple(self.estimate.equations)
+        prior = estimate.prior_of(drawing, self.robot)
+        options: dict[str, Any] = {"kinds": kinds, "prior": prior, "estimate": estimate.estimated()}
+        found = identify(drawing, drawn, method=estimate.method, test=estimate.tested(), **options)
+        session.tell(0.8, "validation")
         bodies = zip(drawing.bodies, found.inertia.reshape(-1, 10), strict=True)
         able = all(possible_body(numbers) or body.inertia.mass == 0 for body, numbers in bodies)
+        simulated = len(clean) == len(drawn)
         return Weighed(
             file=self,
             sensors=sensors,
-            possible=identifiability(InertiaProblem(drawing, clean, kinds)),
+            possible=self._possible(found, clean if simulated else [], prior),
             found=found,
-            truth=truth if all(table.file is None for table in self.experiment if not table.hold_out) else None,
-            carlo=carlo,
+            truth=found.problem.base_parameters.combine @ real.inertia_parameters.ravel() if simulated else None,
+            carlo=self._repeated(found, clean, real, session) if simulated else None,
             prior=prior,
             able=able,
             held=self._held(setup, found.inertia, able),
@@ -244,22 +338,63 @@ class InertiaFile(StudyFile):
             broken=sum(not record.sound for record in clean),
             checked={
                 one.name: _agreement(real, one)
-                for one, table in zip(experiments, self.experiment, strict=True)
-                if session.cross_check and not table.hold_out
+                for one, table in zip(experiments, self.tables, strict=True)
+                if session.cross_check and not table.hold_out and table.file is None
             },
+            followed=self._followed(drawing, drawn),
+            plan=None if self.design is None else self._plan(drawing, sensors, prior, session),
+        )
+
+    def _plan(self, drawing: Robot, sensors: Sensors, prior: Prior | None, session: Session) -> Plan:
+        assert self.design is not None
+        with at("design"):
+            return self.design.plan(drawing, sensors, prior, lambda share, what: session.tell(0.85 + 0.1 * share, what))
+
+    def _followed(self, drawing: Robot, drawn: list[Record]) -> dict[str, list[TargetState]]:
+        """States of the target's filter over each record."""
+        if self.target is None:
+            return {}
+        options = self.target.options("relative")
+        with at("target"):
+            return {
+                record.name: follow(drawing, self.target.body, record, self.target.every, **options) for record in drawn
+            }
+
+    def _possible(self, found: Identification, clean: list[Record], prior: Prior | None) -> Identifiability:
+        """What the experiments can tell: from their samples, or from planned motions."""
+        if found.output_error is not None:
+            return shown_by(found.output_error)
+        if clean:
+            return identifiability(InertiaProblem(found.problem.robot, clean, self.estimate.equations, prior))
+        return told_by(found.information, found.problem.base_parameters)
+
+    def _repeated(self, found: Identification, clean: list[Record], real: Robot, session: Session) -> MonteCarlo | None:
+        """The experiments with other noise, by the same method."""
+        if self.monte_carlo is None:
+            return None
+        session.tell(0.6, "Monte Carlo")
+        problem = found.problem
+        truth = problem.base_parameters.combine @ real.inertia_parameters.ravel()
+        count, seed = self.monte_carlo.samples, self.monte_carlo.seed
+        if found.output_error is not None:
+            return repeat_output_error(found.output_error.problem, clean, truth, count, seed)
+        return monte_carlo(
+            InertiaProblem(problem.robot, thinned(clean), problem.kinds, problem.prior), truth, count, seed
         )
 
     def _records(self, setup: _Setup) -> tuple[list[Record], list[Record]]:
-        """What perfect sensors would read in each experiment, and what was read."""
+        """What perfect sensors would read in each simulated experiment, and what was read in all."""
         clean, drawn = [], []
-        for k, (table, experiment) in enumerate(zip(self.experiment, setup.experiments, strict=True)):
+        for k, (table, experiment) in enumerate(zip(self.tables, setup.experiments, strict=True)):
             if table.hold_out:
                 continue
-            setup.session.tell(0.3 * k / len(self.experiment), f"experiment {table.name}")
-            with at(f"experiment[{k}]"):
+            setup.session.tell(0.3 * k / len(self.tables), f"experiment {table.name}")
+            if table.file is not None:
+                drawn.append(table.read(experiment, setup))
+                continue
+            with at(self.place(k)):
                 clean.append(measure(setup.real, experiment, setup.sensors))
-            simulated = clean[-1].biased(setup.sensors).noisy([self.sensors.seed, k])
-            drawn.append(simulated if table.file is None else table.read(experiment, setup))
+            drawn.append(clean[-1].biased(setup.sensors).noisy([self.sensors.seed, k]))
         if not drawn:
             raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
         return clean, drawn
@@ -267,7 +402,7 @@ class InertiaFile(StudyFile):
     def _held(self, setup: _Setup, inertia: Array, able: bool) -> list[HoldOut]:
         """Predictions of experiments that were not used: measured, where they have a file, or simulated."""
         found = []
-        for table, experiment in zip(self.experiment, setup.experiments, strict=True):
+        for table, experiment in zip(self.tables, setup.experiments, strict=True):
             if table.hold_out and table.file is not None:
                 found.append(hold_out_record(setup.drawing, inertia, table.read(experiment, setup)))
             elif table.hold_out and able:
@@ -284,16 +419,18 @@ class InertiaFile(StudyFile):
             robot = robot.with_inertia_parameters(robot.inertia_parameters * self.real_scale)
         return robot
 
-    def _experiments(self, drawing: Robot, sensors: Sensors) -> list[Experiment]:
-        distinct(self.experiment, "experiment")
+    def _experiments(self, drawing: Robot, sensors: Sensors, session: Session) -> list[Experiment]:
+        if not self.tables:
+            raise InputError("there is none", place="experiment", hint="[[experiment]] tables, or [measurements]")
+        distinct(self.tables, "experiment")
         found = []
-        for k, table in enumerate(self.experiment):
-            with at(f"experiment[{k}]"):
-                found.append(table.of(drawing))
-            if table.duration > MOST_SAMPLES * sensors.interval:
+        for k, table in enumerate(self.tables):
+            with at(self.place(k)):
+                found.append(table.of(drawing, session.folder))
+            if table.file is None and found[-1].duration > MOST_SAMPLES * sensors.interval:
                 raise InputError(
-                    f"{table.duration:g} s every {sensors.interval:g} s are too many samples",
-                    place=f"experiment[{k}].duration",
+                    f"{found[-1].duration:g} s every {sensors.interval:g} s are too many samples",
+                    place=f"{self.place(k)}.duration",
                     hint=f"expected at most {MOST_SAMPLES}",
                 )
         return found
@@ -308,140 +445,3 @@ class InertiaFile(StudyFile):
 def _agreement(real: Robot, experiment: Experiment) -> Check:
     """The simulated motion once more with MuJoCo's dynamics."""
     return agreement(cross_check(experiment.run(real, np.linspace(0.0, experiment.duration, 31))), 1e-8)
-
-
-class Predicted(Findings):
-    """An experiment that was not used; root mean squares of the errors."""
-
-    held: HoldOut
-
-    base_rate = row("rad/s", "root mean square", of="held.base_rate")
-    base_velocity = row("m/s", "root mean square", of="held.base_velocity")
-
-
-class Weighed(Findings):
-    """What experiments tell about inertias."""
-
-    file: InertiaFile
-    sensors: Sensors
-    possible: Identifiability
-    found: Identification
-    truth: Array | None  # base parameters of a robot that was simulated
-    carlo: MonteCarlo | None
-    prior: Prior | None
-    able: bool  # whether the inertias that were found can exist
-    held: list[HoldOut]
-    compared: Comparison | None
-    broken: int  # simulations that are not sound
-    checked: dict[str, Check]
-
-    rank = row(of=lambda w: w.ranks())
-    null = row(of=lambda w: {"dimension": w.possible.null_dimension})
-    combination = row(of=lambda w: w.combinations())
-    numbers = row(name="", of=lambda w: w.each_number())
-    error = row("standard deviations", of=lambda w: None if w.truth is None else {"largest": w.largest_error()})
-    noise = row(of=lambda w: w.carlo and w.noises(w.carlo))
-    hold_out = row(of=lambda w: {one.experiment: Predicted(held=one) for one in w.held})
-    validation = row(of=lambda w: w.validated())
-
-    def ranks(self) -> dict[str, Any]:
-        """How many combinations are determined, after each experiment and in all."""
-        total = Noted(self.possible.rank, f"{self.possible.base_parameters.rank} could be determined by any motion")
-        after = {stage.experiment: stage.rank for stage in self.possible.stages}
-        return {"after": after, "total": total, "condition": self.possible.stages[-1].condition}
-
-    def combinations(self) -> dict[str, Noted]:
-        """Base parameters; None where they are not determined."""
-        estimate, parameters = self.found.estimate, self.found.problem.base_parameters.parameters
-        found = {}
-        for name, value, std, unit, own in zip(
-            estimate.names, estimate.values, estimate.std, estimate.units, parameters, strict=False
-        ):
-            known = Noted(float(value), f"standard deviation {std:.3g}; {own.formula}", unit)
-            unknown = Noted(None, "not determined by these experiments", unit)
-            found[name] = known if np.isfinite(std) else unknown
-        return found
-
-    def each_number(self) -> dict[str, Noted]:
-        """Every number of every body, with its origin."""
-        return {
-            f"{one.body}.{one.symbol}": Noted(
-                None if one.source is Source.UNDETERMINED else one.value, one.text.split(":")[-1].strip(), one.unit
-            )
-            for one in self.found.known.numbers
-        }
-
-    def largest_error(self) -> float:
-        """Of the combinations, in standard deviations."""
-        assert self.truth is not None
-        return float(np.nanmax(np.abs((self.found.estimate.values - self.truth) / self.found.estimate.std)))
-
-    def noises(self, carlo: MonteCarlo) -> dict[str, Noted]:
-        """What the Monte Carlo says of the deviations."""
-        return {
-            "coverage": Noted(carlo.coverage, f"of 95 % intervals, {len(carlo.values)} repetitions"),
-            "chi_square": Noted(float(carlo.chi_square.mean()), "per degree of freedom"),
-        }
-
-    def validated(self) -> dict[str, Noted] | None:
-        """How far both robots come apart, or why that cannot be told."""
-        file = self.file
-        if not self.able and (file.validation is not None or any(table.hold_out for table in file.experiment)):
-            why = "the identified inertias belong to no possible body and cannot be simulated"
-            return {"possible": Noted(False, f"{why}: use method = 'consistent'")}
-        note = "against the simulated robot"
-        if self.truth is None:
-            note = "against the drawing" if file.real is None else f"against {file.real}"
-            note += ", not against the measured robot, whose inertias nobody knows"
-        largest = {} if self.compared is None else self.compared.largest()
-        return {name: Noted(v, note, "m" if name == "base_position" else "rad") for name, v in largest.items()}
-
-    def title(self) -> str:
-        return f"Inertia identification of {self.found.known.robot.name}"
-
-    def summary(self) -> str:
-        counts, whole = self.found.known.counts(), self.possible.base_parameters
-        text = (
-            f"The experiments determine {self.possible.rank} combinations of {whole.combine.shape[1]} inertia "
-            f"parameters; any motion could determine {whole.rank}. Of the single numbers {counts['data']} come from "
-            f"the data, {counts['prior']} from the prior, {counts['undetermined']} stay undetermined."
-        )
-        if self.possible.missing_words:
-            text += " Not seen by these experiments: " + "; ".join(self.possible.missing_words[:3]) + "."
-        return text
-
-    def certificate(self) -> Mapping[str, Checks]:
-        fit, noisy = self.found.fit, not self.found.problem.assumed_noise
-        checks: dict[str, Checks] = {"simulations": Check(float(self.broken), 0.0, "", "runs that broke a law")}
-        if fit is not None:
-            freedom = max(fit.freedom, 1)
-            spread = float(6.0 * np.sqrt(2.0 / freedom) + 0.05)
-            off = Check(2.0 * float(fit.cost) / freedom - 1.0, spread, "", "minus 1")
-            checks["chi_square"] = off if noisy else Check.not_applicable("no noise stated")
-        if self.truth is not None and fit is not None and noisy:
-            checks["errors"] = Check(self.largest_error(), 5.0, "", "largest error in standard deviations")
-        if self.carlo is not None:
-            checks["coverage"] = Check(self.carlo.coverage - 0.94, 0.04, "", "coverage of 95 % intervals minus 0.94")
-        return {**checks, "mujoco": self.checked}
-
-    def settings(self) -> Mapping[str, Any]:
-        return {
-            "experiments": [table.name for table in self.file.experiment if not table.hold_out],
-            "method": self.found.estimate.method,
-            "equations": list(self.file.estimate.equations),
-            "noise": {name: self.sensors.sigma(name) for name in self.sensors.channels},
-            "prior": "none" if self.prior is None else self.prior.source,
-            "passes": list(self.found.problem.base_parameters.passes),
-        }
-
-    def figures(self) -> list[Figure]:
-        return figures(self.possible, self.found, self.carlo)
-
-    def robot_file(self) -> RobotFile | None:
-        name, found = self.file.estimate.write, self.found
-        if name is None:
-            return None
-        used = [table.name for table in self.file.experiment if not table.hold_out]
-        options: dict[str, Any] = {"inertia": found.inertia, "records": used, "method": found.estimate.method}
-        why = "" if self.able else "the identified inertias belong to no possible body"
-        return RobotFile(name, lambda: identified_text(found.known, name, **options), why)

@@ -11,6 +11,7 @@ acceleration             3       of the mounting point against the world, base a
 angular_acceleration     3       of the base, base axes, rad/s2
 joint_position           n       rad or m
 joint_rate               n       rad/s or m/s
+joint_acceleration       n       rad/s2 or m/s2; where it is not measured, the commanded one counts
 torque                   n       drive torque or force of each joint, N m or N
 =======================  ======  ==============================================================
 """
@@ -49,6 +50,7 @@ CHANNELS: Mapping[str, Channel] = MappingProxyType(
         "angular_acceleration": Channel(3, "rad/s2", 1e-6),
         "joint_position": Channel(None, "rad", 1e-5),
         "joint_rate": Channel(None, "rad/s", 1e-6),
+        "joint_acceleration": Channel(None, "rad/s2", 1e-5),
         "torque": Channel(None, "N m", 1e-3),
     }
 )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spacearm.checks import positive
 from spacearm.errors import InputError
-from spacearm.identify.inertia.base_parameters import base_parameters
+from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of, typical_sizes
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
@@ -44,6 +44,11 @@ class Prior:
     mean: Array
     sigma: Array
     source: str = "CAD"
+
+    @property
+    def exact(self) -> tuple[int, ...]:
+        """Places of the numbers that are known exactly."""
+        return tuple(int(place) for place in np.flatnonzero(self.sigma == 0.0))
 
     @classmethod
     def from_robot(cls, robot: Robot, relative: float = 0.15, source: str = "CAD") -> Prior:
@@ -120,14 +125,17 @@ class StandardParameters:
         return {source.value: sum(n.source is source for n in self.numbers) for source in Source}
 
 
-def standard_parameters(information: Information, robot: Robot, prior: Prior | None = None) -> StandardParameters:
+def standard_parameters(
+    information: Information, robot: Robot, prior: Prior | None = None, base: BaseParameters | None = None
+) -> StandardParameters:
     """Combine what data say about base parameters with a prior about single numbers.
 
     Args:
         information: of one repetition.
         robot: gives the inertias at which undetermined directions are left (the guess).
+        base: what the information is about, where that is not all base parameters of the robot.
     """
-    combine = base_parameters(robot).combine
+    combine = (base or base_parameters(robot)).combine
     size = combine.shape[1]
     scale = typical_sizes(robot)
     guess = robot.inertia_parameters.ravel() if prior is None else prior.mean

@@ -21,7 +21,7 @@ from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.experiment import EXACT, Experiment, at_times
 from spacearm.identify.inertia.inertia_parameters import Label, labels
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import Record, attitude_difference
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -59,18 +59,6 @@ class Comparison:
 
     def largest(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.largest_each().items()}
-
-
-def attitude_difference(first: Array, second: Array) -> Array:
-    """Rotation vector (T, 3) from the first attitude to the second, body axes of the first."""
-    w = np.sum(first * second, axis=-1)
-    a, b = first[..., 1:], second[..., 1:]
-    v = first[..., :1] * b - second[..., :1] * a - np.cross(a, b)
-    sign = np.where(w < 0, -1.0, 1.0)
-    length = np.linalg.norm(v, axis=-1)
-    angle = 2.0 * np.arctan2(length, np.abs(w))
-    factor = np.where(length > 1e-300, angle / np.maximum(length, 1e-300), 2.0)
-    return np.asarray(v * (sign * factor)[..., None])
 
 
 def _forces(robot: Robot, torques: Sequence[Torque], duration: float) -> dict[str, Signal]:

@@ -189,7 +189,7 @@ def noisy(case: Exact, repetitions: int = REPETITIONS) -> Noisy:
     momentum = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
     clean = [_only(record.thinned(every), momentum) for record in case.records]
     drawn = [record.noisy([2017, k]) for k, record in enumerate(clean)]
-    total = identify(case.wrong, drawn, prior=Prior.from_robot(case.wrong, 0.15))
+    total = identify(case.wrong, drawn, method="total", prior=Prior.from_robot(case.wrong, 0.15))
     found = monte_carlo(InertiaProblem(case.wrong, clean), case.truth, repetitions, seed=2017)
     return Noisy(total, (total.estimate.values - case.truth) / total.estimate.std, found)
 

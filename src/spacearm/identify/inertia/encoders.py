@@ -1,0 +1,112 @@
+"""Joint paths as the encoders read them; what is missing or far off is replaced by what its neighbours say.
+
+A Hermite cubic through position and rate of both neighbours predicts a reading. How far good readings lie from it tells
+how well a replaced one is known: noise and the bend of the path alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.identify.inertia.readings import Record
+from spacearm.typing import Array
+
+Places = npt.NDArray[np.intp]
+#: A reading further from what its neighbours say than so many of the usual deviations is an outlier.
+OUTLIER = 8.0
+#: A joint whose readings spread by more than so many deviations of their noise moves.
+MOVES = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class JointPath:
+    """Positions and rates (T, n) that are complete, their variances (T, 2 n), and how many readings were replaced."""
+
+    joints: Array
+    rates: Array
+    variance: Array
+    missing: int
+    outliers: int
+
+
+def moving_joints(positions: Array, sigma: float) -> tuple[bool, ...]:
+    """Which joints' readings (T, n) differ by more than their noise."""
+    counts = np.sum(np.isfinite(positions), axis=0)
+    spread = np.nanstd(np.where(counts > 0, positions, 0.0), axis=0)
+    room = 1.0 + 4.0 / np.sqrt(np.maximum(counts, 1))
+    return tuple(bool(one) for one in spread > max(MOVES * sigma, 1e-9) * room)
+
+
+def joint_path(record: Record) -> JointPath:
+    """The path of a record's joints. A locked joint stays where it is, whatever noise its rates show."""
+    moving = np.array(record.moving, dtype=bool)
+    n, count = moving.size, record.times.size
+    if not n:
+        none = np.zeros((count, 0))
+        return JointPath(none, none, none, 0, 0)
+    joints = np.array(record.channel("joint_position"), dtype=np.float64)
+    if not np.isfinite(joints).any(axis=0).all():
+        raise InputError("a joint's position was never read", place=record.place)
+    rates = np.where(moving, record.joint_rates(), 0.0)
+    sigma = [record.sigma.get(name, 0.0) for name in ("joint_position", "joint_rate")]
+    variance = np.concatenate([np.where(moving, s**2, 0.0) for s in sigma]) * np.ones((count, 1))
+    joints = np.where(moving, joints, np.nanmean(joints, axis=0))
+    missing = outliers = 0
+    for j in np.flatnonzero(moving):
+        bad, extra = _repaired(record.times, joints[:, j], rates[:, j], sigma)
+        variance[:, j], variance[:, n + j] = variance[:, j] + extra[0], variance[:, n + j] + extra[1]
+        missing, outliers = missing + bad[0], outliers + bad[1]
+    return JointPath(joints, rates, variance, missing, outliers)
+
+
+def _repaired(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tuple[int, int], Array]:
+    """Replace bad readings of one joint in place; how many were missing and far off, and variances (2, T) to add."""
+    good = np.isfinite(q) & np.isfinite(r)
+    missing, extra = int(np.sum(~good)), np.zeros((2, times.size))
+    if good.sum() < 5:
+        raise InputError("a moving joint was read less than five times", place="joint_position")
+    usual = np.zeros(2)
+    while True:
+        index = np.flatnonzero(good)
+        inner = index[1:-1]
+        gaps = np.abs(np.stack(_from_neighbours(times, q, r, inner, index[:-2], index[2:])) - [q[inner], r[inner]])
+        usual = np.maximum(1.4826 * np.median(gaps, axis=1), sigma)
+        # a path that is bent as its rates nearby say is no outlier, however well the rest is predicted
+        far = (gaps / np.maximum(OUTLIER * usual[:, None] + _bends(times, r, index), 1e-300)).max(axis=0)
+        peak = (far >= np.append(far[1:], 0.0)) & (far >= np.append(0.0, far[:-1])) & (far > 1.0)
+        if not peak.any() or good.sum() - peak.sum() < max(5, 0.8 * times.size - missing):
+            break
+        good[inner[peak]] = False
+    index, bad = np.flatnonzero(good), np.flatnonzero(~good)
+    place = np.clip(np.searchsorted(index, bad), 1, index.size - 1)
+    low, high = index[place - 1], index[place]
+    q[bad], r[bad] = _from_neighbours(times, q, r, bad, low, high)
+    # the bend of the path counts with the fourth power of the distance
+    wide = np.maximum(np.max([high - low, bad - low, high - bad], axis=0) / 2.0, 1.0) ** 4
+    extra[:, bad] = (usual[:, None] * wide) ** 2
+    return (missing, bad.size - missing), extra
+
+
+def _bends(times: Array, r: Array, index: Places) -> Array:
+    """How far (2, inner samples) the acceleration between nearby rates may bend position and rate from a prediction."""
+    t, rate = times[index], r[index]
+    around = np.clip(np.arange(1, index.size - 1)[:, None] + [-2, -1, 1, 2], 0, index.size - 1)
+    late, early = around[:, [1, 2, 3]], around[:, [0, 1, 2]]
+    steps = np.maximum(t[late] - t[early], 1e-12)
+    largest = np.abs((rate[late] - rate[early]) / steps).max(axis=1)
+    h = t[2:] - t[:-2]
+    return np.stack([0.25 * largest * h**2, largest * h])
+
+
+def _from_neighbours(times: Array, q: Array, r: Array, at: Places, low: Places, high: Places) -> tuple[Array, Array]:
+    """Position and rate at samples ``at`` by the Hermite cubics from samples ``low`` to ``high``."""
+    h = times[high] - times[low]
+    s = (times[at] - times[low]) / h
+    a, b, u, v = q[low], q[high], h * r[low], h * r[high]
+    value = a + s * (u + s * (3 * (b - a) - 2 * u - v + s * (2 * (a - b) + u + v)))
+    slope = (u + s * (2 * (3 * (b - a) - 2 * u - v) + 3 * s * (2 * (a - b) + u + v))) / h
+    return value, slope

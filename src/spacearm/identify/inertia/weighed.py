@@ -1,0 +1,206 @@
+"""What comes out of a scenario of inertia identification: rows, certificate, figures, the identified robot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.identify.inertia.design import Plan
+from spacearm.identify.inertia.figures import figures
+from spacearm.identify.inertia.identifiability import Identifiability
+from spacearm.identify.inertia.identify import Identification
+from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS
+from spacearm.identify.inertia.montecarlo import MonteCarlo
+from spacearm.identify.inertia.online import TargetState
+from spacearm.identify.inertia.output_error_fit import nuisance_rows
+from spacearm.identify.inertia.sensors import Sensors
+from spacearm.identify.inertia.standard_parameters import Prior, Source
+from spacearm.identify.inertia.validate import Comparison, HoldOut
+from spacearm.identify.inertia.writeback import identified_text
+from spacearm.result import Check, Checks, Figure
+from spacearm.study import Findings, Noted, RobotFile, row
+from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    from spacearm.identify.inertia.scenario import InertiaFile
+
+
+class Predicted(Findings):
+    """An experiment that was not used; root mean squares of the errors."""
+
+    held: HoldOut
+
+    base_rate = row("rad/s", "root mean square", of="held.base_rate")
+    base_velocity = row("m/s", "root mean square", of="held.base_velocity")
+
+
+class Weighed(Findings):
+    """What experiments tell about inertias."""
+
+    file: InertiaFile
+    sensors: Sensors
+    possible: Identifiability
+    found: Identification
+    truth: Array | None  # base parameters of a robot that was simulated
+    carlo: MonteCarlo | None
+    prior: Prior | None
+    able: bool  # whether the inertias that were found can exist
+    held: list[HoldOut]
+    compared: Comparison | None
+    broken: int  # simulations that are not sound
+    checked: dict[str, Check]
+    followed: dict[str, list[TargetState]]  # the target's filter, by record
+    plan: Plan | None
+
+    rank = row(of=lambda w: w.ranks())
+    null = row(of=lambda w: {"dimension": w.possible.null_dimension})
+    combination = row(of=lambda w: w.combinations())
+    numbers = row(name="", of=lambda w: w.each_number())
+    nuisance = row(of=lambda w: w.nuisances())
+    samples = row(of=lambda w: {name: Noted(text) for name, text in w.found.samples.items()})
+    suspected = row(of=lambda w: w.accused())
+    target = row(of=lambda w: w.targets())
+    design = row(of=lambda w: None if w.plan is None else w.planned(w.plan))
+    error = row("standard deviations", of=lambda w: None if w.truth is None else {"largest": w.largest_error()})
+    noise = row(of=lambda w: w.carlo and w.noises(w.carlo))
+    hold_out = row(of=lambda w: {one.experiment: Predicted(held=one) for one in w.held})
+    validation = row(of=lambda w: w.validated())
+
+    def ranks(self) -> dict[str, Any]:
+        """How many combinations are determined, after each experiment and in all."""
+        total = Noted(self.possible.rank, f"{self.possible.base_parameters.rank} could be determined by any motion")
+        after = {stage.experiment: stage.rank for stage in self.possible.stages}
+        return {"after": after, "total": total, "condition": self.possible.stages[-1].condition}
+
+    def combinations(self) -> dict[str, Noted]:
+        """Base parameters; None where they are not determined."""
+        estimate, parameters = self.found.estimate, self.found.problem.base_parameters.parameters
+        found = {}
+        for name, value, std, unit, own in zip(
+            estimate.names, estimate.values, estimate.std, estimate.units, parameters, strict=False
+        ):
+            known = Noted(float(value), f"standard deviation {std:.3g}; {own.formula}", unit)
+            unknown = Noted(None, "not determined by these experiments", unit)
+            found[name] = known if np.isfinite(std) else unknown
+        return found
+
+    def each_number(self) -> dict[str, Noted]:
+        """Every number of every body, with its origin."""
+        return {
+            f"{one.body}.{one.symbol}": Noted(
+                None if one.source is Source.UNDETERMINED else one.value, one.text.split(":")[-1].strip(), one.unit
+            )
+            for one in self.found.known.numbers
+        }
+
+    def nuisances(self) -> dict[str, Noted]:
+        """What else was estimated."""
+        fit = self.found.output_error
+        found = [] if fit is None else nuisance_rows(fit)
+        return {p.name: Noted(float(v), f"standard deviation {std:.3g}", p.unit) for p, v, std in found}
+
+    def accused(self) -> dict[str, Noted]:
+        """What may be wrong, the most telling first: how much smaller chi-square would become."""
+        return {
+            one.name: Noted(one.statistic, f"{one.advice}; {one.freedom} more unknowns") for one in self.found.suspects
+        }
+
+    def targets(self) -> dict[str, Any]:
+        """Where the target's filter ended, for each record."""
+        found: dict[str, Any] = {}
+        for record, states in self.followed.items():
+            last = states[-1]
+            numbers = zip(LINEAR, LINEAR_UNITS, last.values, last.std, strict=True)
+            found[record] = {n: Noted(float(v), f"standard deviation {s:.3g}", unit) for n, unit, v, s in numbers}
+        return found
+
+    def planned(self, plan: Plan) -> dict[str, Any]:
+        """What the designed experiments leave uncertain and use."""
+        base = self.found.problem.base_parameters
+        sizes = np.array([p.size for p in self.found.problem.base_unknowns])
+        pairs = zip(base.parameters, plan.deviations * sizes, strict=True)
+        return {
+            "deviation": {p.name: Noted(float(std), "standard deviation to be expected", p.unit) for p, std in pairs},
+            "uses": {name: float(value) for name, value in plan.usage.items()},
+            "experiments": Noted(len(plan.experiments), "; ".join(one.describe() for one in plan.experiments)),
+        }
+
+    def largest_error(self) -> float:
+        """Of the combinations, in standard deviations."""
+        assert self.truth is not None
+        values, std = (part[: self.truth.size] for part in (self.found.estimate.values, self.found.estimate.std))
+        return float(np.nanmax(np.abs((values - self.truth) / std)))
+
+    def noises(self, carlo: MonteCarlo) -> dict[str, Noted]:
+        """What the Monte Carlo says of the deviations."""
+        return {
+            "coverage": Noted(carlo.coverage, f"of 95 % intervals, {len(carlo.values)} repetitions"),
+            "chi_square": Noted(float(carlo.chi_square.mean()), "per degree of freedom"),
+        }
+
+    def validated(self) -> dict[str, Noted] | None:
+        """How far both robots come apart, or why that cannot be told."""
+        file = self.file
+        if not self.able and (file.validation is not None or any(table.hold_out for table in file.tables)):
+            why = "the identified inertias belong to no possible body and cannot be simulated"
+            return {"possible": Noted(False, f"{why}: use method = 'consistent'")}
+        note = "against the simulated robot"
+        if self.truth is None:
+            note = "against the drawing" if file.real is None else f"against {file.real}"
+            note += ", not against the measured robot, whose inertias nobody knows"
+        largest = {} if self.compared is None else self.compared.largest()
+        return {name: Noted(v, note, "m" if name == "base_position" else "rad") for name, v in largest.items()}
+
+    def title(self) -> str:
+        return f"Inertia identification of {self.found.known.robot.name}"
+
+    def summary(self) -> str:
+        counts, whole = self.found.known.counts(), self.possible.base_parameters
+        text = (
+            f"The experiments determine {self.possible.rank} combinations of {whole.unknown} unknown inertia "
+            f"parameters; any motion could determine {whole.rank}. Of the single numbers {counts['data']} come from "
+            f"the data, {counts['prior']} from the prior, {counts['undetermined']} stay undetermined."
+        )
+        if self.possible.missing_words:
+            text += " Not seen by these experiments: " + "; ".join(self.possible.missing_words[:3]) + "."
+        used = "; ".join(f"{name}: {words}" for name, words in self.found.samples.items())
+        text += f" Used, by {self.found.estimate.method}: {used}."
+        if self.found.suspects:
+            told = "; ".join(f"{one.advice} ({one.name})" for one in self.found.suspects[:4])
+            text += f"\n\nThe residuals do not fit this model. What would explain them, the most telling first: {told}."
+        return text
+
+    def certificate(self) -> Mapping[str, Checks]:
+        noisy = not self.found.problem.assumed_noise
+        checks: dict[str, Checks] = {"simulations": Check(float(self.broken), 0.0, "", "runs that broke a law")}
+        checks |= self.found.certificate() if noisy else {"chi_square": Check.not_applicable("no noise stated")}
+        if self.truth is not None and noisy and self.found.estimate.noise_known:
+            checks["errors"] = Check(self.largest_error(), 5.0, "", "largest error in standard deviations")
+        if self.carlo is not None:
+            checks["coverage"] = Check(self.carlo.coverage - 0.94, 0.04, "", "coverage of 95 % intervals minus 0.94")
+        return {**checks, "mujoco": self.checked}
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "experiments": [table.name for table in self.file.tables if not table.hold_out],
+            "method": self.found.estimate.method,
+            "samples": self.found.samples,
+            "equations": ["motion"] if self.found.output_error is not None else list(self.file.estimate.equations),
+            "noise": {name: self.sensors.sigma(name) for name in self.sensors.channels},
+            "prior": "none" if self.prior is None else self.prior.source,
+            "passes": list(self.found.problem.base_parameters.passes),
+        }
+
+    def figures(self) -> list[Figure]:
+        return figures(self.possible, self.found, self.carlo, self.followed)
+
+    def robot_file(self) -> RobotFile | None:
+        name, found = self.file.estimate.write, self.found
+        if name is None:
+            return None
+        used = [table.name for table in self.file.tables if not table.hold_out]
+        options: dict[str, Any] = {"inertia": found.inertia, "records": used, "method": found.estimate.method}
+        why = "" if self.able else "the identified inertias belong to no possible body"
+        return RobotFile(name, lambda: identified_text(found.known, name, **options), why)

@@ -1,0 +1,100 @@
+"""A servicer with a held body, moved by MuJoCo: data that spacearm did not make."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import mujoco
+import numpy as np
+
+from spacearm.identify.inertia import Record
+from spacearm.model import Body, Inertia, Joint, Pose, Robot
+from spacearm.model.edit import replace_inertias
+from spacearm.model.mjcf_write import mjcf_text
+from spacearm.typing import Array
+
+Motion = tuple[Array, Array, Array]
+TARGET = Inertia(40.0, [0.05, -0.1, 0.4], np.array([[6.0, 0.4, -0.3], [0.4, 5.0, 0.2], [-0.3, 0.2, 4.0]]))
+ROBOT = Robot(
+    "servicer",
+    [
+        Body("bus", Inertia(200.0, [0.02, 0.0, -0.05], np.diag([40.0, 50.0, 45.0]))),
+        Body("upper", Inertia(8.0, [0.0, 0.0, 0.4], np.diag([0.5, 0.5, 0.05]))),
+        Body("held", TARGET),
+    ],
+    [
+        Joint("shoulder", "revolute", "bus", "upper", axis=[0, 1, 0], placement=Pose(translation=[0.3, 0.1, 0.5])),
+        Joint("wrist", "revolute", "upper", "held", axis=[1, 0, 0], placement=Pose(translation=[0.0, 0.0, 0.8])),
+    ],
+)
+NOISE = {
+    "position": 5e-3,
+    "attitude": 1e-4,
+    "velocity": 1e-3,
+    "rate": 5e-5,
+    "joint_position": 5e-5,
+    "joint_rate": 5e-4,
+}
+STEP, COUNT, FINE = 0.04, 501, 40
+#: Start, duration (s), force and point of attack (base axes) of the firings.
+FIRINGS = [
+    (1.0 + 3.0 * k, 2.0, 10.0 * np.eye(3)[k % 3] * (-1.0) ** (k // 3), np.array([0.4, -0.3, 0.5])[[k % 3, 2, 0]])
+    for k in range(6)
+]
+
+
+@lru_cache(maxsize=4)
+def servicer_motion(pushed: bool = True, robot: Robot = ROBOT) -> Motion:
+    """Times, positions and velocities by MuJoCo; its thrusters, if any fire, turn with the base inside every step."""
+    spec = mujoco.MjSpec.from_string(mjcf_text(robot))
+    for k, (_, _, force, point) in enumerate(FIRINGS):
+        spec.body("bus").add_site(name=f"jet{k}", pos=point)
+        jet = spec.add_actuator(name=f"jet{k}", trntype=mujoco.mjtTrn.mjTRN_SITE, target=f"jet{k}")
+        jet.gear = [*force, 0, 0, 0]
+    model = spec.compile()
+    model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_RK4, STEP / FINE
+    model.opt.gravity[:] = 0.0
+    data = mujoco.MjData(model)
+    data.qpos[:9] = [
+        0.3,
+        -0.2,
+        0.1,
+        *(np.array([1.0, 0.1, -0.05, 0.2]) / np.linalg.norm([1.0, 0.1, -0.05, 0.2])),
+        0.4,
+        -0.3,
+    ]
+    data.qvel[:6] = [0.004, -0.003, 0.002, 0.001, -0.002, 0.0015]
+    speeds, sizes, begin = 2 * np.pi * np.array([0.13, 0.19]), np.array([0.3, 0.4]), data.qpos[7:9].copy()
+    positions, velocities = [], []
+    for k in range(COUNT):
+        positions.append(data.qpos.copy())
+        velocities.append(data.qvel.copy())
+        for i in range(FINE):
+            t = (k * FINE + i) * STEP / FINE
+            wanted = begin + sizes * (1.0 - np.cos(speeds * t))
+            rates = sizes * speeds * np.sin(speeds * t)
+            data.qfrc_applied[6:] = 2e3 * (wanted - data.qpos[7:]) + 4e2 * (rates - data.qvel[6:])
+            data.ctrl[-len(FIRINGS) :] = [float(pushed and s <= t + 1e-9 < s + d) for s, d, _, _ in FIRINGS]
+            mujoco.mj_step(model, data)
+    return np.arange(COUNT) * STEP, np.array(positions), np.array(velocities)
+
+
+def measured(motion: Motion, seed: int | None, thrust: float = 1.0) -> Record:
+    """What its sensors read; ``thrust`` is the one that is stated, zero where none fires."""
+    times, q, v = motion
+    readings = {
+        "position": q[:, :3], "attitude": q[:, 3:7], "velocity": v[:, :3], "rate": v[:, 3:6],
+        "joint_position": q[:, 7:], "joint_rate": v[:, 6:],
+    }  # fmt: skip
+    wrench = np.zeros((COUNT, 6))
+    for start, length, force, point in FIRINGS:
+        on = (times + 1e-9 >= start) & (times + 1e-9 < start + length)
+        wrench[on] += thrust * np.concatenate([force, np.cross(point, force)])
+    edges = sorted({0.0, float(times[-1]), *(s for s, *_ in FIRINGS), *(s + d for s, d, *_ in FIRINGS)})
+    record = Record("orbit", times, readings, np.zeros(3), wrench, tuple(edges), None, (True, True), NOISE)
+    return record if seed is None else record.noisy(seed)
+
+
+def drawing(factor: float) -> Robot:
+    """The held body wrong by this factor, its mass centre at the wrist."""
+    return replace_inertias(ROBOT, {"held": Inertia(factor * TARGET.mass, np.zeros(3), factor * TARGET.tensor)})

@@ -23,6 +23,7 @@ from spacearm.identify.inertia.identify import Identification, identify
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
 from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem
+from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_files import read_record, write_record
@@ -59,6 +60,7 @@ __all__ = [
     "MonteCarlo",
     "Nodes",
     "Number",
+    "OutputErrorFit",
     "OutputErrorProblem",
     "Plan",
     "Prior",
@@ -77,6 +79,7 @@ __all__ = [
     "design",
     "equivalent_robot",
     "evaluate",
+    "fit_output_error",
     "fit_total",
     "follow",
     "hold_out",

@@ -82,7 +82,7 @@ class TargetFilter:
         self._state = TargetState(float(record.times[-1]), self._state.values, self._state.covariance)
         if self.samples >= FEWEST:
             problem = OutputErrorProblem(self.robot, [self._record], prior=self.prior)
-            fit = fit_output_error(problem, self._start)
+            fit = fit_output_error(problem, self._start, judge=False)
             self._start = fit.x
             self._state = TargetState(self._state.time, fit.x[:10], fit.covariance[:10, :10])
         return self._state

@@ -121,23 +121,26 @@ def _finite(prior: Prior) -> npt.NDArray[np.bool_]:
     return np.isfinite(prior.sigma) & (prior.sigma > 0.0)
 
 
-def fit_output_error(problem: OutputErrorProblem, start: Array | None = None) -> OutputErrorFit:
+def fit_output_error(problem: OutputErrorProblem, start: Array | None = None, *, judge: bool = True) -> OutputErrorFit:
     """Start from the drawing or from the momentum at each sample, whichever fits better; then all samples.
 
-    Readings far off their prediction are left out as the fit goes on: ``outliers``. ``start``: unknowns to go on from
-    instead.
+    Readings far off their prediction are left out as the fit goes on: ``outliers``.
+
+    Args:
+        start: unknowns to go on from instead.
+        judge: look for directions that the data do not show; without, all are taken as shown, by them or by a prior.
     """
     begin = time.perf_counter()
     starts = [] if start is None else [start]
     starts = starts or [problem.started(values) for values in (problem.zero, *_regressions(problem))]
     costs = [_cost(problem.weighted(x)) for x in starts]
-    search = _Search(problem, starts[int(np.argmin(costs))])
+    search = _Search(problem, starts[int(np.argmin(costs))], judge)
     outliers = 0
     for _ in range(10):
         search.run()
         cut = problem.without_outliers(search.x)
         outliers += cut
-        changed = search.look()
+        changed = judge and search.look()
         if not (cut or changed) or not search.reason.converged:
             break
     information, covariance = search.found()
@@ -209,7 +212,7 @@ def _for_regression(data: RecordPrediction) -> Record:
 class _Search:
     """Damped Gauss-Newton steps along ``steps`` (p, k): the base parameters that the data show, and all else."""
 
-    def __init__(self, problem: OutputErrorProblem, x: Array) -> None:
+    def __init__(self, problem: OutputErrorProblem, x: Array, judge: bool = True) -> None:
         self.problem, self.x, self.rank = problem, x, problem.base.rank
         self.sizes = problem.sizes
         self.belief, self.believed = _belief(problem)
@@ -217,7 +220,8 @@ class _Search:
         self.reason = Reason.LIMIT
         self.unseen = self.held = np.zeros((self.rank, 0))
         self.steps = np.diag(self.sizes)
-        self.look()
+        if judge:
+            self.look()
 
     def system(self) -> tuple[Array, Array]:
         """Residuals and Jacobian at x, with the prior's rows last."""

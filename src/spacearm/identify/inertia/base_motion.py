@@ -151,6 +151,10 @@ class Linearised:
     twist_parameters: Array  # (T, 6, d + k)
 
 
+class BrokenOffError(Exception):
+    """Inertias that no robot can have broke the motion off."""
+
+
 class BaseMotion:
     """The base's motion of one record."""
 
@@ -198,6 +202,8 @@ class BaseMotion:
         """
         inputs, mechanics, n = self.inputs, mechanics_of(self.robot), self.robot.n
         nodes = self.run(start, inertia, thrust)
+        if not np.all(np.isfinite(nodes)):
+            raise BrokenOffError
         count = inputs.times.size
         q, r = np.empty((2, 2 * count - 1, n))
         q[::2], r[::2] = inputs.joints, inputs.rates

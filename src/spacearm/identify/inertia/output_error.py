@@ -18,7 +18,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
-from spacearm.identify.inertia.base_motion import BaseMotion
+from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.identify.inertia.readings import Record, turned
@@ -175,7 +175,11 @@ class OutputErrorProblem(Problem):
         data, start, inertia = self.records[index], self._start_at(index, x), self.inertia(x)
         directions = self.base.lift if more is None else np.concatenate([self.base.lift, more], axis=1)
         thrust, delay = self._entering(data, x)
-        residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion)
+        try:
+            residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion)
+        except BrokenOffError:
+            count = len(self.parameters) + sum(map(self.size, tested)) + (0 if more is None else more.shape[1])
+            return np.full(data.present.shape, np.nan), np.full((*data.present.shape, count), np.nan)
         named["thrusters"] = self._all_thrusters(data, named["thrusters"])
         named["inertia"], extra = np.split(named["inertia"], [self._count], axis=2)
         whole = np.zeros((residual.shape[0], 12, len(self.parameters)))

@@ -6,7 +6,7 @@ is 30 % wrong, all other bodies are known. ``SPACEARM_BENCH_SEEDS`` records of o
 with ``SPACEARM_BENCH_FAULT_SEEDS`` (1).
 
 mujoco.sysid is told more than spacearm: commands and gains of the joints' drives, instead of noisy encoders. Two things
-of it are put right. Its ``Pseudo`` inertia writes a quaternion of NaN into the specification; here a modifier writes
+of it are put right. Its ``Pseudo`` inertia writes moments of zero, which the compiler of 4.0 refuses; here a modifier writes
 principal moments and axes. Sensors of its roll-outs are those before each step: states after it are compared here.
 """
 
@@ -241,7 +241,7 @@ def faults(count: int = FAULT_SEEDS) -> list[Row]:
 # -- mujoco.sysid -----------------------------------------------------------------------------------------------------
 
 
-def by_sysid(given: Record, step: float = 0.005) -> tuple[Array, float]:
+def by_sysid(given: Record, step: float = 0.001) -> tuple[Array, float]:
     """The held body's mass, mass centre and tensor by mujoco.sysid, and its time (s of the processor)."""
     from mujoco import sysid
     from mujoco.sysid._src.model_modifier import pi_from_theta

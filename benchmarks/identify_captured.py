@@ -6,7 +6,7 @@ is 30 % wrong, all other bodies are known. ``SPACEARM_BENCH_SEEDS`` records of o
 with ``SPACEARM_BENCH_FAULT_SEEDS`` (1).
 
 mujoco.sysid is told more than spacearm: commands and gains of the joints' drives, instead of noisy encoders. Two things
-of it are put right. Its ``Pseudo`` inertia writes moments of zero, which the compiler of 4.0 refuses; here a modifier writes
+of it are put right. Its ``Pseudo`` inertia writes moments of zero, which the compiler refuses; here a modifier writes
 principal moments and axes. Sensors of its roll-outs are those before each step: states after it are compared here.
 """
 

@@ -15,8 +15,8 @@ from spacearm.identify.inertia.inertia_parameters import (
     plain_jacobian,
     plain_of,
     point_mass,
-    transport,
 )
+from spacearm.mechanics.reframe import transport
 from spacearm.model import Inertia, Robot, catalogue
 from support.identify_robots import ROBOTS
 from support.random_robots import point_mass_inertia, random_robot

@@ -20,7 +20,7 @@ export OMP_NUM_THREADS := 1
 
 say = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help reproduce test bench docs lint types imports unit install clean distclean
+.PHONY: help reproduce test bench gpu docs lint types imports unit install clean distclean
 
 help:  ## this list
 	@echo "spacearm: make TARGET"
@@ -66,6 +66,12 @@ unit: $(STAMP)  ## pytest, one worker per core
 bench: $(STAMP)  ## timings beside MuJoCo and Pinocchio
 	$(call say,benchmarks)
 	@$(BIN)/python benchmarks
+
+gpu: $(STAMP)  ## tests and timings that need an NVIDIA GPU
+	$(call say,GPU)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu]'
+	@$(BIN)/pytest -m gpu
+	@$(BIN)/python benchmarks gpu
 
 docs: $(STAMP)  ## build the documentation (offline) into docs/_build/html
 	$(call say,documentation)

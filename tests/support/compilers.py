@@ -30,8 +30,8 @@ def compiler() -> list[str]:
     pytest.skip("NO C COMPILER: exported C was not tested; install gcc or clang, or pip install ziglang")
 
 
-def build(sources: Sequence[Path], target: Path, *flags: str) -> Path:
-    command = [*compiler(), *STRICT, *flags, *map(str, sources), "-o", str(target), "-lm"]
+def build(sources: Sequence[Path], target: Path, *flags: str, strict: Sequence[str] = STRICT) -> Path:
+    command = [*compiler(), *strict, *flags, *map(str, sources), "-o", str(target), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000]
     return target
@@ -42,7 +42,7 @@ def by_c(trace: Trace, rows: Array, folder: Path, *flags: str) -> Array:
     lines = statements(trace, lambda k: f"in[{k}]", lambda k: f"out[{k}]")
     text = "\n".join(
         [
-            "#include <math.h>\n#include <stdint.h>\n#include <string.h>",
+            "#include <math.h>\n#include <string.h>",
             helpers(lines),
             "void f(const double *in, double *out);\nvoid f(const double *in, double *out)\n{",
             *lines,

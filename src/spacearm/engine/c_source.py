@@ -160,7 +160,7 @@ def _sine_cosine(qualifier: str) -> str:
 {{
     const double shifted = fma(x, {literal(TWO_OVER_PI)}, {literal(ROUND)});
     const double turns = shifted - {literal(ROUND)};
-    uint64_t quadrant, bits;
+    unsigned long long quadrant, bits;
     double r = x, z, s, c, t;
     memcpy(&quadrant, &shifted, sizeof quadrant);
 {reduction}

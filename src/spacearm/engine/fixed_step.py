@@ -286,8 +286,8 @@ class FixedStep:
         self._offsets: dict[int, dict[str, int]] = {}
         self._codes: dict[int, Code] = {}
         self._sizes = {name: int(symbol.numel()) for name, symbol in self.inputs.items()}
-        self._stage = self._kernel("stage", room.stage())
-        self._finish = self._kernel("finish", room.finish())
+        self.stage = self._kernel("stage", room.stage())
+        self.finish = self._kernel("finish", room.finish())
         self._law = None if law is None else self._kernel("law", law.outputs)
         self._observe = None if observer is None else self._kernel("observer", observer.outputs)
 
@@ -302,7 +302,7 @@ class FixedStep:
     def place(self, name: str, width: int) -> int:
         """Where an input begins in the room, in doubles."""
         if width not in self._offsets:  # short roll-outs would feel it
-            self._offsets[width] = self._stage.offsets(width)
+            self._offsets[width] = self.stage.offsets(width)
         return self._offsets[width][name]
 
     def code(self, width: int) -> Code:
@@ -313,8 +313,8 @@ class FixedStep:
     def _code(self, width: int) -> Code:
         part, weight, step, time = (self.place(name, width) for name in CLOCK)
         return Code(
-            self._stage.address(width),
-            self._finish.address(width),
+            self.stage.address(width),
+            self.finish.address(width),
             0 if self._law is None else self._law.address(width),
             0 if self._observe is None else self._observe.address(width),
             width,
@@ -326,8 +326,8 @@ class FixedStep:
 
     def fresh(self, width: int, values: Mapping[str, Array]) -> Array:
         """A room with these values in all lanes, everything else zero."""
-        room = np.zeros(self._stage.room(width))
-        for name, value in {**values, **self._stage.derive(values)}.items():
+        room = np.zeros(self.stage.room(width))
+        for name, value in {**values, **self.stage.derive(values)}.items():
             flat = np.asarray(value, dtype=np.float64).ravel()
             pitch = 1 if name in self.uniform else width
             at = self.place(name, width)
@@ -354,7 +354,7 @@ class FixedStep:
             kept: inputs or memory of which the end is kept.
         """
         count = len(each["state"])
-        found = self._stage.derive({**common, **each})
+        found = self.stage.derive({**common, **each})
         each = {**each, **{name: value for name, value in found.items() if name not in self.uniform}}
         values = np.ascontiguousarray(np.concatenate([each[name] for name in each], axis=1))
         return Samples(

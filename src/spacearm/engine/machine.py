@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from dataclasses import dataclass
 from functools import cache as once
@@ -9,9 +10,12 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+import numpy as np
 
 from spacearm.engine import cache
-from spacearm.engine.llvm import ENTRY
+from spacearm.engine.llvm import ENTRY, kernel_ir
+from spacearm.engine.trace import Trace
+from spacearm.typing import Array
 
 _lock = threading.Lock()  # LLVM objects are made by one thread at a time
 
@@ -58,6 +62,15 @@ def load(ir: str) -> MachineCode:
         engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return MachineCode(engine.get_function_address(ENTRY), found, engine)
+
+
+def evaluate(trace: Trace, row: Array) -> Array:
+    """Outputs of a trace for one row of inputs."""
+    code, out = load(kernel_ir(trace, 1)), np.empty(trace.n_out)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)
+    given = np.ascontiguousarray(row, dtype=np.float64)
+    function(given.ctypes.data, out.ctypes.data)
+    return out
 
 
 def _target_machine(cpu: Host) -> Any:

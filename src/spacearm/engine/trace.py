@@ -89,6 +89,52 @@ class Trace:
         """What the first outputs need, instruction for instruction."""
         return _pruned([*self.instructions], self.outputs[:count], self.n_in)
 
+    def hoisted(self, same: frozenset[int]) -> tuple[Trace, Trace]:
+        """What depends on these inputs alone, and the rest.
+
+        The outputs of the first are further inputs of the second, behind its own.
+        """
+        alone: list[bool] = []
+        for op, args, constant in self.instructions:
+            alone.append(int(constant) in same if op == "input" else all(alone[arg] for arg in args))
+        needed = {arg for i, instruction in enumerate(self.instructions) if not alone[i] for arg in instruction.args}
+        border = [i for i in sorted(needed | {*self.outputs}) if alone[i] and self.instructions[i].args]
+        rest = list(self.instructions)
+        for k, i in enumerate(border):
+            rest[i] = Instruction("input", (), float(self.n_in + k))
+        once = _pruned([*self.instructions], tuple(border), self.n_in)
+        return once, _pruned(rest, self.outputs, self.n_in + len(border))
+
+    def reordered(self) -> Trace:
+        """The same in an order that keeps fewer values waiting: next comes what frees most of its operands."""
+        users: list[list[int]] = [[] for _ in self.instructions]
+        operands = [tuple({*args}) for _, args, _ in self.instructions]
+        for i, args in enumerate(operands):
+            for arg in args:
+                users[arg].append(i)
+        left = [len(own) for own in users]
+        for i in self.outputs:
+            left[i] += 1
+        missing = [sum(bool(operands[arg]) for arg in args) for args in operands]
+        ready = {i for i, args in enumerate(operands) if args and not missing[i]}
+        order: list[int] = []
+        while ready:
+            chosen = min(ready, key=lambda i: (-sum(left[a] == 1 and bool(operands[a]) for a in operands[i]), i))
+            ready.remove(chosen)
+            order.append(chosen)
+            for arg in operands[chosen]:
+                left[arg] -= 1
+            for user in users[chosen]:
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.add(user)
+        number = {i: k for k, i in enumerate(order)}
+        fixed = [i for i, args in enumerate(operands) if not args]
+        number |= {i: len(order) + k for k, i in enumerate(fixed)}
+        moved = [self.instructions[i] for i in (*order, *fixed)]
+        renumbered = [Instruction(op, tuple([number[arg] for arg in args]), constant) for op, args, constant in moved]
+        return _pruned(renumbered, tuple(number[i] for i in self.outputs), self.n_in)
+
     def operations(self) -> int:
         """Arithmetic instructions, a fused multiply-add counting once."""
         return sum(1 for instruction in self.instructions if instruction.op not in ("const", "input"))

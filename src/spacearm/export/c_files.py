@@ -205,7 +205,7 @@ def _code(
     if motion is not None:
         blocks.append(motion.code(prefix))
     text = "\n\n".join(blocks)
-    head = [f"{_banner('code.')} */", "#include <math.h>", "#include <stdint.h>", "#include <string.h>", ""]
+    head = [f"{_banner('code.')} */", "#include <math.h>", "#include <string.h>", ""]
     head += [f'#include "{prefix}.h"', "", "#if defined(__clang__)", "#pragma STDC FP_CONTRACT OFF", "#endif", ""]
     return "\n".join([*head, helpers([text]), text, ""])
 

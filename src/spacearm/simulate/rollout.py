@@ -6,13 +6,14 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import numbers, positive, whole
+from spacearm.checks import numbers, one_of, positive, whole
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
@@ -120,6 +121,8 @@ def rollout(
     threads: int | None = None,
     ignore_friction: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    device: Literal["cpu", "gpu"] = "cpu",
+    precision: Literal["float64", "float32"] = "float64",
 ) -> Array:
     """States after every ``every`` steps (default: the last only): (count // every, nx) or (B, count // every, nx).
 
@@ -132,26 +135,32 @@ def rollout(
         overrides: parameters as in :func:`simulate`, each for all samples, or (B, size) for each.
         threads: results do not depend on their number.
         ignore_friction: roll-outs know no dry friction; a robot that has it needs this consent.
+        device: "gpu" runs each sample in a thread of an NVIDIA GPU, with the same bits in float64. Starts, forces and
+            overrides may then be arrays on the GPU (CuPy's, or anything with DLPack), and the result is CuPy's if
+            ``starts`` is; what is on the GPU is not looked through for numbers that cannot be.
+        precision: "float32", on the GPU only: twice as fast, errors of some 1e-6.
     """
     is_robot(robot, "rollout")
+    with at("rollout"):
+        one_of(device, ("cpu", "gpu"), "device")
+        one_of(precision, ("float64", "float32"), "precision")
+    count, every = _lengths(step, count, every)
+    if device == "gpu":
+        from spacearm.simulate.gpu import rollout_gpu
+
+        if law is not None:
+            raise InputError("laws run on the processor only", place="rollout", hint="expected device='cpu'")
+        ready = partial(_ready, robot, None, ignore_friction=ignore_friction)
+        return rollout_gpu(robot, starts, float(step), count, every, forces, overrides, precision, ready)
+    if precision != "float64":
+        raise InputError("the processor rolls out in float64", place="rollout", hint="float32 needs device='gpu'")
     states = flat_states(starts, robot, "rollout")
     single = np.ndim(starts) == 1
     size = len(states)
-    count, every = _lengths(step, count, every)
-    force = _forces(forces, size, count, robot.dofs)
-    common, each = split_overrides(robot, overrides, size)
-    parameters = robot_parameters(robot, common)
-    if not ignore_friction and np.any(each.get("static_friction", parameters["static_friction"]) > 0):
-        raise InputError(
-            f"robot {robot.name!r} has dry friction",
-            place="rollout",
-            hint="use simulate_batch, or pass ignore_friction=True",
-        )
-    if not {"inertia", "rotor"} & {*(overrides or ())}:
-        check_weightless(robot)
-    width = 1 if single else host().lanes
+    force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
     hold = _check_law(law, step)
-    loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law)
+    loop, parameters, each = _ready(robot, law, overrides, size, ignore_friction=ignore_friction)
+    width = 1 if single else host().lanes
     pieces = force.shape[1]  # forces are constant on each
     edges, table = _timetable(law, float(step), count, pieces)
     course = loop.course(
@@ -166,8 +175,6 @@ def rollout(
         hold=hold,
     )
     known = loop.inputs
-    if law is not None and "memory" in known:
-        parameters = parameters | {"memory": law.program(robot).memory}
     samples = loop.samples(
         width,
         count // every,
@@ -197,6 +204,31 @@ def rollout(
     return result[0] if single else result
 
 
+def _ready(
+    robot: Robot,
+    law: Law | None,
+    overrides: Mapping[str, npt.ArrayLike] | None,
+    size: int,
+    *,
+    ignore_friction: bool,
+) -> tuple[FixedStep, dict[str, Array], dict[str, Array]]:
+    """The loop, the parameters for all samples, and those of each sample; errors where it cannot be rolled out."""
+    common, each = split_overrides(robot, overrides, size)
+    parameters = robot_parameters(robot, common)
+    if not ignore_friction and np.any(each.get("static_friction", parameters["static_friction"]) > 0):
+        raise InputError(
+            f"robot {robot.name!r} has dry friction",
+            place="rollout",
+            hint="use simulate_batch, or pass ignore_friction=True",
+        )
+    if not {"inertia", "rotor"} & {*(overrides or ())}:
+        check_weightless(robot)
+    loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law)
+    if law is not None and "memory" in loop.inputs:
+        parameters = parameters | {"memory": law.program(robot).memory}
+    return loop, parameters, each
+
+
 def _lengths(step: float, count: int, every: int | None) -> tuple[int, int]:
     """Numbers of steps, in all and between records."""
     with at("rollout"):
@@ -205,10 +237,11 @@ def _lengths(step: float, count: int, every: int | None) -> tuple[int, int]:
         return count, count if every is None else whole(every, "every", least=1, most=count)
 
 
-def _forces(forces: npt.ArrayLike | None, size: int, count: int, dofs: int) -> Array:
+def shaped_forces(forces: Any, size: int, count: int, dofs: int) -> Any:
+    """Forces (B or 1, count or 1, nv), checked; (1, 1, 0) without any. What is on a GPU stays there."""
     if forces is None:
         return np.zeros((1, 1, 0))
-    array = numbers(forces, "forces of the rollout")
+    array = forces if hasattr(forces, "__cuda_array_interface__") else numbers(forces, "forces of the rollout")
     if array.ndim == 1:
         array = array[None, None]
     elif array.ndim == 2:
@@ -216,11 +249,11 @@ def _forces(forces: npt.ArrayLike | None, size: int, count: int, dofs: int) -> A
     fits = array.ndim == 3 and array.shape[0] in (1, size) and array.shape[1] in (1, count) and array.shape[2] == dofs
     if not fits:
         raise InputError(
-            f"forces have shape {np.shape(forces)}",
+            f"forces have shape {tuple(forces.shape) if hasattr(forces, 'shape') else np.shape(forces)}",
             place="rollout",
             hint=f"expected ({dofs},), ({size}, {dofs}) or ({size} or 1, {count} or 1, {dofs})",
         )
-    return np.ascontiguousarray(array)
+    return array
 
 
 def split_overrides(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine import NonFiniteWarning
 from spacearm.engine.cuda import GpuRollout, RolloutSource, cupy, is_device_array
 from spacearm.engine.fixed_step import FixedStep
 from spacearm.errors import InputError
@@ -40,6 +38,8 @@ def rollout_gpu(
     ready: Ready,
 ) -> Any:
     """As :func:`spacearm.simulate.rollout` with ``device="gpu"``."""
+    from spacearm.simulate.rollout import tell_bad
+
     cp = cupy()
     there = is_device_array(starts)
     given = _there(cp, starts) if there else starts
@@ -55,7 +55,7 @@ def rollout_gpu(
     kernel = _compiled(loop, tuple(own), "double" if precision == "float64" else "float")
     pushes = _pushes(cp, forces, len(states), count, robot.dofs)
     result = kernel.run(own, common, pushes, step, count, every)
-    _warn(cp, result)
+    tell_bad(cp.flatnonzero(~cp.isfinite(result[:, -1]).all(axis=1)), len(states))
     result = result[0] if single else result
     return result if there else cp.asnumpy(result)
 
@@ -77,14 +77,3 @@ def _pushes(cp: Any, forces: Any, size: int, count: int, dofs: int) -> Any:
     if forces is None or not is_device_array(forces):
         return shaped_forces(forces, size, count, dofs)
     return shaped_forces(_there(cp, forces), size, count, dofs)
-
-
-def _warn(cp: Any, result: Any) -> None:
-    bad = cp.flatnonzero(~cp.isfinite(result[:, -1]).all(axis=1))
-    if bad.size:
-        warnings.warn(
-            f"rollout: {bad.size} of {len(result)} samples ended in numbers that are not finite, the first at index "
-            f"{int(bad[0])}",
-            NonFiniteWarning,
-            stacklevel=4,
-        )

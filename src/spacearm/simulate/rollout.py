@@ -141,19 +141,12 @@ def rollout(
         precision: "float32", on the GPU only: twice as fast, errors of some 1e-6.
     """
     is_robot(robot, "rollout")
-    with at("rollout"):
-        one_of(device, ("cpu", "gpu"), "device")
-        one_of(precision, ("float64", "float32"), "precision")
     count, every = _lengths(step, count, every)
-    if device == "gpu":
+    if _on_gpu(device, precision, law):
         from spacearm.simulate.gpu import rollout_gpu
 
-        if law is not None:
-            raise InputError("laws run on the processor only", place="rollout", hint="expected device='cpu'")
         ready = partial(_ready, robot, None, ignore_friction=ignore_friction)
         return rollout_gpu(robot, starts, float(step), count, every, forces, overrides, precision, ready)
-    if precision != "float64":
-        raise InputError("the processor rolls out in float64", place="rollout", hint="float32 needs device='gpu'")
     states = flat_states(starts, robot, "rollout")
     single = np.ndim(starts) == 1
     size = len(states)
@@ -194,14 +187,31 @@ def rollout(
         chunk(0)
     else:
         spread(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
-    bad = np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1))
+    tell_bad(np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1)), size)
+    return result[0] if single else result
+
+
+def tell_bad(bad: Any, size: int) -> None:
+    """Warn of samples, given by their numbers, that are not finite at the end."""
     if bad.size:
         warnings.warn(
-            f"rollout: {bad.size} of {size} samples ended in numbers that are not finite, the first at index {bad[0]}",
+            f"rollout: {bad.size} of {size} samples ended in numbers that are not finite, the first at index "
+            f"{int(bad[0])}",
             NonFiniteWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return result[0] if single else result
+
+
+def _on_gpu(device: str, precision: str, law: Law | None) -> bool:
+    """Whether it runs there, checked."""
+    with at("rollout"):
+        one_of(device, ("cpu", "gpu"), "device")
+        one_of(precision, ("float64", "float32"), "precision")
+        if device == "cpu" and precision != "float64":
+            raise InputError("the processor rolls out in float64", hint="float32 needs device='gpu'")
+        if device == "gpu" and law is not None:
+            raise InputError("laws run on the processor only", hint="expected device='cpu'")
+    return device == "gpu"
 
 
 def _ready(

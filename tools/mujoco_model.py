@@ -125,7 +125,10 @@ class MujocoModel:
         for i in range(1, self.model.nbody):
             other = bodies.get(self.model.body(i).name)
             if other is not None:
-                for key in ("body_mass", "body_inertia", "body_ipos", "body_iquat"):
+                keys = ["body_mass", "body_inertia", "body_ipos", "body_iquat"]
+                if self.whole.body_parentid[other] == 0 and self.model.body_parentid[i] != 0:
+                    keys += ["body_pos", "body_quat"]  # attaching forgets the frames around a body
+                for key in keys:
                     getattr(self.model, key)[i] = getattr(self.whole, key)[other]
         mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
         # The compiler makes a springdamper into stiffness and damping with the inertia that it sees: that of the file.
@@ -192,7 +195,7 @@ class MujocoModel:
         self.fused = {
             name: mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name)
             for name in frames
-            if name not in self.sites and mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0
+            if name not in self.sites and mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) > 0  # not the world
         }
 
     def comparable(self, robot: Robot) -> Robot:

@@ -146,8 +146,8 @@ class Ours:
     def __init__(self, robot: Robot, frames: list[str]) -> None:
         self.robot = robot
         names = ("mass_matrix", "bias", "hybrid_dynamics", "momentum")
-        self.programs = {name: build(robot, name) for name in names}
-        self.programs |= {f"jacobian of {frame}": build(robot, "jacobian", frame=frame) for frame in frames}
+        self.programs = {name: build(robot, name).inlined() for name in names}
+        self.programs |= {f"jacobian of {frame}": build(robot, "jacobian", frame=frame).inlined() for frame in frames}
         self.held = np.zeros(robot.dofs)
         self.held[[robot.dof_index(name) for name in weightless_dofs(robot)]] = 1.0
 

@@ -134,6 +134,8 @@ BURST_EVENTS = 100
 BURST_TIME = 1e-8
 #: Steps to an event that are no longer than this, one after the other, do not count as progress, s.
 NO_PROGRESS = 1e-12
+#: Step with which the adaptive method goes on after a jump of the memory of force elements, s.
+AFTER_JUMP = 1e-9
 #: Joints that would stop within this time of each other stop together, s.
 TOGETHER = 1e-12
 
@@ -330,6 +332,8 @@ def _happen(
     ended = _mark(system, progress, record, first)
     if jumped:
         open_memory_signs(system)
+        # The equations are others now: with the step of before, stages may jump over all that is new in them.
+        progress.now[1] = min(progress.now[1], AFTER_JUMP)
     code = _rest(system, piece, t, progress, record)
     if code != _ON:
         return code

@@ -13,6 +13,7 @@ from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.certificate import CertificateWarning
 from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
+from spacearm.simulate.contact import Contact, JointStops, On
 from spacearm.simulate.difference import Comparison, compare
 from spacearm.simulate.distance import distance
 from spacearm.simulate.elements import ForceElement
@@ -36,6 +37,7 @@ from spacearm.simulate.signals import (
     triangle,
 )
 from spacearm.simulate.state import State
+from spacearm.simulate.touched import Touched
 from spacearm.simulate.world import World
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Change",
     "Changed",
     "Comparison",
+    "Contact",
     "Dopri853",
     "Entry",
     "Event",
@@ -54,10 +57,12 @@ __all__ = [
     "ForceElement",
     "Gravity",
     "Here",
+    "JointStops",
     "Ledger",
     "Load",
     "Lock",
     "Occurrence",
+    "On",
     "Orbit",
     "Phase",
     "Reason",
@@ -68,6 +73,7 @@ __all__ = [
     "Signal",
     "State",
     "Switch",
+    "Touched",
     "Track",
     "World",
     "approximate",

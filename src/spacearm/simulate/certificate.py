@@ -28,7 +28,7 @@ class CertificateWarning(UserWarning):
 def certify(segments: Sequence[Segment], ledger: Ledger, tolerance: float = TOLERANCE) -> Certificate:
     """Judge a run from the samples of its segments, or from the balances of their steps where something acted from
     outside, and from the entries of its changes."""
-    found: dict[str, Mapping[str, Check]] = {}
+    found: dict[str, dict[str, Check]] = {}
     for segment in segments:
         record, rows = segment.record, segment.rows
         times, y, inputs = record.times[rows], record.y[rows], record.inp[rows]
@@ -40,6 +40,9 @@ def certify(segments: Sequence[Segment], ledger: Ledger, tolerance: float = TOLE
             )
         name, checks = found.popitem()
         found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance)}
+        if any(element.internal for element in segment.world.elements):
+            meaning = "largest sum of the wrenches that a force element exerts between systems, relative to them"
+            found[name]["third_law"] = Check(segment.touches.reaction, CHANGE_TOLERANCE, "", meaning)
     return Certificate.worst(found) | _changes(ledger, tolerance)
 
 

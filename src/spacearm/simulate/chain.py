@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
 from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
 from spacearm.simulate.state import State
 from spacearm.simulate.timescales import cause, check_step, step_budget, stiffness_warnings, time_scales
+from spacearm.simulate.touched import TouchLog
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
@@ -41,7 +43,8 @@ _FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE
 @dataclass(frozen=True)
 class Occurrence:
     """Something that happened: ``kind`` is stick, slip, reverse, limit, event, function, timeout, change, saturation
-    (of a command: value 1 when it meets its limit, 0 when it comes off) or law (an event of a law)."""
+    (of a command: value 1 when it meets its limit, 0 when it comes off), law (an event of a law), or touch
+    and release of a contact or stop; stick and slip are a joint's or a contact's."""
 
     time: float
     kind: str
@@ -189,6 +192,10 @@ class Segment:
     step: float = 0.0
     end_time: float = 0.0
 
+    @cached_property
+    def touches(self) -> TouchLog:
+        return TouchLog(self.model, self.world)
+
     @property
     def rows(self) -> slice:
         return slice(0, int(self.record.counts[0]))
@@ -249,6 +256,7 @@ class Segment:
         rows = self.audit[: self.record.counts[4]]
         for part, balance in zip(self.model.parts, self.balances, strict=True):
             balance.add_steps(rows[:, part.audit])
+        self.touches.add(rows)
         self.record.counts[4] = 0
 
 
@@ -345,6 +353,8 @@ class Chain:
             scales = [kinds[each.driven] for each in prepared]
             self.budget += step_budget(settings.method, prepared, scales)
             self.warnings += stiffness_warnings(settings.method, prepared, scales)
+            if not all(element.smooth for element in self.world.elements):
+                self.budget += MAX_STEPS
         check_step(settings.method, prepared, self.budget)
         self._ready = prepared
         self.number += len(prepared)
@@ -370,12 +380,12 @@ class Chain:
         settings, code = self.settings, model.code
         parameters = self.world.parameters
         outside = any(np.any(own[name][:6]) for own in parameters for name in ("damping", "static_friction"))
-        inp = model.input(parameters)
-        if model.elements is not None:
-            inp = np.concatenate([inp, model.elements.input(self.world)])
-        work = make_work(inp, model.kernel.n_out, code.ny)
+        elements = model.elements
+        inp = [model.input(parameters), *([] if elements is None else [elements.input(self.world)])]
+        work = make_work(np.concatenate(inp), model.kernel.n_out, code.ny)
         work.y[: code.nx] = self.vector
-        self._remember(model, work)
+        if elements is not None:
+            work.y[elements.tail(code.ny)] = elements.begin(self.world, self.vector, self.time, self._memory)
         wanted = self._wanted
         if self.time > 0.0 and settings.full:
             wanted = np.concatenate([[self.time], wanted[wanted > self.time + SAME_TIME]])
@@ -403,33 +413,17 @@ class Chain:
         for part, own in zip(model.parts if settings.ledger else (), parameters, strict=False):
             energies = np.arange(code.ny)[part.y][part.motion.nx :]
             scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.at.whole]), 1e-3)
-        if model.elements is not None:
-            scale[code.ny - model.elements.memory.size :] = model.elements.scale
+        if elements is not None:
+            scale[elements.tail(code.ny)] = elements.scale
         self.segment = Segment(
             self.world, model, parameters, self.vector, self.time, work, record, balances, audit, scale, wanted
         )
         self.steps.append(self.segment)
         return self.segment
 
-    def _remember(self, model: WorldMotion, work: Work) -> None:
-        """What force elements remember: of the segment before, or as they start."""
-        elements = model.elements
-        if elements is None:
-            return
-        memory = work.y[model.code.ny - elements.memory.size :]
-        memory[:] = elements.memory
-        for element in self.world.elements:
-            place = elements.places[element.name]
-            if element.name in self._memory and self._memory[element.name].size == place.stop - place.start:
-                memory[place] = self._memory[element.name]
-            else:
-                element.start(self.world, self.vector)
-
     def _close(self) -> None:
         if self.segment is not None and self.segment.model.elements is not None:
-            elements, y = self.segment.model.elements, self.segment.work.y
-            own = y[y.size - elements.memory.size :]
-            self._memory = {name: own[place].copy() for name, place in elements.places.items()}
+            self._memory = self.segment.model.elements.kept(self.segment.work.y)
         if self.segment is not None and self.settings.full:
             self.segment.keep_end()
         self.segment = None
@@ -443,6 +437,8 @@ class Chain:
         steps = self.budget - sum(int(counts[2] + counts[3]) for counts in before)
         events = settings.max_events - sum(int(counts[1]) for counts in before)
         options = settings.method.options(segment.scale, steps, events)
+        if not all(element.smooth for element in self.world.elements):
+            options = options._replace(rtol=0.1 * options.rtol)
         if segment.step:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)

@@ -86,10 +86,11 @@ class View:
 class Watched:
     """An event function of an element, and what its memory becomes where it crosses."""
 
-    name: str
+    kind: str  # of what happens there
+    name: str  # of the place where it does
     value: SX
     after: SX
-    direction: int = 0  # +1 rising, -1 falling, 0 both
+    direction: int = -1  # +1 rising, -1 falling, 0 both
 
 
 @dataclass(frozen=True)
@@ -101,18 +102,26 @@ class Action:
         forces: (system, degree of freedom) to generalised force.
         rate: of the memory.
         watched: event functions.
+        observed: further numbers to be told of steps, by name.
     """
 
     wrenches: Mapping[tuple[str, str], SX] = field(default_factory=dict)
     forces: Mapping[tuple[str, str], SX] = field(default_factory=dict)
     rate: SX = field(default_factory=lambda: ca.SX(0, 1))
     watched: Sequence[Watched] = ()
+    observed: Mapping[str, SX] = field(default_factory=dict)
 
 
 class ForceElement(ABC):
     """Something that acts on systems of a world while they move."""
 
     name: str
+    smooth = True  # whether its forces are, between events; else steps are controlled ten times as tightly
+
+    @property
+    def internal(self) -> bool:
+        """Whether its forces act between systems of the world alone, and add up to nothing."""
+        return False
 
     @abstractmethod
     def frames(self, world: World) -> Sequence[tuple[str, str]]:
@@ -135,9 +144,9 @@ class ForceElement(ABC):
         """Absolute tolerance of each number of its memory; infinite where its error does not matter."""
         return np.full(self.memory(world).size, np.inf)
 
-    def start(self, world: World, states: Array) -> None:
-        """An error where a run cannot start in these flat states."""
-        del world, states
+    def start(self, world: World, seen: Mapping[str, float]) -> None:
+        """An error where a run cannot start with these observed numbers."""
+        del world, seen
 
 
 def element_frames(world: World) -> list[tuple[str, LoadFrame]]:
@@ -161,8 +170,9 @@ class Elements:
     memory: Array  # at the start
     places: Mapping[str, slice]  # of each element's memory
     scale: Array
-    labels: tuple[tuple[str, str], ...]  # element and what is watched
+    labels: tuple[tuple[str, str], ...]  # of what is watched: kind and name
     directions: tuple[int, ...]
+    observe: Kernel | None
 
     @cached_property
     def n_in(self) -> int:
@@ -175,6 +185,37 @@ class Elements:
         block = np.zeros(self.n_in)
         block[self.kernel.inputs["numbers"]] = np.concatenate([each.numbers(world) for each in world.elements])
         return block
+
+    def seen(self, world: World, states: Array, times: Array, memory: Array) -> dict[str, Array]:
+        """What is observed at flat states (T, nx), (T,) each."""
+        if self.observe is None:
+            return {}
+        numbers = self.input(world)[self.kernel.inputs["numbers"]]
+        given = {"state": states, "time": times[:, None], "memory": memory, "numbers": numbers}
+        found = self.observe({name: value for name, value in given.items() if np.size(value)})
+        return {name: value[:, 0] for name, value in found.items()}
+
+    def tail(self, ny: int) -> slice:
+        """Where the memory stands in an integrated vector of this length."""
+        return slice(ny - self.memory.size, ny)
+
+    def begin(self, world: World, state: Array, time: float, known: Mapping[str, Array]) -> Array:
+        """The memory at the start of a segment: what elements of these names remember, or their first."""
+        memory = self.memory.copy()
+        seen = self.seen(world, state[None], np.array([time]), memory[None])
+        first = {name: float(value[0]) for name, value in seen.items()}
+        for element in world.elements:
+            place = self.places[element.name]
+            if element.name in known and known[element.name].size == place.stop - place.start:
+                memory[place] = known[element.name]
+            else:
+                element.start(world, first)
+        return memory
+
+    def kept(self, y: Array) -> dict[str, Array]:
+        """What each element remembers at the end of a segment, from the integrated vector."""
+        own = y[self.tail(y.size)]
+        return {name: own[place].copy() for name, place in self.places.items()}
 
     def feedback(self, first: int, target: Sequence[int]) -> Feedback:
         """In the solver's terms, for a block that begins at ``first``."""
@@ -198,7 +239,8 @@ def _elements(systems: tuple[tuple[str, Robot], ...], elements: tuple[ForceEleme
     targets: list[tuple[str, ...]] = []
     outputs: list[SX] = []
     rates: list[SX] = []
-    watched: list[tuple[int, str, Watched]] = []
+    watched: list[tuple[int, Watched]] = []
+    observed: dict[str, SX] = {}
     places: dict[str, slice] = {}
     at = first = 0
     for element, own, size in zip(elements, memories, sizes, strict=True):
@@ -209,17 +251,18 @@ def _elements(systems: tuple[tuple[str, Robot], ...], elements: tuple[ForceEleme
         targets += list(action.forces)
         outputs += list(action.forces.values())
         rates.append(action.rate)
-        watched += [(at, element.name, each) for each in action.watched]
+        watched += [(at, each) for each in action.watched]
+        observed |= action.observed
         places[element.name] = slice(at, at + own.size)
         at, first = at + own.size, first + size
     inputs = {"state": view.state, "time": view.time, "memory": view.memory, "numbers": view.numbers}
     results = {"actions": ca.densify(ca.vertcat(*outputs)), "memory_rate": ca.densify(ca.vertcat(*rates))}
     watch = jump = None
     if watched:
-        values = ca.densify(ca.vertcat(*(each.value for _, _, each in watched)))
+        values = ca.densify(ca.vertcat(*(each.value for _, each in watched)))
         watch = Kernel(Program("watch", inputs | {"rate": view.rate}, {"value": values}))
         number, after = ca.SX.sym("number", 1), view.memory
-        for k, (place, _, each) in enumerate(watched):
+        for k, (place, each) in enumerate(watched):
             new = ca.vertcat(view.memory[:place], each.after, view.memory[place + each.after.numel() :])
             after = ca.if_else(number == k, new, after)
         jump = Kernel(
@@ -234,6 +277,7 @@ def _elements(systems: tuple[tuple[str, Robot], ...], elements: tuple[ForceEleme
         np.concatenate(memories),
         places,
         np.concatenate([element.scale(world) for element in elements]),
-        tuple((name, each.name) for _, name, each in watched),
-        tuple(each.direction for _, _, each in watched),
+        tuple((each.kind, each.name) for _, each in watched),
+        tuple(each.direction for _, each in watched),
+        Kernel(Program("observe", inputs, observed)) if observed else None,
     )

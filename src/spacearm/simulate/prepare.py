@@ -184,7 +184,7 @@ class _Preparing:
                 )
             labels += [("function", name, ends) for name, ends in zip(function.names, function.ends, strict=True)]
         if model.elements is not None:
-            labels += [(what, name, "nothing") for name, what in model.elements.labels]
+            labels += [(kind, name, "nothing") for kind, name in model.elements.labels]
         return levels, labels
 
 
@@ -276,7 +276,7 @@ def starting_sides(model: WorldMotion, prepared: Prepared, y: Array, before: Sid
     known = before if before is not None else {}
     function = prepared.phase.event_function
     own = [0] * len(prepared.levels) + list(function.before if function is not None else ())
-    own += [0] * (len(keys) - len(own))
+    own += [-direction for direction in model.elements.directions] if model.elements is not None else []
     result = [known.get(key, side) for key, side in zip(keys, own, strict=True)]
     paths = dict(prepared.paths)
     for k, level in enumerate(prepared.levels):

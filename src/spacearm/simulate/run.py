@@ -41,6 +41,7 @@ from spacearm.simulate.phase import Phase, sample_times
 from spacearm.simulate.prepare import check_limits
 from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
+from spacearm.simulate.touched import Touched, touched
 from spacearm.simulate.world import Overrides, States, World
 from spacearm.typing import Array
 from spacearm.words import html_table
@@ -208,6 +209,12 @@ class Run:
         ``options`` are those of :func:`spacearm.scene.scene_of`.
         """
         return import_module("spacearm.scene").scene_of(self, **options)  # by name: see Robot.show
+
+    @cached_property
+    def touches(self) -> tuple[Touched, ...]:
+        """What contacts and stops did, one entry for each touch; with a ledger only."""
+        logs = [step.touches for step in self.steps if isinstance(step, Segment)]
+        return touched(logs, self.events, self.end_time)
 
     def events_of(self, kind: str) -> tuple[Occurrence, ...]:
         return tuple(event for event in self.events if event.kind == kind)

@@ -1,0 +1,132 @@
+"""The force between two surfaces that touch: normal force with dissipation, Coulomb friction that sticks.
+
+Normal: ``N = k d^n (1 + chi d')`` with the indentation d, n = 1 (linear) or 3/2 (Hertz), after K. H. Hunt and
+F. R. E. Crossley, J. Applied Mechanics 42 (1975). Two bodies alone part at e times their closing speed v where, with
+``x = chi v``::
+
+    x (1 + e) = ln((1 + x) / (1 - e x))
+
+whatever stiffness, exponent and masses are: the restitution e asked for gives x, the speed at touch gives chi.
+
+Tangential: surfaces stick with an elastic displacement s and ``f = -k_t (s + chi d v)``, v being the slip velocity, as
+long as ``|f| < mu N``; else they slip with ``f = -mu N u``. The direction u follows the slip velocity over a length of
+``R = mu N / k_t``, the displacement at which surfaces slip. They stick again where the displacement would have to
+shrink faster than R does: ``u . v < dR/dt``. Nothing creeps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from spacearm.mechanics.shapes import Touch, length_of
+from spacearm.mechanics.spatial import SX
+
+#: Smallest restitution that a law gives: below it the damper would be stiff beyond use. 0 is met within that.
+LEAST_RESTITUTION = 5e-4
+#: Slip after which the direction of friction has followed, at least, m.
+_SHORTEST = 1e-6
+#: States of a contact in its memory.
+OPEN, STUCK, SLIPPING = 0, 1, 2
+
+
+def damping_number(restitution: float) -> float:
+    """x = chi v of a restitution from 0 to 1 (see the module's text), by Newton's method on ``e x``."""
+    e = max(float(restitution), LEAST_RESTITUTION)
+    if e >= 1.0:
+        return 0.0
+    # z = e x lies in (0, 1); 1 - z falls below what a float can tell it from 0 for small e, where z = 1 will do.
+    z = min(1.5 * (1.0 / e**2 - 1.0) / (1.0 / e**3 + 1.0), 1.0 - 1e-9)
+    low, high = 0.3 * z, 1.0
+    for _ in range(200):
+        value = np.log1p(z / e) - np.log1p(-z) - z * (1.0 + e) / e if z < 1.0 else np.inf
+        low, high = (z, high) if value < 0.0 else (low, z)
+        z = 0.5 * (low + high)
+    return float(z / e)
+
+
+@dataclass(frozen=True)
+class Law:
+    """Symbols of a contact law's numbers."""
+
+    stiffness: SX  # N/m, or N/m^1.5 for Hertz
+    hertz: bool
+    damping: SX  # the damping number x
+    slowest: SX  # m/s: closing speeds below it are damped as this one
+    friction: SX | None = None
+    tangential: SX | None = None  # N/m
+
+    def elastic(self, depth: SX) -> SX:
+        deep = ca.fmax(depth, 0)
+        return self.stiffness * deep * (ca.sqrt(deep + 1e-300) if self.hertz else 1)
+
+    def stored(self, depth: SX) -> SX:
+        """Energy in the normal spring, J."""
+        return self.elastic(depth) * ca.fmax(depth, 0) / (2.5 if self.hertz else 2.0)
+
+    def normal(self, depth: SX, rate: SX, chi: SX) -> SX:
+        return self.elastic(depth) * (1 + chi * rate)
+
+    def chi(self, rate: SX) -> SX:
+        """Of a contact that closes at this rate, s/m."""
+        return self.damping / ca.fmax(rate, self.slowest)
+
+
+@dataclass(frozen=True)
+class Forces:
+    """What acts at a touch, and what its memory does. Memory: state, chi, with friction s or u (3)."""
+
+    size: SX  # of the normal force, N
+    tangential: SX  # (3,) on the second body
+    slip: SX  # (3,) velocity of the second surface on the first, m/s
+    rate: SX  # of the memory
+    touched: SX  # the memory after touch
+    slipped: SX | None  # after it breaks loose
+    stuck: SX | None  # after it sticks again
+    strength: SX | None  # what is left of friction's strength while it sticks, N2
+    radius: SX | None  # R, m
+    stored: SX  # elastic energy, J
+
+
+def forces(law: Law, touch: Touch, velocity: SX, memory: SX) -> Forces:
+    """At a touch whose second body moves at ``velocity`` relative to the first there."""
+    state, chi = memory[0], memory[1]
+    depth, normal = -touch.gap, touch.normal
+    closing = -ca.dot(normal, velocity)
+    closed = state > 0.5
+    size = ca.if_else(closed, ca.fmax(law.normal(depth, closing, chi), 0), 0)
+    stored = ca.if_else(closed, law.stored(depth), 0)
+    slip = velocity + normal * closing
+    fresh = law.chi(closing)
+    if law.friction is None or law.tangential is None:
+        nothing = ca.SX.zeros(3)
+        return Forces(size, nothing, slip, ca.SX.zeros(2), ca.vertcat(STUCK, fresh), *(None,) * 4, stored)
+    stiff, bound = law.tangential, law.friction * size
+    s = memory[2:5] - normal * ca.dot(normal, memory[2:5])
+    slipping = state > 1.5
+    pull = stiff * (s + chi * ca.fmax(depth, 0) * slip)
+    along = s / length_of(s)
+    radius = bound / stiff
+    follow = (slip - along * ca.dot(along, slip)) / (radius + _SHORTEST)
+    tangential = -ca.if_else(closed, ca.if_else(slipping, bound * along, pull), 0)
+    rate = ca.if_else(closed, ca.if_else(slipping, follow, slip), 0)
+    # At touch the bound grows from zero: slow slip sticks to it, fast slip outruns it.
+    growth = 0 if law.hertz else law.friction * law.stiffness * closing * (1 + fresh * closing) / stiff
+    speed = length_of(slip)
+    fast = speed > growth
+    at_touch = ca.if_else(fast, slip / speed, 0)
+    spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * ca.dot(s, s))
+    return Forces(
+        size,
+        tangential,
+        slip,
+        ca.vertcat(0, 0, rate),
+        ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), fresh, at_touch),
+        ca.vertcat(SLIPPING, chi, pull / length_of(pull)),
+        ca.vertcat(STUCK, chi, radius * along - chi * ca.fmax(depth, 0) * slip),
+        bound * bound - ca.dot(pull, pull),
+        radius,
+        stored + ca.if_else(closed, spring, 0),
+    )

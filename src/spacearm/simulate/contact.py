@@ -1,0 +1,318 @@
+"""Contacts between shapes on frames of a world, and joint stops: force elements with a law of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import casadi as ca
+import numpy as np
+
+from spacearm.checks import non_negative, number, one_of, positive
+from spacearm.errors import InputError, at, quoted
+from spacearm.mechanics.contact import OPEN, Forces, Law, damping_number, forces
+from spacearm.mechanics.kinematics import SymbolicPose
+from spacearm.mechanics.shapes import Shape, Touch, touches
+from spacearm.mechanics.spatial import SX, constant
+from spacearm.model import Pose
+from spacearm.simulate.elements import Action, ForceElement, FrameMotion, View, Watched
+from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    from spacearm.simulate.world import World
+
+#: An indentation at the start up to this is a touch, m.
+ROUNDING = 1e-9
+#: Of the tangential to the normal stiffness of a linear law, unless given: between 2/3 and 1 for elastic bodies
+#: (R. D. Mindlin, J. Applied Mechanics 16, 1949).
+TANGENTIAL_SHARE = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class On:
+    """A shape on a frame of a system, or at a pose fixed in the world."""
+
+    frame: str | Pose
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.frame, str | Pose):
+            raise InputError(f"{quoted(self.frame)} is no frame", place="contact", hint="expected a name, or a Pose")
+        if not isinstance(self.shape, Shape):
+            raise InputError(f"{quoted(self.shape)} is no shape", place="contact", hint="expected Sphere(radius) ...")
+
+    @property
+    def label(self) -> str:
+        return self.frame if isinstance(self.frame, str) else self.shape.kind
+
+
+class Touching(ForceElement):
+    """What contacts and stops share: places that open and close, each with a memory of its own.
+
+    Memory of each place: state, chi, with friction the displacement or direction (3); then work put in, J: of the
+    normal force, with friction also of the tangential one; and for contacts the impulse on the second body (3), N s.
+    """
+
+    stiffness: float
+    restitution: float
+    slowest: float
+    friction: float
+    law: str
+    tangential: float | None
+    unit = "m"
+    smooth = False
+
+    def _check(self) -> None:
+        with at(self.name, fallback=True):
+            positive(self.stiffness, "stiffness")
+            number(self.restitution, "restitution", least=0.0, most=1.0)
+            positive(self.slowest, "slowest", unit="m/s")
+            non_negative(self.friction, "friction")
+            one_of(self.law, ("linear", "hertz"), "law")
+            if self.tangential is not None:
+                positive(self.tangential, "tangential", unit="N/m")
+            elif self.friction and self.law == "hertz":
+                raise InputError("friction on a Hertz contact", hint="expected its tangential stiffness, N/m")
+
+    @property
+    def _size(self) -> int:
+        """Numbers of a place's law."""
+        return 5 if self.friction else 2
+
+    @property
+    def _each(self) -> int:
+        """Numbers of a place's memory."""
+        return self._size + (5 if self.friction else 4)
+
+    def numbers(self, world: World) -> Array:
+        del world
+        own = [self.stiffness, damping_number(self.restitution), self.slowest]
+        if self.friction:
+            own += [self.friction, self.tangential or TANGENTIAL_SHARE * self.stiffness]
+        return np.array(own)
+
+    def _law(self, view: View) -> Law:
+        stiffness, damping, slowest, *rest = ca.vertsplit(view.numbers)
+        return Law(stiffness, self.law == "hertz", damping, slowest, *rest)
+
+    def places(self, world: World) -> Sequence[str]:
+        """Names of the places that may touch."""
+        raise NotImplementedError
+
+    def memory(self, world: World) -> Array:
+        return np.zeros(len(self.places(world)) * self._each)
+
+    def start(self, world: World, seen: Mapping[str, float]) -> None:
+        for place in self.places(world):
+            depth = -seen[f"{place}.gap"]
+            if not depth <= ROUNDING:
+                raise InputError(
+                    f"starts {depth:.3g} {self.unit} inside", place=place, hint="expected shapes apart, or touching"
+                )
+
+    def scale(self, world: World) -> Array:
+        own = np.full(self._each, np.inf)
+        own[2 : self._size] = 1e-14
+        return np.tile(own, len(self.places(world)))
+
+    def _place(self, view: View, name: str, index: int, touch: Touch, velocity: SX) -> tuple[Forces, SX, list[Watched]]:
+        """Forces, rate of the memory, and event functions of one place."""
+        size, each = self._size, self._each
+        whole = view.memory
+        own = whole[index * each : (index + 1) * each]
+        found = forces(self._law(view), touch, velocity, own[:size])
+        push = found.size * touch.normal + found.tangential
+        works = [-found.size * ca.dot(touch.normal, velocity)]
+        if self.friction:
+            works.append(-ca.dot(found.tangential, found.slip))
+        rate = ca.vertcat(found.rate, *works, push)
+        state = own[0]
+
+        def after(memory: SX) -> SX:
+            return ca.vertcat(whole[: index * each], memory, whole[index * each + size :])
+
+        opened = ca.vertcat(OPEN, ca.SX.zeros(size - 1))
+        closing = ca.dot(touch.normal, velocity) < 0
+        watched = [
+            Watched(
+                "touch", name, ca.if_else(state < 0.5, touch.gap, 1), after(ca.if_else(closing, found.touched, opened))
+            ),
+            Watched("release", name, ca.if_else(state > 0.5, -touch.gap, 1), after(opened)),
+        ]
+        if self.friction:
+            assert found.radius is not None
+            shrink = ca.dot(own[2:5], found.slip) - view.change(found.radius)
+            slips, sticks = ca.logic_and(state > 0.5, state < 1.5), state > 1.5
+            watched += [
+                Watched("slip", name, ca.if_else(slips, found.strength, 1), after(found.slipped)),
+                Watched("stick", name, ca.if_else(sticks, shrink, 1), after(found.stuck)),
+            ]
+        return found, rate, watched
+
+    def _observed(self, name: str, touch: Touch, velocity: SX, found: Forces) -> dict[str, SX]:
+        closing = -ca.dot(touch.normal, velocity)
+        seen = {"gap": touch.gap, "normal": found.size, "closing": closing, "stored": found.stored}
+        return {f"{name}.{what}": value for what, value in seen.items()}
+
+    def account(self, memory: Array, place: int) -> Array:
+        """State, works of normal and tangential force (J) and impulse (3) of a place, from rows of the memory."""
+        own = memory[:, place * self._each : (place + 1) * self._each]
+        works = own[:, self._size : -3]
+        return np.concatenate([own[:, :1], works, np.zeros((len(own), 2 - works.shape[1])), own[:, -3:]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Contact(Touching):
+    """Two shapes that may touch.
+
+    Args:
+        first, second: shapes on frames. See :data:`spacearm.mechanics.shapes.PAIRS` for the pairs that there are.
+        stiffness: N/m; N/m^1.5 with the law ``hertz``.
+        restitution: from 0 to 1, of a touch at any speed above ``slowest``.
+        friction: Coulomb's coefficient; 0 for none.
+        law: ``linear`` or ``hertz``.
+        tangential: stiffness while surfaces stick, N/m; 0.8 of a linear one unless given.
+        slowest: m/s; a touch below it is damped as one at this speed.
+        name: of the contact in events, data and results.
+    """
+
+    first: On
+    second: On
+    stiffness: float
+    restitution: float = 1.0
+    friction: float = 0.0
+    law: Literal["linear", "hertz"] = "linear"
+    tangential: float | None = None
+    slowest: float = 1e-3
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for side in (self.first, self.second):
+            if not isinstance(side, On):
+                raise InputError(f"{quoted(side)} is no side", place="contact", hint="expected On(frame, shape)")
+        object.__setattr__(self, "name", self.name or f"{self.first.label}-{self.second.label}")
+        self._check()
+        with at(self.name, fallback=True):
+            none = SymbolicPose(ca.SX.eye(3), ca.SX.zeros(3))
+            count = len(touches(self.first.shape, none, self.second.shape, none))
+            if not any(isinstance(side.frame, str) for side in (self.first, self.second)):
+                raise InputError("both shapes are fixed in the world", hint="expected a frame of a system")
+        object.__setattr__(self, "_count", count)
+
+    def places(self, world: World) -> Sequence[str]:
+        del world
+        count: int = self._count  # type: ignore[attr-defined]
+        return [self.name] if count == 1 else [f"{self.name} {k + 1}" for k in range(count)]
+
+    @property
+    def internal(self) -> bool:
+        return all(isinstance(side.frame, str) for side in (self.first, self.second))
+
+    def frames(self, world: World) -> Sequence[tuple[str, str]]:
+        sides = [side.frame for side in (self.first, self.second)]
+        with at(self.name, fallback=True):
+            found = [world.frame(frame) for frame in sides if isinstance(frame, str)]
+            if len(set(found)) < len(found):
+                raise InputError(f"both shapes are on frame {sides[0]!r}", hint="expected two frames")
+        return found
+
+    def _motions(self, view: View, world: World) -> list[FrameMotion]:
+        motions = []
+        for side in (self.first, self.second):
+            if isinstance(side.frame, str):
+                motions.append(view.frame(*world.frame(side.frame)))
+            else:
+                pose = SymbolicPose(constant(side.frame.rotation), constant(side.frame.translation))
+                motions.append(FrameMotion(pose, ca.SX.zeros(3), ca.SX.zeros(3)))
+        return motions
+
+    def write(self, view: View, world: World) -> Action:
+        a, b = self._motions(view, world)
+        rates: list[SX] = []
+        watched: list[Watched] = []
+        observed: dict[str, SX] = {}
+        wrenches = [ca.SX.zeros(6), ca.SX.zeros(6)]
+        found = touches(self.first.shape, a.pose, self.second.shape, b.pose)
+        for k, (name, touch) in enumerate(zip(self.places(world), found, strict=True)):
+            speeds = [m.velocity + ca.cross(m.angular_velocity, touch.point - m.pose.origin) for m in (a, b)]
+            velocity = speeds[1] - speeds[0]
+            acting, rate, events = self._place(view, name, k, touch, velocity)
+            push = acting.size * touch.normal + acting.tangential
+            for i, (motion, sign) in enumerate(((a, -1), (b, 1))):
+                wrenches[i] += sign * ca.vertcat(push, ca.cross(touch.point - motion.pose.origin, push))
+            rates.append(rate)
+            watched += events
+            observed |= self._observed(name, touch, velocity, acting)
+        sides = zip((self.first, self.second), wrenches, strict=True)
+        by_frame = {world.frame(side.frame): wrench for side, wrench in sides if isinstance(side.frame, str)}
+        return Action(by_frame, {}, ca.vertcat(*rates), watched, observed)
+
+
+@dataclass(frozen=True, eq=False)
+class JointStops(Touching):
+    """Stops at the limits of joints.
+
+    Args:
+        joints: names of joints that have limits.
+        stiffness: N m/rad or N/m.
+        restitution, slowest: as for :class:`Contact`; of the joint's rate, rad/s or m/s.
+    """
+
+    joints: Sequence[str]
+    stiffness: float
+    restitution: float = 0.0
+    slowest: float = 1e-3
+    name: str = "stops"
+    friction = 0.0
+    law = "linear"
+    tangential = None
+    unit = "rad or m"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "joints", (self.joints,) if isinstance(self.joints, str) else tuple(self.joints))
+        self._check()
+
+    def _stops(self, world: World) -> list[tuple[str, str, float, int]]:
+        """System, joint, limit, and which way it is met."""
+        found = []
+        for name in self.joints:
+            with at(self.name, fallback=True):
+                system, own = world.joint(name)
+            limits = world.robot(system).joint(own).limits
+            sides = [(system, own, bound, sign) for bound, sign in ((limits.lower, -1), (limits.upper, 1))]
+            found += [side for side in sides if np.isfinite(side[2])]
+            if not np.isfinite([limits.lower, limits.upper]).any():
+                raise InputError(f"joint {name!r} has no limits", place=self.name, hint="leave it out, or give it some")
+        return found
+
+    def places(self, world: World) -> Sequence[str]:
+        return [f"{world.label(s, own)} {'upper' if sign > 0 else 'lower'}" for s, own, _, sign in self._stops(world)]
+
+    def frames(self, world: World) -> Sequence[tuple[str, str]]:
+        self._stops(world)
+        return ()
+
+    def numbers(self, world: World) -> Array:
+        return np.concatenate([super().numbers(world), [bound for _, _, bound, _ in self._stops(world)]])
+
+    def _law(self, view: View) -> Law:
+        return Law(view.numbers[0], False, view.numbers[1], view.numbers[2])
+
+    def write(self, view: View, world: World) -> Action:
+        rates: list[SX] = []
+        watched: list[Watched] = []
+        observed: dict[str, SX] = {}
+        pushes: dict[tuple[str, str], SX] = {}
+        for k, (name, (system, own, _, sign)) in enumerate(zip(self.places(world), self._stops(world), strict=True)):
+            index, layout = world.robot(system).joint_index(own), view.layouts[system]
+            q, speed = view.state[layout.joint(index)], view.state[layout.speed(6 + index)]
+            x = ca.SX([1, 0, 0])  # along which the joint moves away from its stop
+            touch = Touch(sign * (view.numbers[3 + k] - q), ca.SX.zeros(3), x)
+            velocity = -sign * speed * x
+            acting, rate, events = self._place(view, name, k, touch, velocity)
+            rates.append(rate)
+            watched += events
+            observed |= self._observed(name, touch, velocity, acting)
+            pushes[system, own] = pushes.get((system, own), 0) - sign * acting.size
+        return Action({}, pushes, ca.vertcat(*rates), watched, observed)

@@ -1,0 +1,155 @@
+"""What contacts and stops did in a run: every touch with impulse, peak force, indentation and lost energy.
+
+Taken from the audit rows of a run's steps; event functions have located beginning and end. Beside it Newton's third
+law: wrenches that an element exerts between systems must add up to nothing, by kinematics of their own
+(:mod:`spacearm.simulate.bodies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spacearm.simulate.bodies import frame_pose, move
+from spacearm.simulate.contact import Touching
+from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    from spacearm.simulate.chain import Occurrence
+    from spacearm.simulate.motion import WorldMotion
+    from spacearm.simulate.world import World
+
+
+@dataclass(frozen=True)
+class Touched:
+    """A touch, from its beginning to its end or to the end of the run.
+
+    ``impulse`` acts on the second body of a contact (world axes), N s; on a joint, N s or N m s, in its first entry.
+    ``dissipated`` has what dampers, slip and the elastic energy left at release took; ``by_friction`` is the work put
+    into the tangential force, of it. ``restitution`` is speed of parting by speed of closing; NaN while closed.
+    """
+
+    contact: str
+    start: float  # s
+    end: float  # s
+    released: bool
+    closing_speed: float  # m/s
+    parting_speed: float  # m/s
+    impulse: Array
+    peak_force: float  # N
+    indentation: float  # m, the largest
+    dissipated: float  # J
+    by_friction: float  # J
+
+    @property
+    def restitution(self) -> float:
+        return self.parting_speed / self.closing_speed if self.released else float("nan")
+
+
+@dataclass(eq=False)
+class TouchLog:
+    """Audit rows of the steps in which something touched, for one segment.
+
+    ``rows`` of each place: time, state, gap, normal force, closing speed, stored energy, works (2), impulse (3).
+    """
+
+    model: WorldMotion
+    world: World
+    rows: dict[str, list[Array]] = field(default_factory=dict)
+    reaction: float = 0.0  # largest sum of wrenches that should be nothing, relative to them
+
+    def add(self, audit: Array) -> None:
+        """Rows of whole steps."""
+        elements = self.model.elements
+        if elements is None or not len(audit):
+            return
+        self._add_reactions(audit)
+        memory = audit[:, audit.shape[1] - elements.memory.size :]
+        seen = elements.seen(self.world, audit[:, 2 : 2 + self.model.nx], audit[:, 0], memory)
+        for element in self.world.elements:
+            if isinstance(element, Touching):
+                own = memory[:, elements.places[element.name]]
+                for k, place in enumerate(element.places(self.world)):
+                    values = [seen[f"{place}.{name}"][:, None] for name in ("gap", "normal", "closing", "stored")]
+                    self._keep(place, audit[:, :1], values, element.account(own, k))
+
+    def _keep(self, place: str, times: Array, values: Sequence[Array], account: Array) -> None:
+        rows = np.concatenate([times, account[:, :1], *values, account[:, 1:]], axis=1)
+        closed = rows[:, 1] > 0.5
+        beside = closed | np.append(closed[1:], True)  # and the row before each touch
+        self.rows.setdefault(place, []).append(rows[beside])
+
+    def _add_reactions(self, audit: Array) -> None:
+        inputs = audit[:, 2:]
+        for element in self.world.elements:
+            if not element.internal:
+                continue
+            size, twist = np.zeros(len(audit)), np.zeros(len(audit))
+            total = np.zeros((len(audit), 6))
+            about: Array | None = None
+            for system, frame in element.frames(self.world):
+                part = next(part for part in self.model.parts if part.name == system)
+                own = audit[:, part.audit][:, 2 : 2 + part.motion.nx]
+                _, origin = frame_pose(part.motion.robot, move(part.motion.robot, own), frame)
+                about = origin if about is None else about
+                first = self.model.wrench(system, frame, "world", element.name)
+                wrench = inputs[:, first : first + 6]
+                arm = origin - about
+                total += wrench
+                total[:, 3:] += np.cross(arm, wrench[:, :3])
+                size += np.linalg.norm(wrench[:, :3], axis=1)
+                push = np.linalg.norm(wrench[:, :3], axis=1)
+                twist += np.linalg.norm(wrench[:, 3:], axis=1) + np.linalg.norm(arm, axis=1) * push
+            force, moment = np.linalg.norm(total[:, :3], axis=1), np.linalg.norm(total[:, 3:], axis=1)
+            for gap, scale in ((force, size.max()), (moment, twist.max())):
+                if scale > 0.0:
+                    self.reaction = float(np.maximum(self.reaction, gap.max() / scale))
+
+
+def _peak(times: Array, values: Array) -> float:
+    """The largest value, by the parabola through it and its neighbours."""
+    k = int(np.argmax(values))
+    if not 0 < k < len(values) - 1 or times[k - 1] == times[k] or times[k] == times[k + 1]:
+        return float(values[k])
+    t, v = times[k - 1 : k + 2] - times[k], values[k - 1 : k + 2]
+    a, b, c = np.polyfit(t / t[2], v, 2)
+    return float(c - b * b / (4.0 * a)) if a < 0.0 else float(v[1])
+
+
+def touched(logs: Sequence[TouchLog], events: Sequence[Occurrence], end: float) -> tuple[Touched, ...]:
+    """Every touch of a run, in the order of their beginnings."""
+    found = []
+    names = dict.fromkeys(name for log in logs for name in log.rows)
+    for name in names:
+        rows = np.concatenate([part for log in logs for part in log.rows.get(name, ())])
+        own = [event for event in events if event.name == name and event.kind in ("touch", "release")]
+        for k, event in enumerate(own):
+            if event.kind != "touch":
+                continue
+            last = own[k + 1] if k + 1 < len(own) else None
+            stop = end if last is None else last.time
+            inside = rows[(rows[:, 0] >= event.time) & (rows[:, 0] <= stop)]
+            if not len(inside):
+                continue
+            before, after = inside[0], inside[-1]
+            change = after[6:] - before[6:]
+            works = change[:2]
+            found.append(
+                Touched(
+                    name,
+                    event.time,
+                    stop,
+                    last is not None,
+                    float(before[4]),
+                    float(-after[4]),
+                    change[2:],
+                    _peak(inside[:, 0], inside[:, 3]),
+                    _peak(inside[:, 0], -inside[:, 2]),
+                    float(works.sum() - (0.0 if last is not None else after[5])),
+                    float(works[1]),
+                )
+            )
+    return tuple(sorted(found, key=lambda touch: touch.start))

@@ -24,7 +24,7 @@ from spacearm.typing import Array
 #: Of the systems, in their order: they stay apart for colour-blind readers, on light and dark ground.
 COLOURS = ("#3a7ebf", "#e08a1e", "#1f9e77", "#c85a9e", "#8a6d3b", "#7f7f7f")
 #: How much white is mixed into a system's colour for each role of a shape.
-_PALE = {"base": 0.62, "link": 0.72, "joint": 0.0, "visual": 0.6}
+_PALE = {"base": 0.62, "link": 0.72, "joint": 0.0, "visual": 0.72}
 #: A frame at the end of an arm.
 _HAND = re.compile(r"hand|tool|tip|tcp|gripper|effector|\bee\b|\bend\b|flange", re.IGNORECASE)
 MOST_MARKS = 300

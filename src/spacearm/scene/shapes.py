@@ -33,11 +33,18 @@ def looks(robot: Robot, missing: Collection[str] = ()) -> list[Look]:
     found = []
     for index, (body, box) in enumerate(zip(robot.bodies, boxes, strict=True)):
         joint = robot.joints[index - 1] if index else None
-        shapes = [("visual", visual) for visual in body.visuals if visual.mesh not in missing]
+        shapes = [(_role(visual, joint), visual) for visual in body.visuals if visual.mesh not in missing]
         if not shapes and (plain or body.inertia.mass > 0.0):
             shapes = _suggested(robot, body, joint, box, thickness)
         found.append(Look(tuple(shapes), box))
     return found
+
+
+def _role(visual: Visual, joint: Joint | None) -> str:
+    """A cylinder about the middle of a joint is taken for its housing."""
+    if joint is None:
+        return "base"
+    return "joint" if visual.shape == "cylinder" and not np.any(visual.placement.translation) else "visual"
 
 
 def equivalent_box(body: Body) -> Visual | None:

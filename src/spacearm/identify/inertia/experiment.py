@@ -88,15 +88,16 @@ class Experiment:
     def place(self) -> str:
         return f"experiment {self.name!r}"
 
-    def describe(self) -> str:
+    def describe(self, robot: Robot) -> str:
         """What moves and what fires, in one line."""
-        paths = [
-            f"{name} through {', '.join(f'{np.rad2deg(p):.4g}' for p in nodes.positions)} deg or 0.0175 m at "
-            f"{', '.join(f'{t:.4g}' for t in nodes.times)} s"
-            for name, nodes in self.paths.items()
-        ]
-        fires = [f"{f.thruster} fires from {f.start:.4g} s to {f.end:.4g} s" for f in self.firings]
-        return f"{self.name}, {self.duration:g} s: {', '.join([*paths, *fires])}"
+        words = []
+        for name, nodes in self.paths.items():
+            slides = robot.joint(name).kind == "prismatic"
+            values = nodes.positions if slides else np.rad2deg(nodes.positions)
+            at, times = (", ".join(f"{value:.4g}" for value in part) for part in (values, nodes.times))
+            words.append(f"{name} through {at} {'m' if slides else 'deg'} at {times} s")
+        words += [f"{f.thruster} fires from {f.start:.4g} s to {f.end:.4g} s" for f in self.firings]
+        return f"{self.name}, {self.duration:g} s: {'; '.join(words)}"
 
     def start_joints(self, robot: Robot) -> Array:
         if isinstance(self.configuration, str):

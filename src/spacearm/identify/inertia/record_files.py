@@ -125,10 +125,10 @@ def _with_levels(record: Record, robot: Robot, levels: Mapping[str, Array]) -> R
     """With thrusters whose levels (T,) hold from sample to sample."""
     parts, edges = dict(record.thrusters), set(record.edges)
     for name, level in levels.items():
-        steady = np.nan_to_num(level)
+        full, steady = wrench_of(robot, name), np.nan_to_num(level)
         if np.any(steady < 0.0) or np.any(steady > 1.0 + 1e-9):
             raise InputError(f"the level of {name!r} leaves 0 to 1", place=record.place)
-        parts[name] = parts.get(name, 0.0) + steady[:, None] * wrench_of(robot, name)
+        parts[name] = parts.get(name, 0.0) + steady[:, None] * full
         edges |= {float(t) for t in record.times[1:][np.diff(steady) != 0.0]}
     total = np.sum(list(parts.values()), axis=0) if parts else record.wrench
     return replace(record, thrusters=parts, wrench=total, edges=tuple(sorted(edges)))

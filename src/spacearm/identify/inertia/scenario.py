@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import AfterValidator
 
+from spacearm.checks import positive
 from spacearm.errors import InputError, at
 from spacearm.identify.inertia.consistent import possible as possible_body
 from spacearm.identify.inertia.design import Limits, Plan, design
@@ -217,8 +218,9 @@ class EstimateTable(Table):
 
     def estimated(self) -> dict[str, float]:
         """Nuisances that are looked for, with the deviation that they are believed to have."""
-        given = self.nuisances.items()
-        return {str(n): np.inf if v is True else float(v) for n, v in given if v not in (False, "test")}
+        given = {str(name): value for name, value in self.nuisances.items() if value is not False and value != "test"}
+        with at("estimate.nuisances"):
+            return {name: np.inf if value is True else positive(value, name) for name, value in given.items()}
 
     def tested(self) -> list[str]:
         """Nuisances that are tested."""
@@ -314,10 +316,12 @@ class InertiaFile(StudyFile):
         real, sensors = self._real(session, drawing), self.sensors.make()
         experiments = self._experiments(drawing, sensors, session)
         setup = _Setup(session, drawing, real, sensors, experiments)
-        clean, drawn = self._records(setup)
-        session.tell(0.4, "identifiability and estimate")
         estimate, kinds = self.estimate, tuple(self.estimate.equations)
         prior = estimate.prior_of(drawing, self.robot)
+        # first of all: limits that cannot be kept must not cost an estimate
+        plan = None if self.design is None else self._plan(drawing, sensors, prior, session)
+        clean, drawn = self._records(setup)
+        session.tell(0.4, "identifiability and estimate")
         options: dict[str, Any] = {"kinds": kinds, "prior": prior, "estimate": estimate.estimated()}
         found = identify(drawing, drawn, method=estimate.method, test=estimate.tested(), **options)
         session.tell(0.8, "validation")
@@ -342,13 +346,13 @@ class InertiaFile(StudyFile):
                 if session.cross_check and not table.hold_out and table.file is None
             },
             followed=self._followed(drawing, drawn),
-            plan=None if self.design is None else self._plan(drawing, sensors, prior, session),
+            plan=plan,
         )
 
     def _plan(self, drawing: Robot, sensors: Sensors, prior: Prior | None, session: Session) -> Plan:
         assert self.design is not None
         with at("design"):
-            return self.design.plan(drawing, sensors, prior, lambda share, what: session.tell(0.85 + 0.1 * share, what))
+            return self.design.plan(drawing, sensors, prior, lambda share, what: session.tell(0.1 * share, what))
 
     def _followed(self, drawing: Robot, drawn: list[Record]) -> dict[str, list[TargetState]]:
         """States of the target's filter over each record."""
@@ -388,7 +392,7 @@ class InertiaFile(StudyFile):
         for k, (table, experiment) in enumerate(zip(self.tables, setup.experiments, strict=True)):
             if table.hold_out:
                 continue
-            setup.session.tell(0.3 * k / len(self.tables), f"experiment {table.name}")
+            setup.session.tell(0.1 + 0.2 * k / len(self.tables), f"experiment {table.name}")
             if table.file is not None:
                 drawn.append(table.read(experiment, setup))
                 continue

@@ -118,13 +118,13 @@ class Weighed(Findings):
 
     def planned(self, plan: Plan) -> dict[str, Any]:
         """What the designed experiments leave uncertain and use."""
-        base = self.found.problem.base_parameters
+        base, robot = self.found.problem.base_parameters, self.found.problem.robot
         sizes = np.array([p.size for p in self.found.problem.base_unknowns])
         pairs = zip(base.parameters, plan.deviations * sizes, strict=True)
         return {
             "deviation": {p.name: Noted(float(std), "standard deviation to be expected", p.unit) for p, std in pairs},
             "uses": {name: float(value) for name, value in plan.usage.items()},
-            "experiments": Noted(len(plan.experiments), "; ".join(one.describe() for one in plan.experiments)),
+            "experiments": Noted(len(plan.experiments), ". ".join(one.describe(robot) for one in plan.experiments)),
         }
 
     def largest_error(self) -> float:

@@ -13,18 +13,23 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.impact import FloatingSystem, collide
 from spacearm.mechanics.contact import damping_number
-from spacearm.mechanics.shapes import Box, Plane, Ring, Sphere
+from spacearm.mechanics.shapes import Box, Cone, Plane, Ring, Sphere
 from spacearm.model import Body, Frame, Inertia, Joint, Limits, Pose, Robot, catalogue
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about
 from spacearm.simulate import (
+    Attach,
     Contact,
     Dopri853,
     Gravity,
+    Here,
     JointStops,
     On,
+    Orbit,
+    Phase,
     Run,
     State,
     World,
+    gate,
     simulate,
 )
 from spacearm.simulate.ledger import _sums
@@ -326,3 +331,40 @@ def test_what_is_wrong_with_a_contact_is_told() -> None:
         World(robots, elements=(Contact(sides[0], On("c/body", Sphere(0.1)), 1e5),))
     with pytest.raises(InputError, match=r"has no limits"):
         World({"arm": catalogue.load("xu2017")}, elements=(JointStops(catalogue.load("xu2017").joint_names, 1e4),))
+
+
+# -- latch ------------------------------------------------------------------------------------------------------
+
+
+def test_a_probe_is_latched_within_its_gate_and_what_is_kept_is_certified() -> None:
+    arm, target = catalogue.load("xu2017"), ball("target", 150.0, 0.5)
+    hand = FloatingSystem.at(arm, "hand", State.at_rest(arm)).contact_point
+    start = {"arm": State.at_rest(arm), "target": moving(hand - [0.05, 0.0, 0.25], (0, 0, 0.05), (0, 0, 0.02))}
+    probe = Contact(On("arm/hand", Sphere(0.03)), On("target/body", Cone(0.05, 0.3, 0.25)), 1e5, 0.3, 0.2, name="probe")
+    world = World({"arm": arm, "target": target}, elements=(probe, Orbit(1e-3)))
+    caught = gate(world, "arm/hand", "target/body", 0.2, speed=0.03)
+
+    def mission(here: Here) -> Iterator[Phase | Attach]:
+        yield Phase(8.0, event_function=caught)
+        assert here.events[-1].name == "gate of arm/hand and target/body"
+        yield Attach("target", "hand")
+        yield Phase(2.0)
+
+    run = simulate(world, start, mission, duration=10.0)
+    assert run.sound
+    assert len(run.touches) >= 1
+    assert [entry.text for entry in run.changes] == ["target attached to hand; probe ended"]
+    assert [element.name for element in run.steps[-1].world.elements] == ["orbit"]  # type: ignore[union-attr]
+
+
+def test_a_gate_asks_for_distance_angle_and_speed_at_once() -> None:
+    robots = {"a": ball("a", 1.0, 0.1), "b": ball("b", 1.0, 0.1)}
+    world, start = World(robots), {"a": moving((0, 0, 0)), "b": moving((1, 0, 0), (-0.5, 0, 0))}
+
+    def end(speed: float) -> float:
+        near = gate(world, "a/body", "b/body", 0.25, speed=speed)
+        return simulate(world, start, Phase(4.0, event_function=near)).end_time
+
+    assert (end(0.6), end(0.4)) == pytest.approx((1.5, 4.0))
+    aligned = gate(world, "a/body", "b/body", 0.25, angle=0.1)  # both z axes point the same way
+    assert simulate(world, start, Phase(4.0, event_function=aligned)).end_time == 4.0

@@ -11,9 +11,10 @@ from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
 from spacearm.motion.figures import figures
+from spacearm.motion.surroundings import SurroundingsKeys
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Signal, State, simulate
+from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Signal, State, Touched, World, simulate
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check
 from spacearm.simulate.methods import Method
@@ -137,7 +138,7 @@ def check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
             )
 
 
-class MotionFile(StudyFile):
+class MotionFile(StudyFile, SurroundingsKeys):
     """A plain run in time."""
 
     sample: Duration | None = key(None, "interval of the recorded samples, s; 200 over the run where left out")
@@ -145,6 +146,18 @@ class MotionFile(StudyFile):
     start: StartTable = key(StartTable(), "state at time zero; at rest in the zero configuration where left out")
     method: MethodTable = key(MethodTable(), "how to integrate")
     phase: list[PhaseTable] = key(what="what happens, one after the other", min_length=1)
+
+    def world(self, session: Session, robot: Robot, start: State) -> tuple[World, dict[str, State]]:
+        """The robot and all that is around it, and its states at time zero."""
+        systems, states = {robot.name: robot}, {robot.name: start}
+        for k, table in enumerate(self.system):
+            with at(f"system[{k}]"):
+                if table.name in systems:
+                    raise InputError(f"a second system is called {table.name!r}", place="name")
+                systems[table.name] = table.made(session)
+                with at("start"):
+                    states[table.name] = table.start.state(systems[table.name])
+        return World(systems, elements=tuple(self.elements())), states
 
     def made(self, session: Session) -> tuple[Robot, State, list[Phase], Method]:
         """The robot, its state at time zero, what happens, and how to integrate."""
@@ -161,11 +174,14 @@ class MotionFile(StudyFile):
     def solve(self, session: Session) -> Motion:
         """Run it."""
         robot, start, phases, method = self.made(session)
+        world, states = self.world(session, robot, start)
         session.tell(0.1, "compiling and running")
+        total = float(sum(phase.duration for phase in phases))
         done = simulate(
-            robot,
-            start,
-            phases,
+            world,
+            states,
+            phases if self.latch is None else self.latch.chain(world, phases),
+            duration=total,
             method=method,
             sample=self.sample,
             tolerance=self.tolerance,
@@ -173,7 +189,6 @@ class MotionFile(StudyFile):
             progress=session.part(0.1, 0.6, "seconds"),
         )
         if done.reason == Reason.TOO_MANY_STEPS:
-            total = sum(phase.duration for phase in phases)
             raise SimulationError(
                 f"the run ended at t = {done.end_time:.9g} s of {total:g} s: {done.why}",
                 place=phases[len(done.phase_starts) - 1].numbered(len(done.phase_starts) - 1),
@@ -183,7 +198,7 @@ class MotionFile(StudyFile):
         if session.cross_check:
             session.tell(0.6, "cross-checking with MuJoCo")
             checked = agreement(cross_check(done))
-        return Motion(run=done, phases=len(phases), method=method, checked=checked)
+        return Motion(whole=done, phases=len(phases), method=method, checked=checked)
 
 
 class End(Findings):
@@ -198,16 +213,45 @@ class End(Findings):
     joint_rate = row(of=lambda e: by_joint(e.robot, e.state.rates, "/s"))
 
 
+#: Touches that have rows; all are in the run.
+MOST_TOUCHES = 10
+
+
+class TouchFindings(Findings):
+    """A touch of a contact or stop."""
+
+    touch: Touched
+
+    start = row("s", of=lambda t: t.touch.start)
+    duration = row("s", of=lambda t: Noted(t.touch.end - t.touch.start, "" if t.touch.released else "still closed"))
+    closing_speed = row("m/s", of=lambda t: t.touch.closing_speed)
+    impulse = row("N s", "on the second shape, world axes", of=lambda t: xyz(t.touch.impulse))
+    peak_force = row("N", "normal", of=lambda t: t.touch.peak_force)
+    indentation = row("m", of=lambda t: t.touch.indentation)
+    dissipated = row("J", of=lambda t: t.touch.dissipated)
+
+
 class Motion(Findings):
     """What a run in time gives."""
 
-    run: Run
+    whole: Run
     phases: int
     method: Method
     checked: Check | None
 
+    @property
+    def run(self) -> Run:
+        """The run as the robot of the scenario has it, whatever else is in its world."""
+        return self.whole if len(self.whole.tracks) == 1 else self.whole.only(self.whole.tracks[0].name)
+
     end_time = row("s", name="end.time", of=lambda m: Noted(m.run.end_time, m.run.reason.text))
     end = row(of=lambda m: m.run.end and End(robot=m.run.robot, state=m.run.end))
+    touch = row(
+        of=lambda m: {
+            f"{touch.contact}.{k + 1}": TouchFindings(touch=touch)
+            for k, touch in enumerate(m.whole.touches[:MOST_TOUCHES])
+        }
+    )
     cross_check = row(name="cross_check.largest", of=lambda m: largest(m.checked))
 
     def title(self) -> str:
@@ -254,7 +298,7 @@ class Motion(Findings):
         return self.run.data
 
     def scene(self) -> Scene:
-        return scene_of(self.run)
+        return scene_of(self.whole)
 
     def figures(self) -> list[Figure]:
         return list(figures(self.run))

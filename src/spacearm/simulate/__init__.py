@@ -15,7 +15,7 @@ from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
 from spacearm.simulate.contact import Contact, JointStops, On
 from spacearm.simulate.difference import Comparison, compare
-from spacearm.simulate.distance import distance
+from spacearm.simulate.distance import distance, gate
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.fields import Gravity, Orbit
 from spacearm.simulate.ledger import Entry, Ledger
@@ -82,6 +82,7 @@ __all__ = [
     "distance",
     "firing",
     "from_ppoly",
+    "gate",
     "half_sine",
     "load_run",
     "pulse",

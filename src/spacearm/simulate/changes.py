@@ -118,6 +118,12 @@ def _held(world: World, system: str, names: Sequence[str]) -> list[int]:
     return sorted({robot.dof_index(own) for owner, own in map(world.dof, chosen) if owner == system})
 
 
+def _ended(before: World, after: World) -> str:
+    """In words, the force elements that a change has ended."""
+    gone = [element.name for element in before.elements if element not in after.elements]
+    return f"; {', '.join(gone)} ended" if gone else ""
+
+
 def _names(given: Sequence[str] | str) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
@@ -269,7 +275,7 @@ class Attach(Change):
         after = self._world(world, host, joined)
         labels = {after.label(host, joined.dof_names[i]): float(impulse[i]) for i in stuck}
         outside = _from_outside(a, impulse)
-        text = f"{self.guest} attached to {self.frame}"
+        text = f"{self.guest} attached to {self.frame}{_ended(world, after)}"
         left = {name: state if name == host else states[name] for name in after.systems}
         return Changed(after, left, text, lost, labels, wrench, outside, a.position)
 
@@ -282,7 +288,7 @@ class Attach(Change):
             part = (host, self.prefix + own) if owner == self.guest else (owner, own)
             locked.append(part[1] if len(systems) == 1 else SEPARATOR.join(part))
         rest = {name: values for name, values in world.overrides.items() if name not in (host, self.guest)}
-        return World(systems, tuple(locked), rest, world.loads, world.elements)
+        return World(systems, tuple(locked), rest, world.loads).with_lasting(world.elements)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,9 +331,9 @@ class Separate(Change):
             if (owner, part) != (system, own):
                 locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
-        after = World(systems, tuple(locked), values, world.loads, world.elements)
+        after = World(systems, tuple(locked), values, world.loads).with_lasting(world.elements)
         text, cut, rate = (
-            f"{self.name} separated at {self.joint}",
+            f"{self.name} separated at {self.joint}{_ended(world, after)}",
             robot.joint(own),
             state.rates[robot.joint_index(own)],
         )

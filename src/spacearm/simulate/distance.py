@@ -1,14 +1,17 @@
-"""Distances between frames, of one system or of two, as event functions."""
+"""Distances and gates between frames, of one system or of two, as event functions."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import casadi as ca
+import numpy as np
 
+from spacearm.checks import number, positive
 from spacearm.engine import Kernel
 from spacearm.mechanics import Program, build
 from spacearm.mechanics.spatial import SX
+from spacearm.simulate.elements import View
 from spacearm.simulate.phase import Direction, EventFunction
 from spacearm.simulate.world import World
 
@@ -27,6 +30,38 @@ def distance(
     outputs = {"distance": ca.sqrt(ca.sumsqr(gap)) - value}
     program = Program("distance", {"state": state, "time": time}, outputs)
     return EventFunction(Kernel(program), (f"distance of {first} and {second}",), (direction,), (ends,))
+
+
+def gate(
+    world: World,
+    first: str,
+    second: str,
+    distance: float,
+    angle: float = np.pi,
+    speed: float = np.inf,
+    ends: Literal["nothing", "phase", "run"] = "phase",
+) -> EventFunction:
+    """Two frames come within a gate: all of these hold at once.
+
+    Args:
+        distance: of their origins, m.
+        angle: between the z axis of one and the opposite of the other's, rad, at most pi.
+        speed: of the second's origin relative to the first's, m/s.
+    """
+    place = f"gate of {first} and {second}"
+    positive(distance, "distance", unit="m", place=place)
+    number(angle, "angle", above=0.0, most=np.pi, unit="rad", place=place)
+    number(speed, "speed", above=0.0, unit="m/s", infinite=True, place=place)
+    view = View(world.systems, 0, 0)
+    a, b = (view.frame(*world.frame(name)) for name in (first, second))
+    apart, drift = b.pose.origin - a.pose.origin, b.velocity - a.velocity
+    over = ca.sqrt(ca.sumsqr(apart)) / distance - 1
+    if angle < np.pi:
+        over = ca.fmax(over, np.cos(angle) + ca.dot(a.pose.rotation[:, 2], b.pose.rotation[:, 2]))
+    if np.isfinite(speed):
+        over = ca.fmax(over, ca.sqrt(ca.sumsqr(drift)) / speed - 1)
+    program = Program("gate", {"state": view.state, "time": view.time}, {"over": over})
+    return EventFunction(Kernel(program), (place,), ("falling",), (ends,))
 
 
 def _origin(world: World, frame: str, state: SX) -> SX:

@@ -175,6 +175,11 @@ class Run:
             raise InputError("several systems took part", place="run", hint=f"expected run.of(system): {names}")
         return self.tracks[0]
 
+    def only(self, system: str) -> Run:
+        """The same as one system has it, last; energies, events and certificate are those of all."""
+        ends = {system: self.ends[system]} if self.ends is not None and system in self.ends else None
+        return replace(self, tracks=(self.of(system),), ends=ends)
+
     @property
     def robot(self) -> Robot:
         return self.track.robot

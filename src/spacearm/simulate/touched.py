@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from spacearm.simulate.world import World
 
 
+#: Rows this near to an event, s, relative to the time, are at it.
+SAME_TIME = 1e-14
+
+
 @dataclass(frozen=True)
 class Touched:
     """A touch, from its beginning to its end or to the end of the run.
@@ -46,12 +50,12 @@ class Touched:
 
     @property
     def restitution(self) -> float:
-        return self.parting_speed / self.closing_speed if self.released else float("nan")
+        return self.parting_speed / self.closing_speed if self.released and self.closing_speed else float("nan")
 
 
 @dataclass(eq=False)
 class TouchLog:
-    """Audit rows of the steps in which something touched, for one segment.
+    """What is told of the steps in which something touched, for one segment; it does not grow with their number.
 
     ``rows`` of each place: time, state, gap, normal force, closing speed, stored energy, works (2), impulse (3).
     """
@@ -78,9 +82,13 @@ class TouchLog:
 
     def _keep(self, place: str, times: Array, values: Sequence[Array], account: Array) -> None:
         rows = np.concatenate([times, account[:, :1], *values, account[:, 1:]], axis=1)
-        closed = rows[:, 1] > 0.5
-        beside = closed | np.append(closed[1:], True)  # and the row before each touch
-        self.rows.setdefault(place, []).append(rows[beside])
+        closed = np.flatnonzero(rows[:, 1] > 0.5)
+        kept = {len(rows) - 1}
+        for run in np.split(closed, np.flatnonzero(np.diff(closed) > 1) + 1) if closed.size else ():
+            # The row before a touch, its ends, and what lies around the largest force and the largest indentation.
+            peaks = run[0] + np.array([np.argmax(rows[run, 3]), np.argmin(rows[run, 2])])
+            kept |= {run[0] - 1, run[0], run[-1], *(peaks - 1), *peaks, *(peaks + 1)}
+        self.rows.setdefault(place, []).append(rows[sorted(k for k in kept if 0 <= k < len(rows))])
 
     def _add_reactions(self, audit: Array) -> None:
         inputs = audit[:, 2:]
@@ -131,7 +139,8 @@ def touched(logs: Sequence[TouchLog], events: Sequence[Occurrence], end: float) 
                 continue
             last = own[k + 1] if k + 1 < len(own) else None
             stop = end if last is None else last.time
-            inside = rows[(rows[:, 0] >= event.time) & (rows[:, 0] <= stop)]
+            near = SAME_TIME * (1.0 + stop)
+            inside = rows[(rows[:, 0] >= event.time - near) & (rows[:, 0] <= stop + near)]
             if not len(inside):
                 continue
             before, after = inside[0], inside[-1]
@@ -141,7 +150,7 @@ def touched(logs: Sequence[TouchLog], events: Sequence[Occurrence], end: float) 
                 Touched(
                     name,
                     event.time,
-                    stop,
+                    stop if last is not None else float(after[0]),
                     last is not None,
                     float(before[4]),
                     float(-after[4]),

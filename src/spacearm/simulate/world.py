@@ -91,6 +91,17 @@ class World:
         """A copy with other fields."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
+    def with_lasting(self, elements: Sequence[ForceElement]) -> World:
+        """With those of these elements whose frames it has."""
+        lasting = []
+        for element in elements:
+            try:
+                element.frames(self)
+            except InputError:
+                continue
+            lasting.append(element)
+        return self.replace(elements=tuple(lasting))
+
     @cached_property
     def parameters(self) -> tuple[dict[str, Array], ...]:
         """The numbers of each system, with its overrides."""

@@ -1,0 +1,193 @@
+"""What else is in the world of a run: further systems, contacts between shapes, stops, gravity, an orbit, a latch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.mechanics import shapes
+from spacearm.model import Body, Frame, Pose, Robot
+from spacearm.model.document import at
+from spacearm.model.rotations import rotation_from_rpy
+from spacearm.model.toml_schema import Name, Number, Vector3
+from spacearm.simulate import Attach, Contact, ForceElement, Gravity, Here, JointStops, On, Orbit, Phase, World, gate
+from spacearm.simulate.chain import Item, Phases
+from spacearm.study import Session, Table, key
+from spacearm.study.tables import BodyTable, StartTable
+
+_KINDS: Mapping[str, type[shapes.Shape]] = {
+    kind.__name__.lower(): kind
+    for kind in (
+        shapes.Sphere,
+        shapes.Plane,
+        shapes.Disc,
+        shapes.Capsule,
+        shapes.Cylinder,
+        shapes.Box,
+        shapes.Cone,
+        shapes.Hole,
+        shapes.Ring,
+    )
+}
+
+
+class PlacedKeys(Table):
+    """Where something lies."""
+
+    position: Vector3 = key([0.0, 0.0, 0.0], "m")
+    rpy: Vector3 | None = key(None, "roll, pitch, yaw about fixed axes, rad")
+    rpy_deg: Vector3 | None = None
+
+    def pose(self) -> Pose:
+        turn = self.si("rpy")
+        return Pose(np.eye(3) if turn is None else rotation_from_rpy(turn), np.array(self.position))
+
+
+class FrameTable(PlacedKeys):
+    """A frame on a rigid body."""
+
+    name: Name
+
+
+class SystemTable(Table):
+    """A further system: a robot, or a rigid body."""
+
+    either: ClassVar = (("robot", "body"),)
+
+    name: Name = key(what="in front of its parts' names: `<name>/<part>`")
+    robot: Name | None = key(None, "a robot file, relative to the scenario, or a name of the catalogue")
+    body: BodyTable | None = key(None, "a rigid body instead, called `body`")
+    frame: list[FrameTable] = key([], "frames on that body")
+    start: StartTable = key(StartTable(), "state at time zero")
+
+    def made(self, session: Session) -> Robot:
+        """The robot."""
+        if self.robot is not None:
+            if self.frame:
+                raise InputError("frames of a robot stand in its file", place="frame", hint="give them there")
+            return session.robot(self.robot)
+        if self.body is None:
+            raise InputError("neither 'robot' nor 'body' is given", hint="expected one")
+        frames = tuple(Frame(each.name, "body", each.pose()) for each in self.frame)
+        return Robot(self.name, (Body("body", self.body.inertia_of("body", self.name)),), (), frames)
+
+
+class SideTable(PlacedKeys):
+    """A shape on a frame, or fixed in the world."""
+
+    uses: ClassVar = {
+        name: (*(each.name for each in fields(kind)), "frame", "position", "rpy") for name, kind in _KINDS.items()
+    }
+
+    frame: Name | None = key(None, "of a system; without it the shape is fixed in the world, at `position` and `rpy`")
+    kind: Literal["sphere", "plane", "disc", "capsule", "cylinder", "box", "cone", "hole", "ring"] = key(
+        what="its shape"
+    )
+    radius: Number | None = key(None, "m; of a ring, of its middle line")
+    length: Number | None = key(None, "along z, m; of a cone from throat to mouth")
+    x: Number | None = key(None, "edge of a box, m")
+    y: Number | None = key(None, "the same")
+    z: Number | None = key(None, "the same")
+    throat: Number | None = key(None, "radius of a cone at z = 0, m")
+    mouth: Number | None = key(None, "radius of a cone at z = length, m")
+    depth: Number | None = key(None, "of a hole, m")
+    tube: Number | None = key(None, "half the thickness of a ring, m")
+
+    def make(self) -> On:
+        kind = _KINDS[self.kind]
+        sizes = {each.name: getattr(self, each.name) for each in fields(kind)}
+        for name, size in sizes.items():
+            if size is None:
+                raise InputError(f"{name!r} of a {self.kind} is missing", hint=f"expected {', '.join(sizes)}, in m")
+        if self.frame is not None and (self.given("position") or self.si("rpy") is not None):
+            raise InputError("both a frame and a place in the world are given", hint="expected one")
+        return On(self.pose() if self.frame is None else self.frame, kind(**sizes))
+
+
+class ContactTable(Table):
+    """Two shapes that may touch."""
+
+    name: Name = key("", "in events and results")
+    first: SideTable
+    second: SideTable
+    stiffness: Number = key(what="N/m; of law hertz N/m^1.5")
+    restitution: Number = key(1.0, "0 to 1")
+    friction: Number = key(0.0, "Coulomb's coefficient")
+    law: Literal["linear", "hertz"] = key("linear")
+    tangential: Number | None = key(None, "stiffness while surfaces stick, N/m; 0.8 of a linear one where left out")
+    slowest: Number = key(1e-3, "m/s; slower touches are damped as one at this speed")
+
+    def make(self) -> Contact:
+        return Contact(**self.options())
+
+
+class StopsTable(Table):
+    """Stops at joint limits."""
+
+    joints: list[Name] = key(what="joints with limits")
+    stiffness: Number = key(what="N m/rad or N/m")
+    restitution: Number = key(0.0, "0 to 1")
+
+    def make(self) -> JointStops:
+        return JointStops(self.joints, self.stiffness, self.restitution)
+
+
+class LatchTable(Table):
+    """A system is caught when a frame comes within a gate: both are one from then on."""
+
+    guest: Name = key(what="the system that is caught")
+    frame: Name = key(what="what it is attached to")
+    at: Name = key(what="frame of the guest that has to be within the gate")
+    distance: Number = key(what="m")
+    angle: Number | None = key(None, "between the z axis of one frame and the opposite of the other's, rad")
+    angle_deg: Number | None = None
+    speed: Number = key(math.inf, "m/s")
+
+    def chain(self, world: World, phases: Sequence[Phase]) -> Phases:
+        """The phases, with the catch between them: the phase that it ends is cut short, the others follow."""
+        angle = self.si("angle")
+        with at("latch"):
+            caught = gate(world, self.frame, self.at, self.distance, math.pi if angle is None else angle, self.speed)
+            if self.guest not in world.systems:
+                world.robot(self.guest)
+
+        def items(here: Here) -> Iterator[Item]:
+            latched = False
+            for phase in phases:
+                yield phase if latched else replace(phase, event_function=caught)
+                if not latched and any(event.name == caught.names[0] for event in here.events):
+                    latched = True
+                    yield Attach(self.guest, self.frame)
+
+        return items
+
+
+class SurroundingsKeys(Table):
+    """What else is in the world."""
+
+    system: list[SystemTable] = key([], "further systems")
+    contact: list[ContactTable] = key([], "shapes that may touch")
+    stops: StopsTable | None = key(None, "stops at joint limits")
+    gravity: Vector3 | None = key(None, "uniform field, world axes, m/s2: for tests on the ground")
+    orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along it, z normal")
+    latch: LatchTable | None = key(None, "a system is caught")
+
+    def elements(self) -> list[ForceElement]:
+        """Force elements of the world."""
+        found: list[ForceElement] = []
+        for k, table in enumerate(self.contact):
+            with at(f"contact[{k}]"):
+                found.append(table.make())
+        if self.stops is not None:
+            with at("stops"):
+                found.append(self.stops.make())
+        if self.gravity is not None:
+            found.append(Gravity(self.gravity))
+        if self.orbit is not None:
+            found.append(Orbit(self.orbit))
+        return found

@@ -1,0 +1,51 @@
+"""Scenarios with several systems: contacts, latch, orbit, stops, and what is wrong with them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.study.scenario import run_document
+from support import ROOT
+
+EXAMPLE = ROOT / "examples" / "probe-nozzle.toml"
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    return {**tomllib.loads(EXAMPLE.read_text(encoding="utf-8")), **changes}
+
+
+def test_a_probe_is_caught_in_a_nozzle() -> None:
+    result = run_document(document(), folder=EXAMPLE.parent)
+    rows = {row.quantity: row for row in result.rows}
+    assert result.certificate.sound
+    assert "third_law" in result.certificate
+    assert rows["touch.probe.1.peak_force"].value > 0.0
+    assert rows["touch.probe.1.impulse.x"].value > 0.0  # the target is pushed back
+    assert any("target attached to hand; probe ended" in str(event) for event in result.settings["events"])
+    caught = float(next(event for event in result.settings["events"] if "gate" in event).split()[0])
+    assert rows["touch.probe.1.duration"].value == pytest.approx(caught - rows["touch.probe.1.start"].value, abs=1e-6)
+    assert rows["end.time"].value == pytest.approx(caught + 5.0)
+
+
+def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
+    good = document()
+    (contact,) = good["contact"]
+
+    def told(match: str, **changes: Any) -> None:
+        with pytest.raises(InputError, match=match):
+            run_document(document(**changes), folder=tmp_path)
+
+    told(r"there is no frame 'nose'", contact=[{**contact, "first": {**contact["first"], "frame": "nose"}}])
+    told(r"'radius' of a sphere is missing", contact=[{**contact, "first": {"frame": "hand", "kind": "sphere"}}])
+    told(r"'mouth' does not apply", contact=[{**contact, "first": {**contact["first"], "mouth": 1.0}}])
+    told(r"restitution", contact=[{**contact, "restitution": 2.0}])
+    told(r"a second system is called 'target'", system=[*good["system"], *good["system"]])
+    told(r"neither 'robot' nor 'body'", system=[{"name": "target"}])
+    told(r"there is no system 'debris'", latch={**good["latch"], "guest": "debris"})
+    told(r"inside", contact=[{**contact, "first": {**contact["first"], "radius": 0.5}}])
+    told(r"has no limits|there is no joint", stops={"joints": ["elbow"], "stiffness": 1e4})

@@ -19,7 +19,7 @@ from spacearm.ejection.device import Device
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
 from spacearm.model.layout import Layout
-from spacearm.model.parts import Body, Friction, Inertia, Joint, Spring
+from spacearm.model.parts import Body, Friction, Inertia, Joint, Pose, Spring, Visual
 from spacearm.model.robot import BASE_DOFS
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
@@ -90,8 +90,11 @@ class Rig:
         )
         taken = (*self.arm.body_names, *(frame.name for frame in self.arm.frames))
         name = _free_name("satellite", taken)
+        # Nor does it say how large one is: it is drawn as a block behind the arm.
+        behind = Pose(translation=-0.4 * device.direction)
+        shapes = (Visual("box", np.full(3, 0.6), behind),) if device.satellite is None else ()
         carrier = Robot(
-            name, (Body(name, inertia),), configurations=dict.fromkeys(self.arm.configurations, np.zeros(0))
+            name, (Body(name, inertia, shapes),), configurations=dict.fromkeys(self.arm.configurations, np.zeros(0))
         )
         return edit.attach_by_joint(carrier, name, self.arm, rail)
 

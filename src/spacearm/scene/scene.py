@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -212,8 +212,9 @@ class Scene:
         return page.element(self.data(), height)
 
     def html(self, title: str = "") -> str:
-        """A page of its own, which needs nothing else and no network."""
-        return page.whole(self.data(), title or self.title)
+        """A page of its own, which needs nothing else and no network; ``title`` is said in place of the scene's."""
+        views = self.views if not title else tuple(replace(view, title=title) for view in self.views)
+        return page.whole(Scene(views).data(), title or self.title)
 
     @classmethod
     def load(cls, path: str | Path) -> Scene:

@@ -602,7 +602,9 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
         const out = toward(turned(q, times(thruster.direction, -1))), l = this.own * 0.3 * (0.3 + 0.7 * level), r = this.own * 0.03;
         if (this.shown.bodies) { this.painter.programs.body({ ...light, tint: [0.12, 0.13, 0.15], glow: 0.6, model: matrix(point, out, [r / 0.3, r / 0.3, r * 1.3]) }); this.painter.draw(this.plume); }
         if (level < 1e-3) continue;
-        gl.depthMask(false); glow([1, 0.45, 0.08], matrix(point, out, [l, l, l]), this.plume, 0.3); gl.depthMask(true);
+        gl.depthMask(false); glow([1, 0.45, 0.08], matrix(point, out, [l, l, l]), this.plume, 0.3);
+        gl.disable(gl.DEPTH_TEST); glow([1, 0.45, 0.08], matrix(point, out, [l, l, l]), this.plume, 0.12); // also behind or inside a body
+        gl.enable(gl.DEPTH_TEST); gl.depthMask(true);
       }
     }
     mark(point, light) {

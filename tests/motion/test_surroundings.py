@@ -32,6 +32,13 @@ def test_a_probe_is_caught_in_a_nozzle() -> None:
     assert rows["end.time"].value == pytest.approx(caught + 5.0)
 
 
+def test_a_target_is_held_softly() -> None:
+    latch = {**document()["latch"], "stiffness": [2e3] * 3 + [300.0] * 3, "damping": [200.0] * 3 + [50.0] * 3}
+    result = run_document(document(latch=latch), folder=EXAMPLE.parent)
+    assert result.certificate.sound
+    assert any("latch connects hand and target/nozzle" in str(event) for event in result.settings["events"])
+
+
 def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
     good = document()
     (contact,) = good["contact"]
@@ -47,5 +54,6 @@ def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
     told(r"a second system is called 'target'", system=[*good["system"], *good["system"]])
     told(r"neither 'robot' nor 'body'", system=[{"name": "target"}])
     told(r"there is no system 'debris'", latch={**good["latch"], "guest": "debris"})
+    told(r"latch.*stiffness", latch={**good["latch"], "stiffness": [1.0]})
     told(r"inside", contact=[{**contact, "first": {**contact["first"], "radius": 0.5}}])
     told(r"has no limits|there is no joint", stops={"joints": ["elbow"], "stiffness": 1e4})

@@ -15,7 +15,22 @@ from spacearm.model import Body, Frame, Pose, Robot
 from spacearm.model.document import at
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.model.toml_schema import Name, Number, Vector3
-from spacearm.simulate import Attach, Contact, ForceElement, Gravity, Here, JointStops, On, Orbit, Phase, World, gate
+from spacearm.simulate import (
+    Attach,
+    Bushing,
+    Change,
+    Connect,
+    Contact,
+    ForceElement,
+    Gravity,
+    Here,
+    JointStops,
+    On,
+    Orbit,
+    Phase,
+    World,
+    gate,
+)
 from spacearm.simulate.chain import Item, Phases
 from spacearm.study import Session, Table, key
 from spacearm.study.tables import BodyTable, StartTable
@@ -138,7 +153,7 @@ class StopsTable(Table):
 
 
 class LatchTable(Table):
-    """A system is caught when a frame comes within a gate: both are one from then on."""
+    """A system is caught when a frame comes within a gate: both are one from then on, or held softly."""
 
     guest: Name = key(what="the system that is caught")
     frame: Name = key(what="what it is attached to")
@@ -147,14 +162,22 @@ class LatchTable(Table):
     angle: Number | None = key(None, "between the z axis of one frame and the opposite of the other's, rad")
     angle_deg: Number | None = None
     speed: Number = key(math.inf, "m/s")
+    stiffness: list[Number] | None = key(None, "a soft latch: along and about x, y, z of `frame`, N/m and N m/rad")
+    damping: list[Number] = key([0.0] * 6, "of a soft latch, N s/m and N m s/rad")
+
+    def change(self) -> Change:
+        """What happens at the catch."""
+        if self.stiffness is None:
+            return Attach(self.guest, self.frame)
+        return Connect(Bushing(self.frame, self.at, self.stiffness, self.damping, name="latch"))
 
     def chain(self, world: World, phases: Sequence[Phase]) -> Phases:
         """The phases, with the catch between them: the phase that it ends is cut short, the others follow."""
         angle = self.si("angle")
         with at("latch"):
             caught = gate(world, self.frame, self.at, self.distance, math.pi if angle is None else angle, self.speed)
-            if self.guest not in world.systems:
-                world.robot(self.guest)
+            world.robot(self.guest)
+            change = self.change()
 
         def items(here: Here) -> Iterator[Item]:
             latched = False
@@ -162,7 +185,7 @@ class LatchTable(Table):
                 yield phase if latched else replace(phase, event_function=caught)
                 if not latched and any(event.name == caught.names[0] for event in here.events):
                     latched = True
-                    yield Attach(self.guest, self.frame)
+                    yield change
 
         return items
 

@@ -10,6 +10,7 @@ from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
 from spacearm.result import Certificate
 from spacearm.simulate.batch import BatchRun, simulate_batch
+from spacearm.simulate.bushing import Bushing, Connect, Disconnect
 from spacearm.simulate.certificate import CertificateWarning
 from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
@@ -44,12 +45,15 @@ __all__ = [
     "RK4",
     "Attach",
     "BatchRun",
+    "Bushing",
     "Certificate",
     "CertificateWarning",
     "Change",
     "Changed",
     "Comparison",
+    "Connect",
     "Contact",
+    "Disconnect",
     "Dopri853",
     "Entry",
     "Event",

@@ -351,10 +351,8 @@ class Chain:
         if settings.max_steps is None:
             kinds = {each.driven: time_scales(model, segment.parameters, self.vector, each.driven) for each in prepared}
             scales = [kinds[each.driven] for each in prepared]
-            self.budget += step_budget(settings.method, prepared, scales)
+            self.budget += step_budget(settings.method, prepared, scales) + (0 if self.world.smooth else MAX_STEPS)
             self.warnings += stiffness_warnings(settings.method, prepared, scales)
-            if not all(element.smooth for element in self.world.elements):
-                self.budget += MAX_STEPS
         check_step(settings.method, prepared, self.budget)
         self._ready = prepared
         self.number += len(prepared)
@@ -377,10 +375,9 @@ class Chain:
     def _open(self, model: WorldMotion, pushed: bool) -> Segment:
         """A segment that begins here."""
         self._close()
-        settings, code = self.settings, model.code
+        settings, code, elements = self.settings, model.code, model.elements
         parameters = self.world.parameters
         outside = any(np.any(own[name][:6]) for own in parameters for name in ("damping", "static_friction"))
-        elements = model.elements
         inp = [model.input(parameters), *([] if elements is None else [elements.input(self.world)])]
         work = make_work(np.concatenate(inp), model.kernel.n_out, code.ny)
         work.y[: code.nx] = self.vector
@@ -437,7 +434,7 @@ class Chain:
         steps = self.budget - sum(int(counts[2] + counts[3]) for counts in before)
         events = settings.max_events - sum(int(counts[1]) for counts in before)
         options = settings.method.options(segment.scale, steps, events)
-        if not all(element.smooth for element in self.world.elements):
+        if not self.world.smooth:
             options = options._replace(rtol=0.1 * options.rtol)
         if segment.step:
             options = options._replace(step=segment.step)

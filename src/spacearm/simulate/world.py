@@ -91,6 +91,11 @@ class World:
         """A copy with other fields."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
+    @property
+    def smooth(self) -> bool:
+        """Whether all forces are, between events."""
+        return all(element.smooth for element in self.elements)
+
     def with_lasting(self, elements: Sequence[ForceElement]) -> World:
         """With those of these elements whose frames it has."""
         lasting = []

@@ -61,7 +61,8 @@ def accelerations(robot: Robot, size: int = 16384, rounds: int | None = None) ->
 
 def main() -> list[Row]:
     rows = []
-    for robot, what, target in ((arm(), "7-joint arm", 25.0), (skew_chain(7), "7 joints, general position", None)):
+    cases = ((arm(), "7-joint arm", (25.0, 25.0)), (skew_chain(7), "7 joints, general position", (24.0, 22.0)))
+    for robot, what, targets in cases:
         times, difference = rollouts(robot)
         note = f"{what}: states differ by {difference:.1e} after 50 steps"
         rows.append(
@@ -71,7 +72,7 @@ def main() -> list[Row]:
                 "ns/evaluation",
                 "mujoco.rollout",
                 times["mujoco.rollout"] * 1e9,
-                target,
+                targets[0],
                 note,
             )
         )
@@ -84,7 +85,7 @@ def main() -> list[Row]:
                 "ns/evaluation",
                 "pinocchio.abaInParallel",
                 times["pinocchio.abaInParallel"] * 1e9,
-                target,
+                targets[1],
                 note,
             )
         )

@@ -218,10 +218,13 @@ def export(
     source: str,
     /,
     *,
-    c: Annotated[Path, Parameter(name="--c", help="folder for C99 code, made if it is absent", converter=_folder)],
+    c: Annotated[
+        Path | None, Parameter(name="--c", help="folder for C99 code, made if it is absent", converter=_folder)
+    ] = None,
+    fmu: Annotated[Path | None, Parameter(name="--fmu", help="file for an FMU (FMI 3.0)")] = None,
     json: Json = False,
 ) -> int:
-    """Write a robot or a motion scenario as self-contained C99 with a test of its own.
+    """Write a robot or a motion scenario as self-contained C99 with a test of its own, or a robot as an FMU.
 
     Parameters
     ----------
@@ -230,7 +233,7 @@ def export(
     """
     from spacearm.cli.tools import export_source
 
-    return export_source(source, c, json=json)
+    return export_source(source, c, fmu, json=json)
 
 
 @catalogue_app.command(name="list")

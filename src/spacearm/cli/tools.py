@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spacearm.cli.terminal import progress_bar, show, show_json
+from spacearm.errors import InputError
 
 
 def run_benchmark(*, json: bool) -> int:
@@ -26,15 +27,21 @@ def run_benchmark(*, json: bool) -> int:
     return 0
 
 
-def export_source(source: str, folder: Path, *, json: bool) -> int:
-    from spacearm.export import export_c, read_source
+def export_source(source: str, folder: Path | None, fmu: Path | None, *, json: bool) -> int:
+    from spacearm.export import export_c, export_fmu, read_source
 
+    if folder is None and fmu is None:
+        raise InputError("nothing to write", place="export", hint="expected --c DIR or --fmu FILE")
     robot, motion = read_source(source)
-    paths = export_c(robot, folder, motion=motion)
+    if fmu is not None and motion is not None:
+        raise InputError("a scenario cannot be an FMU", place="--fmu", hint="expected a robot")
+    platforms = [] if fmu is None else export_fmu(robot, fmu)
+    paths = [] if folder is None else export_c(robot, folder, motion=motion)
+    paths += [] if fmu is None else [fmu]
     if json:
-        show_json({"files": paths})
+        show_json({"files": paths, "platforms": platforms})
     else:
-        show("\n".join(map(str, paths)))
+        show("\n".join(map(str, paths)) + (f"\nbinaries: {', '.join(platforms)}" if platforms else ""))
     return 0
 
 

@@ -30,6 +30,8 @@ _ROBOT = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "body_poses")
 _FRAME = ("frame_pose", "jacobian")
 _PARAMETERS = ("inertia", "rotor", "reframed", "stiffness", "rest", "damping", "coupling")
 _MEANING = {
+    "state": "position 3, quaternion 4, joints, generalised velocity",
+    "rate": "time derivative of the state",
     "joints": "joint positions, rad or m",
     "position": "of the base's origin, m, world axes",
     "quaternion": "of the base, w x y z, unit length",
@@ -120,16 +122,16 @@ def c_texts(robot: Robot, motion: MotionCode | None = None) -> dict[str, str]:
     if len(set(names)) < len(names):
         raise InputError("two frames have one name in C", place=f"robot {robot.name!r}", hint="rename one of them")
     sources = [function.kernel for function in functions] + ([] if motion is None else [motion.kernel])
-    values = _parameters(robot, sources)
-    header = _header(robot, prefix, functions, values, motion)
+    values = own_parameters(robot, sources)
+    header = header_text(robot, prefix, functions, values, motion)
     return {
         f"{prefix}.h": header,
-        f"{prefix}.c": _code(prefix, functions, values, sources, motion),
+        f"{prefix}.c": code_text(prefix, functions, values, sources, motion),
         f"{prefix}_test.c": _test(robot, prefix, functions, motion),
     }
 
 
-def _parameters(robot: Robot, kernels: Iterable[Kernel]) -> dict[str, Array]:
+def own_parameters(robot: Robot, kernels: Iterable[Kernel]) -> dict[str, Array]:
     """The robot's numbers that any of these kernels takes."""
     own = robot_parameters(robot)
     found: dict[str, Array] = {}
@@ -148,9 +150,14 @@ def _banner(what: str) -> str:
     return f"{MARK} {__version__}: {what}\n"
 
 
-def _header(
-    robot: Robot, prefix: str, functions: Sequence[Function], values: Mapping[str, Array], motion: MotionCode | None
+def header_text(
+    robot: Robot,
+    prefix: str,
+    functions: Sequence[Function],
+    values: Mapping[str, Array],
+    motion: MotionCode | None = None,
 ) -> str:
+    """The header: what stands where, and the functions."""
     guard, n = f"{prefix.upper()}_H", robot.n
     joints = [f"{i}: {joint.name} ({joint.unit})" for i, joint in enumerate(robot.joints)]
     bodies = [f"{i}: {name}" for i, name in enumerate(robot.body_names)]
@@ -184,13 +191,14 @@ last bit. -mfma or -march=native makes fma() one instruction."""
     return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""])
 
 
-def _code(
+def code_text(
     prefix: str,
     functions: Sequence[Function],
     values: Mapping[str, Array],
     kernels: Sequence[Kernel],
-    motion: MotionCode | None,
+    motion: MotionCode | None = None,
 ) -> str:
+    """The functions themselves."""
     blocks = []
     lines = [f"    {constants(f'own_{name}', value)}" for name, value in values.items()]
     lines += [f"    memcpy(p->{name}, own_{name}, sizeof own_{name});" for name in values] or ["    p->none = 0;"]

@@ -182,7 +182,7 @@ def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, 
         inverse[i] = free / (free * d + driven)  # 1 / d where free, 0 where driven, even where d is 0
         own = own.minus_outer(u, inverse[i])
         along = np.flatnonzero(joint.axis)
-        if joint.rotor is None and len(along) == 1:
+        if tree.short and joint.rotor is None and len(along) == 1:
             # A free joint lets nothing through along its axis: written as zero, not left to a difference.
             own = own.with_column(
                 int(along[0]), joint.joint.kind == "revolute", scaled(u, driven * joint.axis[along[0]])

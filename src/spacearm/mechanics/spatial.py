@@ -128,12 +128,14 @@ class Rotation:
     """Rotation from child to parent axes as ``fixed @ turn``: kept apart while that is the cheaper way.
 
     ``turn`` is about coordinate axis ``axis`` by the angle with cosine ``c`` and sine ``s``, or nothing (None).
+    ``plain``: ``fixed`` is the identity.
     """
 
     fixed: SX
     axis: int | None = None
     c: SX = None
     s: SX = None
+    plain: bool = False
 
     def matrix(self) -> SX:
         if self.axis is None:
@@ -177,8 +179,11 @@ class Rotation:
         return turn
 
     def _general(self, matrix: SX) -> SX:
+        if self.plain:
+            return self._turned(matrix)
         if self.axis is not None:
-            matrix = self._turned(matrix)
+            turn = self._turn()
+            matrix = turn @ matrix @ turn.T
         return self.fixed @ matrix @ self.fixed.T
 
     def _turned(self, matrix: SX) -> SX:

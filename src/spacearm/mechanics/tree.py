@@ -125,7 +125,7 @@ def _on_screw(screw: Screw, q: SX, revolute: bool) -> Placement:
     """A joint that turns about z or slides along it."""
     links, arm, turned = [], np.zeros(3), np.eye(3)
     for axis, c, s, part in screw.turns:
-        rotation = Rotation(ca.SX.eye(3), axis, *ca.vertsplit(constant(np.array([c, s]))))
+        rotation = Rotation(ca.SX.eye(3), axis, *ca.vertsplit(constant(np.array([c, s]))), plain=True)
         links.append(Link(rotation, constant(part)))
         arm = arm + turned @ part
         turned = turned @ np.array(ca.DM(rotation.matrix()))
@@ -137,7 +137,7 @@ def _on_screw(screw: Screw, q: SX, revolute: bool) -> Placement:
         x, y = (ca.cos(q), ca.sin(q)) if whole else (ca.cos(q + screw.angle), ca.sin(q + screw.angle))
         c, s = (c * x - s * y, s * x + c * y) if whole else (x, y)
     along = ca.vertcat(0, 0, constant(np.array([screw.along])) + (0 if revolute else q))
-    links.append(Link(Rotation(ca.SX.eye(3), 2, c, s), along))
+    links.append(Link(Rotation(ca.SX.eye(3), 2, c, s, plain=True), along))
     return Placement(tuple(links), constant(arm), along)
 
 
@@ -150,7 +150,7 @@ class Tree:
     """
 
     def __init__(self, robot: Robot, *, short: bool = False) -> None:
-        self.robot = robot
+        self.robot, self.short = robot, short
         own = reframed(robot) if short else None
         self._frames = None if own is None else own.frames
         self.n = robot.n

@@ -1,0 +1,143 @@
+"""An FMU gives what ``simulate`` gives: through its own functions, and in FMPy where that is installed."""
+
+from __future__ import annotations
+
+import ctypes
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.export import export_fmu
+from spacearm.model import Robot
+from spacearm.simulate import RK4, Phase, State, simulate
+from spacearm.typing import Array
+from support.compilers import compiler
+from support.random_robots import random_robot
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return random_robot(3, 2, geometry="skew", passive=True)
+
+
+@pytest.fixture(scope="module")
+def start(robot: Robot) -> State:
+    return State([0.1, 0.2, 0.3], [1, 0, 0, 0], np.array([0.2, -0.1]), np.linspace(-0.2, 0.2, robot.dofs))
+
+
+@pytest.fixture(scope="module")
+def file(robot: Robot, start: State, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler()
+    path = tmp_path_factory.mktemp("fmu") / "robot.fmu"
+    assert "x86_64-linux" in export_fmu(robot, path, start=start)
+    return path
+
+
+class Unit:
+    """An FMU through its functions."""
+
+    def __init__(self, file: Path, folder: Path, kind: str) -> None:
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(folder)
+        root = ElementTree.parse(folder / "modelDescription.xml").getroot()
+        variables = root.find("ModelVariables")
+        assert variables is not None
+        self.number = {own.attrib["name"]: int(own.attrib["valueReference"]) for own in variables}
+        self.start = {own.attrib["name"]: float(own.attrib.get("start", "nan")) for own in variables}
+        self.states = [own.attrib["name"] for own in variables if own.attrib["causality"] == "output"]
+        self.dll: Any = ctypes.CDLL(str(next((folder / "binaries" / "x86_64-linux").iterdir())))
+        make = getattr(self.dll, f"fmi3Instantiate{kind}")
+        make.restype = ctypes.c_void_p
+        token = root.attrib["instantiationToken"].encode()
+        rest = [None, False, False, None, None]
+        if kind == "CoSimulation":
+            rest = [None, *[False] * 4, None, 0, *[None] * 3]
+        assert make(b"other", b"wrong", *rest) is None
+        self.instance = ctypes.c_void_p(make(b"one", token, *rest))
+        assert self.instance
+
+    def set(self, **values: float) -> None:
+        for name, value in values.items():
+            which, number = (ctypes.c_uint32 * 1)(self.number[name]), (ctypes.c_double * 1)(value)
+            assert self.dll.fmi3SetFloat64(self.instance, which, ctypes.c_size_t(1), number, ctypes.c_size_t(1)) == 0
+
+    def get(self, names: list[str]) -> Array:
+        count = len(names)
+        which, found = (ctypes.c_uint32 * count)(*(self.number[name] for name in names)), (ctypes.c_double * count)()
+        size = ctypes.c_size_t(count)
+        assert self.dll.fmi3GetFloat64(self.instance, which, size, found, size) == 0
+        return np.array(found)
+
+    def step(self, now: float, length: float) -> None:
+        out = [ctypes.byref(ctypes.c_bool()) for _ in range(3)] + [ctypes.byref(ctypes.c_double())]
+        assert self.dll.fmi3DoStep(self.instance, ctypes.c_double(now), ctypes.c_double(length), True, *out) == 0
+
+
+def test_co_simulation_steps_as_simulate(file: Path, robot: Robot, start: State, tmp_path: Path) -> None:
+    unit = Unit(file, tmp_path, "CoSimulation")
+    first = robot.joint_names[0]
+    unit.set(**{f"force.{first}": 0.3, "step": 0.002})
+    for k in range(10):
+        unit.step(0.01 * k, 0.01)
+    phase = Phase(0.1, forces={first: 0.3}, friction=False, limits="ignore")
+    expected = simulate(robot, start, phase, method=RK4(0.002), ledger=False).states[-1]
+    np.testing.assert_allclose(unit.get(unit.states), expected, rtol=0, atol=1e-13)
+
+
+def test_parameters_and_start_are_variables(file: Path, robot: Robot, start: State, tmp_path: Path) -> None:
+    """A heavier body through the FMU and through overrides."""
+    unit = Unit(file, tmp_path, "CoSimulation")
+    inertia = robot.inertia_parameters.copy()
+    inertia[-1] *= 1.5
+    names = [name for name in unit.number if name.startswith(f"inertia.{robot.body_names[-1]}.")]
+    assert [unit.start[name] for name in names] == robot.inertia_parameters[-1].tolist()
+    unit.set(**dict(zip(names, inertia[-1], strict=True)), step=0.002)
+    unit.set(**{"position.x": 5.0})
+    unit.step(0.0, 0.1)
+    moved = State([5.0, 0.2, 0.3], start.quaternion, start.joints, start.velocity)
+    phase = Phase(0.1, friction=False, limits="ignore")
+    done = simulate(robot, moved, phase, method=RK4(0.002), ledger=False, overrides={"inertia": inertia})
+    np.testing.assert_allclose(unit.get(unit.states), done.states[-1], rtol=0, atol=1e-13)
+
+
+def test_model_exchange_gives_the_rate(file: Path, tmp_path: Path) -> None:
+    """The rate is the slope of the states that co-simulation steps through."""
+    unit = Unit(file, tmp_path, "ModelExchange")
+    count = len(unit.states)
+    found = (ctypes.c_double * count)()
+    assert unit.dll.fmi3GetContinuousStateDerivatives(unit.instance, found, ctypes.c_size_t(count)) == 0
+    rate = np.array(found)
+    assert np.array_equal(unit.get([f"der({name})" for name in unit.states]), rate)
+    h, ends = 1e-5, []
+    for sign in (1.0, -1.0):
+        other = Unit(file, tmp_path / str(sign), "CoSimulation")
+        other.set(step=1.0)
+        other.step(0.0, sign * h)
+        ends.append(other.get(other.states))
+    np.testing.assert_allclose(rate, (ends[0] - ends[1]) / (2 * h), rtol=0, atol=1e-6 * np.abs(rate).max())
+
+
+@pytest.mark.skipif(find_spec("fmpy") is None, reason="FMPY IS NOT INSTALLED: the FMU was not validated")
+def test_fmpy_finds_no_fault_and_agrees(file: Path, robot: Robot, start: State) -> None:
+    import fmpy
+    from fmpy.validation import validate_fmu
+
+    assert validate_fmu(str(file)) == []
+    names = [own.name for own in fmpy.read_model_description(str(file)).modelVariables if own.causality == "output"]
+    expected = simulate(robot, start, Phase(0.5, friction=False, limits="ignore")).states[-1]
+    for kind in ("CoSimulation", "ModelExchange"):
+        found = fmpy.simulate_fmu(
+            str(file), fmi_type=kind, stop_time=0.5, output_interval=0.01, output=names, relative_tolerance=1e-11
+        )
+        np.testing.assert_allclose([found[name][-1] for name in names], expected, rtol=0, atol=1e-9)
+
+
+def test_what_an_fmu_cannot_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no suffix \.fmu"):
+        export_fmu(random_robot(1, 1), tmp_path / "robot.zip")

@@ -125,7 +125,8 @@ def _on_screw(screw: Screw, q: SX, revolute: bool) -> Placement:
     """A joint that turns about z or slides along it."""
     links, arm, turned = [], np.zeros(3), np.eye(3)
     for axis, c, s, part in screw.turns:
-        rotation = Rotation(ca.SX.eye(3), axis, *ca.vertsplit(constant(np.array([c, s]))), plain=True)
+        cosine, sine = ca.vertsplit(constant(np.array([c, s])))
+        rotation = Rotation(ca.SX.eye(3), axis, cosine, sine, plain=True)
         links.append(Link(rotation, constant(part)))
         arm = arm + turned @ part
         turned = turned @ np.array(ca.DM(rotation.matrix()))

@@ -6,6 +6,7 @@ import casadi as ca
 import mujoco
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from spacearm.errors import InputError
 from spacearm.mechanics.kinematics import SymbolicPose
@@ -108,6 +109,27 @@ def test_distances_from_a_sphere_are_those_of_the_nearest_of_many_points(shape: 
         assert nearest - 3e-3 < gap[0] <= nearest + 1e-12
         np.testing.assert_allclose(point[0], rotation @ centre + origin + normal[0] * (0.05 + gap[0] / 2), atol=1e-12)
     assert checked > 15
+
+
+def test_two_rings_are_as_near_as_the_nearest_of_many_points() -> None:
+    rng = np.random.default_rng(11)
+    first, second = Ring(0.5, 0.03), Ring(0.4, 0.02)
+    angles = np.linspace(0.0, 2 * np.pi, 2001)
+    for _ in range(40):
+        at, to = ((random_rotation(rng), rng.normal(size=3) * 0.4) for _ in range(2))
+
+        def apart(angle: Array, at: Place = at, to: Place = to) -> Array:
+            circle = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=-1)
+            local = (0.5 * circle @ at[0].T + at[1] - to[1]) @ to[0]
+            return np.asarray(np.hypot(np.hypot(local[..., 0], local[..., 1]) - 0.4, local[..., 2]))
+
+        best = angles[np.argmin(apart(angles))]
+        least = minimize_scalar(apart, bounds=(best - 4e-3, best + 4e-3), method="bounded", options={"xatol": 1e-12})
+        gap, point, normal = separation(first, at, second, to)
+        assert gap[0] == pytest.approx(least.fun - 0.05, abs=1e-9)
+        assert np.linalg.norm(normal[0]) == pytest.approx(1.0)
+        place = (point[0] - normal[0] * (0.03 + gap[0] / 2) - at[1]) @ at[0]
+        np.testing.assert_allclose([np.hypot(place[0], place[1]), place[2]], [0.5, 0.0], atol=1e-9)
 
 
 def test_the_wall_of_a_nozzle_is_felt_from_within() -> None:

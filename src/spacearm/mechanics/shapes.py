@@ -332,6 +332,37 @@ def _sphere_ring(a: Sphere, at: SymbolicPose, b: Ring, to: SymbolicPose) -> list
     return [_between(at.origin, _on_circle(at.origin, b.radius, to), a.radius, b.tube, to.rotation[:, 2])]
 
 
+#: Points of the first ring from which the nearest place is looked for, and Newton steps from the best of them.
+_RING_STARTS, _RING_STEPS = 24, 6
+
+
+def _ring_ring(a: Ring, at: SymbolicPose, b: Ring, to: SymbolicPose) -> list[Touch]:
+    """Two circles have no closed form: the nearest of points around the first, and Newton's method from there on."""
+    angle = ca.SX.sym("angle")
+    place = a.radius * ca.vertcat(ca.cos(angle), ca.sin(angle), 0)
+
+    def reach(x: SX) -> SX:
+        """Squared distance of a point of the first ring's own axes from the second circle."""
+        local = to.rotation.T @ (_world(at, x) - to.origin)
+        across = length_of(local[:2])
+        return (across - b.radius) ** 2 + local[2] ** 2
+
+    square = reach(place)
+    slope = ca.gradient(square, angle)
+    bend = ca.gradient(slope, angle)
+    best, least = ca.SX(0), ca.substitute(square, angle, 0)
+    for k in range(1, _RING_STARTS):
+        start = 2 * np.pi * k / _RING_STARTS
+        value = ca.substitute(square, angle, start)
+        best, least = ca.if_else(value < least, start, best), ca.fmin(value, least)
+    for _ in range(_RING_STEPS):
+        down, curve = (ca.substitute(part, angle, best) for part in (slope, bend))
+        move = ca.if_else(curve > 0, -down / ca.fmax(curve, 1e-12), 0)
+        best = best + _clip(move, -np.pi / _RING_STARTS, np.pi / _RING_STARTS)
+    point = _world(at, ca.substitute(place, angle, best))
+    return [_between(point, _on_circle(point, b.radius, to), a.tube, b.tube, at.rotation[:, 2])]
+
+
 _PAIRS: dict[tuple[type[Shape], type[Shape]], Callable[..., list[Touch]]] = {
     (Sphere, Sphere): _sphere_sphere,
     (Sphere, Plane): _sphere_plane,
@@ -341,6 +372,7 @@ _PAIRS: dict[tuple[type[Shape], type[Shape]], Callable[..., list[Touch]]] = {
     (Sphere, Box): _sphere_box,
     (Sphere, Cone): _sphere_cone,
     (Sphere, Ring): _sphere_ring,
+    (Ring, Ring): _ring_ring,
     (Capsule, Plane): _capsule_plane,
     (Capsule, Capsule): _capsule_capsule,
     (Capsule, Hole): _capsule_hole,

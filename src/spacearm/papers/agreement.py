@@ -146,7 +146,9 @@ def agreement(paper: str, findings: Iterable[Finding]) -> list[Row]:
     left = claims(paper).keys() - {finding.claim for finding in findings}
     if left:
         raise InputError(f"nothing was found for {', '.join(sorted(left))}", place=f"claims of {paper}")
-    return [row_of(paper, finding) for finding in findings]
+    words = printed(paper, "page").get("words")
+    rows = (row_of(paper, finding) for finding in findings)
+    return [replace(row, words=in_words(row.quantity, words)) for row in rows]
 
 
 def row_of(paper: str, finding: Finding) -> Row:
@@ -164,8 +166,7 @@ def row_of(paper: str, finding: Finding) -> Row:
     facts = {**claim.facts(value), "why": claim.why, **finding.facts}
     note = "; ".join(part.format(**facts) for part in parts if part)
     quantity, unit, source = (text.format(**facts) for text in (finding.claim, claim.unit, claim.source))
-    words = in_words(quantity, printed(paper, "page").get("words"))
-    return Row(quantity, value, unit, claim.printed, source, verdict, note, words)
+    return Row(quantity, value, unit, claim.printed, source, verdict, note)
 
 
 def page(paper: str, **facts: Any) -> dict[str, Any]:

@@ -40,8 +40,10 @@ def test_the_readme_has_a_python_example_with_output() -> None:
 def test_python_examples_run_and_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page's examples build on each other; the files ``arm.*`` that they speak of are a robot of the catalogue."""
+    """A page's examples build on each other; the files ``arm.*`` that they speak of are a robot of the catalogue, and
+    the examples lie beside them."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     robot = catalogue.load("xu2017")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossyConversion)

@@ -19,8 +19,14 @@ addEventListener("DOMContentLoaded", () => {
     delete layout.width;
     if (small) {
       Object.assign(layout, { height: 260, showlegend: false, title: "", margin: { l: 48, r: 12, t: 24, b: 40 } });
-      for (const note of layout.annotations || []) note.font = { size: 10 };
       layout.font.size = 10;
+      if (layout.xaxis2) { // of several panels the first
+        figure.data = figure.data.filter((trace) => (trace.xaxis || "x") === "x");
+        for (const key of Object.keys(layout)) if (/^[xy]axis\d/.test(key)) delete layout[key];
+        layout.xaxis.domain = layout.yaxis.domain = [0, 1];
+        layout.annotations = layout.shapes = [];
+      }
+      for (const note of layout.annotations || []) note.font = { ...note.font, size: 10 };
     } else if (Object.keys(layout).some((key) => /^xaxis\d/.test(key) && layout[key].domain && layout[key].domain[0] > 0)) {
       plot.style.minWidth = "44rem"; // panels side by side: scrolled on a narrow screen, not squeezed
     }

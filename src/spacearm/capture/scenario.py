@@ -39,6 +39,7 @@ from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement
 from spacearm.study.keys import made
 from spacearm.study.signal_tables import SignalTable, not_an_angle
 from spacearm.study.tables import BodyTable, MotionKeys, Numbers, Pair, StartTable
+from spacearm.words import number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -398,9 +399,20 @@ class Cushioned(Findings):
     def title(self) -> str:
         return f"Soft capture by {self.run.robot.name}"
 
+    def headline(self) -> str:
+        rate = np.degrees(np.linalg.norm(self.run.base_rate, axis=1).max())
+        settled = self.run.settling_time(self.criterion)
+        swings = (
+            f"settles after {settled:.3g} s" if np.isfinite(settled) else f"swings on after {self.file.duration:g} s"
+        )
+        return f"The base turns at {number(float(rate), 3)} deg/s at most, and the arm {swings}."
+
     def summary(self) -> str:
-        soft = ", ".join(soft_joints(self.run.robot))
-        return f"{self.run.robot!r} with soft joints {soft}; {self.file.duration:g} s."
+        robot, soft = self.run.robot, soft_joints(self.run.robot)
+        return (
+            f"{robot.name} has {len(robot.bodies)} bodies and {robot.mass:g} kg; soft: {', '.join(soft)}. Settled "
+            f"means: {self.criterion}. The run lasts {self.file.duration:g} s."
+        )
 
     def certificate(self) -> Mapping[str, Checks]:
         return {**self.run.certificate, **({} if self.checked is None else {"cross_check": self.checked})}

@@ -25,6 +25,7 @@ from spacearm.result import Certificate, Check, Checks, Figure
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, distinct, key, row
 from spacearm.study.tables import InertiaTable, Numbers, Pair, StartTable, StateKeys, check_turns
 from spacearm.typing import Array
+from spacearm.words import number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -376,6 +377,17 @@ class Impact(Findings):
 
     def title(self) -> str:
         return f"Impact on {self.point.robot.name}"
+
+    def headline(self) -> str:
+        if not self.maps:
+            return ""
+        least = min(float(case.map.absolute.min()) for case in self.maps.values())
+        most = max(float(case.map.absolute.max()) for case in self.maps.values())
+        robot = self.point.robot
+        return (
+            f"At {self.point.frame} {robot.name}, {robot.mass:g} kg in all, feels like {number(least, 3)} to "
+            f"{number(most, 3)} kg, as the hit comes and as the joints are held."
+        )
 
     def certificate(self) -> Mapping[str, Checks]:
         hits = {f"collision {a!r}, case {b!r}": s.hit for a, each in self.collision.items() for b, s in each.items()}

@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from spacearm import Body, Inertia, InputError, Joint, Load, Phase, Pose, Robot, State, Visual, catalogue
+from spacearm import Body, Frame, Inertia, InputError, Joint, Load, Phase, Pose, Robot, State, Visual, catalogue
+from spacearm.mechanics.shapes import Cone, Sphere
 from spacearm.model import edit
 from spacearm.scene import Scene, scene_of
 from spacearm.scene.page import unpacked
 from spacearm.scene.shapes import equivalent_box
+from spacearm.scene.solids import triangles
+from spacearm.scene.touching import contact_shapes
 from spacearm.simulate import Run, simulate
 from spacearm.simulate.changes import Separate
+from spacearm.simulate.contact import Contact, On
 from spacearm.simulate.loads import firing
+from spacearm.simulate.world import World
 from support.numpy_kinematics import body_poses
 
 
@@ -193,3 +198,19 @@ def test_show(run: Run) -> None:
     poses = unpacked(robot.show("normal").data()["scenes"][0]["actors"][0]["poses"], 1, len(robot.bodies), 7)
     expected = body_poses(robot, robot.configuration("normal"))[robot.body_names[-1]]
     np.testing.assert_allclose(poses[0, -1, :3], expected[:3, 3], atol=1e-6)
+
+
+def test_a_nozzle_of_a_contact_is_drawn_where_it_is() -> None:
+    """The wall of a cone: its radius at the throat and at the mouth, along z of its frame."""
+    nozzle = On("target/rim", Cone(0.1, 0.3, 0.4))
+    place = Pose(translation=np.array([0.0, 0.0, 2.0]))
+    target = Robot("target", (Body("target", Inertia(1.0, tensor=np.eye(3))),), frames=(Frame("rim", "target", place),))
+    probe = Robot("probe", (Body("probe", Inertia(1.0, tensor=np.eye(3))),))
+    world = World({"probe": probe, "target": target}, elements=(Contact(On("probe/probe", Sphere(0.05)), nozzle, 1e4),))
+    wall = contact_shapes(world, "target", target)["target"]
+    points = np.concatenate([triangles(visual)[0].reshape(-1, 3) for visual in wall]) - [0.0, 0.0, 2.0]
+    radius = np.hypot(points[:, 0], points[:, 1])
+    assert radius[points[:, 2] < 0.02].min() == pytest.approx(0.1, abs=0.01)
+    assert radius[points[:, 2] > 0.38].min() == pytest.approx(0.3, abs=0.01)
+    assert [visual.shape for visual in contact_shapes(world, "probe", probe)["probe"]] == ["sphere"]
+    assert contact_shapes(None, "probe", probe) == {}

@@ -15,10 +15,12 @@ from spacearm.model import Robot, Visual
 from spacearm.scene.meshes import Meshes
 from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, Seen, View
 from spacearm.scene.shapes import Look, looks
+from spacearm.scene.touching import contact_shapes
 from spacearm.simulate.bodies import frame_pose, move
 from spacearm.simulate.chain import Segment
 from spacearm.simulate.run import Run, Track
 from spacearm.simulate.state import State
+from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Of the systems, in their order: they stay apart for colour-blind readers, on light and dark ground.
@@ -81,9 +83,16 @@ def _of_run(run: Run, name: str, title: str, hands: tuple[str, ...] | None, fram
         pushes = _pushes(run, track, times, states)
         of_system = owners | {body: owners.get(body, names.index(track.name)) for body in track.robot.body_names}
         system, own = names.index(track.name), _hands(track.robot, hands)
-        actors.append(_actor(system, track.robot, times, states, of_system, pushes, own, meshes))
+        touching = contact_shapes(_world_of(run, track), track.name, track.robot)
+        actors.append(_actor(system, track.robot, times, states, of_system, pushes, own, meshes, touching))
     systems = tuple((_called(each, run), COLOURS[k % len(COLOURS)]) for k, each in enumerate(names))
     return View(name, title, systems, tuple(actors), _marks(run), meshes.kept())
+
+
+def _world_of(run: Run, track: Track) -> World | None:
+    """The world in which a track begins; None of a run that was read from a file."""
+    worlds = (step.world for step in run.steps if isinstance(step, Segment) and step.end_time > track.times[0])
+    return next((world for world in worlds if world.systems.get(track.name) == track.robot), None)
 
 
 def _called(system: str, run: Run) -> str:
@@ -130,7 +139,9 @@ def _actor(
     pushes: tuple[Push, ...],
     hands: tuple[str, ...],
     meshes: Meshes,
+    touching: Mapping[str, tuple[Visual, ...]] | None = None,
 ) -> Actor:
+    touching = touching or {}
     moved = move(robot, states)
     poses = np.concatenate([moved.origin, _quaternions(moved.rotation)], axis=2)
     missing = {visual.mesh for body in robot.bodies for visual in body.visuals if _lost(visual, meshes)}
@@ -140,7 +151,8 @@ def _actor(
             body.inertia.mass,
             body.inertia.com,
             owners[body.name],
-            _drawn(look, COLOURS[owners[body.name] % len(COLOURS)], meshes),
+            _drawn(look, COLOURS[owners[body.name] % len(COLOURS)], meshes)
+            + tuple(Drawn(visual, COLOURS[owners[body.name] % len(COLOURS)]) for visual in touching.get(body.name, ())),
             None if look.box is None else Drawn(look.box),
         )
         for body, look in zip(robot.bodies, looks(robot, missing), strict=True)
@@ -258,6 +270,8 @@ def _marks(run: Run) -> tuple[Mark, ...]:
 
 
 _WORDS = {
+    "touch": "touches:",
+    "release": "comes off:",
     "stick": "sticks:",
     "slip": "breaks loose:",
     "reverse": "turns back:",

@@ -14,7 +14,7 @@ from spacearm.errors import InputError
 from spacearm.impact import FloatingSystem, collide
 from spacearm.mechanics.contact import damping_number
 from spacearm.mechanics.shapes import Box, Cone, Plane, Ring, Sphere
-from spacearm.model import Body, Frame, Inertia, Joint, Limits, Pose, Robot, catalogue
+from spacearm.model import Body, Frame, Inertia, Joint, Limits, Pose, Robot, Visual, catalogue
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about
 from spacearm.simulate import (
     Attach,
@@ -29,6 +29,7 @@ from spacearm.simulate import (
     Run,
     State,
     World,
+    clearance,
     gate,
     simulate,
 )
@@ -368,3 +369,35 @@ def test_a_gate_asks_for_distance_angle_and_speed_at_once() -> None:
     assert (end(0.6), end(0.4)) == pytest.approx((1.5, 4.0))
     aligned = gate(world, "a/body", "b/body", 0.25, angle=0.1)  # both z axes point the same way
     assert simulate(world, start, Phase(4.0, event_function=aligned)).end_time == 4.0
+
+
+# -- shapes elsewhere in a frame ----------------------------------------------------------------------------------
+
+
+def test_a_shape_may_lie_elsewhere_in_its_frame() -> None:
+    robots = {"a": ball("a", 2.0, 0.1), "b": ball("b", 3.0, 0.1)}
+    start = {"a": moving((0, 0, 0)), "b": moving((0.5, 0.1, 0), (-1, 0, 0), (0, 0, 0.5))}
+    turn = rotation_about(np.array([0.0, 0.0, 1.0]), 0.3)
+    nose = Pose(turn, np.array([0.1, 0.05, 0.0]))
+    robots["a"] = robots["a"].replace(frames=(Frame("nose", "body", nose),))
+    shifted = On("a/body", Sphere(0.1), nose), On("b/body", Sphere(0.1))
+    framed = On("a/nose", Sphere(0.1)), On("b/body", Sphere(0.1))
+    one, two = (
+        simulate(World(robots, elements=(Contact(*sides, 1e5, 0.5, 0.3, name="c"),)), start, 0.6)
+        for sides in (shifted, framed)
+    )
+    assert one.sound
+    assert len(one.touches) == 1
+    np.testing.assert_allclose(one.of("b").states[-1], two.of("b").states[-1], atol=1e-9)
+
+
+def test_drawn_shapes_and_clearances_are_events_without_force() -> None:
+    visual = Visual("sphere", np.array([0.2]), Pose(np.eye(3), np.array([0.0, 0.3, 0.0])))
+    drawn = Robot("a", (Body("body", Inertia(1.0, tensor=np.eye(3)), (visual,)),), ())
+    world = World({"a": drawn, "b": ball("b", 1.0, 0.1)})
+    (side,) = On.drawn(world, "a/body")
+    near = clearance(world, side, On("b/body", Sphere(0.1)), 0.05)
+    start = {"a": moving((0, 0, 0)), "b": moving((1.0, 0.3, 0), (-0.5, 0, 0))}
+    run = simulate(world, start, Phase(4.0, event_function=near))
+    assert run.end_time == pytest.approx((1.0 - 0.35) / 0.5)
+    assert run.sound

@@ -16,7 +16,7 @@ from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
 from spacearm.simulate.contact import Contact, JointStops, On
 from spacearm.simulate.difference import Comparison, compare
-from spacearm.simulate.distance import distance, gate
+from spacearm.simulate.distance import clearance, distance, gate
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.fields import Gravity, Orbit
 from spacearm.simulate.ledger import Entry, Ledger
@@ -81,6 +81,7 @@ __all__ = [
     "Track",
     "World",
     "approximate",
+    "clearance",
     "compare",
     "constant",
     "distance",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import casadi as ca
@@ -13,7 +13,7 @@ from spacearm.checks import non_negative, number, one_of, positive
 from spacearm.errors import InputError, at, quoted
 from spacearm.mechanics.contact import OPEN, Forces, Law, damping_number, forces
 from spacearm.mechanics.kinematics import SymbolicPose
-from spacearm.mechanics.shapes import Shape, Touch, touches
+from spacearm.mechanics.shapes import Box, Capsule, Cylinder, Shape, Sphere, Touch, touches
 from spacearm.mechanics.spatial import SX, constant
 from spacearm.model import Pose
 from spacearm.simulate.elements import Action, ForceElement, FrameMotion, View, Watched
@@ -31,10 +31,14 @@ TANGENTIAL_SHARE = 0.8
 
 @dataclass(frozen=True, eq=False)
 class On:
-    """A shape on a frame of a system, or at a pose fixed in the world."""
+    """A shape on a frame of a system, or at a pose fixed in the world.
+
+    ``placement`` is where the shape lies in the frame.
+    """
 
     frame: str | Pose
     shape: Shape
+    placement: Pose = field(default_factory=Pose)
 
     def __post_init__(self) -> None:
         if not isinstance(self.frame, str | Pose):
@@ -45,6 +49,32 @@ class On:
     @property
     def label(self) -> str:
         return self.frame if isinstance(self.frame, str) else self.shape.kind
+
+    @classmethod
+    def drawn(cls, world: World, body: str) -> list[On]:
+        """The shapes that a body is drawn with, as far as they are spheres, capsules, cylinders and boxes."""
+        system, own = world.frame(body)
+        robot = world.robot(system)
+        kinds: dict[str, type[Shape]] = {"sphere": Sphere, "capsule": Capsule, "cylinder": Cylinder, "box": Box}
+        frame = robot.frame(own)
+        return [
+            cls(body, kinds[visual.shape](*map(float, visual.size)), frame.placement.inverse() @ visual.placement)
+            for visual in robot.bodies[robot.body_index(frame.body)].visuals
+            if visual.shape in kinds
+        ]
+
+    def motion(self, view: View, world: World) -> FrameMotion:
+        """How the shape lies and moves."""
+        turn, shift = constant(self.placement.rotation), constant(self.placement.translation)
+        still = SymbolicPose(ca.SX.eye(3), ca.SX.zeros(3))
+        if isinstance(self.frame, Pose):
+            still = SymbolicPose(constant(self.frame.rotation), constant(self.frame.translation))
+        seen = FrameMotion(still, ca.SX.zeros(3), ca.SX.zeros(3))
+        if isinstance(self.frame, str):
+            seen = view.frame(*world.frame(self.frame))
+        arm = seen.pose.rotation @ shift
+        pose = SymbolicPose(seen.pose.rotation @ turn, seen.pose.origin + arm)
+        return FrameMotion(pose, seen.velocity + ca.cross(seen.angular_velocity, arm), seen.angular_velocity)
 
 
 class Touching(ForceElement):
@@ -217,18 +247,9 @@ class Contact(Touching):
                 raise InputError(f"both shapes are on frame {sides[0]!r}", hint="expected two frames")
         return found
 
-    def _motions(self, view: View, world: World) -> list[FrameMotion]:
-        motions = []
-        for side in (self.first, self.second):
-            if isinstance(side.frame, str):
-                motions.append(view.frame(*world.frame(side.frame)))
-            else:
-                pose = SymbolicPose(constant(side.frame.rotation), constant(side.frame.translation))
-                motions.append(FrameMotion(pose, ca.SX.zeros(3), ca.SX.zeros(3)))
-        return motions
-
     def write(self, view: View, world: World) -> Action:
-        a, b = self._motions(view, world)
+        a, b = self.first.motion(view, world), self.second.motion(view, world)
+        origins = [_origin(side, view, world) for side in (self.first, self.second)]
         rates: list[SX] = []
         watched: list[Watched] = []
         observed: dict[str, SX] = {}
@@ -239,14 +260,19 @@ class Contact(Touching):
             velocity = speeds[1] - speeds[0]
             acting, rate, events = self._place(view, name, k, touch, velocity)
             push = acting.size * touch.normal + acting.tangential
-            for i, (motion, sign) in enumerate(((a, -1), (b, 1))):
-                wrenches[i] += sign * ca.vertcat(push, ca.cross(touch.point - motion.pose.origin, push))
+            for i, sign in enumerate((-1, 1)):
+                wrenches[i] += sign * ca.vertcat(push, ca.cross(touch.point - origins[i], push))
             rates.append(rate)
             watched += events
             observed |= self._observed(name, touch, velocity, acting)
         sides = zip((self.first, self.second), wrenches, strict=True)
         by_frame = {world.frame(side.frame): wrench for side, wrench in sides if isinstance(side.frame, str)}
         return Action(by_frame, {}, ca.vertcat(*rates), watched, observed)
+
+
+def _origin(side: On, view: View, world: World) -> SX:
+    """Where the wrench on a side acts: its frame's origin; anywhere for what is fixed."""
+    return view.frame(*world.frame(side.frame)).pose.origin if isinstance(side.frame, str) else ca.SX.zeros(3)
 
 
 @dataclass(frozen=True, eq=False)

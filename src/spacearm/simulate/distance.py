@@ -10,7 +10,9 @@ import numpy as np
 from spacearm.checks import number, positive
 from spacearm.engine import Kernel
 from spacearm.mechanics import Program, build
+from spacearm.mechanics.shapes import touches
 from spacearm.mechanics.spatial import SX
+from spacearm.simulate.contact import On
 from spacearm.simulate.elements import View
 from spacearm.simulate.phase import Direction, EventFunction
 from spacearm.simulate.world import World
@@ -62,6 +64,26 @@ def gate(
         over = ca.fmax(over, ca.sqrt(ca.sumsqr(drift)) / speed - 1)
     program = Program("gate", {"state": view.state, "time": view.time}, {"over": over})
     return EventFunction(Kernel(program), (place,), ("falling",), (ends,))
+
+
+def clearance(
+    world: World,
+    first: On,
+    second: On,
+    value: float = 0.0,
+    direction: Direction = "falling",
+    ends: Literal["nothing", "phase", "run"] = "phase",
+) -> EventFunction:
+    """The gap between two shapes goes through ``value`` (m): keep-out and self-collision, without a force."""
+    view = View(world.systems, 0, 0)
+    a, b = (side.motion(view, world).pose for side in (first, second))
+    gaps = [touch.gap for touch in touches(first.shape, a, second.shape, b)]
+    nearest = gaps[0]
+    for gap in gaps[1:]:
+        nearest = ca.fmin(nearest, gap)
+    program = Program("clearance", {"state": view.state, "time": view.time}, {"gap": nearest - value})
+    name = f"clearance of {first.label} and {second.label}"
+    return EventFunction(Kernel(program), (name,), (direction,), (ends,))
 
 
 def _origin(world: World, frame: str, state: SX) -> SX:

@@ -2,18 +2,20 @@
 
 Bodies: base (x, y, heading), link 1 behind the flexible joint, link 2 behind a rigid joint that is led along a path.
 The rotor turns with the base's rate plus ``ratio`` times the motor's. Masses m, inertias J about the mass centres, link
-lengths l with the mass centre at c; joint 1 sits at (a, 0) of the base. Nothing here is taken from spacearm.
+lengths l with the mass centre at c; joint 1 sits at (a, 0) of the base. The motion is not spacearm's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
+from spacearm.identify.joint import Drive, JointTest
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor
@@ -214,3 +216,19 @@ CASES: dict[str, Case] = {
     "geared": _case(Plant(8000.0, 12.0, 3.0, 100.0), 200.0, 601, 9.0, 0.03, 20.0, 2e-3, link=5e-5, encoder=2e-5,
                     base=2e-4, torque=0.05),
 }  # fmt: skip
+
+
+def joint_test(
+    case: Case, truth: Truth, seed: int | None, drive: Drive, channels: tuple[str, ...] = ("joint1", "base_rz"),
+    **more: Any,
+) -> JointTest:  # fmt: skip
+    """Readings as a test; with a torque the motor's encoder is compared."""
+    read = truth.readings(seed, case.sigma, channels)
+    if drive == "torque":
+        channels = (*channels, "joint1.motor")
+        more = {"torques": {"joint1": read["joint1.torque"]}, "torque_sigma": case.sigma["joint1.torque"], **more}
+    noise = np.array([case.sigma[name] for name in channels])
+    encoders = {name: read[name] for name in ("joint1.motor", "joint2")}
+    measured = {name: read[name] for name in channels}
+    options = {"encoder_sigma": case.sigma["joint1.motor"], **more}
+    return JointTest(f"seed {seed}", truth.times, encoders, measured, noise, **options)

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 
 from spacearm.identify.joint import Drive, JointFit, JointTest, identify_joints
-from support.joint_physics import CASES, Case, Truth
+from spacearm.model import save
+from spacearm.study import run_scenario
+from support.joint_physics import CASES, Case, joint_test
 
 DRIVES: tuple[Drive, ...] = ("motor_angle", "torque")
-
-
-def joint_test(
-    case: Case, truth: Truth, seed: int | None, drive: Drive, channels: tuple[str, ...] = ("joint1", "base_rz"),
-    **more: Any,
-) -> JointTest:  # fmt: skip
-    """Readings as a test; with a torque the motor's encoder is compared."""
-    read = truth.readings(seed, case.sigma, channels)
-    if drive == "torque":
-        channels = (*channels, "joint1.motor")
-        more = {"torques": {"joint1": read["joint1.torque"]}, "torque_sigma": case.sigma["joint1.torque"], **more}
-    noise = np.array([case.sigma[name] for name in channels])
-    encoders = {name: read[name] for name in ("joint1.motor", "joint2")}
-    measured = {name: read[name] for name in channels}
-    options = {"encoder_sigma": case.sigma["joint1.motor"], **more}
-    return JointTest(f"seed {seed}", truth.times, encoders, measured, noise, **options)
 
 
 def errors(case: Case, fit: JointFit) -> np.ndarray:
@@ -104,3 +92,108 @@ def test_missing_readings_and_irregular_times_are_no_harm() -> None:
         assert np.abs(errors(case, fit)).max() < 3.5
         low, high = fit.diagnosis.chi_square.bounds(1e-4)
         assert low < fit.chi2 < high
+
+
+def suspected(fit: JointFit) -> set[str]:
+    """Last words of what the certificate does not let pass."""
+    return {name.rsplit(".", 1)[-1] for name, check in fit.certificate.items() if not check.sound}
+
+
+def late(case: Case, drive: Drive, test: JointTest, delay: float) -> JointTest:
+    """The same readings of link and base, with the same noise, of what was so a while ago."""
+    truth, measured = case.truth(drive), dict(test.measured)
+    for name, column in (("joint1", 3), ("base_rz", 2)):
+        clean = truth.positions[:, column]
+        measured[name] = measured[name] - clean + CubicSpline(truth.times, clean)(np.maximum(truth.times - delay, 0.0))
+    return replace(test, measured=measured)
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+def test_a_delay_is_found_and_can_be_estimated(drive: Drive) -> None:
+    case = CASES["soft"]
+    test = late(case, drive, joint_test(case, case.truth(drive), 1, drive), 0.02)
+    fit = identify_joints(case.plant.robot(), [test], drive=drive, warn=False)
+    assert not fit.sound
+    assert "delay" in suspected(fit)
+    assert any('nuisances.delay = "estimate"' in text for text in fit.remarks)
+    fit = identify_joints(case.plant.robot(), [test], drive=drive, nuisances={"delay": "estimate"}, warn=False)
+    assert np.abs(errors(case, fit)).max() < 3.5
+    assert abs(fit["sensors.delay"] - 0.02) < 3.5 * fit.std("sensors.delay")
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+def test_a_bias_is_found_and_can_be_estimated(drive: Drive) -> None:
+    case = CASES["soft"]
+    test = joint_test(case, case.truth(drive), 1, drive)
+    test = replace(test, measured={**test.measured, "joint1": test.measured["joint1"] + 0.02})
+    fit = identify_joints(case.plant.robot(), [test], drive=drive, warn=False)
+    assert not fit.sound
+    assert "bias" in suspected(fit)
+    fit = identify_joints(case.plant.robot(), [test], drive=drive, nuisances={"bias": "estimate"}, warn=False)
+    assert np.abs(errors(case, fit)).max() < 3.5
+
+
+def test_friction_of_three_newton_metres_is_found_and_can_be_estimated() -> None:
+    case = CASES["k8000"]
+    rough = replace(case, plant=replace(case.plant, friction=3.0), truths={})
+    test = joint_test(rough, rough.truth("torque"), 1, "torque")
+    fit = identify_joints(case.plant.robot(), [test], drive="torque", warn=False)
+    assert not fit.sound
+    assert "motor_coulomb" in suspected(fit)
+    fit = identify_joints(case.plant.robot(), [test], drive="torque", nuisances={"friction": "estimate"}, warn=False)
+    values = {name: (fit[name] - right) / fit.std(name) for name, right in (("stiffness", 8000.0), ("damping", 12.0))}
+    assert not fit.sound or np.abs(list(values.values())).max() < 3.0
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+def test_one_per_cent_of_outliers_does_no_harm(drive: Drive) -> None:
+    case = CASES["k8000"]
+    test = joint_test(case, case.truth(drive), 1, drive)
+    rng = np.random.default_rng(0)
+    noise = {name: (rng.random(601) < 0.01) * rng.uniform(30.0, 100.0, 601) * case.sigma[name] for name in case.sigma}
+    bad = replace(
+        test,
+        measured={name: row + noise[name] for name, row in test.measured.items()},
+        encoders={name: row + noise[name] for name, row in test.encoders.items()},
+    )
+    fit = identify_joints(case.plant.robot(), [bad], drive=drive, warn=False)
+    assert fit.outliers > 10
+    assert np.abs(errors(case, fit)).max() < 3.0 or not fit.sound
+
+
+def test_a_value_on_a_bound_is_not_sound() -> None:
+    case = CASES["soft"]
+    test = joint_test(case, case.truth("motor_angle"), 1, "motor_angle")
+    assert identify_joints(case.plant.robot(), [test], warn=False).sound
+    fit = identify_joints(case.plant.robot(), [test], bounds={"stiffness": (0.1, 3.0)}, warn=False)
+    assert "joint1.stiffness" in fit.at_bounds
+    assert not fit.sound
+
+
+def test_a_file_with_angle_and_torque_measured(tmp_path: Path) -> None:
+    """It was refused as of unknown noise; and a result with everything on its bounds was sound."""
+    case = CASES["k8000"]
+    save(case.plant.robot(stiffness=4000.0), tmp_path / "arm.toml")
+    read = case.truth("torque").readings(2, case.sigma, ("joint1", "base_rz"))
+    names = ["joint1", "joint1.motor", "joint2", "base_rz", "joint1.torque"]
+    rows = np.column_stack([case.times, *(read[name] for name in names)])
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header=",".join(["time", *names]), comments="")
+    columns = "".join(
+        f'"{name.replace("base_rz", "base_angle")}" = {{ column = "{name}", unit = "{unit}" }}\n'
+        for name, unit in zip(names, ["rad"] * 4 + ["N m"], strict=True)
+    )
+    text = (
+        'study = "joint-identification"\nrobot = "arm.toml"\nframe = "hand"\nangle = "measured"\n'
+        "[noise]\nencoder = 2e-5\nlink = 5e-5\nbase_attitude = 2e-4\ntorque = 0.05\n"
+        '[[test]]\nname = "a"\nfile = "a.csv"\n[test.columns]\n' + columns
+    )
+    (tmp_path / "s.toml").write_text(text)
+    result = run_scenario(tmp_path / "s.toml")
+    found = {row.quantity: row.value for row in result.rows}
+    for name, right in (("stiffness", 8000.0), ("damping", 12.0), ("motor_inertia", 3.0)):
+        assert abs(found[f"joint1.{name}"] - right) < 3.5 * found[f"joint1.{name}.sd"]
+    assert result.sound
+    (tmp_path / "s.toml").write_text(text + "[bounds]\nstiffness = [1.0, 100.0]\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert not run_scenario(tmp_path / "s.toml").sound

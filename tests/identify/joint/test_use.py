@@ -321,7 +321,8 @@ def test_the_example_runs() -> None:
     assert rows["law"] == "linear"
     assert rows["hold_out.swing.rms"] < 0.2 * rows["hold_out.swing.rigid_rms"]
     assert "identified.toml" in result.files
-    assert [figure.name for figure in result.figures] == ["test-1", "test-2", "profiles", "response"]
+    drawn = ["test-1", "test-2", "channels-1", "channels-2", "profiles", "response"]
+    assert [figure.name for figure in result.figures] == drawn
 
 
 TWIN = """[[test]]

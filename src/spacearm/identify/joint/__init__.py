@@ -28,8 +28,10 @@ from spacearm.identify.joint.measured import JointTest, joint_test_from_measurem
 from spacearm.identify.joint.measurement_chain import Chain, Reconstruction, SensorNoise, planar_pose
 from spacearm.identify.joint.paths import smooth_path
 from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequency_response, hold_out
-from spacearm.identify.joint.problem import JointProblem, early
+from spacearm.identify.joint.problem import JointProblem
+from spacearm.identify.joint.sampling import early
 from spacearm.identify.joint.select import CANDIDATES, Candidate, Selection, select_law
+from spacearm.identify.joint.suspects import Suspect
 from spacearm.identify.joint.twin import Truth, observe, twin
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "Selection",
     "SensorNoise",
     "Setup",
+    "Suspect",
     "Truth",
     "early",
     "flexible_joints",

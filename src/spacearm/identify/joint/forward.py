@@ -11,7 +11,7 @@ integrated together with the motion, under the same error control.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, get_args
 
@@ -383,11 +383,10 @@ class Forward:
             accuracy=self.accuracy,
         )
 
-    def held(self) -> Forward:
-        """The same with the motors on their paths."""
-        setup = replace(self.setup, drive="motor_angle")
-        return Forward(setup, self.paths, self.times, base_velocity=self._base[:6], base_pose=self._base[6:],
-                       accuracy=self.accuracy)  # fmt: skip
+    def under(self, setup: Setup) -> Forward:
+        """The same with another set-up."""
+        return Forward(setup, self.paths, self.times, torques=self.torques, base_velocity=self._base[:6],
+                       base_pose=self._base[6:], accuracy=self.accuracy)  # fmt: skip
 
     @property
     def exhausted(self) -> bool:

@@ -6,24 +6,28 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from spacearm.checks import one_of
+from spacearm.checks import known, one_of
 from spacearm.errors import InputError
 from spacearm.identify.joint.flexible_joints import flexible_joints, linearise, with_values
 from spacearm.identify.joint.forward import Accuracy, Drive
 from spacearm.identify.joint.laws import Law
-from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.problem import Bounds, JointProblem, Weighting
+from spacearm.identify.joint.measured import BASE, JointTest
+from spacearm.identify.joint.outliers import without_outliers
+from spacearm.identify.joint.problem import Bounds, JointProblem
+from spacearm.identify.joint.sampling import Weighting
+from spacearm.identify.joint.suspects import NUISANCES, Suspect, suspects
 from spacearm.model import Robot
-from spacearm.optimise.diagnose import Diagnosis, Whiteness, diagnose
+from spacearm.optimise.diagnose import LEVEL, Diagnosis, Whiteness, diagnose
 from spacearm.optimise.estimate import Estimate, Estimator
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
 from spacearm.optimise.posterior import Posterior, Profile, profile, sample
+from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
 #: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
@@ -45,6 +49,7 @@ class DataWarning(UserWarning):
     """The data are usable but poor: shorter than a period of the oscillation, for example."""
 
 
+Nuisance = Literal["off", "test", "estimate"]
 Method = Literal["levenberg_marquardt", "nelder_mead", "multi_start"]
 
 
@@ -71,6 +76,22 @@ class JointFit:
     diagnosis: Diagnosis
     remarks: tuple[str, ...]
     seconds: float
+    suspects: tuple[Suspect, ...] = ()
+    outliers: int = 0
+
+    @property
+    def certificate(self) -> Certificate:
+        """Checks that a right model passes: convergence, bounds, size and whiteness of residuals, nothing suspected."""
+        level = LEVEL / max(len(self.suspects), 1)
+        doubts = {
+            f"suspect.{one.name}": Check(1.0 - one.p_value, 1.0 - level, "", "1 - p of the score test")
+            for one in self.suspects
+        }
+        return self.diagnosis.certificate() | doubts
+
+    @property
+    def sound(self) -> bool:
+        return self.certificate.sound
 
     @property
     def estimate(self) -> Estimate:
@@ -144,6 +165,7 @@ def identify_joints(
     weighting: Weighting | None = None,
     reference_inertia: float | None = None,
     accuracy: Accuracy | None = None,
+    nuisances: Mapping[str, Nuisance] | None = None,
     warn: bool = True,
 ) -> JointFit:
     """Find motor inertia, stiffness and damping of the flexible joints, and every test's start offset.
@@ -155,26 +177,50 @@ def identify_joints(
         law: friction and other laws beyond spring and damper.
         method: a name or any estimator of :mod:`spacearm.identify`.
         cost: the likelihood, or Eq. 24 of the paper, which compares the flexible joints' angles only, all alike.
-        bounds: by full name (``joint1.stiffness``) or by kind (``stiffness``); the paper's where not given.
+        bounds: by full name (``joint1.stiffness``) or by kind (``stiffness``); from robot and data where not given.
         guess, fixed: start values, and values that are not to be identified; by full name or by kind.
         offset_rate: the spring's rate at the start is unknown too.
         weighting: weights over time, for example :func:`early`.
+        nuisances: ``delay`` of the links' and base's sensors, their ``bias``, ``friction`` of motors under a torque:
+            ``estimate`` them with the rest, ``test`` whether they would improve the fit (default), or leave them
+            ``off``.
         warn: warn about what is not determined.
+
+    Readings that their neighbours do not bear out are left out, unless paths are ``smooth``.
     """
     began = time.perf_counter()
     one_of(cost, ("likelihood", "paper"), "cost", place="identification")
-    chosen = [_angles_only(robot, test) for test in tests] if cost == "paper" else tests
+    how = dict.fromkeys(NUISANCES, "test") | dict(nuisances or {})
+    for name, what in how.items():
+        known(name, NUISANCES, "nuisance", place="nuisances")
+        one_of(what, get_args(Nuisance), name, place="nuisances")
+    chosen, outliers = _prepared(robot, tests, cost, how["bias"] == "estimate")
+    law = law or Law()
+    if how["friction"] == "estimate" and law.motor == "none":
+        law = replace(law, motor="coulomb")
     model = JointProblem(
         robot, chosen, drive=drive, law=law, bounds=bounds, guess=guess, fixed=fixed, offset_rate=offset_rate,
-        weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
+        weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy, delay=how["delay"] == "estimate",
     )  # fmt: skip
     estimator = estimator_of(method)
-    used = model.plain() if cost == "paper" else model
+    model, estimate, exact = _searched(model, estimator, cost == "paper")
+    ignored = tuple(name for name, what in how.items() if what == "off") if exact and drive != "rigid_torque" else None
+    fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers)
+    if warn:
+        for text in fit.remarks:
+            kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
+            warnings.warn(text, kind, stacklevel=2)
+    return fit
+
+
+def _searched(model: JointProblem, estimator: Estimator, plain: bool) -> tuple[JointProblem, Estimate, bool]:
+    """The problem with the errors of its inputs, its estimate, and whether that is the most likely one."""
+    used = model.plain() if plain else model
     polish = estimator.estimator or LeastSquares() if isinstance(estimator, MultiStart) else estimator
-    exact = polish if cost == "likelihood" and isinstance(polish, LeastSquares) else None
+    exact = None if plain or not isinstance(polish, LeastSquares) else polish
     first = used.held() if exact else used
     estimate = estimator.solve(first)
-    if exact is not None and drive != "rigid_torque":
+    if exact is not None and model.setup.drive != "rigid_torque":
         estimate = _other_valleys(first, estimate, exact)
     model = model.with_path_errors(estimate.values)
     if exact is not None and any(model.path_errors):
@@ -182,12 +228,27 @@ def identify_joints(
         used = model
     if estimate.covariance is not None:
         estimate = replace(estimate, covariance=used.covariance(model, estimate.values))
-    fit = assess(model, estimate, time.perf_counter() - began)
-    if warn:
-        for text in fit.remarks:
-            kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
-            warnings.warn(text, kind, stacklevel=2)
-    return fit
+    return model, estimate, exact is not None
+
+
+def _nuisances(given: Mapping[str, Nuisance]) -> dict[str, str]:
+    """What is done about each."""
+    for name, what in given.items():
+        known(name, NUISANCES, "nuisance", place="nuisances")
+        one_of(what, get_args(Nuisance), name, place="nuisances")
+    return dict.fromkeys(NUISANCES, "test") | dict(given)
+
+
+def _prepared(robot: Robot, tests: Sequence[JointTest], cost: str, biased: bool) -> tuple[list[JointTest], int]:
+    """The tests as they are compared, and how many readings were left out of them."""
+    if cost == "paper":
+        return [_angles_only(robot, test) for test in tests], 0
+    cut = [(test, 0) if test.smooth else without_outliers(test) for test in tests]
+    found = [test for test, _ in cut]
+    if biased:
+        seen = {*BASE, *(f.name for f in flexible_joints(robot))}
+        found = [replace(test, biases=tuple(c for c in test.measured if c in seen)) for test in found]
+    return found, sum(count for _, count in cut)
 
 
 def _angles_only(robot: Robot, test: JointTest) -> JointTest:
@@ -246,11 +307,20 @@ def _again(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Est
     )
 
 
-def assess(model: JointProblem, estimate: Estimate, seconds: float) -> JointFit:
-    """Diagnostics of an estimate: whiteness of residuals, what is not determined, what the set-up does."""
+def assess(
+    model: JointProblem, estimate: Estimate, seconds: float, ignored: tuple[str, ...] | None = None, outliers: int = 0
+) -> JointFit:
+    """Diagnostics of an estimate: whiteness of residuals, what is not determined, what the set-up does.
+
+    ``ignored``: of what may be wrong besides, what is not to be tested; None: nothing is.
+    """
     residuals = model.named_residuals(estimate.values)
     found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), max(model.freedom, 1))
-    return JointFit(model, found, tuple(_remarks(model, found)), seconds)
+    doubts: tuple[Suspect, ...] = ()
+    if ignored is not None and len(ignored) < len(NUISANCES) and np.isfinite(estimate.cost):
+        doubts = suspects(model, estimate.values, ignored)
+    remarks = [*_remarks(model, found), *_misfits(model, found, doubts, outliers)]
+    return JointFit(model, found, tuple(remarks), seconds, doubts, outliers)
 
 
 def profile_likelihood(fit: JointFit, name: str, *, span: float = 3.0, points: int = 11) -> Profile:
@@ -290,11 +360,25 @@ def _remarks(model: JointProblem, diagnosis: Diagnosis) -> list[str]:
                 f"data of test {test.name!r} last {test.duration:.3g} s, less than a period of the oscillation "
                 f"({2.0 * np.pi / lowest[0]:.3g} s): frequency and damping are hardly seen"
             )
-    chi2 = diagnosis.chi_square.ratio
-    if model.noise_known and chi2 > 2.0:
+    return found
+
+
+def _misfits(model: JointProblem, diagnosis: Diagnosis, doubts: tuple[Suspect, ...], outliers: int) -> list[str]:
+    """What the residuals say against the model, and what to try."""
+    found = []
+    chi2, (low, high) = diagnosis.chi_square.ratio, diagnosis.chi_square.bounds()
+    if model.noise_known and chi2 > high:
         found.append(
             f"residuals are {np.sqrt(chi2):.2f} times as large as the noise explains: the model lacks something"
         )
+    elif model.noise_known and chi2 < low:
+        found.append(f"residuals are only {np.sqrt(chi2):.2f} times as large as the noise stated: it is less than that")
+    found += [f"suspected: {one.advice}" for one in doubts if one.p_value < LEVEL / len(doubts)]
+    if outliers:
+        found.append(f"data: {outliers} readings that their neighbours do not bear out were left out")
+    far = sum(int((np.abs(rows) > 5.0).sum()) for own in diagnosis.estimate.residuals.values() for rows in own.values())
+    if model.noise_known and far:
+        found.append(f"data: {far} readings are more than 5 deviations from the model: outliers, or a wrong model")
     return found
 
 

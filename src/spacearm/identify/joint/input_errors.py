@@ -43,6 +43,13 @@ class InputErrors:
     turn: Array
     shift: Array
     unknown: int
+    inputs: tuple[tuple[str, str], ...]
+    ties: ErrorModel
+    out: Array
+
+    def moved(self, inputs: Array) -> Array:
+        """What known deviations (T, m) of the inputs do to the channels (T, c)."""
+        return _moved(self.ties, self.out, inputs)
 
     def whitened(self, rows: Array) -> Array:
         """Rows (T, c, ...) of sample-whitened residuals or derivatives, made white."""
@@ -91,7 +98,8 @@ def input_errors(model: JointProblem, x: Array, test: int) -> InputErrors | None
                       spread * scale)  # fmt: skip
     shift = _moved(ties, out, left[:, : len(inputs)])
     own = model.sample_whitener(test)
-    return InputErrors(ties.whitener(seen.present), white @ np.linalg.inv(own), shift, unknown)
+    turn, names = white @ np.linalg.inv(own), tuple(key for key, _ in inputs)
+    return InputErrors(ties.whitener(seen.present), turn, shift, unknown, names, ties, out)
 
 
 def _linear(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from spacearm.identify.joint.flexible_joints import linearise
 from spacearm.identify.joint.identify import JointFit, identify_joints
 from spacearm.identify.joint.measured import JointTest
+from spacearm.identify.joint.suspects import OFF
 from spacearm.typing import Array
 
 
@@ -104,7 +105,7 @@ def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[
     for test in tests:
         one = identify_joints(
             fit.model.robot, [test], drive=fit.model.setup.drive, law=fit.model.setup.law, fixed=fixed, warn=False,
-            **options,
+            **{"nuisances": OFF, **options},
         )  # fmt: skip
         rows, _ = one.model.raw(one.estimate.values, 0)
         chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in one.model.setup.flexible)]

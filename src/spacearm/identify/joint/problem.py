@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from spacearm.checks import known, number, positive, some, unique
+from spacearm.checks import known, number, some, unique
 from spacearm.errors import InputError, SimulationError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Response, Setup
@@ -18,7 +18,8 @@ from spacearm.identify.joint.input_errors import InputErrors, input_errors
 from spacearm.identify.joint.laws import REACH, SPECIFICATION, Law
 from spacearm.identify.joint.measured import BASE, JointTest, attitude
 from spacearm.identify.joint.paths import PathErrors, Smoothed, added, path_errors, smooth_path
-from spacearm.identify.joint.start_values import start_values
+from spacearm.identify.joint.sampling import Weighting, late_by, weights
+from spacearm.identify.joint.start_values import check_start, start_values
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Block, Parameter, Problem
@@ -28,13 +29,6 @@ from spacearm.typing import Array
 #: Samples in one piece of what is added to torques.
 SLOW = 25
 Bounds = Mapping[str, tuple[float, float]]
-Weighting = Callable[[Array], Array]
-
-
-def early(decay: float) -> Weighting:
-    """Weights ``exp(-t / decay)`` (s): the first part of a test counts more, as the paper's Sec. 5 suggests."""
-    positive(decay, "decay", unit="s", place="weighting")
-    return lambda time: np.exp(-time / decay)
 
 
 class JointProblem(Problem):
@@ -59,10 +53,12 @@ class JointProblem(Problem):
         weighting: Weighting | None = None,
         reference_inertia: float | None = None,
         accuracy: Accuracy | None = None,
+        delay: bool = False,
     ) -> None:
-        self._options: dict[str, Any] = {"law": law, "bounds": bounds, "guess": guess, "fixed": fixed,
+        self._options: dict[str, Any] = {"law": law, "bounds": bounds, "guess": guess, "fixed": fixed, "delay": delay,
                                          "offset_rate": offset_rate, "weighting": weighting,
                                          "accuracy": accuracy}  # fmt: skip
+        self.late = delay
         self.tests = tuple(tests)
         some(self.tests, "test", place="identification")
         unique([test.name for test in self.tests], "test", place="identification")
@@ -77,7 +73,7 @@ class JointProblem(Problem):
         self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
         self._white = [test.whitener() for test in self.tests]
         self._present, self._read = [test.present for test in self.tests], list(self.smoothed)
-        self._weight = [_weights(weighting, test) for test in self.tests]
+        self._weight = [weights(weighting, test) for test in self.tests]
         self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
         self._each = (1 + offset_rate) * len(self.setup.flexible)  # parameters that each test has of its own
         self.biases = [(k, channel) for k, test in enumerate(self.tests) for channel in test.biases]
@@ -86,7 +82,7 @@ class JointProblem(Problem):
         super().__init__(self._unknowns(bounds, guess, fixed), name="flexible joints")
         self.free = [self.all_names.index(name) for name in self.names]
         self._held = np.array([float(_by_name(fixed, name, 0.0)) for name in self.all_names])
-        self._check_start({"fixed": fixed, "guess": guess, "bounds": bounds})
+        check_start(self, {"fixed": fixed, "guess": guess, "bounds": bounds})
 
     def _arrange(self, drive: Drive) -> Drive:
         """The drive, with the tests made ready for it.
@@ -110,7 +106,23 @@ class JointProblem(Problem):
     def _all_names(self, starts: Sequence[str]) -> tuple[str, ...]:
         own = [f"{t.name}.{f.name}.{word}" for t in self.tests for word in starts for f in self.setup.flexible]
         biases = [f"{self.tests[k].name}.{channel}.bias" for k, channel in self.biases]
-        return (*self.setup.parameters, *own, *biases)
+        return (*self.setup.parameters, *own, *biases, *(["sensors.delay"] if self.late else []))
+
+    @property
+    def _first_bias(self) -> int:
+        return len(self.all_names) - len(self.biases) - self.late
+
+    def delayed(self, channel: str) -> bool:
+        """Whether a channel's sensor may be late against the encoders: those of links and base."""
+        return channel in BASE or channel in {f.name for f in self.setup.flexible}
+
+    def late_slopes(self, x: Array, test: int) -> Array:
+        """Derivatives (T, channels) of the prediction by the delay of the sensors."""
+        late = float(self.complete(x)[-1]) if self.late else 0.0
+        values = self.outputs(x, test, self.respond(x, test))[0]
+        step = 1e-3 * float(np.median(np.diff(self.forwards[test].times)))
+        high, low = (late_by(self, test, late + away, values, {})[0] for away in (step, -step))
+        return np.stack([(high[channel] - low[channel]) / (2.0 * step) for channel in values], axis=1)
 
     @property
     def noise_known(self) -> bool:
@@ -176,32 +188,6 @@ class JointProblem(Problem):
         if not result:
             raise InputError("every parameter is fixed", place="identification")
         return result
-
-    def _check_start(self, given: Mapping[str, Mapping[str, object]]) -> None:
-        """The start values can be followed through every test; what the caller gave and keeps them from it is told.
-
-        A search would not get away from such a start, but take long over it.
-        """
-        start = self.complete(self.guess)
-
-        def followed(full: Array, test: int) -> bool:
-            return bool(np.all(np.isfinite(self.forwards[test](*self.split(full, test)).states[-1])))
-
-        for k, test in enumerate(self.tests):
-            if followed(start, k):
-                continue
-            what = f"the model cannot be followed to the end of test {test.name!r}"
-            why = f"too stiff for samples every {np.median(np.diff(test.time)):.3g} s, or unstable"
-            for table, values in given.items():
-                for name, value in values.items():
-                    short = name.rsplit(".", 1)[-1]
-                    unit, usual = SPECIFICATION[short][0], SPECIFICATION[short][3]
-                    mine = [n == name or (name == short and n.endswith(f".{short}")) for n in self.all_names]
-                    if followed(np.where(mine, usual, start), k):
-                        raise InputError(f"is {value}, and {what}: {why}", place=f"{table}.{name}",
-                                         hint=f"{usual:g} {unit} can be followed")  # fmt: skip
-            raise InputError(f"{what} with the start values: {why}", place="guess",
-                             hint="give other start values, or other speeds and edges of the law")  # fmt: skip
 
     def _whole_turns(self, test: JointTest, forward: Forward) -> dict[str, float]:
         """Full turns (rad) by which readings of links and motors are away from the motors' paths."""
@@ -314,7 +300,9 @@ class JointProblem(Problem):
         """Model minus measurement (T, channels) of one test, and derivatives (T, channels, directions)."""
         values, slopes = self.outputs(x, test, self.respond(x, test, derivatives, forward), forward)
         measured = self.tests[test].measured
-        first_bias, full = len(self.all_names) - len(self.biases), self.complete(x)
+        if self.late:
+            values, slopes = late_by(self, test, float(self.complete(x)[-1]), values, slopes)
+        first_bias, full = self._first_bias, self.complete(x)
         biases = {channel: full[first_bias + b] for b, (k, channel) in enumerate(self.biases) if k == test}
         columns = []
         for channel, seen in measured.items():
@@ -349,13 +337,22 @@ class JointProblem(Problem):
 
     def _residual(self, test: int, x: Array, weighted: bool = True) -> Array:
         """Whitened residuals (T, channels) of one test."""
-        errors = self.path_errors[test]
-        rows = self.raw(x, test)[0]
-        return self.white(test, rows if errors is None else rows + errors.shift, weighted)
+        return self.white(test, self.left(x, test), weighted)
+
+    def left(self, x: Array, test: int) -> Array:
+        """Prediction minus measurement (T, channels), with what the nominal inputs leave out."""
+        errors, rows = self.path_errors[test], self.raw(x, test)[0]
+        return rows if errors is None else np.asarray(rows + errors.shift)
 
     def unweighted(self, x: Array) -> list[Array]:
         """Whitened residuals (T, channels) of each test, whatever its weights in time."""
         return [self._residual(k, x, weighted=False) for k in range(len(self.tests))]
+
+    def unweighted_jacobian(self, x: Array) -> Array:
+        """Derivatives of :meth:`unweighted`, flat."""
+        found = copy.copy(self)
+        found._weight = [np.ones_like(weight) for weight in self._weight]
+        return np.concatenate([found._jacobian(k, x) for k in range(len(self.tests))])
 
     def variance(self, x: Array) -> float:
         """Of the samples' noise where only the residuals tell it; else 1."""
@@ -368,7 +365,12 @@ class JointProblem(Problem):
     def freedom(self) -> int:
         """Readings less the numbers that are fitted to them."""
         unknown = sum(errors.unknown for errors in self.path_errors if errors is not None)
-        return sum(int(there.sum()) for there in self._present) - len(self.free) - unknown
+        return self.readings - len(self.free) - unknown
+
+    @property
+    def readings(self) -> int:
+        """That the model is compared with."""
+        return sum(int(there.sum()) for there in self._present)
 
     def named_residuals(self, x: Array) -> dict[str, dict[str, Array]]:
         """White residuals by test and channel, those of missing readings left out."""
@@ -380,7 +382,7 @@ class JointProblem(Problem):
 
     def _jacobian(self, test: int, x: Array) -> Array:
         """Derivatives (T channels, p) of one test's residuals by the free parameters."""
-        common, each, first_bias = len(self.setup.parameters), self._each, len(self.all_names) - len(self.biases)
+        common, each, first_bias = len(self.setup.parameters), self._each, self._first_bias
         moved = self.raw(x, test, derivatives=True)[1]
         assert moved is not None
         channels = list(self.tests[test].measured)
@@ -393,6 +395,8 @@ class JointProblem(Problem):
         block[:, :common] = rows[:, :common]
         block[:, common + test * each : common + (test + 1) * each] = rows[:, common : common + each]
         block[:, [first_bias + b for b, _ in own]] = self.white(test, constant).reshape(len(block), -1)
+        if self.late:
+            block[:, -1] = self.white(test, self.late_slopes(x, test)).ravel()
         # A candidate whose derivatives cannot be followed to the end (very stiff) must not stop a search.
         return np.nan_to_num(block[:, self.free], nan=0.0, posinf=0.0, neginf=0.0)
 
@@ -430,7 +434,7 @@ class JointProblem(Problem):
         if not all(("torque", f.name) in self.smoothed[test] for f in self.setup.flexible):
             return run
         parameters, offset, rate = self.split(self.complete(x), test)
-        held = run.held()
+        held = run.under(replace(self.setup, drive="motor_angle"))
         torque = held.torque(held(parameters, offset, rate), parameters)[0]
         if not np.all(np.isfinite(torque)):
             return run
@@ -494,15 +498,3 @@ class JointProblem(Problem):
 def _by_name(given: Mapping[str, Any], name: str, default: Any) -> Any:
     """The entry of a parameter: by its full name, or by its kind."""
     return given.get(name, given.get(name.rsplit(".", 1)[1], default))
-
-
-def _weights(weighting: Weighting | None, test: JointTest) -> Array:
-    """Roots of the weights of a test's samples."""
-    if weighting is None:
-        return np.ones(test.time.size)
-    weights = np.asarray(weighting(test.time - test.time[0]), dtype=np.float64)
-    good = weights.shape == test.time.shape and np.all(np.isfinite(weights) & (weights >= 0.0)) and np.any(weights > 0)
-    if not good:
-        raise InputError(f"weights of test {test.name!r} are not usable", place="weighting",
-                         hint="expected one for each sample, at least 0 and not all 0")  # fmt: skip
-    return np.sqrt(weights)

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, at, did_you_mean
-from spacearm.identify.joint.figures import fit_figure, profile_figure, response_figure
+from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
 from spacearm.identify.joint.identify import JointFit, identify_joints, profile_likelihood
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements
 from spacearm.identify.joint.measurement_chain import Chain, SensorNoise
 from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequency_response, hold_out
-from spacearm.identify.joint.problem import early
+from spacearm.identify.joint.sampling import early
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
 from spacearm.identify.joint.twin import observe, twin
 from spacearm.identify.measurements import Column, read_measurements
@@ -45,6 +45,7 @@ class NoiseTable(Table):
     hand_attitude: Number | None = key(None, "rad")
     hand_attitude_deg: Number = 0.05
     torque: Number = key(0.01, "N m")
+    link: Number | None = key(None, 'of a sensor of the link\'s own angle (`angle = "measured"`), rad; as `encoder`')
 
     make = makes(SensorNoise)
 
@@ -63,6 +64,14 @@ class LawTable(Table):
     edge: Number = Law.edge
 
     make = makes(Law)
+
+
+class NuisanceTable(Table):
+    """What may be wrong besides the joint: estimated with it, tested for, or left alone."""
+
+    delay: Literal["off", "test", "estimate"] = key("test", "of the sensors of links and base against the encoders")
+    bias: Literal["off", "test", "estimate"] = key("test", "constant, of the same sensors")
+    friction: Literal["off", "test", "estimate"] = key("test", "dry, of motors under a torque")
 
 
 class TwinTable(Table):
@@ -117,6 +126,7 @@ class TestTable(MeasuredKeys):
     twin: TwinTable | None = key(None, "in place of `file`")
     from_rest: bool = key(True, "nothing moves at first")
     base_at_origin: bool = key(False, "the base is at the world's origin at first")
+    smooth: bool = key(False, "joints were led along smooth curves: paths are splines with as few pieces as possible")
 
     def of(self, chain: Chain, file: JointFile, folder: Path) -> JointTest:
         """The test."""
@@ -137,6 +147,7 @@ class TestTable(MeasuredKeys):
             method="least_squares" if file.angle == "measured" else file.angle,
             attitude=file.attitude,
             start_known=self.base_at_origin,
+            smooth=self.smooth,
             chain=chain,
         )
 
@@ -151,10 +162,11 @@ class TestTable(MeasuredKeys):
         options: dict[str, Any] = {
             "torque": "known" if file.drive == "torque" else "measured",
             "from_rest": self.from_rest,
+            "smooth": self.smooth,
+            "plane": file.planar,
+            "attitude": file.attitude,
         }
-        if file.angle == "measured":
-            return joint_test_from_measurements(self.name, chain, data, angle="measured", **options)
-        options |= {"plane": file.planar, "method": file.angle, "attitude": file.attitude}
+        options |= {"angle": "measured"} if file.angle == "measured" else {"method": file.angle}
         return joint_test_from_measurements(self.name, chain, data, start_known=self.base_at_origin, **options)
 
 
@@ -184,7 +196,8 @@ class JointFile(StudyFile):
     profiles: bool = key(False, "profile likelihoods")
     noise: NoiseTable = NoiseTable()
     law: LawTable = LawTable()
-    bounds: dict[str, Pair] = key({}, "parameter = [lower, upper]")
+    nuisances: NuisanceTable = NuisanceTable()
+    bounds: dict[str, Pair] = key({}, "parameter = [lower, upper]; from robot and data where left out")
     guess: dict[str, Number] = key({}, "parameter = where the search starts")
     fixed: dict[str, Number] = key({}, "parameter = its known value")
     select: SelectTable | None = None
@@ -209,7 +222,7 @@ class JointFile(StudyFile):
         weighting = None if self.weighting_decay is None else early(self.weighting_decay)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            how = self.options("law", "method", "cost")
+            how = {**self.options("law", "method", "cost"), "nuisances": self.nuisances.model_dump()}
             fit = identify_joints(robot, used, weighting=weighting, **how, **options)
         for one in caught:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
@@ -267,6 +280,11 @@ class Identified(Findings):
     parameters = row(name="", of=lambda i: i.values())
     chi2 = row("", "mean squared residual in standard deviations", of="fit.chi2")
     evaluations = row(of="fit.estimate.evaluations")
+    readings = row("", "compared with the model", of=lambda i: i.fit.model.readings)
+    outliers = row("", "readings left out", of="fit.outliers")
+    suspects = row("", "standard deviations that each would explain", of=lambda i: {
+        one.name: Noted(one.statistic**0.5, one.advice) for one in i.fit.suspects[:5]
+    })  # fmt: skip
     correlation = row(of=lambda i: i.correlations())
     intervals = row("", "95 %, profile likelihood", name="", of=lambda i: {
         f"{one.name}.interval": list(one.interval) for one in i.profiles
@@ -316,10 +334,7 @@ class Identified(Findings):
         return "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
 
     def certificate(self) -> Mapping[str, Checks]:
-        fit = self.fit
-        found = {"converged": Check.that(fit.estimate.converged, str(fit.estimate.reason))}
-        if np.isfinite(fit.chi2):
-            found["chi2"] = Check(fit.chi2, 4.0, "", "mean squared residual in standard deviations")
+        found: dict[str, Checks] = dict(self.fit.certificate)
         if self.cross_check:
             why = "the forward model has no counterpart in MuJoCo; its tests hold it against plain runs"
             found["cross_check"] = Check.not_applicable(why)
@@ -334,6 +349,10 @@ class Identified(Findings):
     def figures(self) -> list[Figure]:
         found = [
             Figure(f"test-{k + 1}", fit_figure(self.fit, k), f"Test {test.name!r}: link minus motor and residuals.")
+            for k, test in enumerate(self.fit.model.tests)
+        ]
+        found += [
+            Figure(f"channels-{k + 1}", channel_figure(self.fit, k), f"Test {test.name!r}: measured and predicted.")
             for k, test in enumerate(self.fit.model.tests)
         ]
         if self.profiles:

@@ -12,6 +12,7 @@ from spacearm.checks import one_of
 from spacearm.identify.joint.identify import JointFit, identify_joints
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest
+from spacearm.identify.joint.suspects import OFF
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -85,7 +86,7 @@ def select_law(
     chosen = dict(candidates or CANDIDATES)
     one_of(criterion, get_args(Criterion), "criterion", place="selection")
     laws = sorted(chosen.items(), key=lambda item: len(item[1].parameters))
-    options = {"warn": False, **options}
+    options = {"warn": False, "nuisances": OFF, **options}
     found: list[Candidate] = []
     squares: list[Array] = []
     for name, law in laws:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spacearm.errors import InputError
 from spacearm.identify.joint.flexible_joints import linearise
 from spacearm.identify.joint.laws import SPECIFICATION
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.identify.joint.problem import JointProblem
@@ -31,6 +34,7 @@ def start_values(model: JointProblem, period: bool) -> dict[str, float]:
             found[f"{test.name}.{f.name}.offset_rate"] = 0.0
     for k, channel in model.biases:
         found[f"{model.tests[k].name}.{channel}.bias"] = 0.0
+    found["sensors.delay"] = 0.0
     stiffness = _stiffness_from_period(model) if period else None
     if stiffness is not None:
         found[f"{model.setup.flexible[0].name}.stiffness"] = stiffness
@@ -62,3 +66,30 @@ def _stiffness_from_period(model: JointProblem) -> float | None:
     line = linearise(model.robot, model.configuration(0), {f.name: {"stiffness": 1.0, "damping": 0.0}})
     unit = line.frequencies(model.setup.drive == "motor_angle")[-1]  # of a spring of 1 N m/rad
     return float((best[0] / unit) ** 2)
+
+
+def check_start(model: JointProblem, given: Mapping[str, Mapping[str, object]]) -> None:
+    """The start values can be followed through every test; what the caller gave and keeps them from it is told.
+
+    A search would not get away from such a start, but take long over it.
+    """
+    start = model.complete(model.guess)
+
+    def followed(full: Array, test: int) -> bool:
+        return bool(np.all(np.isfinite(model.forwards[test](*model.split(full, test)).states[-1])))
+
+    for k, test in enumerate(model.tests):
+        if followed(start, k):
+            continue
+        what = f"the model cannot be followed to the end of test {test.name!r}"
+        why = f"too stiff for samples every {np.median(np.diff(test.time)):.3g} s, or unstable"
+        for table, values in given.items():
+            for name, value in values.items():
+                short = name.rsplit(".", 1)[-1]
+                unit, usual = SPECIFICATION[short][0], SPECIFICATION[short][3]
+                mine = [n == name or (name == short and n.endswith(f".{short}")) for n in model.all_names]
+                if followed(np.where(mine, usual, start), k):
+                    raise InputError(f"is {value}, and {what}: {why}", place=f"{table}.{name}",
+                                     hint=f"{usual:g} {unit} can be followed")  # fmt: skip
+        raise InputError(f"{what} with the start values: {why}", place="guess",
+                         hint="give other start values, or other speeds and edges of the law")  # fmt: skip

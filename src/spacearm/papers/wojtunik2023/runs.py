@@ -33,6 +33,7 @@ from spacearm.identify.joint import (
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.paths import smooth_path
 from spacearm.identify.joint.problem import JointProblem
+from spacearm.identify.joint.suspects import OFF
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Rotor
@@ -79,7 +80,7 @@ def truth_of(robot: Robot, values: dict[str, float], offset_deg: float, law: Law
 
 
 def _fit(robot: Robot, test: JointTest, **options: Any) -> JointFit:
-    return identify_joints(robot, [test], warn=False, bounds=BOUNDS, **options)
+    return identify_joints(robot, [test], warn=False, bounds=BOUNDS, nuisances=OFF, **options)
 
 
 def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> Campaign:
@@ -288,7 +289,7 @@ def common(robot: Robot) -> Common:
         for k, offset in enumerate(OFFSETS)
     ]  # fmt: skip
     began = time.perf_counter()
-    fit = identify_joints(robot, tests, bounds=BOUNDS, warn=False)
+    fit = identify_joints(robot, tests, bounds=BOUNDS, nuisances=OFF, warn=False)
     profiles = [profile_likelihood(fit, f"joint1.{name}", points=7) for name in AVERAGE]
     seconds = time.perf_counter() - began
     single = _fit(robot, tests[1])

@@ -201,10 +201,9 @@ def _quaternions(rotation: Array) -> Array:
 # -- what acts and what happens --------------------------------------------------------------------------------------
 
 
-def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, ...]:
-    """Loads and thrusters of a system, from the phases in which they were given."""
-    robot = track.robot
-    parts: dict[tuple[str, str, str], list[Array]] = {}
+def _wrenches(run: Run, track: Track, times: Array) -> dict[tuple[str, str, str], Array]:
+    """What acts on a system at these times (T, 6), from the phases in which it was given: by source, frame and axes."""
+    found: dict[tuple[str, str, str], Array] = {}
     for segment in run.steps:
         if not isinstance(segment, Segment) or track.name not in segment.world.systems:
             continue
@@ -217,11 +216,15 @@ def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, 
                 if system == track.name:
                     values = np.stack([entry(times - begin) for entry in load.wrench], axis=1) * here[:, None]
                     key = load.source or frame, frame, load.axes
-                    parts.setdefault(key, []).append(values)
+                    found[key] = found.get(key, 0.0) + values
+    return found
+
+
+def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, ...]:
+    """Loads and thrusters of a system."""
+    robot = track.robot
     found: list[Push] = []
-    bodies = move(robot, states) if parts else None
-    for (name, frame, axes), shares in parts.items():
-        wrench = np.sum(shares, axis=0)
+    for (name, frame, axes), wrench in _wrenches(run, track, times).items():
         at = robot.frame(frame)
         body = robot.body_index(at.body)
         thruster = next((each for each in robot.thrusters if each.name == name), None)
@@ -229,14 +232,10 @@ def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, 
             level = np.linalg.norm(wrench[:, :3], axis=1) / thruster.force
             found.append(Push(name, body, "thruster", thruster.position, level[:, None], thruster.direction))
             continue
-        assert bodies is not None
-        turn = (
-            frame_pose(robot, bodies, frame)[0] if axes == "frame" else np.broadcast_to(np.eye(3), (len(times), 3, 3))
-        )
+        turn = np.eye(3)[None] if axes == "world" else frame_pose(robot, move(robot, states), frame)[0]
         for kind, part in (("force", wrench[:, :3]), ("moment", wrench[:, 3:])):
             if np.any(part):
-                world = np.einsum("tij,tj->ti", turn, part)
-                found.append(Push(name, body, kind, at.placement.translation, world))
+                found.append(Push(name, body, kind, at.placement.translation, (turn @ part[..., None])[..., 0]))
     fired = {push.name for push in found if push.kind == "thruster"}
     return *found, *(push for push in _thrusters(robot, len(times)) if push.name not in fired)
 
@@ -252,11 +251,9 @@ def _thrusters(robot: Robot, samples: int) -> tuple[Push, ...]:
 def _marks(run: Run) -> tuple[Mark, ...]:
     """Phases, changes and events in their order; where there are too many, friction's own are left out."""
     found = []
-    starts = iter(run.phase_starts)
     for step in run.steps:
         if isinstance(step, Segment):
             for prepared, begin, _ in step.spans:
-                next(starts, None)
                 found.append(Mark(begin, prepared.phase.name or f"phase {prepared.number + 1}", "phase"))
         else:
             found.append(Mark(step.time, step.text, "change"))

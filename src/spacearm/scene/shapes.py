@@ -74,12 +74,7 @@ def _suggested(
     robot: Robot, body: Body, joint: Joint | None, box: Visual | None, radius: float
 ) -> list[tuple[str, Visual]]:
     """Tubes to whatever the body carries, a housing at its joint, its box where it is no rod."""
-    ends = [child.placement.translation for child in robot.children(body.name)]
-    ends += [frame.placement.translation for frame in robot.frames if frame.body == body.name and not ends]
-    begin = np.zeros(3) if joint is not None or box is None else box.placement.translation
-    lines = [(begin, end) for end in ends if np.linalg.norm(end - begin) > radius]
-    if joint is not None and not lines and np.linalg.norm(body.inertia.com) > radius:
-        lines = [(begin, 2.0 * body.inertia.com)]  # a rod from its joint
+    lines = _lines(robot, body, joint, box, radius)
     shapes = [("link", _tube(a, b, radius)) for a, b in lines]
     if joint is not None:
         shapes.append(("joint", _housing(joint, radius)))
@@ -88,6 +83,19 @@ def _suggested(
     elif joint is None or (body.inertia.mass > 0.0 and box is None and not lines):
         shapes.append(("link", Visual("sphere", np.array([1.6 * radius]), Pose(translation=body.inertia.com))))
     return shapes
+
+
+def _lines(
+    robot: Robot, body: Body, joint: Joint | None, box: Visual | None, radius: float
+) -> list[tuple[Array, Array]]:
+    """From the body's joint to what it carries; of a body that carries nothing, to its frames or as far as its mass."""
+    ends = [child.placement.translation for child in robot.children(body.name)]
+    ends += [frame.placement.translation for frame in robot.frames if frame.body == body.name and not ends]
+    begin = np.zeros(3) if joint is not None or box is None else box.placement.translation
+    lines = [(begin, end) for end in ends if np.linalg.norm(end - begin) > radius]
+    if joint is not None and not lines and np.linalg.norm(body.inertia.com) > radius:
+        lines = [(begin, 2.0 * body.inertia.com)]  # a rod from its joint
+    return lines
 
 
 def _tube(begin: Array, end: Array, radius: float) -> Visual:

@@ -55,5 +55,6 @@ def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
     told(r"neither 'robot' nor 'body'", system=[{"name": "target"}])
     told(r"there is no system 'debris'", latch={**good["latch"], "guest": "debris"})
     told(r"latch.*stiffness", latch={**good["latch"], "stiffness": [1.0]})
+    told(r"contact: has 101 entries", contact=[contact] * 101)
     told(r"inside", contact=[{**contact, "first": {**contact["first"], "radius": 0.5}}])
     told(r"has no limits|there is no joint", stops={"joints": ["elbow"], "stiffness": 1e4})

@@ -51,6 +51,10 @@ _KINDS: Mapping[str, type[shapes.Shape]] = {
 }
 
 
+#: Systems and contacts that a file may have: all are one program.
+MOST = 100
+
+
 class PlacedKeys(Table):
     """Where something lies."""
 
@@ -202,6 +206,9 @@ class SurroundingsKeys(Table):
 
     def elements(self) -> list[ForceElement]:
         """Force elements of the world."""
+        for name, given in (("system", self.system), ("contact", self.contact)):
+            if len(given) > MOST:
+                raise InputError(f"has {len(given)} entries", place=name, hint=f"expected at most {MOST}")
         found: list[ForceElement] = []
         for k, table in enumerate(self.contact):
             with at(f"contact[{k}]"):

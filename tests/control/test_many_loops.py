@@ -62,3 +62,22 @@ def test_laws_that_rollouts_cannot_have():
     ):
         with pytest.raises(InputError, match=message):
             rollout(ROBOT, starts(2), 0.005, 10, law=law)
+
+
+def test_two_laws_act_together_each_at_its_own_period():
+    """A fast law on three joints and a slow one on the rest: each commands what it would alone, joints being held."""
+    first, rest = ROBOT.joint_names[:3], ROBOT.joint_names[3:]
+    fast = control.joint_pid(PLAN[:3], 4.0, 2.0, 1.0, joints=first, period=0.01, limited=False, name="fast")
+    slow = control.joint_pid(PLAN[3:], 4.0, 2.0, 1.0, joints=rest, period=0.03, limited=False, name="slow")
+    start = State.at_rest(ROBOT, POSTURE)
+    held = {"locked": ROBOT.joint_names, "limits": "ignore"}
+    alone = [simulate(ROBOT, start, Phase(0.3, laws=law, **held)).commands[0] for law in (fast, slow)]
+    (both,) = simulate(ROBOT, start, Phase(0.3, laws=[fast, slow], **held)).commands
+    for name in first:
+        np.testing.assert_allclose(both[name], alone[0][name], atol=1e-14)
+    for name in rest:
+        np.testing.assert_allclose(both[name], np.repeat(alone[1][name], 3), atol=1e-14)
+    with pytest.raises(InputError, match="periods that do not fit"):
+        simulate(ROBOT, start, Phase(0.3, laws=[fast, slow.replace(period=0.025)], **held))
+    with pytest.raises(InputError, match="cannot act together"):
+        simulate(ROBOT, start, Phase(0.3, laws=[fast, slow.replace(limited=True)], **held))

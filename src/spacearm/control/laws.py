@@ -41,11 +41,14 @@ def _named(plant: Plant, chosen: Sequence[int], values: SX) -> dict[str, SX]:
     return plant.named(values, [plant.robot.joint_names[i] for i in chosen])
 
 
-def _following(plant: Plant, chosen: Sequence[int], accelerations: SX, base_force: SX | None = None) -> dict[str, SX]:
-    """Forces on the chosen joints for these accelerations; the other joints have no drive."""
+def _following(
+    plant: Plant, chosen: Sequence[int], accelerations: SX, base_force: SX | None = None, held: Sequence[str] = ()
+) -> dict[str, SX]:
+    """Forces on the chosen joints for these accelerations; the others are held, or have no drive."""
     full = ca.SX.zeros(plant.robot.n)
     full[chosen] = accelerations
-    free = {name: ca.SX(0) for i, name in enumerate(plant.robot.joint_names) if i not in chosen}
+    still = {*chosen, *(plant.robot.joint_index(name) for name in held)}
+    free = {name: ca.SX(0) for i, name in enumerate(plant.robot.joint_names) if i not in still}
     forces = plant.driven(full, base_force, free).reaction[6:]
     return _named(plant, chosen, forces[chosen])
 
@@ -98,6 +101,7 @@ def computed_torque(
     stiffness: npt.ArrayLike,
     damping: npt.ArrayLike,
     joints: Sequence[str] | None = None,
+    held: Sequence[str] = (),
     **settings: Any,
 ) -> Law:
     """Joint forces that make the position errors decay like e'' + damping e' + stiffness e = 0, on a floating base.
@@ -105,7 +109,8 @@ def computed_torque(
     Args:
         reference: a signal for each of the joints.
         stiffness, damping: 1/s2 and 1/s; one or for each joint.
-        joints: all but reaction wheels unless given; the others are taken as free of drive.
+        joints: all but reaction wheels unless given.
+        held: joints that are locked meanwhile; all others are taken as free of drive.
     """
 
     def build(plant: Plant) -> dict[str, SX]:
@@ -113,7 +118,7 @@ def computed_torque(
         wanted, rate, acceleration = plant.reference("joints")
         kp, kd = (gains(each, len(chosen), "gain") for each in (stiffness, damping))
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
-        return _following(plant, chosen, acceleration + kd * slip + kp * error)
+        return _following(plant, chosen, acceleration + kd * slip + kp * error, held=held)
 
     return make_law(build, "computed_torque", settings, joints=reference)
 

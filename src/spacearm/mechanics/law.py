@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,6 +156,36 @@ class _Assembly:
         for body, wrench in wrenches.items():
             self.actions += [("wrench", LoadFrame(body, "frame"), entry) for entry in range(6)]
             self.values += ca.vertsplit(wrench)
+
+
+def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Commands:
+    """Commands of several laws as one: each with its prefix, and of how many ticks it acts at the first only.
+
+    What a slower law commands is held between its ticks; forces on the same degree of freedom add up.
+    """
+    sums: dict[str, dict[str, SX]] = {"forces": {}, "accelerations": {}, "thrusters": {}}
+    memory: dict[str, SX] = {}
+    events: dict[str, SX] = {}
+    for prefix, every, own in commands:
+        own_plant = plant.view(prefix, plant.period)
+        count = own_plant.memory("tick") if every > 1 else None
+        if count is not None:
+            memory[f"{prefix}tick"] = ca.if_else(count >= every - 1, 0, count + 1)
+        for name, value in own.memory.items():
+            old = plant.memory_symbols.get(prefix + name)
+            kept = value if count is None or old is None else ca.if_else(count == 0, value, old)
+            memory[prefix + name] = kept
+        for kind, found in sums.items():
+            for name, value in getattr(own, kind).items():
+                now = value
+                if count is not None:
+                    held = own_plant.memory(f"held {name}")
+                    now = memory[f"{prefix}held {name}"] = ca.if_else(count == 0, value, held)
+                if name in found and kind != "forces":
+                    raise InputError(f"two laws command {name!r}", hint="expected one for each")
+                found[name] = found[name] + now if name in found else now
+        events |= {prefix + name: value for name, value in own.events.items()}
+    return Commands(**sums, memory=memory, events=events)
 
 
 def law_program(

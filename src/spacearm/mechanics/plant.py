@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -49,7 +50,7 @@ class Plant:
         references: Mapping[str, int] | None = None,
         period: float | None = None,
     ) -> None:
-        self.robot, self.tree, self.period = robot, Tree(robot), period
+        self.robot, self.tree, self.period, self.prefix = robot, Tree(robot), period, ""
         at = Layout(robot.n)
         self.state: SX = ca.SX.sym("state", at.size)
         #: s since the phase's start.
@@ -68,18 +69,26 @@ class Plant:
         self.memory_symbols: dict[str, SX] = {}
         self.memory_starts: dict[str, npt.NDArray[np.float64]] = {}
 
+    def view(self, prefix: str, period: float | None) -> Plant:
+        """The same for one of several laws: its references and memory have names that begin so."""
+        own = copy.copy(self)
+        own.prefix, own.period = prefix, period
+        return own
+
     # -- what a law may ask for -------------------------------------------------------------------------------
 
     def reference(self, name: str) -> Reference:
         """What the law was given to follow under this name."""
-        checks.known(name, self._sizes, "reference", of="the law")
-        return Reference(*ca.vertsplit(self.references[name], self._sizes[name]))
+        given = [each.removeprefix(self.prefix) for each in self._sizes if each.startswith(self.prefix)]
+        checks.known(name, given, "reference", of="the law")
+        return Reference(*ca.vertsplit(self.references[self.prefix + name], self._sizes[self.prefix + name]))
 
     def memory(self, name: str, start: npt.ArrayLike = 0.0) -> SX:
         """A number or column that the law keeps from tick to tick, with its value at the first one."""
         if self.period is None:
             raise InputError("a continuous law has no memory", place="law", hint="give it a period")
         value = np.atleast_1d(checks.numbers(start, f"memory {name!r}"))
+        name = self.prefix + name
         if name in self.memory_symbols:
             raise InputError(f"memory {name!r} is asked for twice", place="law")
         self.memory_symbols[name] = ca.SX.sym(name, value.size)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
+from spacearm import control
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at
-from spacearm.model.toml_schema import Duration, Name, Number, Vector3
+from spacearm.model.toml_schema import Duration, Name, Number, Vector3, Vector4
 from spacearm.motion.figures import figures
 from spacearm.motion.surroundings import SurroundingsKeys
 from spacearm.result import Check, Checks, Figure
@@ -67,6 +68,62 @@ class LoadTable(Table):
         return Load.along(self.frame, self.direction, signal, axes=self.axes, moment=name == "moment")
 
 
+class LawTable(Table):
+    """A control law; see the page on closed loops."""
+
+    uses: ClassVar = {
+        "joint_pid": ("period", "delay", "continuous", "reference", "stiffness", "damping", "integral"),
+        "computed_torque": ("period", "delay", "continuous", "reference", "stiffness", "damping", "held"),
+        "attitude_by_wheels": ("period", "delay", "continuous", "target", "stiffness", "damping", "wheels"),
+        "attitude_by_thrusters": ("period", "delay", "target", "dead_band", "rate_gain", "thrusters"),
+        "detumble": ("period", "delay", "continuous", "torque"),
+    }
+
+    kind: Literal["joint_pid", "computed_torque", "attitude_by_wheels", "attitude_by_thrusters", "detumble"]
+    period: Number = key(0.01, "s between ticks; commands are held between them")
+    delay: Number = key(0.0, "s from tick to action, a whole number of periods")
+    continuous: bool = key(False, "asked at all times, in place of ticks")
+    reference: dict[str, SignalTable] = key({}, "joint = path that it follows; these are the joints of the law")
+    held: list[Name] = key([], "joints that are locked meanwhile; computed_torque takes the others as free of drive")
+    stiffness: Number | None = key(None, "N m/rad or N/m; of computed_torque 1/s2")
+    damping: Number | None = key(None, "N m s/rad or N s/m; of computed_torque 1/s")
+    integral: Number = key(0.0, "N m/(rad s) or N/(m s)")
+    target: Vector4 = key([1.0, 0.0, 0.0, 0.0], "attitude of the base: quaternion w, x, y, z")
+    wheels: list[Name] | None = key(None, "reaction wheels that it uses; all where left out")
+    thrusters: list[Name] | None = key(None, "thrusters that it uses; all where left out")
+    dead_band: Number | None = key(None, "rad")
+    rate_gain: Number | None = key(None, "s")
+    torque: Number | None = key(None, "N m")
+
+    def of(self, robot: Robot) -> control.Law:
+        """The law of this robot."""
+        period = None if self.continuous else self.period
+        settings: dict[str, Any] = {"period": period, "name": self.kind} | ({"delay": self.delay} if self.delay else {})
+
+        def needed(*names: str) -> dict[str, float]:
+            for name in names:
+                if getattr(self, name) is None:
+                    raise InputError(f"{name!r} is missing")
+            return {name: getattr(self, name) for name in names}
+
+        if self.kind in ("joint_pid", "computed_torque"):
+            gains = needed("stiffness", "damping")
+            joints = [robot.joint(name).name for name in self.reference]
+            if not joints:
+                raise InputError("'reference' is missing", hint="expected joint = path")
+            paths = [path.of(f"reference.{name}", not_an_angle(robot, name)) for name, path in self.reference.items()]
+            if self.kind == "computed_torque":
+                return control.computed_torque(paths, **gains, joints=joints, held=self.held, **settings)
+            return control.joint_pid(paths, **gains, integral=self.integral, joints=joints, **settings)
+        if self.kind == "attitude_by_wheels":
+            gains = needed("stiffness", "damping")
+            return control.attitude_by_wheels(self.target, **gains, wheels=self.wheels, **settings)
+        if self.kind == "attitude_by_thrusters":
+            gains = needed("dead_band", "rate_gain")
+            return control.attitude_by_thrusters(robot, self.target, **gains, thrusters=self.thrusters, **settings)
+        return control.detumble(**needed("torque"), **settings)
+
+
 class EventTable(Table):
     """An event: a quantity reaches a value."""
 
@@ -94,6 +151,7 @@ class PhaseTable(Table):
     forces: dict[str, SignalKey] = key({}, "degree of freedom = applied force, N or N m")
     load: list[LoadTable] = key([], "forces and moments at frames")
     thruster: list[ThrusterTable] = key([], "thrusters that fire, each once")
+    law: list[LawTable] = key([], "control laws, which act together")
     friction: bool = key(True, "whether dry friction acts")
     limits: Literal["report", "stop", "ignore"] = key("report", "joint limits are events, no physical stop")
 
@@ -122,6 +180,7 @@ class PhaseTable(Table):
             accelerations=signals("accelerations", self.accelerations),
             forces=signals("forces", self.forces, "a force has no degrees"),
             loads=[*each("load", self.load), *thrust(robot, self.thruster, self.duration)],
+            laws=each("law", self.law),
             friction=self.friction,
             limits=self.limits,
             name=self.name,

@@ -16,6 +16,7 @@ from spacearm.engine.signals import Signals
 from spacearm.errors import InputError, at, quoted
 from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.law import Commands, LawProgram, law_program
+from spacearm.mechanics.law import together as joined_commands
 from spacearm.mechanics.plant import Plant
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
@@ -177,6 +178,38 @@ class PythonLaw(Law):
 def _outputs(kernel: Kernel, inp: Array) -> list[Array]:
     given = {name: inp[place] for name, place in kernel.inputs.items() if place.stop > place.start}
     return [np.ravel(value) for value in kernel(given).values()]
+
+
+@lru_cache(maxsize=64)
+def together(laws: tuple[Law, ...]) -> Law:
+    """Several laws of one system as one: at the shortest of their periods, of which the others are whole multiples."""
+    if len(laws) == 1:
+        return laws[0]
+    place = "laws " + ", ".join(repr(law.name) for law in laws)
+    periods = [law.period for law in laws]
+    shortest = min((period for period in periods if period is not None), default=None)
+    every = [1 if shortest is None or period is None else round(period / shortest) for period in periods]
+    mixed = any((period is None) != (shortest is None) for period in periods)
+    if mixed or any(p and shortest and abs(p / shortest - k) > 1e-9 * k for p, k in zip(periods, every, strict=True)):
+        raise InputError("have periods that do not fit", place=place, hint="expected whole multiples of the shortest")
+    alike = {(law.model, law.system, law.limited, law.delay, repr(law.resolution)) for law in laws}
+    if any(isinstance(law, PythonLaw) for law in laws) or len(alike) > 1:
+        raise InputError(
+            "cannot act together",
+            place=place,
+            hint="expected expressions with the same model, limits, delay, resolution",
+        )
+
+    def build(plant: Plant) -> Commands:
+        found = []
+        for k, law in enumerate(laws):
+            given = law.build(plant.view(f"{k}.", law.period))
+            found.append((f"{k}.", every[k], given if isinstance(given, Commands) else Commands(given)))
+        return joined_commands(plant, found)
+
+    references = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.references.items()}
+    name = " and ".join(law.name for law in laws)
+    return replace(laws[0], build=build, period=shortest, references=references, name=name)
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from spacearm.mechanics.program import beside
 from spacearm.model import Joint, Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.elements import Elements, element_frames, elements_of
-from spacearm.simulate.law import Law
+from spacearm.simulate.law import Law, together
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.world import SEPARATOR, World
@@ -102,8 +102,8 @@ def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFr
 
 
 def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
-    """The laws of a phase with the systems that they are for."""
-    found = []
+    """The law of a phase with the system that it is for; several laws of it are one."""
+    found: list[tuple[str, Law]] = []
     for law in cast(tuple[Law, ...], phase.laws):
         if not law.system and len(world.systems) > 1:
             names = ", ".join(world.systems)
@@ -111,7 +111,9 @@ def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
         system = law.system or next(iter(world.systems))
         world.robot(system)
         found.append((system, law))
-    return found
+    if len({system for system, _ in found}) > 1:
+        raise InputError("has laws of several systems", place=phase.place, hint="expected those of one")
+    return [(found[0][0], together(tuple(law for _, law in found)))] if found else []
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,8 +100,6 @@ class _Preparing:
         laws = laws_of(self.world, self.phase)
         if not laws:
             return None
-        if len(laws) > 1:
-            raise InputError("has several laws", place=self.place, hint="expected one: put their commands together")
         system, law = laws[0]
         robot = self.world.robot(system)
 
@@ -277,6 +275,7 @@ def starting_sides(model: WorldMotion, prepared: Prepared, y: Array, before: Sid
     function = prepared.phase.event_function
     own = [0] * len(prepared.levels) + list(function.before if function is not None else ())
     own += [-direction for direction in model.elements.directions] if model.elements is not None else []
+    own += [0] * (len(keys) - len(own))  # of a law: where their values are
     result = [known.get(key, side) for key, side in zip(keys, own, strict=True)]
     paths = dict(prepared.paths)
     for k, level in enumerate(prepared.levels):

@@ -2,7 +2,7 @@
 
 A base of 300 kg with the six-joint arm of xu2017 holds a body of 103 kg, gripper included; 12 pulses of 10 N, 60 s at
 50 Hz; noise 5 mm, 0.1 mrad, 1 mm/s, 0.05 mrad/s, joints 0.05 mrad and 0.5 mrad/s. MuJoCo makes the motion. The drawing
-is 30 % wrong, all other bodies are known. ``SPACEARM_BENCH_SEEDS`` records of other noise are fitted (5), each fault
+is 30 % wrong, all other bodies are known. ``SPACEARM_BENCH_SEEDS`` records of other noise are fitted (3), each fault
 with ``SPACEARM_BENCH_FAULT_SEEDS`` (1).
 
 mujoco.sysid is told more than spacearm: commands and gains of the joints' drives, instead of noisy encoders. Two things
@@ -33,7 +33,7 @@ from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
-SEEDS = int(os.environ.get("SPACEARM_BENCH_SEEDS", "5"))
+SEEDS = int(os.environ.get("SPACEARM_BENCH_SEEDS", "3"))
 FAULT_SEEDS = int(os.environ.get("SPACEARM_BENCH_FAULT_SEEDS", "1"))
 NOISE = {"position": 5e-3, "attitude": 1e-4, "velocity": 1e-3, "rate": 5e-5, "joint_position": 5e-5, "joint_rate": 5e-4}
 DURATION, RATE = 60.0, 50

@@ -178,6 +178,7 @@ def identify(
         hint = "expected method 'output-error', position, attitude, joints and their noise"
         raise InputError("nuisances cannot be estimated from these records", place="estimate", hint=hint)
     fit: TotalFit | None = None
+    given = tuple(record.times.size for record in records)
     records = [_complete(record) for record in records]
     if method in SINGLE:
         problem = InertiaProblem(robot, records, kinds, prior if method == "linear" else None)
@@ -199,7 +200,6 @@ def identify(
         inertia = np.asarray(found.extra["inertia"])
         known = known.at(inertia)
     weakest = information.weakest(base.names)
-    given = tuple(record.times.size for record in records)
     return Identification(problem, found, information, known, inertia, weakest, fit, given=given)
 
 

@@ -9,6 +9,7 @@ the same name::
 
     robot = sa.load("arm.urdf")
     run = sa.simulate(robot, sa.State.at_rest(robot), 10.0)
+    sa.show(run)
 """
 
 from importlib import import_module
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from spacearm.result import Row as Row
     from spacearm.result import Verdict as Verdict
     from spacearm.scene import scene_of as scene_of
+    from spacearm.scene import show as show
     from spacearm.simulate import RK4 as RK4
     from spacearm.simulate import Dopri853 as Dopri853
     from spacearm.simulate import Event as Event
@@ -141,6 +143,7 @@ __all__ = [
     "rollout",
     "save",
     "scene_of",
+    "show",
     "simulate",
     "simulate_batch",
     "spline",
@@ -199,6 +202,7 @@ _HOME = {
     "pulse": "spacearm.simulate",
     "spline": "spacearm.simulate",
     "scene_of": "spacearm.scene",
+    "show": "spacearm.scene",
     "cross_check": "spacearm.simulate.crosscheck",
 }
 #: The rooms, and the modules that all of them use.

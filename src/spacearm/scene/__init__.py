@@ -4,4 +4,7 @@ from spacearm.scene.build import scene_of
 from spacearm.scene.page import script
 from spacearm.scene.scene import Scene
 
-__all__ = ["Scene", "scene_of", "script"]
+__all__ = ["Scene", "scene_of", "script", "show"]
+
+#: ``spacearm.show(robot)``, ``spacearm.show(run)``: a notebook shows the scene, ``save`` keeps it.
+show = scene_of

@@ -15,7 +15,7 @@ from spacearm.engine.phase import make_audit, make_record
 from spacearm.engine.record import Record
 from spacearm.engine.record import sample as keep_sample
 from spacearm.engine.solver import ASKED, PAUSED, EventKind, Reason, make_progress, solve
-from spacearm.engine.system import System, Work, make_work
+from spacearm.engine.system import System, Work
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
@@ -375,14 +375,10 @@ class Chain:
     def _open(self, model: WorldMotion, pushed: bool) -> Segment:
         """A segment that begins here."""
         self._close()
-        settings, code, elements = self.settings, model.code, model.elements
+        settings, code = self.settings, model.code
         parameters = self.world.parameters
         outside = any(np.any(own[name][:6]) for own in parameters for name in ("damping", "static_friction"))
-        inp = [model.input(parameters), *([] if elements is None else [elements.input(self.world)])]
-        work = make_work(np.concatenate(inp), model.kernel.n_out, code.ny)
-        work.y[: code.nx] = self.vector
-        if elements is not None:
-            work.y[elements.tail(code.ny)] = elements.begin(self.world, self.vector, self.time, self._memory)
+        work = model.work(self.world, self.vector, self.time, self._memory)
         wanted = self._wanted
         if self.time > 0.0 and settings.full:
             wanted = np.concatenate([[self.time], wanted[wanted > self.time + SAME_TIME]])
@@ -410,8 +406,8 @@ class Chain:
         for part, own in zip(model.parts if settings.ledger else (), parameters, strict=False):
             energies = np.arange(code.ny)[part.y][part.motion.nx :]
             scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.at.whole]), 1e-3)
-        if elements is not None:
-            scale[elements.tail(code.ny)] = elements.scale
+        if model.elements is not None:
+            scale[model.elements.tail(code.ny)] = model.elements.scale
         self.segment = Segment(
             self.world, model, parameters, self.vector, self.time, work, record, balances, audit, scale, wanted
         )

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.system import Code, Feedback, make_code, make_feedback
+from spacearm.engine.system import Code, Feedback, Work, make_code, make_feedback, make_work
 from spacearm.errors import InputError, at
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.program import beside
@@ -174,6 +174,17 @@ class WorldMotion:
                 return at + 6 * part.motion.loads.index(LoadFrame(frame, axes, by))
             at += 6 * len(part.motion.loads)
         raise AssertionError(system)
+
+    def work(self, world: World, state: Array, time: float, memory: Mapping[str, Array]) -> Work:
+        """Memory of a run from this flat state on, with what force elements remember, by name."""
+        inp, elements = self.input(world.parameters), self.elements
+        if elements is not None:
+            inp = np.concatenate([inp, elements.input(world)])
+        work = make_work(inp, self.kernel.n_out, self.code.ny)
+        work.y[: self.nx] = state
+        if elements is not None:
+            work.y[elements.tail(self.code.ny)] = elements.begin(world, state, time, memory)
+        return work
 
     def feedback(self) -> Feedback:
         """What force elements put into the kernel's input, with memory for one run."""

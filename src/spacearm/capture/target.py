@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,12 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, at
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
 from spacearm.model.rotations import quaternion_from_rotation
+from spacearm.scene.shapes import equivalent_box
 from spacearm.simulate import Attach, Load, Phase, State, World, simulate
 from spacearm.typing import Array
+
+#: Tells a target from the robot that holds it.
+COLOUR = "#f0c68f"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +52,10 @@ class Target:
 
     @property
     def body(self) -> Robot:
-        """As a system of its own."""
-        return Robot(self.name, (Body(self.name, self.inertia),))
+        """As a system of its own, drawn as the box of its inertia."""
+        body = Body(self.name, self.inertia)
+        box = equivalent_box(body)
+        return Robot(self.name, (body if box is None else replace(body, visuals=(replace(box, colour=COLOUR),)),))
 
     def at_hand(self, robot: Robot, state: State, hand: str) -> State:
         """Where it is and how it moves when this robot's hand touches it."""
@@ -132,8 +138,9 @@ def catch_softly(
     gap = relative_twist(robot, state, target, hand)
     # The contact's body is massless and sits in the hand; the target's frame keeps its placement behind it.
     inertia = target.inertia.moved(target.placement)
+    visuals = tuple(visual.moved(target.placement) for visual in target.body.bodies[0].visuals)
     bare = Joint(CONTACT, "revolute", "", "")
-    joined = edit.attach_by_joint(robot, hand, Body(target.name, inertia), bare)
+    joined = edit.attach_by_joint(robot, hand, Body(target.name, inertia, visuals), bare)
     joined = soften(joined, CONTACT, contact, where="instead")
     index = [joined.joint_index(name) for name in robot.joint_names]
     joints, rates = np.zeros(joined.n), np.zeros(joined.n)

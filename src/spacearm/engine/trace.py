@@ -107,37 +107,44 @@ class Trace:
 
     def reordered(self) -> Trace:
         """The same in an order that keeps fewer values waiting: next comes what frees most of its operands."""
-        users: list[list[int]] = [[] for _ in self.instructions]
         operands = [tuple({*args}) for _, args, _ in self.instructions]
-        for i, args in enumerate(operands):
-            for arg in args:
-                users[arg].append(i)
-        left = [len(own) for own in users]
-        for i in self.outputs:
-            left[i] += 1
-        missing = [sum(bool(operands[arg]) for arg in args) for args in operands]
-        ready = {i for i, args in enumerate(operands) if args and not missing[i]}
-        order: list[int] = []
-        while ready:
-            chosen = min(ready, key=lambda i: (-sum(left[a] == 1 and bool(operands[a]) for a in operands[i]), i))
-            ready.remove(chosen)
-            order.append(chosen)
-            for arg in operands[chosen]:
-                left[arg] -= 1
-            for user in users[chosen]:
-                missing[user] -= 1
-                if not missing[user]:
-                    ready.add(user)
+        order = _least_waiting(operands, self.outputs)
+        order += [i for i, args in enumerate(operands) if not args]
         number = {i: k for k, i in enumerate(order)}
-        fixed = [i for i, args in enumerate(operands) if not args]
-        number |= {i: len(order) + k for k, i in enumerate(fixed)}
-        moved = [self.instructions[i] for i in (*order, *fixed)]
+        moved = [self.instructions[i] for i in order]
         renumbered = [Instruction(op, tuple([number[arg] for arg in args]), constant) for op, args, constant in moved]
         return _pruned(renumbered, tuple(number[i] for i in self.outputs), self.n_in)
 
     def operations(self) -> int:
         """Arithmetic instructions, a fused multiply-add counting once."""
         return sum(1 for instruction in self.instructions if instruction.op not in ("const", "input"))
+
+
+def _least_waiting(operands: list[tuple[int, ...]], outputs: tuple[int, ...]) -> list[int]:
+    """Numbers of the instructions with operands, in their new order."""
+    users: list[list[int]] = [[] for _ in operands]
+    for i, args in enumerate(operands):
+        for arg in args:
+            users[arg].append(i)
+    left = [len(own) + outputs.count(i) for i, own in enumerate(users)]
+    missing = [sum(bool(operands[arg]) for arg in args) for args in operands]
+    ready = {i for i, args in enumerate(operands) if args and not missing[i]}
+    order: list[int] = []
+
+    def rank(i: int) -> tuple[int, int]:
+        return -sum(left[arg] == 1 and bool(operands[arg]) for arg in operands[i]), i
+
+    while ready:
+        chosen = min(ready, key=rank)
+        ready.remove(chosen)
+        order.append(chosen)
+        for arg in operands[chosen]:
+            left[arg] -= 1
+        for user in users[chosen]:
+            missing[user] -= 1
+            if not missing[user]:
+                ready.add(user)
+    return order
 
 
 def trace(function: Any) -> Trace:

@@ -143,11 +143,11 @@ def own_parameters(robot: Robot, kernels: Iterable[Kernel]) -> dict[str, Array]:
 
 
 def _comment(text: str) -> str:
-    return "\n".join(f" * {line}".rstrip() for part in text.splitlines() for line in (wrap(part, 112) or [""]))
+    return "\n".join(f" * {line}".rstrip() for part in text.splitlines() for line in (wrap(part, 116) or [""]))
 
 
 def _banner(what: str) -> str:
-    return f"{MARK} {__version__}: {what}\n"
+    return f"{MARK} {__version__}: {what}"
 
 
 def header_text(
@@ -170,8 +170,8 @@ Bodies: {", ".join(bodies)}.
 inertia[10 b + k] of body b: m, m cx, m cy, m cz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the body's origin, body axes.
 Arrays of several bodies or rows stand one behind the other, matrices row by row.
 
-Compile with -std=c99, or with -ffp-contract=off, and without fast-math: results are then those of spacearm to the
-last bit. -mfma or -march=native makes fma() one instruction."""
+Compile with -std=c99 or -ffp-contract=off, without fast-math: results are then spacearm's to the last bit.
+-mfma or -march=native makes fma() one instruction."""
     lines = [_banner("header."), _comment(about), " */", f"#ifndef {guard}", f"#define {guard}", ""]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", "typedef struct {"]
     lines += [f"    double {name}[{value.size}];" for name, value in values.items()]

@@ -202,13 +202,13 @@ def test_show(run: Run) -> None:
 
 def test_a_nozzle_of_a_contact_is_drawn_where_it_is() -> None:
     """The wall of a cone: its radius at the throat and at the mouth, along z of its frame."""
-    nozzle = On("target/rim", Cone(0.1, 0.3, 0.4))
+    nozzle = On("target/rim", Cone(0.1, 0.3, 0.4), Pose(translation=np.array([1.0, 0.0, 0.0])))
     place = Pose(translation=np.array([0.0, 0.0, 2.0]))
     target = Robot("target", (Body("target", Inertia(1.0, tensor=np.eye(3))),), frames=(Frame("rim", "target", place),))
     probe = Robot("probe", (Body("probe", Inertia(1.0, tensor=np.eye(3))),))
     world = World({"probe": probe, "target": target}, elements=(Contact(On("probe/probe", Sphere(0.05)), nozzle, 1e4),))
     wall = contact_shapes(world, "target", target)["target"]
-    points = np.concatenate([triangles(visual)[0].reshape(-1, 3) for visual in wall]) - [0.0, 0.0, 2.0]
+    points = np.concatenate([triangles(visual)[0].reshape(-1, 3) for visual in wall]) - [1.0, 0.0, 2.0]
     radius = np.hypot(points[:, 0], points[:, 1])
     assert radius[points[:, 2] < 0.02].min() == pytest.approx(0.1, abs=0.01)
     assert radius[points[:, 2] > 0.38].min() == pytest.approx(0.3, abs=0.01)

@@ -28,7 +28,7 @@ def contact_shapes(world: World | None, system: str, robot: Robot) -> dict[str, 
             where, own = world.frame(side.frame)
             if where == system:
                 frame = robot.frame(own)
-                visuals = tuple(visual.moved(frame.placement) for visual in _visuals(side.shape))
+                visuals = tuple(visual.moved(frame.placement @ side.placement) for visual in _visuals(side.shape))
                 found[frame.body] = found.get(frame.body, ()) + visuals
     return found
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
-from spacearm.identify.joint import Drive, JointFit, JointTest, identify_joints
+from spacearm.identify.joint import Drive, JointFit, JointProblem, JointTest, identify_joints
+from spacearm.identify.joint.suspects import OFF
 from spacearm.model import save
+from spacearm.optimise import covariance_at
 from spacearm.study import run_scenario
 from support.joint_physics import CASES, Case, joint_test
 
@@ -197,3 +199,19 @@ def test_a_file_with_angle_and_torque_measured(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert not run_scenario(tmp_path / "s.toml").sound
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+def test_errors_are_at_the_cramer_rao_bound(drive: Drive) -> None:
+    """A small version of tools/joint_bound.py; the bound is taken at the truth, from readings without noise."""
+    case = CASES["soft"]
+    right = np.array([case.plant.motor_inertia, case.plant.stiffness, case.plant.damping, case.offset])
+    exact = joint_test(case, case.truth(drive), None, drive)
+    model = JointProblem(case.plant.robot(), [exact], drive=drive).with_path_errors(right)
+    bound = np.sqrt(np.diag(covariance_at(model, right)))
+    found = [
+        identify_joints(case.plant.robot(), [joint_test(case, case.truth(drive), seed, drive)], drive=drive,
+                        nuisances=OFF, warn=False).estimate.values
+        for seed in range(16)
+    ]  # fmt: skip
+    assert np.sqrt(np.mean(((np.array(found) - right) / bound) ** 2)) < 1.25

@@ -55,7 +55,9 @@ def rollout_gpu(
     kernel = _compiled(loop, tuple(own), "double" if precision == "float64" else "float")
     pushes = _pushes(cp, forces, len(states), count, robot.dofs)
     result = kernel.run(own, common, pushes, step, count, every)
-    tell_bad(cp.flatnonzero(~cp.isfinite(result[:, -1]).all(axis=1)), len(states))
+    last = result[:, -1]
+    if not cp.isfinite(last).all():  # all at once is far faster than row by row
+        tell_bad(cp.flatnonzero(~cp.isfinite(last).all(axis=1)), len(states))
     result = result[0] if single else result
     return result if there else cp.asnumpy(result)
 

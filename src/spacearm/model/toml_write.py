@@ -70,23 +70,25 @@ def _keys(part: Part) -> dict[str, Any]:
     """The keys of a part: its fields by their names, but for inertias and places; what says nothing is left out."""
     keys: dict[str, Any] = {}
     for each in fields(part):  # type: ignore[arg-type]
-        value = getattr(part, each.name)
-        if isinstance(part, Body) and each.name == "inertia":
-            keys |= _inertia(part)
-        elif isinstance(part, Body) and each.name == "visuals":
-            keys |= {"visual": [_keys(visual) for visual in part.visuals]} if part.visuals else {}
-        elif isinstance(value, Pose):
-            keys |= {"origin": origin} if (origin := _origin(value)) else {}
-        elif isinstance(value, Limits):
-            finite = {key: limit for key, limit in _keys(value).items() if math.isfinite(limit)}
-            keys |= {"limits": finite} if finite else {}
-        elif isinstance(value, Part):
-            keys[each.name] = _keys(value)
-        elif isinstance(part, Visual) and isinstance(value, str) and not value:
-            continue
-        elif value is not None and (each.name not in _SILENT or value != _SILENT[each.name]):
-            keys[each.name] = value
+        keys |= _key(part, each.name, getattr(part, each.name))
     return keys
+
+
+def _key(part: Part, name: str, value: Any) -> dict[str, Any]:
+    """What a field of a part becomes."""
+    if isinstance(part, Body) and name == "inertia":
+        return _inertia(part)
+    if isinstance(part, Body) and name == "visuals":
+        return {"visual": [_keys(visual) for visual in part.visuals]} if part.visuals else {}
+    if isinstance(value, Pose):
+        return {"origin": origin} if (origin := _origin(value)) else {}
+    if isinstance(value, Limits):
+        finite = {key: limit for key, limit in _keys(value).items() if math.isfinite(limit)}
+        return {"limits": finite} if finite else {}
+    if isinstance(value, Part):
+        return {name: _keys(value)}
+    silent = value is None or (isinstance(part, Visual) and isinstance(value, str) and not value)
+    return {} if silent or (name in _SILENT and value == _SILENT[name]) else {name: value}
 
 
 def _inertia(body: Body) -> dict[str, Any]:

@@ -29,6 +29,9 @@ ENERGIES = {
 }
 
 
+ANGLES = "roll, pitch, yaw of the base: world from base is Rz(yaw) Ry(pitch) Rx(roll)"
+
+
 def dataset(
     model: Motion,
     times: Array,
@@ -50,12 +53,7 @@ def dataset(
     variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
         "base_position": (("time", "axis"), y[:, :3], "m", "base origin in the world"),
         "base_quaternion": (("time", "component"), y[:, QUATERNION], "1", "base to world rotation, w x y z"),
-        "base_attitude": (
-            ("time", "angle"),
-            attitude_angles(rotation),
-            "rad",
-            "roll, pitch, yaw of the base: world from base is Rz(yaw) Ry(pitch) Rx(roll)",
-        ),
+        "base_attitude": (("time", "angle"), attitude_angles(rotation), "rad", ANGLES),
         "base_velocity": (
             ("time", "axis"),
             np.einsum("tij,tj->ti", rotation, velocity[:, :3]),

@@ -36,7 +36,7 @@ def rollout_gpu(
     overrides: Mapping[str, npt.ArrayLike] | None,
     precision: str,
     ready: Ready,
-) -> Any:
+) -> Array:
     """As :func:`spacearm.simulate.rollout` with ``device="gpu"``."""
     from spacearm.simulate.rollout import tell_bad
 
@@ -58,8 +58,8 @@ def rollout_gpu(
     last = result[:, -1]
     if not cp.isfinite(last).all():  # all at once is far faster than row by row
         tell_bad(cp.flatnonzero(~cp.isfinite(last).all(axis=1)), len(states))
-    result = result[0] if single else result
-    return result if there else cp.asnumpy(result)
+    found_states: Array = result[0] if single else result
+    return found_states if there else cp.asnumpy(found_states)
 
 
 def _there(cp: Any, value: Any) -> Any:

@@ -180,18 +180,26 @@ def _outputs(kernel: Kernel, inp: Array) -> list[Array]:
     return [np.ravel(value) for value in kernel(given).values()]
 
 
+def _ticks(periods: Sequence[float | None], place: str) -> tuple[float | None, list[int]]:
+    """The shortest period (None: all are continuous), and how many of it each takes."""
+    given = [period for period in periods if period is not None]
+    shortest = min(given, default=None)
+    if shortest is None:
+        return None, [1] * len(periods)
+    every = [round(period / shortest) for period in given]
+    fits = all(abs(period / shortest - k) <= 1e-9 * k for period, k in zip(given, every, strict=True))
+    if len(given) < len(periods) or not fits:
+        raise InputError("have periods that do not fit", place=place, hint="expected whole multiples of the shortest")
+    return shortest, every
+
+
 @lru_cache(maxsize=64)
 def together(laws: tuple[Law, ...]) -> Law:
     """Several laws of one system as one: at the shortest of their periods, of which the others are whole multiples."""
     if len(laws) == 1:
         return laws[0]
     place = "laws " + ", ".join(repr(law.name) for law in laws)
-    periods = [law.period for law in laws]
-    shortest = min((period for period in periods if period is not None), default=None)
-    every = [1 if shortest is None or period is None else round(period / shortest) for period in periods]
-    mixed = any((period is None) != (shortest is None) for period in periods)
-    if mixed or any(p and shortest and abs(p / shortest - k) > 1e-9 * k for p, k in zip(periods, every, strict=True)):
-        raise InputError("have periods that do not fit", place=place, hint="expected whole multiples of the shortest")
+    shortest, every = _ticks([law.period for law in laws], place)
     alike = {(law.model, law.system, law.limited, law.delay, repr(law.resolution)) for law in laws}
     if any(isinstance(law, PythonLaw) for law in laws) or len(alike) > 1:
         raise InputError(

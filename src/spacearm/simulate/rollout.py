@@ -146,10 +146,8 @@ def rollout(
         from spacearm.simulate.gpu import rollout_gpu
 
         ready = partial(_ready, robot, None, ignore_friction=ignore_friction)
-        found: Array = rollout_gpu(robot, starts, float(step), count, every, forces, overrides, precision, ready)
-        return found
-    states = flat_states(starts, robot, "rollout")
-    single = np.ndim(starts) == 1
+        return rollout_gpu(robot, starts, float(step), count, every, forces, overrides, precision, ready)
+    states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
     size = len(states)
     force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
     hold = _check_law(law, step)

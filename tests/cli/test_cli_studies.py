@@ -259,7 +259,7 @@ def test_reproduce_prints_the_table_of_agreement(
     for expected in ("quantity", "paper", "mass", "agrees", "speed", "new", "sound; 1 agrees, 1 new"):
         assert expected in shown
     assert str(tmp_path / "out" / PAPER / "index.html") in shown
-    assert files_in(tmp_path / "out") == [PAPER, f"{PAPER}/index.html", f"{PAPER}/results.json"]
+    assert files_in(tmp_path / "out") == ["plotly.min.js", PAPER, f"{PAPER}/index.html", f"{PAPER}/results.json"]
 
 
 def test_reproduce_json(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
@@ -282,6 +282,7 @@ def test_one_paper_that_fails_does_not_stop_the_others(
     assert "error: yoshida1992: the step size fell to zero" in shown.err
     assert files_in(tmp_path / "out") == [
         "index.html",
+        "plotly.min.js",
         "summary.json",
         PAPER,
         f"{PAPER}/index.html",
@@ -323,7 +324,10 @@ def test_reproduce_goes_on_where_it_was_interrupted(
     command = ["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path / "out")]
     assert main(command) == 130
     assert "note: 1 of 2 papers are finished; the same command goes on" in capsys.readouterr().err
-    assert files_in(tmp_path / "out") == ["yoshida1992", "yoshida1992/index.html", "yoshida1992/results.json"]
+    assert files_in(tmp_path / "out") == [
+        "plotly.min.js",
+        *(f"yoshida1992{name}" for name in ("", "/index.html", "/results.json")),
+    ]
     stop = False
     calls.clear()
     assert main(command) == 0
@@ -367,7 +371,8 @@ def test_reproduce_puts_in_order_what_a_killed_one_left(
     assert [path.name for path in (tmp_path / PAPER).iterdir() if path.name != "notes.txt"] == ["index.html"]
     assert swap._work_folders(tmp_path)
     assert main(command) == 0
-    assert files_in(tmp_path) == [PAPER, *(f"{PAPER}/{name}" for name in ("index.html", "notes.txt", "results.json"))]
+    inside = (f"{PAPER}/{name}" for name in ("index.html", "notes.txt", "results.json"))
+    assert files_in(tmp_path) == ["plotly.min.js", PAPER, *inside]
 
 
 def die() -> None:

@@ -139,7 +139,7 @@ def attitude_by_thrusters(
 def detumble(torque: float, *, period: float | None = None, remainder: float = 1e-8, **settings: Any) -> Law:
     """A torque of this size (N m) on the base against the angular momentum about the mass centre, until it is gone.
 
-    It takes |L0| / torque, the shortest time that there is. Continuous, the law ends its phase there (event
+    It takes ``|L0| / torque``, the shortest time that there is. Continuous, the law ends its phase there (event
     ``detumbled``), when no more is left than the torque takes away in ``remainder`` seconds: some 1e-10 of the whole
     time, which is what the integration itself knows. Sampled, the last torque is as much less as there is left.
     """

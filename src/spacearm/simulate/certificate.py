@@ -25,9 +25,11 @@ class CertificateWarning(UserWarning):
     """A run did not keep what it should have kept."""
 
 
-def certify(segments: Sequence[Segment], ledger: Ledger, tolerance: float = TOLERANCE) -> Certificate:
+def certify(
+    segments: Sequence[Segment], ledger: Ledger, tolerance: float = TOLERANCE, kept: tuple[float, float] = (0.0, 0.0)
+) -> Certificate:
     """Judge a run from the samples of its segments, or from the balances of their steps where something acted from
-    outside, and from the entries of its changes."""
+    outside, and from the entries of its changes. ``kept``: relative and absolute tolerance of its integration."""
     found: dict[str, dict[str, Check]] = {}
     for segment in segments:
         record, rows = segment.record, segment.rows
@@ -36,7 +38,7 @@ def certify(segments: Sequence[Segment], ledger: Ledger, tolerance: float = TOLE
         for part, own, balance in zip(segment.model.parts, segment.parameters, balances, strict=True):
             start, columns = segment.start[part.at.whole], inputs[:, part.inputs]
             found[f"{part.name} from {segment.time:.6g} s on"] = balance_checks(
-                part.motion, own, times, y[:, part.y], columns, balance, tolerance, start, segment.time
+                part.motion, own, times, y[:, part.y], columns, balance, tolerance, start, segment.time, kept
             )
         name, checks = found.popitem()
         found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance)}
@@ -79,23 +81,31 @@ def balance_checks(
     tolerance: float = TOLERANCE,
     start: Array | None = None,
     time: float = 0.0,
+    kept: tuple[float, float] = (0.0, 0.0),
 ) -> dict[str, Check]:
     """Momentum and energy of one robot.
 
     ``start``: the integrated vector (ny,), or the flat state alone, at the start, which was at ``time``: what
-    everything is compared with. Without it, that is the first sample.
+    everything is compared with. Without it, that is the first sample. ``kept``: see :func:`certify`.
     """
     if balance is None:
         given, begin = (y[0], times[0]) if start is None else (np.asarray(start, dtype=np.float64), time)
         balance = Balance(model, parameters, np.pad(given, (0, y.shape[1] - given.size)), begin)
         balance.add_samples(times, y, inputs)
-    return _balances(balance, tolerance)
+    return _balances(balance, tolerance, *kept)
 
 
-def _balance(residual: Array, rounding: float, scale: float, tolerance: float, meaning: str) -> Check:
-    """A residual relative to its scale. What rounding can do is no drift, however little moves."""
+def _balance(
+    residual: Array, rounding: float, scale: float, tolerance: float, meaning: str, unseen: float = 0.0
+) -> Check:
+    """A residual relative to its scale. What rounding can do is no drift, however little moves.
+
+    ``unseen``: a scale that comes of velocities which the integration does not resolve.
+    """
     value = relative(float(residual), scale)
     if value > tolerance:
+        if residual <= scale <= unseen:
+            return Check.not_applicable(f"nothing moves by more than the integration resolves; {meaning}", tolerance)
         value = relative(float(np.maximum(residual - rounding, 0.0)), scale)  # keeps a NaN
         if value == 0.0:
             return Check.not_applicable(f"nothing moves by more than rounding; {meaning}", tolerance)
@@ -104,11 +114,13 @@ def _balance(residual: Array, rounding: float, scale: float, tolerance: float, m
     return Check(value, tolerance, "", meaning)
 
 
-def _balances(balance: Balance, tolerance: float) -> dict[str, Check]:
+def _balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> dict[str, Check]:
     largest, mass, reach = {name: size.sum() for name, size in balance.largest.items()}, balance.mass, balance.reach
     speed = largest["speed"]
     rms = np.sqrt(2.0 * mass * largest["kinetic"])
-    noise = ROUNDING * mass * speed
+    # Velocities hold the rounding of the common one and, where forces follow the state, of lengths, per second.
+    noise = ROUNDING * mass * (speed + reach)
+    blur = noise / mass + atol + rtol * reach  # m/s, by which they are known at best
     push, twist = balance.impulses_within
     pushes = float(largest["linear_scale"] + rms + balance.gross[0])
     return {
@@ -119,6 +131,7 @@ def _balances(balance: Balance, tolerance: float) -> dict[str, Check]:
             tolerance,
             "change of momentum less the impulse from outside, relative to the momenta of the bodies about the mass "
             "centre and to the impulses of all that acts",
+            mass * blur,
         ),
         "mass_centre": _balance(
             largest["gone"],
@@ -135,14 +148,16 @@ def _balances(balance: Balance, tolerance: float) -> dict[str, Check]:
             tolerance,
             "change of angular momentum about the mass centre less the impulse from outside, relative to the sum of "
             "the bodies' shares and to the impulses of all that acts",
+            mass * blur * reach,
         ),
         "energy": _balance(
             largest["energy"],
-            noise * (rms / mass + ROUNDING * speed),
+            noise * (rms + noise) / mass,
             float(largest["inner"] + balance.gross[2]),
             tolerance,
             "drift of kinetic + elastic + dissipated - work in the mass centre's frame, relative to the largest of "
             "them summed",
+            blur * (rms + float(balance.gross[0]) + push),
         ),
     }
 

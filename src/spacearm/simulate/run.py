@@ -421,7 +421,7 @@ def _result(world: World, start: Array, chain: Chain, tolerance: float) -> Run:
         with np.errstate(over="ignore", invalid="ignore"):  # a run that broke down; its residuals are not numbers
             accounts = _accounts(chain)
             whole = _whole_ledger(accounts, chain.entries)
-            certificate = certify(chain.segments, whole, tolerance)
+            certificate = certify(chain.segments, whole, tolerance, chain.settings.method.tolerances)
         if not certificate.sound:
             warnings.warn(f"conservation check failed: {certificate}", CertificateWarning, stacklevel=3)
     attrs: dict[str, Any] = {"reason": why}

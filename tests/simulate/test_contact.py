@@ -13,7 +13,7 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.impact import FloatingSystem, collide
 from spacearm.mechanics.contact import damping_number
-from spacearm.mechanics.shapes import Box, Cone, Plane, Ring, Sphere
+from spacearm.mechanics.shapes import Box, Capsule, Cone, Plane, Ring, Sphere
 from spacearm.model import Body, Frame, Inertia, Joint, Limits, Pose, Robot, Visual, catalogue
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about
 from spacearm.simulate import (
@@ -30,7 +30,9 @@ from spacearm.simulate import (
     State,
     World,
     clearance,
+    gaps,
     gate,
+    nearest,
     simulate,
 )
 from spacearm.simulate.ledger import _sums
@@ -401,3 +403,26 @@ def test_drawn_shapes_and_clearances_are_events_without_force() -> None:
     run = simulate(world, start, Phase(4.0, event_function=near))
     assert run.end_time == pytest.approx((1.0 - 0.35) / 0.5)
     assert run.sound
+
+
+def test_gaps_of_pairs_are_told_at_configurations_and_along_a_run() -> None:
+    robot = pendulum(3.0)
+    tip, bus = On("link", Sphere(0.05), Pose(np.eye(3), np.array([1.0, 0.0, 0.0]))), On("base", Box(0.4, 0.4, 0.4))
+    rod = On(
+        "link", Capsule(0.05, 0.6), Pose(rotation_about(np.array([0.0, 1.0, 0.0]), np.pi / 2), np.array([0.7, 0, 0]))
+    )
+    angles = np.linspace(-1.0, 1.0, 7)
+    found = gaps(robot, [(tip, bus), (bus, rod)], angles[:, None])
+    corner = np.hypot(np.maximum(np.cos(angles) - 0.2, 0), np.maximum(np.abs(np.sin(angles)) - 0.2, 0))
+    np.testing.assert_allclose(found[:, 0], corner - 0.05, atol=1e-12)
+    near = 0.4 * np.stack([np.cos(angles), np.abs(np.sin(angles))])
+    np.testing.assert_allclose(found[:, 1], np.hypot(*np.maximum(near - 0.2, 0)) - 0.05, atol=1e-12)
+    world = World({"arm": robot, "ball": ball("ball", 1.0, 0.1)})
+    start = {"arm": State.moving(robot, [0.0]), "ball": moving((2, 0, 0.5), (-1, 0, 0))}
+    run = simulate(world, start, 4.0, sample=0.01)
+    least = nearest(run, [(On("arm/link", tip.shape, tip.placement), On("ball/body", Sphere(0.1))), (bus, rod)])
+    assert (least.gap, least.time) == pytest.approx((0.15, 0.0))
+    least = nearest(run, [(On("arm/link", tip.shape, tip.placement), On("ball/body", Sphere(0.1)))])
+    assert (least.gap, least.time) == pytest.approx((0.35, 1.0))
+    with pytest.raises(InputError, match=r"expected \(T, 15\)"):
+        gaps(robot, [(tip, bus)], np.zeros((3, 2)))

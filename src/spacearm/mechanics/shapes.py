@@ -239,9 +239,9 @@ def _sphere_disc(a: Sphere, at: SymbolicPose, b: Disc, to: SymbolicPose) -> list
     return [Touch(gap, at.origin - normal * (a.radius + 0.5 * gap), -normal)]
 
 
-def _sphere_box(a: Sphere, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[Touch]:
+def _ball_box(centre: SX, radius: float, b: Box, to: SymbolicPose) -> Touch:
     """Outside, the nearest point of the box; inside, the nearest face."""
-    local, half = _local(to, at.origin), 0.5 * np.array([b.x, b.y, b.z])
+    local, half = _local(to, centre), 0.5 * np.array([b.x, b.y, b.z])
     near = ca.vertcat(*(_clip(local[i], -half[i], half[i]) for i in range(3)))
     apart = local - near
     size = length_of(apart)
@@ -253,9 +253,78 @@ def _sphere_box(a: Sphere, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[T
         own[i] = ca.if_else(local[i] >= 0, 1, -1)
         face = ca.if_else(depths[i] >= deepest, own, face)
     inside = deepest <= 0
-    gap = ca.if_else(inside, deepest, size) - a.radius
+    gap = ca.if_else(inside, deepest, size) - radius
     normal = to.rotation @ ca.if_else(inside, face, _unit(apart, face))
-    return [Touch(gap, at.origin - normal * (a.radius + 0.5 * gap), -normal)]
+    return Touch(gap, centre - normal * (radius + 0.5 * gap), -normal)
+
+
+def _sphere_box(a: Sphere, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[Touch]:
+    return [_ball_box(at.origin, a.radius, b, to)]
+
+
+def _on_box(a: SX, b: SX, half: Array) -> SX:
+    """The point of a segment that is nearest to a box about the origin; of those inside, the middle one.
+
+    Half the squared distance from the box is convex along the segment, and its slope consists of straight lines
+    between the places where the segment passes a face's plane: its root lies between two of these.
+    """
+    along = b - a
+    spread = ca.dot(along, along)
+
+    def slope(t: SX) -> SX:
+        point = a + t * along
+        return ca.dot(point - ca.fmin(ca.fmax(point, -half), half), along)
+
+    low, high, enter, leave = ca.SX(0), ca.SX(1), ca.SX(0), ca.SX(1)
+    for i in range(3):
+        flat = ca.fabs(along[i]) < 1e-12 * half[i]
+        safe = ca.if_else(flat, 1, along[i])
+        passed = [ca.if_else(flat, end, (side * half[i] - a[i]) / safe) for end, side in ((0, -1), (1, 1))]
+        enter, leave = ca.fmax(enter, ca.fmin(*passed)), ca.fmin(leave, ca.fmax(*passed))
+        for t in (_clip(each, 0, 1) for each in passed):
+            down = slope(t) < 0
+            low, high = ca.if_else(down, ca.fmax(low, t), low), ca.if_else(down, high, ca.fmin(high, t))
+    first, last = slope(low), slope(high)
+    steep = last - first > 1e-14 * spread
+    share = low - first * (high - low) / ca.if_else(steep, last - first, 1)
+    # Where the slope does not rise, the segment runs along the box or within it.
+    share = ca.if_else(steep, _clip(share, 0, 1), 0.5 * (low + high))
+    middle = 0.5 * (enter + leave)
+    inside = ca.mmax(ca.fabs(a + middle * along) - half) < 0
+    share = ca.if_else(ca.logic_and(enter < leave, inside), middle, share)
+    return a + share * along
+
+
+def _segment_box(ends: tuple[SX, SX], radius: float, b: Box, to: SymbolicPose) -> Touch:
+    a, c = (_local(to, end) for end in ends)
+    near = _world(to, _on_box(a, c, 0.5 * np.array([b.x, b.y, b.z])))
+    return _ball_box(near, radius, b, to)
+
+
+def _capsule_box(a: Capsule, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[Touch]:
+    return [_segment_box(_ends(a, at), a.radius, b, to)]
+
+
+def _edges(a: Box, at: SymbolicPose) -> list[tuple[SX, SX]]:
+    half, found = 0.5 * np.array([a.x, a.y, a.z]), []
+    for i in range(3):
+        for signs in ((-1, -1), (-1, 1), (1, -1), (1, 1)):
+            end = half * np.insert(np.array(signs, dtype=float), i, 1.0)
+            found.append((_world(at, ca.SX(end * np.where(np.arange(3) == i, -1, 1))), _world(at, ca.SX(end))))
+    return found
+
+
+def _box_box(a: Box, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[Touch]:
+    """The nearest places of two boxes lie on an edge of one of them."""
+    found = [_segment_box(edge, 0.0, b, to) for edge in _edges(a, at)]
+    found += [
+        touch._replace(normal=-touch.normal) for touch in (_segment_box(edge, 0.0, a, at) for edge in _edges(b, to))
+    ]
+    best = found[0]
+    for touch in found[1:]:
+        nearer = touch.gap < best.gap
+        best = Touch(*(ca.if_else(nearer, new, old) for new, old in zip(touch, best, strict=True)))
+    return [best]
 
 
 def _sphere_cylinder(a: Sphere, at: SymbolicPose, b: Cylinder, to: SymbolicPose) -> list[Touch]:
@@ -376,7 +445,9 @@ _PAIRS: dict[tuple[type[Shape], type[Shape]], Callable[..., list[Touch]]] = {
     (Capsule, Plane): _capsule_plane,
     (Capsule, Capsule): _capsule_capsule,
     (Capsule, Hole): _capsule_hole,
+    (Capsule, Box): _capsule_box,
     (Box, Plane): _box_plane,
+    (Box, Box): _box_box,
 }
 #: Pairs that there are, in words.
 PAIRS = tuple(f"{a.__name__.lower()}-{b.__name__.lower()}" for a, b in _PAIRS)

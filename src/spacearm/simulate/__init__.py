@@ -16,7 +16,7 @@ from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
 from spacearm.simulate.contact import Contact, JointStops, On
 from spacearm.simulate.difference import Comparison, compare
-from spacearm.simulate.distance import clearance, distance, gate
+from spacearm.simulate.distance import Nearest, clearance, distance, gaps, gate, nearest
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.fields import Gravity, Orbit
 from spacearm.simulate.ledger import Entry, Ledger
@@ -65,6 +65,7 @@ __all__ = [
     "Ledger",
     "Load",
     "Lock",
+    "Nearest",
     "Occurrence",
     "On",
     "Orbit",
@@ -87,9 +88,11 @@ __all__ = [
     "distance",
     "firing",
     "from_ppoly",
+    "gaps",
     "gate",
     "half_sine",
     "load_run",
+    "nearest",
     "pulse",
     "rollout",
     "simulate",

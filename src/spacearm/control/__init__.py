@@ -1,8 +1,9 @@
 """Closed loops: control laws for the phases of a run, plans for them to follow, and where an arm can work."""
 
 from spacearm.control.attitude import attitude_by_thrusters, attitude_by_wheels, detumble, propellant, thruster_pulses
+from spacearm.control.attitudes import AttitudeSpline, Turning, rest_spline
+from spacearm.control.follow import follow_line, reactionless
 from spacearm.control.laws import (
-    Turning,
     computed_torque,
     coordinated,
     impedance,
@@ -12,10 +13,12 @@ from spacearm.control.laws import (
     resolved_rate,
 )
 from spacearm.control.plans import (
+    Broken,
     HandPath,
     JointPlan,
-    follow_line,
+    Nearest,
     hand_line,
+    hand_spline,
     point_to_point,
     quintic,
     stretched,
@@ -34,11 +37,14 @@ from spacearm.mechanics.plant import Plant
 from spacearm.simulate.law import CommandLog, Law, PythonLaw
 
 __all__ = [
+    "AttitudeSpline",
+    "Broken",
     "CommandLog",
     "Commands",
     "HandPath",
     "JointPlan",
     "Law",
+    "Nearest",
     "Plant",
     "PythonLaw",
     "Turning",
@@ -52,14 +58,17 @@ __all__ = [
     "dynamic_manipulability",
     "follow_line",
     "hand_line",
+    "hand_spline",
     "impedance",
     "joint_pid",
     "point_to_point",
     "propellant",
     "quintic",
     "reaction_null_space",
+    "reactionless",
     "resolved_acceleration",
     "resolved_rate",
+    "rest_spline",
     "stretched",
     "thruster_pulses",
     "trapezoid",

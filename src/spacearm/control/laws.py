@@ -14,10 +14,11 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, number, one_of, positive, unit_vector
+from spacearm.checks import array, number, one_of, positive
+from spacearm.control.attitudes import Attitude, references_of
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant, damped_inverse
-from spacearm.mechanics.spatial import SX, rotation_matrix
+from spacearm.mechanics.spatial import SX
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.law import Law
 
@@ -126,26 +127,13 @@ def computed_torque(
 # -- the hand ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Turning:
-    """An attitude in time: turned from ``start`` (quaternion, frame to world) about ``axis`` (world) by ``angle``."""
-
-    start: npt.ArrayLike
-    axis: npt.ArrayLike = (0.0, 0.0, 1.0)
-    angle: Any = 0.0
-
-    def __post_init__(self) -> None:
-        unit_vector(self.start, "start attitude", (4,))
-        unit_vector(self.axis, "axis")
-
-
 @dataclass(frozen=True)
 class _Hand:
     """A frame against its reference, of which laws at the hand are made; rows are position, and attitude if given."""
 
     plant: Plant
     frame: str
-    turning: Turning | None
+    turning: Attitude | None
 
     @property
     def rows(self) -> int:
@@ -157,11 +145,7 @@ class _Hand:
         error = wanted - pose.origin
         if self.turning is None:
             return error
-        angle = self.plant.reference("angle").value
-        cross = ca.skew(ca.SX(ca.DM(np.asarray(self.turning.axis, dtype=np.float64))))
-        turn = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
-        start = rotation_matrix(ca.SX(ca.DM(np.asarray(self.turning.start, dtype=np.float64))))
-        target = turn @ start
+        target = self.turning.rotation(self.plant)
         apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
         return ca.vertcat(error, 0.5 * apart)
 
@@ -170,8 +154,7 @@ class _Hand:
         position = self.plant.reference("position")[order]
         if self.turning is None:
             return position
-        axis = ca.SX(ca.DM(np.asarray(self.turning.axis, dtype=np.float64)))
-        return ca.vertcat(position, axis * self.plant.reference("angle")[order])
+        return ca.vertcat(position, self.turning.motion(self.plant, order))
 
     def twist(self) -> SX:
         return self.plant.twist(self.frame)[: self.rows]
@@ -206,7 +189,7 @@ def _hand_law(
     name: str,
     frame: str,
     position: Sequence[Any],
-    attitude: Turning | None,
+    attitude: Attitude | None,
     joints: Sequence[str] | None,
     settings: dict[str, Any],
     **references: Any,
@@ -214,14 +197,13 @@ def _hand_law(
     def made(plant: Plant) -> Any:
         return build(_Hand(plant, frame, attitude), _arm(plant, joints))
 
-    angle = None if attitude is None else attitude.angle
-    return make_law(made, name, settings, position=position, angle=angle, **references)
+    return make_law(made, name, settings, position=position, **references_of(attitude), **references)
 
 
 def resolved_acceleration(
     frame: str,
     position: Sequence[Any],
-    attitude: Turning | None = None,
+    attitude: Attitude | None = None,
     *,
     stiffness: npt.ArrayLike = 0.0,
     damping: npt.ArrayLike = 0.0,
@@ -263,7 +245,7 @@ def resolved_acceleration(
 def resolved_rate(
     frame: str,
     position: Sequence[Any],
-    attitude: Turning | None = None,
+    attitude: Attitude | None = None,
     *,
     gain: npt.ArrayLike = 1.0,
     rate_gain: float = 10.0,
@@ -296,7 +278,7 @@ def resolved_rate(
 def impedance(
     frame: str,
     position: Sequence[Any],
-    attitude: Turning | None = None,
+    attitude: Attitude | None = None,
     *,
     mass: npt.ArrayLike,
     damping: npt.ArrayLike,
@@ -374,7 +356,7 @@ def reaction_null_space(
 def coordinated(
     frame: str,
     position: Sequence[Any],
-    attitude: Turning | None = None,
+    attitude: Attitude | None = None,
     *,
     centre: Sequence[Any],
     stiffness: npt.ArrayLike,

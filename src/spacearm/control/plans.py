@@ -7,22 +7,32 @@ equations of motion is of second order in the rates): time scaling under limits 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, number, one_of, positive, unit_vector
-from spacearm.control.laws import Turning, resolved_acceleration
+from spacearm.control.attitudes import Attitude, AttitudeSpline, Turning, rest_spline
+from spacearm.engine import Kernel
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, SimulationError, at
 from spacearm.model import Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.simulate import CertificateWarning, Phase, RunWarning, Signal, State, simulate, spline
-from spacearm.simulate.signals import as_signal
+from spacearm.simulate import (
+    On,
+    Phase,
+    Run,
+    Signal,
+    State,
+    World,
+    clearance,
+    from_ppoly,
+    simulate,
+)
 from spacearm.typing import Array
 
 Profile = Literal["quintic", "trapezoid"]
@@ -30,6 +40,10 @@ Profile = Literal["quintic", "trapezoid"]
 BLEND = 0.25
 #: Largest rate and acceleration of 10 s^3 - 15 s^4 + 6 s^5 on the unit interval.
 QUINTIC_RATE, QUINTIC_ACCELERATION = 15.0 / 8.0, 10.0 / math.sqrt(3.0)
+#: Intervals between the samples of a plan.
+SAMPLES = 400
+#: A limit is broken by more than this, relative to the value or 1.
+ROUNDING = 1e-9
 
 
 def quintic(first: float, last: float, duration: float) -> Signal:
@@ -99,7 +113,7 @@ class HandPath:
 
     frame: str
     position: tuple[Signal, ...]
-    attitude: Turning | None
+    attitude: Attitude | None
     duration: float  # s
 
 
@@ -144,48 +158,188 @@ def _axis_angle(rotation: Array) -> tuple[Array, float]:
     return sign * np.array(vector) / size, 2.0 * math.atan2(size, abs(w))
 
 
+def hand_spline(
+    robot: Robot,
+    start: State,
+    frame: str,
+    times: npt.ArrayLike,
+    positions: npt.ArrayLike,
+    attitudes: npt.ArrayLike | None = None,
+    *,
+    hold_attitude: bool = True,
+) -> HandPath:
+    """A smooth way of a frame from where it is through way points (K, 3), at times (K,) s above zero.
+
+    From rest to rest, quintic pieces, acceleration and angular acceleration without jumps.
+
+    Args:
+        attitudes: quaternions (K, 4) at the way points; as at the start unless given.
+        hold_attitude: with False and no attitudes, the attitude is left to itself.
+    """
+    with at("hand_spline"):
+        when = np.append(0.0, array(times, "times", ("K",)))
+        through = array(positions, "positions", (when.size - 1, 3))
+        origin, rotation = mechanics_of(robot).frame_pose(frame, start.joints, base=start.pose)
+        way = tuple(rest_spline(when, column) for column in np.vstack([origin, through]).T)
+        first = quaternion_from_rotation(rotation)
+        turning: Attitude | None = Turning(first) if hold_attitude else None
+        if attitudes is not None:
+            turning = AttitudeSpline.through(when, np.vstack([first, array(attitudes, "attitudes", (len(through), 4))]))
+        return HandPath(frame, way, turning, float(when[-1]))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The smallest gap between two shapes along a plan."""
+
+    distance: float  # m; below zero they overlap
+    time: float  # s
+    pair: tuple[str, str]  # labels of the two
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A limit that a plan breaks."""
+
+    joint: str
+    what: str  # position, rate or force
+    time: float  # s, of the worst
+    value: float
+    limit: float
+
+    def __str__(self) -> str:
+        over = abs(self.value) - abs(self.limit)
+        return (
+            f"{self.what} of {self.joint!r} is {self.value:.6g} at {self.time:.4g} s, {abs(over):.3g} beyond its limit"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class JointPlan:
-    """Joint paths by name, which take a frame along its way while the base floats."""
+    """Joint paths by name from a state on, while the base floats: what a phase drives or a law follows."""
 
+    robot: Robot = field(repr=False)
+    start: State = field(repr=False)
     signals: dict[str, Signal]
-    end: State
-    error: float  # m, largest of the frame on its way
+    duration: float  # s
+    error: float = 0.0  # m, largest of the frame on its way, where it was made for one
+
+    @classmethod
+    def between(cls, robot: Robot, start: State, last: npt.ArrayLike, duration: float | None = None) -> JointPlan:
+        """Straight from the configuration at the start to ``last``; the shortest within the joints' rates unless
+        ``duration`` is given."""
+        rates = np.array([joint.limits.velocity for joint in robot.joints])
+        paths, lasting = point_to_point(start.joints, last, duration, rate=math.inf if duration else rates)
+        return cls(robot, start, dict(zip(robot.joint_names, paths, strict=True)), lasting)
+
+    @property
+    def paths(self) -> list[Signal]:
+        """One for each joint, in the robot's order."""
+        return [self.signals[name] for name in self.robot.joint_names]
+
+    def phase(self, **more: Any) -> Phase:
+        """A phase in which the joints follow the plan; further keywords as for :class:`Phase`."""
+        return Phase(self.duration, driven=self.signals, **more)
+
+    @cached_property
+    def run(self) -> Run:
+        """The plan as it comes out: joints driven, base floating."""
+        run = simulate(self.robot, self.start, self.phase(limits="ignore"), sample=self.duration / SAMPLES)
+        if run.end is None or not run.sound:
+            raise SimulationError(f"the plan could not be run: {run.why}", place="plan")
+        return run
+
+    @property
+    def end(self) -> State:
+        """Where it ends, the base included."""
+        return self.run.end  # type: ignore[return-value]
+
+    @property
+    def turn(self) -> float:
+        """Angle between the base's attitudes at the start and at the end, rad."""
+        w = abs(float(self.start.quaternion @ self.end.quaternion))
+        vector = np.linalg.norm(self.end.quaternion - math.copysign(w, 1.0) * self.start.quaternion)
+        return 2.0 * math.atan2(float(vector), w) if w else math.pi
+
+    def stretched(self, factor: float) -> JointPlan:
+        """The same way in ``factor`` times the time."""
+        slow = {name: stretched(signal, positive(factor, "factor")) for name, signal in self.signals.items()}
+        return JointPlan(self.robot, self.start, slow, factor * self.duration, self.error)
+
+    def broken(self) -> list[Broken]:
+        """Limits of the joints (position, rate, force of the drive) that it breaks, each where that is worst."""
+        data, found = self.run.data, []
+        force = data["reaction"].values[:, 6:]
+        for i, joint in enumerate(self.robot.joints):
+            limits = joint.limits
+            ends = {
+                "position": (data["joint_position"].values[:, i], limits.lower, limits.upper),
+                "rate": (data["joint_velocity"].values[:, i], -limits.velocity, limits.velocity),
+                "force": (force[:, i], -limits.effort, limits.effort),
+            }
+            for what, (values, low, high) in ends.items():
+                over = np.maximum(values - high, low - values)
+                k = int(np.argmax(over))
+                if over[k] > ROUNDING * max(1.0, abs(values[k])):
+                    limit = high if values[k] > high else low
+                    found.append(Broken(joint.name, what, float(self.run.times[k]), float(values[k]), float(limit)))
+        return found
+
+    def check(self) -> JointPlan:
+        """The plan, an :class:`InputError` if it breaks a limit of the joints."""
+        broken = self.broken()
+        if broken:
+            more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+            hint = "control.fastest(plan) keeps rates and forces" if broken[0].what != "position" else "another way"
+            raise InputError(f"{broken[0]}{more}", place="plan", hint=hint)
+        return self
+
+    def clearance(self, pairs: Sequence[tuple[On, On]], least: float | None = None) -> Nearest:
+        """The smallest gap (m) between shapes, pair by pair, along the plan, the base where it really is.
+
+        Shapes on frames of the robot move along with it; those at a pose are fixed in the world.
+
+        Args:
+            least: an :class:`InputError` with time and pair where the gap falls below it.
+        """
+        from scipy.interpolate import CubicHermiteSpline
+        from scipy.optimize import minimize_scalar
+
+        if not pairs:
+            raise InputError("no pairs of shapes are given", place="clearance", hint="expected (On(...), On(...)), ...")
+        world, states, times = World({self.robot.name: self.robot}), self.run.states, self.run.times
+        moving = CubicHermiteSpline(times, states, self.run.track.outputs[:, : states.shape[1]])
+        found = []
+        for first, second in pairs:
+            kernel = clearance(world, first, second).kernel
+
+            def gap(t: npt.ArrayLike, kernel: Kernel = kernel) -> Array:
+                when = np.atleast_1d(t)
+                return np.asarray(kernel({"state": moving(when), "time": when[:, None]})["gap"][..., 0])
+
+            k = int(np.argmin(gaps := gap(times)))
+            near = times[[max(k - 1, 0), min(k + 1, times.size - 1)]]
+            best = minimize_scalar(lambda t: float(gap(t)[0]), bounds=near, method="bounded", options={"xatol": 1e-9})
+            time, value = (best.x, best.fun) if best.fun < gaps[k] else (times[k], gaps[k])
+            found.append(Nearest(float(value), float(time), (first.label, second.label)))
+        nearest = min(found, key=lambda each: each.distance)
+        if least is not None and nearest.distance < least:
+            a, b = nearest.pair
+            raise InputError(
+                f"{a!r} and {b!r} come within {nearest.distance:.4g} m at {nearest.time:.4g} s",
+                place="plan",
+                hint=f"expected at least {least:g} m",
+            )
+        return nearest
 
 
-def follow_line(
-    robot: Robot, start: State, path: HandPath, *, samples: int = 200, tolerance: float = 1e-6
-) -> JointPlan:
-    """Inverse kinematics on the floating base: joint paths that take the hand along a path.
+def hermite(times: Array, values: Array, rates: Array) -> Signal:
+    """Cubic pieces with these values and rates at the times; then still."""
+    from scipy.interpolate import CubicHermiteSpline
 
-    On a floating base the joints that reach a pose depend on the way there, so the way is gone: with the generalized
-    Jacobian, the base moving as it does.
-
-    Raises:
-        InputError: the path leads through a dynamic singularity or out of reach; it says when.
-    """
-    law = resolved_acceleration(
-        path.frame, path.position, path.attitude, command="accelerations", period=None, stiffness=4.0, damping=4.0
-    )
-    grid = np.linspace(0.0, path.duration, samples + 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RunWarning)
-        warnings.simplefilter("ignore", CertificateWarning)
-        run = simulate(robot, start, Phase(path.duration, laws=law, limits="ignore"), sample=grid, max_steps=20_000)
-    reached = mechanics_of(robot).frame_pose(path.frame, run.states[:, 7 : 7 + robot.n], base=run.states[:, :7])[0]
-    wanted = np.stack([as_signal(each, "position")(run.times) for each in path.position], axis=1)
-    off = np.linalg.norm(reached - wanted, axis=1)
-    bad = np.flatnonzero(~(off <= tolerance))
-    if bad.size or run.end is None or run.end_time < path.duration * (1.0 - 1e-9):
-        when = float(run.times[bad[0]]) if bad.size else run.end_time
-        raise InputError(
-            f"frame {path.frame!r} cannot follow its path beyond {when:.4g} s of {path.duration:g} s",
-            place="follow_line",
-            hint="the path leaves the reach, or meets a dynamic singularity",
-        )
-    columns = run.states[:, 7 : 7 + robot.n]
-    signals = {name: spline(run.times, columns[:, i]) for i, name in enumerate(robot.joint_names)}
-    return JointPlan(signals, run.end, float(off.max()))
+    way = from_ppoly(CubicHermiteSpline(times, values, rates))
+    breaks = np.append(way.breaks, 2 * times[-1] - times[0])
+    return Signal(breaks, np.column_stack([way.coefficients, [values[-1], 0.0, 0.0, 0.0]]))
 
 
 def stretched(signal: Signal, factor: float) -> Signal:

@@ -1,0 +1,158 @@
+"""Attitudes in time that laws follow: a turn about one axis, and splines through several attitudes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import array, unit_vector
+from spacearm.errors import InputError, at
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.spatial import SX, rotation_matrix
+from spacearm.model.rotations import rotation_about, rotation_from_quaternion
+from spacearm.simulate.signals import Signal, as_signal
+from spacearm.typing import Array
+
+#: Neighbouring way points of a spline differ by less than this: the shorter way round is no longer clear beyond.
+LARGEST_TURN = 0.95 * np.pi
+
+
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """An attitude in time: turned from ``start`` (quaternion, frame to world) about ``axis`` (world) by ``angle``."""
+
+    start: npt.ArrayLike
+    axis: npt.ArrayLike = (0.0, 0.0, 1.0)
+    angle: Any = 0.0
+
+    def __post_init__(self) -> None:
+        unit_vector(self.start, "start attitude", (4,))
+        unit_vector(self.axis, "axis")
+
+    @property
+    def references(self) -> dict[str, Any]:
+        """What a law reads of it."""
+        return {"angle": self.angle}
+
+    def rotation(self, plant: Plant) -> SX:
+        """Rotation matrix, frame to world."""
+        angle, cross = plant.reference("angle").value, ca.skew(self._axis)
+        turn = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
+        return turn @ rotation_matrix(ca.SX(ca.DM(np.asarray(self.start, dtype=np.float64))))
+
+    def motion(self, plant: Plant, order: int) -> SX:
+        """Angular velocity (1) or acceleration (2), world axes."""
+        return self._axis * plant.reference("angle")[order]
+
+    def __call__(self, time: float) -> tuple[Array, Array]:
+        """Rotation matrix (frame to world) and angular velocity (world axes) at a time."""
+        angle, axis = as_signal(self.angle, "angle"), np.asarray(self.axis, dtype=np.float64)
+        turn = rotation_about(axis, angle(time)) @ rotation_from_quaternion(np.asarray(self.start, dtype=np.float64))
+        return turn, angle.derivative()(time) * axis
+
+    @property
+    def _axis(self) -> SX:
+        return ca.SX(ca.DM(np.asarray(self.axis, dtype=np.float64)))
+
+
+@dataclass(frozen=True, eq=False)
+class AttitudeSpline:
+    """An attitude in time: the direction of four signals, a quaternion (w, x, y, z; frame to world) of any length.
+
+    Where the signals have a continuous second derivative, so have angular velocity and angular acceleration no jumps.
+    """
+
+    quaternion: Sequence[Signal]
+
+    @classmethod
+    def through(cls, times: npt.ArrayLike, attitudes: npt.ArrayLike) -> AttitudeSpline:
+        """From rest to rest through quaternions (K, 4) at these times (s), as :func:`rest_spline`."""
+        with at("attitude spline"):
+            way = array(attitudes, "attitudes", ("K", 4))
+            way = np.array([unit_vector(each, f"attitude {k}", (4,)) for k, each in enumerate(way)])
+            for k in range(1, len(way)):
+                way[k] *= 1.0 if way[k] @ way[k - 1] >= 0.0 else -1.0
+                angle = 2.0 * np.arccos(min(1.0, float(way[k] @ way[k - 1])))
+                if angle > LARGEST_TURN:
+                    raise InputError(
+                        f"attitudes {k - 1} and {k} are {np.degrees(angle):.3g} deg apart",
+                        hint=f"expected at most {np.degrees(LARGEST_TURN):g}: give one between them",
+                    )
+            return cls(tuple(rest_spline(times, column) for column in way.T))
+
+    @property
+    def references(self) -> dict[str, Any]:
+        """What a law reads of it."""
+        return {"quaternion": self.quaternion}
+
+    def rotation(self, plant: Plant) -> SX:
+        """Rotation matrix, frame to world."""
+        value = plant.reference("quaternion").value
+        return rotation_matrix(value / ca.norm_2(value))
+
+    def motion(self, plant: Plant, order: int) -> SX:
+        """Angular velocity (1) or acceleration (2), world axes."""
+        return _spin(*plant.reference("quaternion"))[order - 1]
+
+    def __call__(self, time: float) -> tuple[Array, Array]:
+        """Rotation matrix (frame to world) and angular velocity (world axes) at a time."""
+        value, rate, bend = (np.array([each(time) for each in order]) for order in self._orders)
+        spin, _ = _numeric()(value, rate, bend)
+        return rotation_from_quaternion(value / np.linalg.norm(value)), np.array(spin).ravel()
+
+    @cached_property
+    def _orders(self) -> list[list[Signal]]:
+        rates = [each.derivative() for each in self.quaternion]
+        return [[*self.quaternion], rates, [each.derivative() for each in rates]]
+
+
+Attitude = Turning | AttitudeSpline
+
+
+def references_of(attitude: Attitude | None) -> Mapping[str, Any]:
+    return {} if attitude is None else attitude.references
+
+
+def _spin(value: SX, rate: SX, bend: SX) -> tuple[SX, SX]:
+    """Angular velocity and acceleration, world axes, of a quaternion of any length: 2 vec(q' q*) / |q|^2 and its rate.
+
+    The part of q' along q only changes the length, and drops out of the vector part.
+    """
+    square = ca.dot(value, value)
+    spin = 2 * _vector(rate, value) / square
+    return spin, 2 * _vector(bend, value) / square - 2 * ca.dot(value, rate) / square * spin
+
+
+def _vector(p: SX, q: SX) -> SX:
+    """Vector part of p q*."""
+    return q[0] * p[1:] - p[0] * q[1:] - ca.cross(p[1:], q[1:])
+
+
+@cache
+def _numeric() -> Any:
+    each = [ca.SX.sym(name, 4) for name in ("value", "rate", "bend")]
+    return ca.Function("spin", each, [*_spin(*each)])
+
+
+def rest_spline(times: npt.ArrayLike, values: npt.ArrayLike) -> Signal:
+    """Through values at times from rest to rest, without a jump of acceleration anywhere, then still.
+
+    Quintic pieces with four continuous derivatives inside, zero rate and acceleration at both ends.
+    """
+    from scipy.interpolate import PPoly, make_interp_spline
+
+    with at("spline"):
+        t, v = array(times, "times", ("K",)), array(values, "values", ("K",))
+        if t.size < 2 or v.size != t.size or np.any(np.diff(t) <= 0.0):
+            raise InputError(f"{t.size} times and {v.size} values", hint="expected two or more, at rising times")
+    ends = [(1, 0.0), (2, 0.0)]
+    fit = PPoly.from_spline(make_interp_spline(t, v, k=5, bc_type=(ends, ends)))
+    inside = np.flatnonzero(np.diff(fit.x) > 0.0)
+    pieces = np.column_stack([fit.c[::-1, inside], [v[-1], 0, 0, 0, 0, 0]])
+    return Signal(np.append(fit.x[inside], [t[-1], 2 * t[-1] - t[0]]), pieces)

@@ -1,0 +1,223 @@
+"""Joint paths on the floating base by rates: along a path of the hand, and without turning the base.
+
+At zero momentum the base moves as joint rates have it, so that a way of the hand or a wished motion of the joints is
+gone by integrating rates; timing and rest at the ends are those of the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import array, positive
+from spacearm.control.plans import SAMPLES, HandPath, JointPlan, hermite, point_to_point
+from spacearm.control.workspace import virtual_manipulator
+from spacearm.engine import Kernel
+from spacearm.engine.mechanics import mechanics_of
+from spacearm.errors import InputError, at
+from spacearm.mechanics import Program
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.spatial import quaternion_rate
+from spacearm.model import Robot
+from spacearm.simulate import Signal, State
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.signals import as_signal
+from spacearm.typing import Array
+
+#: 1/s, with which errors of integration die out.
+PULL = 2.0
+#: Smallest to largest singular value below which a Jacobian is singular.
+SINGULAR = 1e-4
+#: Evaluations after which an integration is given up.
+MOST = 50_000
+#: Speeds up to this (m/s, rad/s) are none.
+STILL = 1e-9
+
+
+_Rates = Callable[[float, dict[str, Any]], Array]
+
+
+class _Stop(Exception):
+    """The path cannot be followed beyond this time."""
+
+
+@lru_cache(maxsize=32)
+def _rates(robot: Robot, frame: str) -> Kernel:
+    """What joint rates do at zero momentum: to the frame, to the base, to the angular momentum."""
+    plant = Plant(robot, robot_parameters(robot))
+    matrix, pose = plant.mass_matrix, plant.pose(frame)
+    base = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:])
+    position = plant.base.rotation @ base[:3, :]
+    turn = ca.horzcat(*(quaternion_rate(plant.quaternion, base[3:, i]) for i in range(robot.n)))
+    outputs = {
+        "hand": plant.generalized_jacobian(frame),
+        "pose": ca.densify(ca.vertcat(position, turn)),
+        "reaction": ca.densify(plant.reaction_map()),
+        "origin": pose.origin,
+        "rotation": pose.rotation,
+    }
+    return Kernel(Program("plan_rates", {"state": plant.state}, outputs, frozenset(outputs) - {"origin"}))
+
+
+def check_still(robot: Robot, start: State, what: str) -> None:
+    """An error where the robot moves."""
+    if np.any(np.abs(start.velocity) > STILL):
+        hint = "expected a start at rest; laws such as resolved_acceleration take any momentum"
+        raise InputError("the robot moves at the start", place=what, hint=hint)
+    start.check(robot)
+
+
+def _integrated(
+    robot: Robot,
+    start: State,
+    frame: str,
+    duration: float,
+    rates: Callable[[float, dict[str, Any]], Array],
+    samples: int,
+) -> tuple[dict[str, Signal], Array, Array]:
+    """Joint paths from their rates, and where the frame is at the samples' times; :class:`_Stop` if it cannot go on."""
+    from scipy.integrate import solve_ivp
+
+    kernel, still = _rates(robot, frame), np.zeros(6 + robot.n)
+
+    asked = 0
+
+    def slope(t: float, y: Array) -> Array:
+        nonlocal asked
+        asked += 1
+        if asked > MOST:
+            raise _Stop(t)
+        pose = np.concatenate([y[:3], y[3:7] / np.linalg.norm(y[3:7]), y[7:], still])
+        seen = kernel({"state": pose})
+        speed = rates(t, seen)
+        return np.concatenate([seen["pose"] @ speed, speed])
+
+    times = np.linspace(0.0, duration, samples + 1)
+    begin = np.concatenate([start.pose, start.joints])
+    found = solve_ivp(
+        slope, (0.0, duration), begin, method="DOP853", t_eval=times, rtol=1e-11, atol=1e-12, max_step=duration / 40
+    )
+    states = np.hstack([found.y.T, np.tile(still, (len(times), 1))])
+    every = kernel({"state": states})
+    speeds = np.array([rates(t, {name: part[k] for name, part in every.items()}) for k, t in enumerate(times)])
+    joints = found.y[7:]
+    return (
+        {name: hermite(times, joints[i], speeds[:, i]) for i, name in enumerate(robot.joint_names)},
+        times,
+        every["origin"],
+    )
+
+
+def _solved(matrix: Array, right: Array, wished: Array, time: float) -> Array:
+    """Rates nearest to those wished with ``matrix @ rates = right``."""
+    left, sizes, rightward = np.linalg.svd(matrix, full_matrices=False)
+    lost = sizes <= SINGULAR * sizes[0]
+    missing = left.T @ (right - matrix @ wished)
+    if np.any(np.abs(missing[lost]) > 1e-6 * max(1.0, float(np.linalg.norm(right)))):
+        raise _Stop(time)
+    change: Array = rightward.T @ np.where(lost, 0.0, missing / np.where(lost, 1.0, sizes))
+    return wished + change
+
+
+def follow_line(
+    robot: Robot,
+    start: State,
+    path: HandPath,
+    *,
+    still_base: bool = False,
+    samples: int = SAMPLES,
+    tolerance: float = 1e-6,
+) -> JointPlan:
+    """Inverse kinematics on the floating base: joint paths that take the hand along a path.
+
+    On a floating base the joints that reach a pose depend on the way there, so the way is gone: with the generalized
+    Jacobian (least joint rates), the base moving as it does.
+
+    Args:
+        still_base: the base does not turn meanwhile (reaction null space); takes three joints more.
+        tolerance: m, that the frame may be off its path.
+
+    Raises:
+        InputError: the path leads through a dynamic singularity or out of reach; it says when.
+    """
+    check_still(robot, start, "follow_line")
+    rows = 3 if path.attitude is None else 6
+    position = [as_signal(each, "position") for each in path.position]
+    speeds = [each.derivative() for each in position]
+
+    def asked(t: float, seen: dict[str, Any]) -> Array:
+        error = np.array([each(t) for each in position]) - seen["origin"]
+        wanted: Array = np.array([each(t) for each in speeds]) + PULL * error
+        if path.attitude is None:
+            return wanted
+        target, spin = path.attitude(t)
+        apart = 0.5 * np.cross(seen["rotation"].T, target.T).sum(axis=0)
+        return np.concatenate([wanted, spin + PULL * apart])
+
+    def rates(t: float, seen: dict[str, Any]) -> Array:
+        matrix, right = seen["hand"][:rows], asked(t, seen)
+        if still_base:
+            matrix, right = np.vstack([matrix, seen["reaction"]]), np.append(right, np.zeros(3))
+        return _solved(matrix, right, np.zeros(robot.n), t)
+
+    with at("follow_line"):
+        try:
+            signals, times, origin = _integrated(robot, start, path.frame, path.duration, rates, samples)
+        except _Stop as stop:
+            raise InputError(
+                f"frame {path.frame!r} cannot follow its path beyond {stop.args[0]:.4g} s of {path.duration:g} s",
+                hint=_why(robot, start, path, still_base),
+            ) from None
+        off = float(np.linalg.norm(np.stack([each(times) for each in position], axis=1) - origin, axis=1).max())
+        if off > tolerance:
+            raise InputError(f"frame {path.frame!r} comes off its path by {off:.3g} m", hint="the path has jumps")
+    return JointPlan(robot, start, signals, path.duration, off)
+
+
+def _why(robot: Robot, start: State, path: HandPath, still_base: bool) -> str:
+    """Why a path cannot be followed: beyond reach, or a dynamic singularity."""
+    if all(joint.kind == "revolute" for joint in robot.joints):
+        longest = float(sum(np.linalg.norm(link) for link in virtual_manipulator(robot, path.frame).values()))
+        centre = mechanics_of(robot).centre_of_mass(start.joints, base=start.pose)
+        times = np.linspace(0.0, path.duration, 201)
+        way = np.stack([as_signal(each, "position")(times) for each in path.position], axis=1)
+        farthest = float(np.linalg.norm(way - centre, axis=1).max())
+        if farthest > longest:
+            return f"it goes {farthest:.4g} m away from the mass centre; the arm reaches at most {longest:.4g} m"
+    return "a dynamic singularity" + (" of the hand on a base that does not turn" if still_base else "")
+
+
+def reactionless(
+    robot: Robot, start: State, towards: npt.ArrayLike, duration: float, *, samples: int = SAMPLES
+) -> JointPlan:
+    """Joint paths that do not turn the base: as near as that allows to the straight way towards a configuration.
+
+    Rates are the straight way's, projected to the null space of the reaction map (Nenchev, Yoshida, Vichitkulsawat,
+    Uchiyama, IEEE Trans. Robotics and Automation 15(6), 1999). The configuration is not reached as a rule:
+    :meth:`JointPlan.end` is where the plan ends. For a hand that goes somewhere: ``follow_line(..., still_base=True)``.
+    """
+    check_still(robot, start, "reactionless")
+    with at("reactionless"):
+        goal = array(towards, "towards", (robot.n,))
+        paths, _ = point_to_point(start.joints, goal, positive(duration, "duration", unit="s"))
+        wished = [each.derivative() for each in paths]
+
+        def rates(t: float, seen: dict[str, Any]) -> Array:
+            return _solved(seen["reaction"], np.zeros(3), np.array([each(t) for each in wished]), t)
+
+        try:
+            signals, *_ = _integrated(robot, start, robot.bodies[-1].name, duration, rates, samples)
+        except _Stop as stop:
+            raise InputError(f"the reaction map loses rank at {stop.args[0]:.4g} s") from None
+        way = max(abs(path(duration) - path(0.0)) for path in signals.values())
+        if way < 1e-6 * np.abs(goal - start.joints).max():
+            raise InputError(
+                "no motion towards the goal leaves the base's attitude alone", hint="use least_disturbance"
+            )
+    return JointPlan(robot, start, signals, duration)

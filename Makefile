@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  $(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: spacearm needs Python 3.11 or newer; $(PYTHON) is {v[0]}.{v[1]}. Choose one: make PYTHON=/path/to/python3.11")'; \
 	  $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
 	@$(BIN)/python -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: $(VENV) holds Python {v[0]}.{v[1]}; remove it (make distclean) and choose 3.11 or newer: make PYTHON=/path/to/python3.11")'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[verify,parquet,cluster,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[verify,parquet,cluster,figures,dev]'
 	@touch $@
 
 install: $(STAMP)  ## set up .venv with everything that the other targets need

@@ -289,6 +289,12 @@ class Figure:
         if not self.name or not all(c.isalnum() or c in "-_" for c in self.name) or not self.name.isascii():
             raise InputError(f"{self.name!r} is no name for a figure", hint="expected letters, digits, '-' and '_'")
 
+    def save(self, path: Path | str) -> Path:
+        """Write it as .svg, .pdf or .png, without a browser (``pip install 'spacearm[figures]'``)."""
+        from spacearm.drawing import save_figure
+
+        return save_figure(self.plot, path)
+
 
 #: Names in a folder of results that no further file may have.
 #: Rows of a result that a notebook shows.

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, Token
 
@@ -211,6 +211,28 @@ def view(
 
     reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside)
     return view_scene(what, out, reading=reading, configuration=configuration, browser=open_)
+
+
+@app.command
+def figures(
+    folder: Annotated[Path, Parameter(converter=_folder)],
+    /,
+    *,
+    out: Annotated[
+        Path | None, Parameter(name=["--out", "-o"], help="folder for them; FOLDER/figures if left out")
+    ] = None,
+    ending: Annotated[Literal["svg", "pdf", "png"], Parameter(name="--format", help="svg, pdf or png")] = "svg",
+) -> int:
+    """Write the figures of results as files for papers and slides, without a browser.
+
+    Parameters
+    ----------
+    folder
+        A folder of results.
+    """
+    from spacearm.cli.scenes import figures as write_figures
+
+    return write_figures(folder, out, ending)
 
 
 @app.command

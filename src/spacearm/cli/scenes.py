@@ -1,7 +1,8 @@
-"""``spacearm view``: a robot, or what a run left, in three dimensions."""
+"""``spacearm view`` and ``spacearm figures``: a robot or a run in three dimensions, figures for papers and slides."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -43,3 +44,19 @@ def _results(folder: Path, out: Path | None) -> Path:
     from spacearm.scene import Scene
 
     return Scene.load(page).save(out)
+
+
+def figures(folder: Path, out: Path | None, ending: str) -> int:
+    """Write the figures of a folder of results as files, by default beside its page; say where they are."""
+    from spacearm.drawing import save_figure
+    from spacearm.report import plots_of
+
+    page = folder / "index.html"
+    plots = plots_of(page) if (folder / "results.json").is_file() and page.is_file() else {}
+    if not plots:
+        raise InputError("there are no figures in this folder", file=folder, hint="expected results with figures")
+    target = out or folder / "figures"
+    target.mkdir(parents=True, exist_ok=True)
+    for name, plot in plots.items():
+        show(str(save_figure(json.loads(plot), target / f"{name}.{ending}")))
+    return 0

@@ -2,13 +2,14 @@
 
 from spacearm.report.folder import INDEX, held, prepare, publish
 from spacearm.report.kept import kept_result, made_from
-from spacearm.report.write import share_script, write_files, write_index, write_result
+from spacearm.report.write import plots_of, share_script, write_files, write_index, write_result
 
 __all__ = [
     "INDEX",
     "held",
     "kept_result",
     "made_from",
+    "plots_of",
     "prepare",
     "publish",
     "share_script",

@@ -110,10 +110,14 @@ class Entry:
     picture: str = ""  # JSON of the figure that is shown
 
 
-def first_plot(page_file: Path) -> str:
-    """The JSON of the first figure on a result's page; empty where it has none."""
-    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page_file.read_text(encoding="utf-8"))
-    return found[1] if found else ""
+def plots_of(page_file: Path) -> dict[str, str]:
+    """The figures of a result's page: their JSON by name."""
+    marked = r'<script type="application/json" id="json-([\w-]+)">(.*?)</script>'
+    return dict(re.findall(marked, page_file.read_text(encoding="utf-8"), re.DOTALL))
+
+
+def _first(page_file: Path) -> str:
+    return next(iter(plots_of(page_file).values()), "")
 
 
 def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "Reproduction of the papers") -> Path:
@@ -133,7 +137,7 @@ def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "R
         }
         for entry in entries
     ]
-    drawn = [replace(entry, picture=first_plot(folder / entry.page)) if entry.page else entry for entry in entries]
+    drawn = [replace(entry, picture=_first(folder / entry.page)) if entry.page else entry for entry in entries]
     with publish(folder, INDEX) as staging:
         (staging / "index.html").write_text(page.render_index(drawn, title, PLOTLY), encoding="utf-8")
         text = json.dumps({"studies": summary}, indent=2, allow_nan=False, ensure_ascii=False)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spacearm import checks as checks
     from spacearm import control as control
     from spacearm import deadline as deadline
+    from spacearm import drawing as drawing
     from spacearm import ejection as ejection
     from spacearm import engine as engine
     from spacearm import errors as errors

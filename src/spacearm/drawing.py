@@ -17,10 +17,12 @@ import numpy as np
 from spacearm.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+    from typing import TypeAlias
 
-    from spacearm.typing import Array
+    # matplotlib's own types refuse styles that are put together before the call.
+    Axes: TypeAlias = Any
+    Canvas: TypeAlias = Any
+    Array: TypeAlias = Any
 
 FORMATS = (".svg", ".pdf", ".png")
 #: Pixels of a page to an inch of paper: text of 13 pixels becomes one of about 9 points.
@@ -28,7 +30,7 @@ PIXELS = 100.0
 #: Width of a figure on its page, pixels.
 WIDTH = 760
 RESOLUTION = 200
-_DASHES = {
+_DASHES: dict[str, Any] = {
     "solid": "-",
     "dash": "--",
     "dot": ":",
@@ -55,7 +57,7 @@ _MARKERS = {
 }
 #: Where a text stands: the anchor of the page in matplotlib's words.
 _ANCHORS = {"middle": "center", "auto": "center"}
-_LOOK = {
+_LOOK: dict[Any, Any] = {
     "font.size": 9,
     "svg.fonttype": "none",
     "svg.hashsalt": "spacearm",
@@ -94,13 +96,13 @@ def draw(plot: Mapping[str, Any], width: int = WIDTH) -> Canvas:
     """A matplotlib figure of what Plotly would draw."""
     try:
         import matplotlib as mpl
-        from matplotlib.figure import Figure as Canvas
+        from matplotlib.figure import Figure as Paper
     except ImportError:
         raise InputError("matplotlib is not installed", hint="pip install 'spacearm[figures]'") from None
     layout = plot["layout"]
     colours = layout.get("template", {}).get("layout", {}).get("colorway") or ["#0072b2"]
     with mpl.rc_context(_LOOK):
-        canvas = Canvas(figsize=(width / PIXELS, layout.get("height", 420) / PIXELS), facecolor="white")
+        canvas = Paper(figsize=(width / PIXELS, layout.get("height", 420) / PIXELS), facecolor="white")
         _Drawing(canvas, layout, colours).all(plot["data"])
     return canvas
 
@@ -141,7 +143,7 @@ class _Drawing:
             low, high = up.get("domain", (0.0, 1.0))
             place = (0.09 + 0.88 * left, 0.11 + 0.77 * low, 0.88 * (right - left), 0.77 * (high - low))
             axes = self.canvas.add_axes(place, projection="3d" if solid else None)
-            axes._spacearm = (across, up)  # type: ignore[attr-defined]
+            axes._spacearm = (across, up)
             for side in () if solid else ("top", "right"):
                 axes.spines[side].set_visible(False)
             self.axes[x] = axes
@@ -152,7 +154,7 @@ class _Drawing:
         return found
 
     def _finish(self, axes: Axes) -> None:
-        across, up = axes._spacearm  # type: ignore[attr-defined]
+        across, up = axes._spacearm
         for way, axis in (("x", across), ("y", up)):
             getattr(axes, f"set_{way}label")(_text(axis.get("title", {}).get("text", "")))
             if axis.get("type") == "log":

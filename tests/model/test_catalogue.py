@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spacearm.errors import ModelError
-from spacearm.model import Inertia, Robot, Rotor, catalogue
+from spacearm.model import Inertia, Robot, Rotor, catalogue, load
 from support.brute_force import body_poses, mass_matrix
 
 ROBOTS = (
@@ -310,3 +311,11 @@ def test_wojtunik_motor_with_and_without_gear():
     assert a[5, motor] == pytest.approx(3.3 / 100)
     assert b[5, motor] == pytest.approx(3.3)
     assert b[5, 5] - a[5, 5] == pytest.approx(3.3 - 3.3e-4)
+
+
+def test_load_takes_names_of_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load("xu2017") == catalogue.load("xu2017")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "xu2017").write_text("not a robot")
+    with pytest.raises(ModelError, match="has no ending"):  # a file of that name wins
+        load("xu2017")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from spacearm import checks
 from spacearm.errors import InputError, ModelError
+from spacearm.model import catalogue
 from spacearm.model.intake import Reading
 from spacearm.model.robot import Robot
 from spacearm.model.visuals import with_meshes
@@ -54,10 +55,10 @@ def load(
     outside: bool = False,
     strict: bool = False,
 ) -> Robot:
-    """The robot in this file.
+    """The robot in this file, or the catalogue's robot of this name.
 
     Args:
-        path: the file; its ending decides the format.
+        path: the file; its ending decides the format. The name of a catalogue robot does too, if no file is called so.
         repair: change what cannot be (an inertia that no body has, an axis not of length 1, mass missing where motion
             needs it, mimic joints) to the nearest that can, and warn of each change (:class:`Repaired`);
             for URDF and MJCF, since spacearm's own files say what they mean.
@@ -69,6 +70,8 @@ def load(
     Raises:
         ModelError: with file and place, all that is wrong with the file.
     """
+    if str(path) in catalogue.names() and not Path(path).exists():
+        return catalogue.load(str(path))
     return read(path, Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict))
 
 

@@ -213,6 +213,7 @@ _ROOMS = (
     "checks",
     "control",
     "deadline",
+    "drawing",
     "ejection",
     "engine",
     "errors",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spacearm import identify as identify
     from spacearm import impact as impact
     from spacearm import mechanics as mechanics
+    from spacearm import mission as mission
     from spacearm import model as model
     from spacearm import motion as motion
     from spacearm import optimise as optimise
@@ -223,6 +224,7 @@ _ROOMS = (
     "identify",
     "impact",
     "mechanics",
+    "mission",
     "model",
     "motion",
     "optimise",

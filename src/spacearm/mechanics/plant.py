@@ -75,6 +75,16 @@ class Plant:
         own.prefix, own.period = prefix, period
         return own
 
+    def believing(self, body: str, inertia: SX) -> Plant:
+        """The same with these ten inertia parameters of a body: a reference, say, so that a load may be any."""
+        own = copy.copy(self)
+        for name in ("mass_matrix", "bias", "momentum", "mass_centre"):
+            vars(own).pop(name, None)
+        parts = ca.vertsplit(self.inertia, 10)
+        parts[self.robot.body_index(body)] = inertia
+        own.inertia = ca.vertcat(*parts)
+        return own
+
     # -- what a law may ask for -------------------------------------------------------------------------------
 
     def reference(self, name: str) -> Reference:

@@ -99,6 +99,23 @@ class Here:
         segment = self._chain.segment
         return segment.occurrences(len(segment.prepared) - 1) if segment and segment.prepared else ()
 
+    @property
+    def commands(self) -> tuple[CommandLog, ...]:
+        """What sampled laws commanded in the phase before."""
+        segment = self._chain.segment
+        return tuple(log for log in segment.commands if log.phase == self._chain.number - 1) if segment else ()
+
+    @property
+    def samples(self) -> tuple[Array, dict[str, Array]]:
+        """Times (T,) and flat states (T, 13 + 2 n) of each system: the samples of the phase before, and its end."""
+        segment, chain = self._chain.segment, self._chain
+        if segment is None or not segment.firsts:
+            raise InputError("no phase was run since the last change", place="here")
+        rows = slice(segment.firsts[-1], segment.rows.stop)
+        times = np.append(segment.record.times[rows], chain.time)
+        y = np.concatenate([segment.record.y[rows, : segment.model.nx], chain.vector[None]])
+        return times, {part.name: y[:, part.at.whole] for part in segment.model.parts}
+
 
 Item: TypeAlias = Phase | Change
 #: A duration; a phase; phases and changes in their order; or a function that gives them one after the other.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -225,25 +225,42 @@ def _program(law: Law, robot: Robot) -> LawProgram:
     model = law.model or robot
     if (model.dof_names, model.thrusters) != (robot.dof_names, robot.thrusters):
         raise InputError("its model has other joints or thrusters than the robot", place=law.place)
-    sizes = {name: len(entries) for name, entries in law.signals.items()}
-    plant = Plant(model, robot_parameters(model), sizes, law.period)
-    with at(law.place):
+    steps = law.resolution
+    rounding = tuple(steps.items()) if isinstance(steps, Mapping) else steps
+    sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
+    write = _written if isinstance(law.build, Hashable) else _written.__wrapped__
+    return write(law.build, model, sizes, law.period, law.delay, rounding, law.limited, law.place)
+
+
+@lru_cache(maxsize=64)
+def _written(
+    write: Callable[[Plant], Commands | Mapping[str, Any]],
+    model: Robot,
+    sizes: tuple[tuple[str, int], ...],
+    period: float | None,
+    delay: float,
+    rounding: float | tuple[tuple[str, float], ...] | None,
+    limited: bool,
+    place: str,
+) -> LawProgram:
+    """The program of a function over a model: laws that differ in their references alone share it."""
+    plant = Plant(model, robot_parameters(model), dict(sizes), period)
+    with at(place):
         try:
-            given = law.build(plant)
+            given = write(plant)
         except (RuntimeError, NotImplementedError) as error:  # CasADi's own
             raise InputError(f"cannot be built: {str(error).strip().splitlines()[-1].split(': ', 1)[-1]}") from error
         if not isinstance(given, Commands):
-            mapping(given, law.place, "degree of freedom to force")
+            mapping(given, place, "degree of freedom to force")
             given = Commands(given)
-        commands = given
-        periods = 0 if law.period is None else round(law.delay / law.period)
-        return law_program(plant, commands, delay=periods, resolution=_resolution(law, commands), limited=law.limited)
+        periods = 0 if period is None else round(delay / period)
+        steps = dict(rounding) if isinstance(rounding, tuple) else _rounding(rounding, given)
+        return law_program(plant, given, delay=periods, resolution=steps, limited=limited)
 
 
-def _resolution(law: Law, commands: Commands) -> Mapping[str, float]:
-    if law.resolution is None or isinstance(law.resolution, Mapping):
-        return law.resolution or {}
-    return dict.fromkeys((*commands.forces, *commands.accelerations), float(law.resolution))
+def _rounding(step: float | None, commands: Commands) -> dict[str, float]:
+    """The same smallest step for all commands."""
+    return {} if step is None else dict.fromkeys((*commands.forces, *commands.accelerations), float(step))
 
 
 @lru_cache(maxsize=64)
@@ -251,7 +268,8 @@ def _python_program(law: PythonLaw, robot: Robot) -> LawProgram:
     plant = Plant(robot, robot_parameters(robot), {"command": len(law.forces)}, law.period)
     commands = Commands(plant.named(plant.reference("command").value, law.forces))
     with at(law.place):
-        return law_program(plant, commands, resolution=_resolution(law, commands), limited=law.limited)
+        steps = dict(law.resolution) if isinstance(law.resolution, Mapping) else _rounding(law.resolution, commands)
+        return law_program(plant, commands, resolution=steps, limited=law.limited)
 
 
 @lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ STUDIES = {
     "capture": "spacearm.capture.scenario:CaptureFile",
     "inertia-identification": "spacearm.identify.inertia.scenario:InertiaFile",
     "joint-identification": "spacearm.identify.joint.scenario:JointFile",
+    "mission": "spacearm.mission.scenario:MissionFile",
 }
 
 

@@ -1,0 +1,179 @@
+"""The target before it is caught: where it comes from to be met in time, and what the hand follows to meet it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from spacearm.engine import mechanics_of
+from spacearm.mission.laws import Crew
+from spacearm.model import Body, Frame, Inertia, Pose, Robot, Visual
+from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
+from spacearm.model.toml_schema import Number, Vector3
+from spacearm.motion.surroundings import PlacedKeys
+from spacearm.simulate import Orbit, Signal, State, World, simulate, spline
+from spacearm.study import key
+from spacearm.study.tables import BodyTable
+from spacearm.typing import Array
+
+TARGET, BODY, GRASP = "target", "target body", "grasp"
+#: s between the points of a path: a whole number of periods of the laws.
+GRID = 0.5
+#: The hand's frame against that of the grasp: z axes opposed, x axes alike.
+FACING = np.diag([1.0, -1.0, -1.0])
+
+
+class _Reversed(Orbit):
+    """An orbit flown backwards."""
+
+    @property
+    def strength(self) -> Array:
+        return -super().strength
+
+
+class BelievedTable(BodyTable):
+    """What the laws take the target for until it has been weighed."""
+
+
+class TargetTable(BodyTable):
+    """The target: its body, and how it moves at the planned instant of touch."""
+
+    grasp: PlacedKeys = key(PlacedKeys(), "frame to be grasped, on the body; its z axis points out, towards the hand")
+    meet: Vector3 | None = key(None, "grasp point then, m, world; `approach.reach` ahead of the hand where left out")
+    rpy: Vector3 | None = key(None, "attitude of the body then; the grasp faces the hand where left out")
+    rpy_deg: Vector3 | None = None
+    closing: Number = key(0.0, "speed of its mass centre then, m/s, along the hand's z axis towards the servicer")
+    drift: Vector3 = key([0.0, 0.0, 0.0], "velocity of its mass centre besides, m/s, world")
+    tumble: Vector3 | None = key(None, "angular velocity then, world axes, rad/s")
+    tumble_deg: Vector3 | None = None
+    size: Vector3 = key([1.0, 1.0, 1.0], "edges of the box it is drawn as, about its mass centre, m")
+    radius: Number | None = key(None, "of a ball about its mass centre that holds it, for clearances, m; of that box")
+    believed: BelievedTable | None = key(None, "what laws take it for; what it is, where left out")
+
+    @property
+    def ball(self) -> float:
+        """Radius (m) of the ball that holds it."""
+        return 0.5 * math.hypot(*self.size) if self.radius is None else self.radius
+
+    def robot(self, inertia: Inertia) -> Robot:
+        """The body with its grasp, as a system."""
+        shape = Visual("box", np.array(self.size), Pose(translation=inertia.com), colour="#b08d57")
+        frame = Frame(GRASP, BODY, self.grasp.pose())
+        return Robot(TARGET, (Body(BODY, inertia, visuals=(shape,)),), (), (frame,))
+
+    @cached_property
+    def made(self) -> Robot:
+        return self.robot(self.inertia_of("target", TARGET))
+
+    @cached_property
+    def guess(self) -> Robot:
+        """As the laws believe it to be."""
+        return self.made if self.believed is None else self.robot(self.believed.inertia_of("target.believed", TARGET))
+
+
+@dataclass(frozen=True, eq=False)
+class Encounter:
+    """The target's motion up to ``end``, and its state at time zero; the touch is planned for ``meeting``, s."""
+
+    start: State
+    times: Array  # (T,)
+    position: Array  # (T, 3) of the grasp point, m, world
+    rotation: Array  # (T, 3, 3) of the hand that faces it
+    spin: Array  # (T, 3) rad/s, world
+    meeting: float
+
+
+def encounter(
+    table: TargetTable, crew: Crew, servicer: State, meeting: float, wait: float, reach: float, orbit: float | None
+) -> Encounter:
+    """Run the target back from the touch to time zero, and on for as long as the hand may wait.
+
+    Motion without torques is reversible: back in time it is the motion with all velocities reversed (and the orbit's
+    rate, where there is one).
+    """
+    robot = table.made
+    origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
+    grasp, turn = table.grasp.pose(), table.si("rpy")
+    attitude = hand @ FACING @ grasp.rotation.T if turn is None else rotation_from_rpy(turn)
+    place = (origin + reach * hand[:, 2] if table.meet is None else np.array(table.meet)) - attitude @ grasp.translation
+    spin = np.zeros(3) if table.si("tumble") is None else np.asarray(table.si("tumble"), dtype=np.float64)
+    centre = attitude @ robot.bodies[0].inertia.com
+    velocity = np.array(table.drift) - table.closing * hand[:, 2] - np.cross(spin, centre)
+
+    def flown(sign: float, duration: float) -> tuple[Array, Array]:
+        state = State.moving(
+            robot,
+            position=place,
+            quaternion=quaternion_from_rotation(attitude),
+            base_velocity=sign * velocity,
+            base_angular_velocity=sign * spin,
+        )
+        field = () if orbit is None else ((Orbit if sign > 0 else _Reversed)(orbit),)
+        count = round(duration / GRID)
+        run = simulate(
+            World({TARGET: robot}, elements=field),
+            state,
+            duration,
+            sample=np.linspace(0.0, duration, count + 1),
+            ledger=False,
+        )
+        return run.times, run.states
+
+    back, before = flown(-1.0, meeting)
+    on, after = flown(1.0, wait)
+    before = before[::-1].copy()
+    before[:, 7:] *= -1.0  # position and attitude as they are, velocities reversed
+    states = np.concatenate([before, after[1:]])
+    turns = rotation_matrices(states[:, 3:7])
+    return Encounter(
+        State.from_vector(states[0]),
+        np.concatenate([meeting - back[::-1], meeting + on[1:]]),
+        states[:, :3] + turns @ grasp.translation,
+        turns @ grasp.rotation @ FACING,
+        np.einsum("tij,tj->ti", turns, states[:, 10:13]),
+        meeting,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class HandWay:
+    """What the hand follows: signals of position, quaternion and angular velocity, world."""
+
+    position: list[Signal]
+    quaternion: list[Signal]
+    spin: list[Signal]
+
+    def after(self, time: float) -> HandWay:
+        """The same for a phase that begins later."""
+        return HandWay(*([one.shifted(-time) for one in part] for part in (self.position, self.quaternion, self.spin)))
+
+
+def hand_way(met: Encounter, crew: Crew, servicer: State, kind: Literal["wait", "match"], closing: float) -> HandWay:
+    """From where the hand is to the grasp: there it waits, or goes with it, coming nearer at the speed ``closing``."""
+    from scipy.interpolate import CubicSpline
+    from scipy.spatial.transform import Rotation
+
+    origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
+    share = np.clip(met.times / met.meeting, 0.0, 1.0)
+    blend = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+    if kind == "wait":
+        at = int(np.argmin(np.abs(met.times - met.meeting)))
+        goal, turned = (np.broadcast_to(part[at], part.shape) for part in (met.position, met.rotation))
+    else:
+        ahead = closing * np.maximum(met.meeting - met.times, 0.0)
+        goal, turned = met.position - ahead[:, None] * met.rotation[:, :, 2], met.rotation
+    position = origin + blend[:, None] * (goal - origin)
+    from_start = Rotation.from_matrix(np.einsum("ij,tjk->tik", hand.T, turned)).as_rotvec()
+    turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(blend[:, None] * from_start)
+    quaternion = turns.as_quat(scalar_first=True)
+    signs = np.cumprod(np.concatenate([[1.0], np.where(np.sum(quaternion[1:] * quaternion[:-1], axis=1) < 0, -1, 1)]))
+    quaternion *= signs[:, None]
+    rate = CubicSpline(met.times, quaternion).derivative()(met.times)
+    w, v = quaternion[:, :1], quaternion[:, 1:]
+    spin = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
+    made = [[spline(met.times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, spin)]
+    return HandWay(*made)

@@ -1,0 +1,310 @@
+"""A mission as it is flown: what its stages share, what they use up, and how each one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.control import CommandLog, Law, propellant
+from spacearm.mission.encounter import GRASP, TARGET, Encounter
+from spacearm.mission.laws import Crew, Wheels, hold
+from spacearm.model import Pose, Robot, edit
+from spacearm.model.layout import Layout
+from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
+from spacearm.simulate import ForceElement, Here, Lock, Phase, State, World, constant
+from spacearm.simulate.bodies import centred, frame_pose, move
+from spacearm.simulate.chain import Item
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.study import Noted
+from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    from spacearm.mission.scenario import MissionFile
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that must not be exceeded: how much of it was used; or, with ``least``, what must be kept."""
+
+    name: str
+    used: float
+    limit: float
+    unit: str = ""
+    what: str = ""  # whose
+    least: bool = False
+
+    @property
+    def margin(self) -> float:
+        """What is left, relative to the limit; below zero it was exceeded."""
+        return (self.limit - self.used) / self.limit * (-1.0 if self.least else 1.0)
+
+    @property
+    def words(self) -> str:
+        whose, of = f" of {self.what}" if self.what else "", "at least" if self.least else "at most"
+        return f"{self.name}{whose}: {self.used:.4g} {self.unit}, {of} {self.limit:.4g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """How a stage ended."""
+
+    stage: str
+    begin: float  # s
+    end: float
+    limits: Sequence[Limit]
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def binding(self) -> Limit:
+        """The limit with the least margin."""
+        return min(self.limits, key=lambda limit: limit.margin)
+
+    @property
+    def margin(self) -> float:
+        return self.binding.margin
+
+    @property
+    def success(self) -> bool:
+        return self.margin >= 0.0
+
+    def rows(self) -> dict[str, Any]:
+        """By name: success, margins, then the stage's own numbers."""
+        each = {limit.name.replace(" ", "_"): Noted(limit.margin, limit.words) for limit in self.limits}
+        return {
+            "success": Noted(int(self.success), "" if self.success else self.binding.words),
+            "time": Noted(self.end - self.begin, "how long it lasted", "s"),
+            "margin": {"": Noted(self.margin, f"least; {self.binding.words}"), **each},
+            "binding": self.binding.name,
+            **self.numbers,
+        }
+
+
+def _most(name: str, used: Array, limits: Array, parts: Sequence[str], unit: str) -> list[Limit]:
+    """The entry that is nearest to its limit; nothing where none has one."""
+    bounded = np.isfinite(limits) & (limits > 0.0)
+    if not np.any(bounded):
+        return []
+    share = np.where(bounded, used / np.where(bounded, limits, 1.0), -np.inf)
+    k = int(np.argmax(share))
+    return [Limit(name, float(used[k]), float(limits[k]), unit, parts[k])]
+
+
+class Use:
+    """What a stage takes of the servicer's limits, phase by phase."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew, n = crew, crew.robot.n
+        self.lowest, self.highest = np.full(n, np.inf), np.full(n, -np.inf)
+        self.rates, self.base_rate, self.propellant = np.zeros(n), 0.0, 0.0
+        self.torques: dict[str, float] = {}  # least margin to the effort, N m
+
+    def add(self, here: Here) -> None:
+        """The phase before."""
+        _, states = here.samples
+        rows, at = states[self.crew.robot.name], Layout(self.crew.robot.n)
+        self.lowest = np.minimum(self.lowest, rows[:, at.joints].min(axis=0))
+        self.highest = np.maximum(self.highest, rows[:, at.joints].max(axis=0))
+        self.rates = np.maximum(self.rates, np.abs(rows[:, at.rates]).max(axis=0))
+        self.base_rate = max(self.base_rate, float(np.linalg.norm(rows[:, at.angular_velocity], axis=1).max()))
+        for log in here.commands:
+            self._command(log)
+
+    def _command(self, log: CommandLog) -> None:
+        self.propellant += propellant(self.crew.robot, log)
+        for name, margins in zip(log.limited, log.margins.T, strict=True):
+            self.torques[name] = min(self.torques.get(name, np.inf), float(margins.min(initial=np.inf)))
+
+    def arm(self) -> list[Limit]:
+        """Torque asked for, rate and range of the arm's joints."""
+        crew, robot = self.crew, self.crew.robot
+        bounds = [robot.joint(name).limits for name in crew.arm]
+        effort = np.array([bound.effort for bound in bounds])
+        asked = np.array(
+            [bound.effort - self.torques.get(n, np.inf) for n, bound in zip(crew.arm, bounds, strict=True)]
+        )
+        found = _most("torque limit", np.nan_to_num(asked, nan=0.0, neginf=0.0), effort, crew.arm, "N m")
+        speeds = np.array([bound.velocity for bound in bounds])
+        found += _most("rate limit", self.rates[crew.index(crew.arm)], speeds, crew.arm, "rad/s")
+        return [*found, *self._travel("range limit", crew.arm, "rad")]
+
+    def soft(self) -> list[Limit]:
+        """Travel of the soft joints."""
+        units = {self.crew.robot.joint(name).unit for name in self.crew.soft}
+        return self._travel("travel exceeded", self.crew.soft, units.pop() if len(units) == 1 else "")
+
+    def _travel(self, name: str, joints: Sequence[str], unit: str) -> list[Limit]:
+        index, bounds = self.crew.index(joints), [self.crew.robot.joint(joint).limits for joint in joints]
+        low, high = (np.array([getattr(bound, side) for bound in bounds]) for side in ("lower", "upper"))
+        middle = np.where(np.isfinite(low + high), 0.5 * (low + high), 0.0)
+        used = np.maximum(self.highest[index] - middle, middle - self.lowest[index])
+        return _most(name, used, high - middle, joints, unit)
+
+    def wheels(self, still_to_take: Array | float = 0.0) -> list[Limit]:
+        """Speeds of the wheels, with a momentum (3,), base axes, that they would still have to take."""
+        crew = self.crew
+        more = np.linalg.pinv(crew.axes) @ np.broadcast_to(still_to_take, 3) if crew.wheels else np.zeros(0)
+        speeds = np.array([crew.robot.joint(name).limits.velocity for name in crew.wheels])
+        used = self.rates[crew.index(crew.wheels)] + np.abs(more) / crew.rotors
+        return _most("wheel saturated", used, speeds, crew.wheels, "rad/s")
+
+
+class Flight:
+    """What the stages of a mission share while it is flown."""
+
+    def __init__(self, file: MissionFile, crew: Crew, servicer: State, met: Encounter) -> None:
+        self.file, self.crew, self.met = file, crew, met
+        self.strategy, self.table = file.strategy, file.target
+        self.start = servicer
+        self.outcomes: list[Outcome] = []
+        self.weighed: Any = None  # what was found of the target
+        self.spent = 0.0  # kg of propellant
+        self.caught: Pose | None = None  # target's frame in the hand's
+        self.here: Here
+
+    @property
+    def name(self) -> str:
+        return self.crew.robot.name
+
+    @property
+    def state(self) -> State:
+        """The servicer's."""
+        return self.here.states[self.name]
+
+    def fly(self, here: Here) -> Iterator[Item]:
+        """Stage after stage; a stage that fails is the last."""
+        self.here = here
+        for stage in self.file.stages():
+            begin = here.time
+            limits, numbers = yield from stage.fly(self)
+            self.outcomes.append(Outcome(stage.called, begin, here.time, limits, numbers))
+            if not self.outcomes[-1].success:
+                return
+
+    def phase(self, use: Use, phase: Phase) -> Iterator[Item]:
+        """A phase, and what it takes."""
+        yield phase
+        use.add(self.here)
+
+    # -- wheels and loads -------------------------------------------------------------------------------------------
+
+    @property
+    def load(self) -> Array:
+        """Ten inertia parameters that the gripper is believed to have, with what it holds."""
+        robot = self.crew.robot if self.caught is None else self.believed()
+        return np.asarray(robot.inertia_parameters[robot.body_index(self.crew.gripper)])
+
+    def believed(self) -> Robot:
+        """The servicer with the target as it is believed to be: as drawn, or as weighed."""
+        assert self.caught is not None
+        if self.weighed is not None:
+            return self.weighed.robot  # type: ignore[no-any-return]
+        return edit.attach(self.crew.robot, self.crew.hand, self.table.guess, self.caught)
+
+    def wheels(self, held: State) -> Wheels:
+        """What the wheels do from the approach until all has settled, by the strategy."""
+        pick = self.file.wheels
+        if not self.crew.wheels:
+            return Wheels()
+        if self.strategy == "coordinated":
+            return Wheels(pick.attitude, pick.rate, aim=tuple(held.quaternion))
+        if self.strategy == "biased":
+            return Wheels(carry=pick.carry, momentum=self.preload)
+        return Wheels()
+
+    @property
+    def preload(self) -> tuple[float, ...]:
+        """Angular momentum (world axes, N m s) about the common mass centre that the target will bring."""
+        return tuple(map(float, brought(self.crew.robot, self.start, self.table.guess, self.met.start)))
+
+    def rest(self, gains: tuple[float, float], period: float) -> Law:
+        """The arm stays as it is."""
+        here = [*map(constant, self.state.joints[self.crew.index(self.crew.arm)])]
+        wheels, loose = self.wheels(self.start), self.loose
+        return hold(self.crew, here, load=self.load, gains=gains, wheels=wheels, period=period, loose=loose)
+
+    @property
+    def loose(self) -> bool:
+        """Whether the soft joints' clutch is open."""
+        world = self.here.world
+        return any(world.label(self.name, name) not in world.locked for name in self.crew.soft)
+
+    def brake(self) -> Iterator[Item]:
+        """Lock all joints but the wheels that are not locked yet."""
+        world, names = self.here.world, [*self.crew.arm, *self.crew.soft]
+        loose = [name for name in names if world.label(self.name, name) not in world.locked]
+        if loose:
+            yield Lock(loose, held=self.crew.wheels)
+
+    def hand(self) -> tuple[Array, Array, Array]:
+        """Position and quaternion of the hand, and velocity of the mass centre of all: world."""
+        robot, state = self.here.world.own_robot(self.name), self.state
+        numbers = robot_parameters(robot)
+        rotation, origin = frame_pose(robot, move(robot, state.vector[None]), self.crew.hand)
+        seen = centred(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
+        return origin[0], quaternion_from_rotation(rotation[0]), seen.velocity[0]
+
+    # -- what is seen -----------------------------------------------------------------------------------------------
+
+    def momentum(self) -> Array:
+        """Angular momentum (3,) of the servicer, and what it holds, about its mass centre, base axes, N m s."""
+        robot, state = self.here.world.own_robot(self.name), self.state
+        numbers = robot_parameters(robot)
+        seen = centred(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
+        return np.asarray(rotation_matrices(state.quaternion).T @ seen.sums.angular[0])
+
+    def gap(self) -> tuple[float, float, float]:
+        """Distance (m), angle of the axes (rad) and relative speed (m/s) of hand and grasp, now."""
+        world, states = self.here.world, self.here.states
+        found = []
+        for system, frame in ((self.name, self.crew.hand), (TARGET, GRASP)):
+            robot, vector = world.robot(system), states[system].vector[None]
+            bodies = move(robot, vector)
+            rotation, origin = frame_pose(robot, bodies, frame)
+            k = robot.body_index(robot.frame(frame).body)
+            velocity = bodies.velocity[0, k] + np.cross(bodies.angular_velocity[0, k], origin[0] - bodies.origin[0, k])
+            found.append((origin[0], rotation[0], velocity))
+        (p, r, v), (q, s, w) = found
+        cosine = float(np.clip(-r[:, 2] @ s[:, 2], -1.0, 1.0))
+        return float(np.linalg.norm(q - p)), float(np.arccos(cosine)), float(np.linalg.norm(w - v))
+
+    def clearance(self) -> list[Limit]:
+        """Least distance of the target's ball from the bus's in the phase before, against what is wanted."""
+        _, states = self.here.samples
+        wanted = self.file.clearance
+        if TARGET not in states or wanted is None:
+            return []
+        bodies = move(self.table.made, states[TARGET])
+        centre = bodies.origin[:, 0] + bodies.rotation[:, 0] @ self.table.made.bodies[0].inertia.com
+        gap = np.linalg.norm(centre - states[self.name][:, :3], axis=1) - self.table.ball - self.file.bus_radius
+        return [Limit("clearance lost", float(gap.min()), wanted, "m", TARGET, least=True)]
+
+    def catch_pose(self) -> Pose:
+        """The target's frame in the hand's, now."""
+        world, states = self.here.world, self.here.states
+        robot, target = world.robot(self.name), states[TARGET]
+        rotation, origin = frame_pose(robot, move(robot, states[self.name].vector[None]), self.crew.hand)
+        turn = rotation[0].T
+        return Pose(turn @ rotation_matrices(target.quaternion), turn @ (target.position - origin[0]))
+
+
+def brought(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
+    """Angular momentum (3,) of both about their common mass centre, world axes, N m s."""
+    seen = []
+    for each, own in ((robot, state), (guest, moving)):
+        numbers = robot_parameters(each)
+        seen.append(centred(each, own.vector[None], numbers["inertia"], numbers["rotor"]))
+    a, b = seen
+    reduced = a.mass * b.mass / (a.mass + b.mass)
+    way = moving.position + b.centre[0] - state.position - a.centre[0]
+    apart = np.cross(way, b.velocity[0] - a.velocity[0])
+    return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
+
+
+def worlds(crew: Crew, target: Robot, elements: Sequence[ForceElement] = ()) -> World:
+    """Servicer and target, the soft joints held by their clutch."""
+    name = crew.robot.name
+    held = tuple(f"{name}/{joint}" for joint in crew.soft)
+    return World({name: crew.robot, TARGET: target}, held, elements=tuple(elements))

@@ -1,0 +1,226 @@
+"""The laws of a mission, each written once for a robot: gains, paths and the load in the hand are numbers at run time.
+
+So a mission with another target, another strategy or other gains runs the same compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spacearm.control import Commands, Law, Plant, thruster_pulses
+from spacearm.mechanics.plant import damped_inverse
+from spacearm.mechanics.spatial import SX, rotation_matrix
+from spacearm.model import Robot
+from spacearm.simulate import Signal, constant
+from spacearm.typing import Array
+
+#: Damping of the inverse near dynamic singularities, and the manipulability below which it sets in.
+SINGULAR = (0.02, 0.05)
+#: 1/s, with which motion of the arm dies out that does not move the hand.
+SELF_MOTION = 0.5
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who does what on the servicer; the same crew has the same programs."""
+
+    robot: Robot
+    hand: str
+    arm: tuple[str, ...]
+    soft: tuple[str, ...]
+
+    @property
+    def gripper(self) -> str:
+        """The body that carries the hand, and with it whatever is caught."""
+        return self.robot.frame(self.hand).body
+
+    @property
+    def wheels(self) -> tuple[str, ...]:
+        return self.robot.wheel_names
+
+    @property
+    def axes(self) -> Array:
+        """(3, wheels) axes of the reaction wheels in the base's frame."""
+        joints = [self.robot.joint(name) for name in self.wheels]
+        return np.array([joint.placement.rotation @ joint.axis for joint in joints]).T.reshape(3, -1)
+
+    @property
+    def rotors(self) -> Array:
+        """(wheels,) kg m2."""
+        found = [self.robot.joint(name).rotor for name in self.wheels]
+        return np.array([rotor.inertia * rotor.ratio for rotor in found if rotor is not None])
+
+    def index(self, names: Sequence[str]) -> list[int]:
+        return [self.robot.joint_index(name) for name in names]
+
+    def stored(self, rates: Array) -> Array:
+        """Momentum (..., 3) of the wheels relative to the bus, base axes, for joint rates (..., n)."""
+        return np.asarray((rates[..., self.index(self.wheels)] * self.rotors) @ self.axes.T)
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """What the wheels are for: hold an attitude, take away the base's rate, carry a momentum.
+
+    Args:
+        attitude, rate: N m/rad and N m s/rad, on the base's attitude error and angular velocity.
+        carry: 1/s, with which the wheels' momentum comes to ``momentum`` (three signals, world axes, N m s).
+        aim: quaternion of the base.
+    """
+
+    attitude: float = 0.0
+    rate: float = 0.0
+    carry: float = 0.0
+    momentum: Sequence[Any] = (0.0, 0.0, 0.0)
+    aim: Sequence[float] = (1.0, 0.0, 0.0, 0.0)
+
+    def references(self) -> dict[str, Any]:
+        gains = [constant(value) for value in (self.attitude, self.rate, self.carry, *self.aim)]
+        return {"wheels": gains, "momentum": list(self.momentum)}
+
+
+def _wheel_torques(plant: Plant, crew: Crew) -> dict[str, SX]:
+    """Torques on the wheels, as :class:`Wheels` asks for."""
+    if not crew.wheels:
+        return {}
+    gains, turn = plant.reference("wheels").value, plant.base.rotation
+    target = rotation_matrix(gains[3:7])
+    apart = turn.T @ sum((ca.cross(turn[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
+    on_base = 0.5 * gains[0] * apart - gains[1] * plant.angular_velocity
+    axes, rates = ca.SX(ca.DM(crew.axes)), plant.rates[crew.index(crew.wheels)]
+    carried = axes @ (ca.SX(ca.DM(crew.rotors)) * rates)
+    short = turn.T @ plant.reference("momentum").value - carried
+    torque = ca.SX(ca.DM(np.linalg.pinv(crew.axes))) @ (gains[2] * short - on_base)
+    return plant.named(torque, crew.wheels)
+
+
+def _commands(
+    plant: Plant, crew: Crew, accelerations: SX, wheels: Mapping[str, SX], free: Mapping[str, SX]
+) -> Commands:
+    """Torques that accelerate the arm so while the base floats, the wheels are driven and other joints are free."""
+    arm, full = crew.index(crew.arm), ca.SX.zeros(crew.robot.n)
+    full[arm] = accelerations
+    torques = plant.driven(full, free={**wheels, **free}).reaction[6:]
+    return Commands(plant.named(torques[arm], crew.arm) | dict(wheels))
+
+
+def _springs(crew: Crew, loose: bool) -> dict[str, SX]:
+    """The soft joints, where their clutch is open: nothing but springs and dampers acts on them."""
+    return dict.fromkeys(crew.soft, ca.SX(0)) if loose else {}
+
+
+@lru_cache(maxsize=16)
+def _tracking(crew: Crew, loose: bool) -> Callable[[Plant], Commands]:
+    def build(plant: Plant) -> Commands:
+        plant = plant.believing(crew.gripper, plant.reference("load").value)
+        pose, arm = plant.pose(crew.hand), crew.index(crew.arm)
+        place, spin, gains = plant.reference("position"), plant.reference("spin"), plant.reference("gains").value
+        target = rotation_matrix(plant.reference("quaternion").value)
+        apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
+        error = ca.vertcat(place.value - pose.origin, 0.5 * apart)
+        slip = ca.vertcat(place.rate, spin.value) - plant.twist(crew.hand)
+        wheels, soft = _wheel_torques(plant, crew), _springs(crew, loose)
+        still = plant.driven(ca.SX.zeros(crew.robot.n), free={**wheels, **soft}).acceleration
+        drift = plant.along(plant.twist(crew.hand), still)
+        asked = ca.vertcat(place.acceleration, spin.rate) + gains[1] * slip + gains[0] * error - drift
+        matrix, rates = plant.generalized_jacobian(crew.hand)[:, arm], plant.rates[arm]
+        asked += SELF_MOTION * (matrix @ rates)
+        accelerations = damped_inverse(matrix, asked, *SINGULAR) - SELF_MOTION * rates
+        return _commands(plant, crew, accelerations, wheels, soft)
+
+    return build
+
+
+@lru_cache(maxsize=16)
+def _holding(crew: Crew, loose: bool) -> Callable[[Plant], Commands]:
+    def build(plant: Plant) -> Commands:
+        plant = plant.believing(crew.gripper, plant.reference("load").value)
+        arm = crew.index(crew.arm)
+        wanted, gains = plant.reference("joints"), plant.reference("gains").value
+        error, slip = wanted.value - plant.joints[arm], wanted.rate - plant.rates[arm]
+        asked = wanted.acceleration + gains[1] * slip + gains[0] * error
+        return _commands(plant, crew, asked, _wheel_torques(plant, crew), _springs(crew, loose))
+
+    return build
+
+
+@lru_cache(maxsize=16)
+def _stopping(crew: Crew, thrusters: bool) -> Callable[[Plant], Commands]:
+    names, table = thruster_pulses(crew.robot) if thrusters else ((), np.zeros((6, 0)))
+
+    def build(plant: Plant) -> Commands:
+        wheels = _wheel_torques(plant, crew)
+        if not thrusters:
+            return Commands(wheels)
+        band, spin = plant.reference("band").value, plant.angular_velocity
+        asks = ca.vertcat(spin < -band, spin > band)
+        levels = ca.SX(ca.DM((table > 0.5).T.astype(float))) @ asks
+        return Commands(wheels, thrusters={name: levels[i] for i, name in enumerate(names)})
+
+    return build
+
+
+def track(
+    crew: Crew,
+    position: Sequence[Signal],
+    quaternion: Sequence[Signal],
+    spin: Sequence[Signal],
+    *,
+    load: Array,
+    gains: tuple[float, float],
+    wheels: Wheels,
+    period: float,
+    loose: bool = False,
+) -> Law:
+    """The hand follows a pose in the world, by the generalized Jacobian and computed torques.
+
+    Args:
+        position, quaternion, spin: signals: m, world; hand to world; angular velocity, world axes, rad/s.
+        load: ten inertia parameters that the gripper is believed to have, with what it holds.
+        gains: 1/s2 and 1/s, of the pose's error and its rate.
+        loose: whether the soft joints' clutch is open.
+    """
+    references = {
+        "position": position,
+        "quaternion": quaternion,
+        "spin": spin,
+        "load": [*map(constant, load)],
+        "gains": [*map(constant, gains)],
+        **wheels.references(),
+    }
+    build = _tracking(crew, loose)
+    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="track")
+
+
+def hold(
+    crew: Crew,
+    joints: Sequence[Signal],
+    *,
+    load: Array,
+    gains: tuple[float, float],
+    wheels: Wheels,
+    period: float,
+    loose: bool = False,
+) -> Law:
+    """The arm's joints follow paths by computed torques."""
+    references = {
+        "joints": joints,
+        "load": [*map(constant, load)],
+        "gains": [*map(constant, gains)],
+        **wheels.references(),
+    }
+    build = _holding(crew, loose)
+    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="hold")
+
+
+def stop(crew: Crew, *, wheels: Wheels, period: float, band: float | None) -> Law:
+    """Wheels take the base's rate away; where it turns faster than ``band`` (rad/s) about an axis, thrusters fire."""
+    references = wheels.references() | ({} if band is None else {"band": [constant(band)]})
+    build = _stopping(crew, band is not None)
+    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="stop")

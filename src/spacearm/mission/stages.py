@@ -1,0 +1,313 @@
+"""The stages of a mission up to the tumble's end: tables of its file, each with the phases and changes that it flies.
+
+A stage's ``fly`` is a generator of phases and changes; what it returns are its limits and its own numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import casadi as ca
+import numpy as np
+
+from spacearm.control import Law
+from spacearm.engine import Kernel
+from spacearm.mechanics import Program
+from spacearm.mission import laws
+from spacearm.mission.encounter import GRASP, TARGET, hand_way
+from spacearm.mission.flight import Flight, Limit, Use, worlds
+from spacearm.mission.laws import Crew, Wheels
+from spacearm.model import Body, Frame, Inertia, Pose, Robot
+from spacearm.model.layout import Layout
+from spacearm.model.toml_schema import Duration, Name, Number
+from spacearm.motion.surroundings import ContactTable
+from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, constant, distance
+from spacearm.simulate.chain import Item
+from spacearm.study import Noted, Table, key
+from spacearm.typing import Array
+
+#: What a stage gives while it is flown, and what it returns.
+Flown: TypeAlias = Generator[Item, None, tuple[list[Limit], dict[str, Any]]]
+DEGREE = np.pi / 180.0
+
+
+class StageTable(Table):
+    """A stage."""
+
+    called: ClassVar[str] = ""
+
+    def fly(self, flight: Flight) -> Flown:
+        """Its phases and changes."""
+        raise NotImplementedError
+
+
+class GainKeys(StageTable):
+    """How stiff the arm's loop is."""
+
+    stiffness: Number = key(0.5, "of the error, 1/s2")
+    damping: Number = key(1.4, "of its rate, 1/s")
+    period: Duration = key(0.1, "s between ticks of the law; 0.5 s are a whole number of them")
+
+    @property
+    def gains(self) -> tuple[float, float]:
+        return self.stiffness, self.damping
+
+
+class ApproachTable(GainKeys):
+    """The hand goes to the grasp point."""
+
+    called: ClassVar[str] = "approach"
+
+    duration: Duration = key(30.0, "s until the planned touch, a multiple of 0.5 s")
+    reach: Number = key(0.3, "how far ahead of the hand the target is met, m, where `target.meet` is not given")
+    closing: Number = key(0.02, "m/s, with which a hand that goes with the grasp comes nearer")
+
+    def law(self, flight: Flight) -> Law:
+        """The hand on its way; `passive` it waits where the grasp will be."""
+        kind: Literal["wait", "match"] = "wait" if flight.strategy == "passive" else "match"
+        way = hand_way(flight.met, flight.crew, flight.start, kind, self.closing).after(flight.here.time)
+        return laws.track(
+            flight.crew,
+            way.position,
+            way.quaternion,
+            way.spin,
+            load=flight.load,
+            gains=self.gains,
+            wheels=flight.wheels(flight.start),
+            period=self.period,
+        )
+
+    def fly(self, flight: Flight) -> Flown:
+        use, gate = Use(flight.crew), flight.file.touch.gate(flight)
+        yield from flight.phase(
+            use, Phase(self.duration, laws=self.law(flight), event_function=gate, limits="ignore", name=self.called)
+        )
+        limits = [*use.arm(), *use.wheels(), *flight.clearance()]
+        turned = 2.0 * np.arccos(min(1.0, abs(float(flight.state.quaternion @ flight.start.quaternion))))
+        far, _, _ = flight.gap()
+        return limits, {
+            "distance": Noted(far, "of hand and grasp, at the end", "m"),
+            "base_turn": Noted(turned, "of the base meanwhile", "rad"),
+        }
+
+
+class TouchTable(StageTable):
+    """The hand is at the grasp: the latch closes there."""
+
+    called: ClassVar[str] = "touch"
+
+    wait: Duration = key(5.0, "how long the hand goes on after the planned touch, s, a multiple of 0.5 s")
+    distance: Number = key(0.03, "at which the latch closes, m")
+    angle: Number | None = key(None, "largest angle between the axes then, rad; 10 deg where left out")
+    angle_deg: Number | None = None
+    speed: Number = key(0.1, "largest relative speed then, m/s")
+    contact: ContactTable | None = key(None, "shapes of hand and target that may touch before the latch closes")
+
+    @property
+    def steepest(self) -> float:
+        """rad."""
+        given = self.si("angle")
+        return 10.0 * DEGREE if given is None else float(given)
+
+    def gate(self, flight: Flight) -> EventFunction:
+        return _gate(flight.crew, flight.table.grasp.pose(), self.distance)
+
+    def fly(self, flight: Flight) -> Flown:
+        if flight.gap()[0] > self.distance * (1.0 + 1e-9):
+            law = flight.file.approach.law(flight)
+            wait = max(flight.met.times[-1] - flight.here.time, 0.01)
+            yield Phase(wait, laws=law, event_function=self.gate(flight), limits="ignore", name=self.called)
+        far, angle, speed = flight.gap()
+        missed = Limit("missed", far, self.distance * (1.0 + 1e-6), "m")
+        limits = [Limit("misaligned", angle, self.steepest, "rad"), Limit("touch speed", speed, self.speed, "m/s")]
+        numbers = {"distance": Noted(far, "", "m"), "angle": Noted(angle, "", "rad"), "speed": Noted(speed, "", "m/s")}
+        return ([missed, *limits] if missed.margin < 0.0 else limits), numbers
+
+
+@lru_cache(maxsize=16)
+def _gate(crew: Crew, grasp: Pose, near: float) -> EventFunction:
+    """The hand comes as near to the grasp; the same for any target with a grasp there."""
+    body = Body("body", Inertia(1.0, tensor=np.eye(3)))
+    world = worlds(crew, Robot(TARGET, (body,), (), (Frame(GRASP, "body", grasp),)))
+    return distance(world, f"{crew.robot.name}/{crew.hand}", f"{TARGET}/{GRASP}", near)
+
+
+class CatchTable(GainKeys):
+    """Servicer and target become one; the arm comes to rest against the bus."""
+
+    called: ClassVar[str] = "catch"
+
+    mode: Literal["rigid", "soft"] = key("soft", "whether the clutch lets the soft joints go at the touch")
+    duration: Duration = key(20.0, "s")
+    stop: Duration = key(8.0, "s in which the arm comes to rest")
+    base_rate: Number | None = key(None, "largest turning rate of the base, rad/s")
+    base_rate_deg: Number | None = None
+
+    def fly(self, flight: Flight) -> Flown:
+        crew, use = flight.crew, Use(flight.crew)
+        flight.caught = flight.catch_pose()
+        host = flight.name
+        if self.mode == "soft" and crew.soft:
+            yield Release([f"{host}/{name}" for name in crew.soft])
+        yield Attach(TARGET, f"{host}/{crew.hand}")
+        rate = float(np.linalg.norm(flight.state.base_angular_velocity))
+        law = self.law(flight)
+        yield from flight.phase(use, Phase(self.duration, laws=law, limits="ignore", name=self.called))
+        limits, most = [*use.arm(), *use.soft(), *use.wheels()], self.si("base_rate")
+        if most is not None:
+            limits.append(Limit("base rate", use.base_rate, float(most), "rad/s"))
+        return limits, {
+            "base_rate": {
+                "": Noted(rate, "of the base, just after", "rad/s"),
+                "peak": Noted(use.base_rate, "while the arm came to rest", "rad/s"),
+            }
+        }
+
+    def law(self, flight: Flight) -> Law:
+        """Joints come to rest on parabolas; by impedance, the hand stays as it was turned and goes with the whole."""
+        crew, state = flight.crew, flight.state
+        given: dict[str, Any] = {"load": flight.load, "gains": self.gains, "period": self.period}
+        given |= {"wheels": flight.wheels(flight.start), "loose": flight.loose}
+        if flight.strategy == "impedance":
+            place, turn, drift = flight.hand()
+            position = [Signal(np.array([0.0, 1.0]), np.array([[p], [v]])) for p, v in zip(place, drift, strict=True)]
+            return laws.track(crew, position, [*map(constant, turn)], [constant(0.0)] * 3, **given)
+        index = crew.index(crew.arm)
+        return laws.hold(crew, _stopping(state.joints[index], state.rates[index], self.stop), **given)
+
+
+def _stopping(joints: Array, rates: Array, stop: float) -> list[Signal]:
+    """Paths that come to rest at a constant rate."""
+    found = []
+    for q, rate in zip(joints, rates, strict=True):
+        pieces = [[q, q + 0.5 * rate * stop], [rate, 0.0], [-0.5 * rate / stop, 0.0]]
+        found.append(Signal(np.array([0.0, stop, 2.0 * stop]), np.array(pieces)))
+    return found
+
+
+class SettleTable(StageTable):
+    """All comes to rest against the bus; then clutch and brakes close."""
+
+    called: ClassVar[str] = "settle"
+
+    duration: Duration = key(60.0, "s at most")
+    rate: Number | None = key(None, "of joints that turn, rad/s, at which they are at rest; 0.05 deg/s where left out")
+    rate_deg: Number | None = None
+    slide: Number = key(1e-3, "of joints that slide, m/s")
+
+    def fly(self, flight: Flight) -> Flown:
+        crew, use = flight.crew, Use(flight.crew)
+        given = self.si("rate")
+        turning = 0.05 * DEGREE if given is None else float(given)
+        caught = flight.file.catch
+        law, begin = flight.rest(caught.gains, caught.period), flight.here.time
+        until = _at_rest(crew, turning, self.slide)
+        yield from flight.phase(
+            use, Phase(self.duration, laws=law, event_function=until, limits="ignore", name=self.called)
+        )
+        rates = np.abs(flight.state.rates)
+        names = [*crew.arm, *crew.soft]
+        bounds = [turning if crew.robot.joint(name).unit == "rad" else self.slide for name in names]
+        shares = rates[crew.index(names)] / bounds
+        k = int(np.argmax(shares))
+        lasted = flight.here.time - begin
+        limits = [*_settled(float(shares[k]), 1.0, lasted, self.duration), *use.arm(), *use.soft(), *use.wheels()]
+        yield from flight.brake()
+        rate = float(np.linalg.norm(flight.state.base_angular_velocity))
+        return limits, {"base_rate": Noted(rate, "of the base, at the end", "rad/s")}
+
+
+class DetumbleTable(StageTable):
+    """The base's rate is taken away."""
+
+    called: ClassVar[str] = "detumble"
+
+    by: Literal["wheels", "thrusters", "both"] = key("both", "who takes the momentum")
+    duration: Duration = key(300.0, "s at most")
+    rate: Number | None = key(None, "of the base, rad/s, at which it is at rest; 0.1 deg/s where left out")
+    rate_deg: Number | None = None
+    damping: Number = key(60.0, "of the wheels' law, N m s/rad")
+    propellant: Number | None = key(None, "that there is, kg")
+    period: Duration = key(0.2, "s between ticks of the law")
+
+    def fly(self, flight: Flight) -> Flown:
+        yield from flight.brake()
+        crew, use, begin = flight.crew, Use(flight.crew), flight.here.time
+        given = self.si("rate")
+        slow = 0.1 * DEGREE if given is None else float(given)
+        before = flight.momentum()
+        wheels = Wheels(rate=self.damping) if self.by != "thrusters" else Wheels()
+        band = None if self.by == "wheels" else slow * (0.5 if self.by == "thrusters" else 1.0)
+        law = laws.stop(crew, wheels=wheels, period=self.period, band=band)
+        until = _slow(crew.robot.n, slow)
+        yield from flight.phase(
+            use, Phase(self.duration, laws=law, event_function=until, limits="ignore", name=self.called)
+        )
+        flight.spent += use.propellant
+        rate = float(np.linalg.norm(flight.state.base_angular_velocity))
+        limits = _settled(rate, slow, flight.here.time - begin, self.duration)
+        left = flight.momentum() - crew.stored(flight.state.rates)
+        limits += use.wheels(left if self.by == "wheels" else 0.0)
+        if self.propellant is not None and self.by != "wheels":
+            limits.append(Limit("propellant out", flight.spent, self.propellant, "kg"))
+        return limits, {
+            "momentum": Noted(float(np.linalg.norm(before)), "to be taken, about the mass centre", "N m s"),
+            "stored": Noted(float(np.linalg.norm(crew.stored(flight.state.rates))), "in the wheels then", "N m s"),
+            "base_rate": Noted(rate, "of the base, at the end", "rad/s"),
+            "propellant": Noted(use.propellant, "spent", "kg"),
+        }
+
+
+def _settled(rate: float, slow: float, lasted: float, most: float) -> list[Limit]:
+    """At rest in time, or not at rest: of the time that there was, or of the rate that counts as rest."""
+    if rate <= slow * (1.0 + 1e-6):
+        return [Limit("not settled", lasted, most, "s")]
+    return [Limit("not settled", rate / slow, 1.0, "of the rate at rest")]
+
+
+@lru_cache(maxsize=16)
+def _slow(n: int, rate: float) -> EventFunction:
+    """The base turns slower than this."""
+    state, time = ca.SX.sym("state", Layout(n).size), ca.SX.sym("time")
+    spin = ca.sqrt(ca.sumsqr(state[Layout(n).angular_velocity]))
+    program = Program("slow", {"state": state, "time": time}, {"over": spin / rate - 1.0})
+    return EventFunction(Kernel(program), ("base at rest",), ("falling",), ("phase",), (1,))
+
+
+@lru_cache(maxsize=16)
+def _at_rest(crew: Crew, turning: float, sliding: float) -> EventFunction:
+    """Arm and soft joints are slower than these rates, all at once."""
+    at = Layout(crew.robot.n)
+    state, time = ca.SX.sym("state", at.size), ca.SX.sym("time")
+    names = [*crew.arm, *crew.soft]
+    scale = [turning if crew.robot.joint(name).unit == "rad" else sliding for name in names]
+    rates = state[at.rates][crew.index(names)] / ca.DM(scale)
+    program = Program("at_rest", {"state": state, "time": time}, {"over": ca.mmax(ca.fabs(rates)) - 1.0})
+    return EventFunction(Kernel(program), ("joints at rest",), ("falling",), ("phase",), (1,))
+
+
+class WheelsTable(Table):
+    """How the wheels' loops are set while something is approached and caught."""
+
+    attitude: Number = key(10.0, "strategy `coordinated`: on the base's attitude, N m/rad")
+    rate: Number = key(60.0, "strategy `coordinated`: on the base's angular velocity, N m s/rad")
+    carry: Number = key(0.3, "strategy `biased`: how fast the wheels come to the momentum they carry, 1/s")
+
+
+class CrewTable(Table):
+    """Who does what on the servicer."""
+
+    hand: Name = key("hand", "frame that grasps")
+    arm: list[Name] | None = key(None, "joints of the arm; all but wheels and soft ones where left out")
+    soft: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
+
+    def of(self, robot: Robot) -> Crew:
+        frame = robot.frame(self.hand)
+        del frame
+        soft = tuple(robot.joint(name).name for name in self.soft)
+        rest = [name for name in robot.joint_names if name not in (*soft, *robot.wheel_names)]
+        return Crew(
+            robot, self.hand, tuple(rest if self.arm is None else [robot.joint(n).name for n in self.arm]), soft
+        )

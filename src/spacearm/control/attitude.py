@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import known, positive, unit_vector
-from spacearm.control.laws import gains, make_law
+from spacearm.control.laws import make_law
 from spacearm.errors import InputError, at
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant
@@ -70,13 +70,13 @@ def attitude_by_wheels(
     def build(plant: Plant) -> dict[str, SX]:
         names = plant.robot.wheel_names if wheels is None else tuple(wheels)
         axes = _wheel_axes(plant.robot, names)
-        kp, kd = (gains(each, 3, "gain") for each in (stiffness, damping))
+        kp, kd = (plant.constant(each, 3) for each in ("stiffness", "damping"))
         carried = plant.base.rotation.T @ plant.momentum[3:]
         torque = kp * _attitude_error(plant, target) - kd * plant.angular_velocity
         torque += ca.cross(plant.angular_velocity, carried)
         return plant.named(ca.SX(ca.DM(-np.linalg.pinv(axes))) @ torque, names)
 
-    return make_law(build, "attitude_by_wheels", settings)
+    return make_law(build, "attitude_by_wheels", settings, {"stiffness": stiffness, "damping": damping})
 
 
 def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tuple[tuple[str, ...], Array]:

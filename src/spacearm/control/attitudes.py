@@ -40,25 +40,28 @@ class Turning:
         """What a law reads of it."""
         return {"angle": self.angle}
 
-    def rotation(self, plant: Plant) -> SX:
-        """Rotation matrix, frame to world."""
-        angle, cross = plant.reference("angle").value, ca.skew(self._axis)
-        turn = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
-        return turn @ rotation_matrix(ca.SX(ca.DM(np.asarray(self.start, dtype=np.float64))))
+    @property
+    def constants(self) -> dict[str, npt.ArrayLike]:
+        """Numbers of it that a law has."""
+        return {"start": self.start, "axis": self.axis}
 
-    def motion(self, plant: Plant, order: int) -> SX:
+    @staticmethod
+    def rotation(plant: Plant) -> SX:
+        """Rotation matrix, frame to world."""
+        angle, cross = plant.reference("angle").value, ca.skew(plant.constant("axis", 3))
+        turn = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
+        return turn @ rotation_matrix(plant.constant("start", 4))
+
+    @staticmethod
+    def motion(plant: Plant, order: int) -> SX:
         """Angular velocity (1) or acceleration (2), world axes."""
-        return self._axis * plant.reference("angle")[order]
+        return plant.constant("axis", 3) * plant.reference("angle")[order]
 
     def __call__(self, time: float) -> tuple[Array, Array]:
         """Rotation matrix (frame to world) and angular velocity (world axes) at a time."""
         angle, axis = as_signal(self.angle, "angle"), np.asarray(self.axis, dtype=np.float64)
         turn = rotation_about(axis, angle(time)) @ rotation_from_quaternion(np.asarray(self.start, dtype=np.float64))
         return turn, angle.derivative()(time) * axis
-
-    @property
-    def _axis(self) -> SX:
-        return ca.SX(ca.DM(np.asarray(self.axis, dtype=np.float64)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +94,19 @@ class AttitudeSpline:
         """What a law reads of it."""
         return {"quaternion": self.quaternion}
 
-    def rotation(self, plant: Plant) -> SX:
+    @property
+    def constants(self) -> dict[str, npt.ArrayLike]:
+        """None."""
+        return {}
+
+    @staticmethod
+    def rotation(plant: Plant) -> SX:
         """Rotation matrix, frame to world."""
         value = plant.reference("quaternion").value
         return rotation_matrix(value / ca.norm_2(value))
 
-    def motion(self, plant: Plant, order: int) -> SX:
+    @staticmethod
+    def motion(plant: Plant, order: int) -> SX:
         """Angular velocity (1) or acceleration (2), world axes."""
         return _spin(*plant.reference("quaternion"))[order - 1]
 

@@ -25,9 +25,19 @@ from spacearm.simulate.law import Law
 Jacobian = Literal["generalized", "fixed-base"]
 
 
-def make_law(build: Callable[[Plant], Any], name: str, settings: dict[str, Any], **references: Any) -> Law:
+def make_law(
+    build: Callable[[Plant], Any],
+    name: str,
+    settings: dict[str, Any],
+    gains: dict[str, npt.ArrayLike] | None = None,
+    constants: dict[str, npt.ArrayLike] | None = None,
+    **references: Any,
+) -> Law:
+    """A law whose ``build`` is closed; ``gains`` (not below zero) and ``constants`` it gets from its plant."""
     given = {key: value for key, value in references.items() if value is not None}
-    return Law(build, **({"name": name, "references": given} | settings))
+    held = {key: array(value, key, least=0.0, place=name) for key, value in (gains or {}).items()} | (constants or {})
+    fields: dict[str, Any] = {"name": name, "references": given, "constants": held, "closed": True}
+    return Law(build, **(fields | settings))
 
 
 def _arm(plant: Plant, joints: Sequence[str] | None) -> list[int]:
@@ -54,12 +64,6 @@ def _following(
     return _named(plant, chosen, forces[chosen])
 
 
-def gains(value: npt.ArrayLike, size: int, what: str) -> SX:
-    """One gain for all, or one for each."""
-    found = np.asarray(value, dtype=np.float64)
-    return ca.SX(ca.DM(array(np.broadcast_to(found, (size,)) if found.ndim == 0 else found, what, (size,), least=0.0)))
-
-
 # -- joints --------------------------------------------------------------------------------------------------------
 
 
@@ -81,20 +85,23 @@ def joint_pid(
         windup: largest force of the integral part.
     """
 
+    integrates = bool(np.any(np.asarray(integral)))
+
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
         wanted, rate, _ = plant.reference("joints")
         error = wanted - plant.joints[chosen]
-        kp, kd, ki = (gains(each, len(chosen), "gain") for each in (stiffness, damping, integral))
+        kp, kd, ki = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping", "integral"))
         force = kp * error + kd * (rate - plant.rates[chosen])
         memory = {}
-        if np.any(np.asarray(integral)):
+        if integrates:
             pull = plant.memory("integral", np.zeros(len(chosen)))
             force = force + pull
             memory["integral"] = ca.fmax(ca.fmin(pull + ki * plant.period * error, windup), -windup)
         return Commands(_named(plant, chosen, force), memory=memory)
 
-    return make_law(build, "joint_pid", settings, joints=reference)
+    gains = {"stiffness": stiffness, "damping": damping, "integral": integral}
+    return make_law(build, "joint_pid", settings, gains, joints=reference)
 
 
 def computed_torque(
@@ -117,11 +124,11 @@ def computed_torque(
     def build(plant: Plant) -> dict[str, SX]:
         chosen = _arm(plant, joints)
         wanted, rate, acceleration = plant.reference("joints")
-        kp, kd = (gains(each, len(chosen), "gain") for each in (stiffness, damping))
+        kp, kd = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping"))
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
         return _following(plant, chosen, acceleration + kd * slip + kp * error, held=held)
 
-    return make_law(build, "computed_torque", settings, joints=reference)
+    return make_law(build, "computed_torque", settings, {"stiffness": stiffness, "damping": damping}, joints=reference)
 
 
 # -- the hand ------------------------------------------------------------------------------------------------------
@@ -133,7 +140,7 @@ class _Hand:
 
     plant: Plant
     frame: str
-    turning: Attitude | None
+    turning: type[Attitude] | None
 
     @property
     def rows(self) -> int:
@@ -192,12 +199,16 @@ def _hand_law(
     attitude: Attitude | None,
     joints: Sequence[str] | None,
     settings: dict[str, Any],
+    gains: dict[str, npt.ArrayLike],
     **references: Any,
 ) -> Law:
-    def made(plant: Plant) -> Any:
-        return build(_Hand(plant, frame, attitude), _arm(plant, joints))
+    kind = None if attitude is None else type(attitude)
 
-    return make_law(made, name, settings, position=position, **references_of(attitude), **references)
+    def made(plant: Plant) -> Any:
+        return build(_Hand(plant, frame, kind), _arm(plant, joints))
+
+    constants = {} if attitude is None else attitude.constants
+    return make_law(made, name, settings, gains, constants, position=position, **references_of(attitude), **references)
 
 
 def resolved_acceleration(
@@ -231,7 +242,7 @@ def resolved_acceleration(
     one_of(command, ("forces", "accelerations"), "command")
 
     def build(hand: _Hand, chosen: list[int]) -> Commands:
-        kp, kd = (gains(each, hand.rows, "gain") for each in (stiffness, damping))
+        kp, kd = (hand.plant.constant(each, hand.rows) for each in ("stiffness", "damping"))
         slip = hand.wanted(1) - hand.twist()
         asked = hand.wanted(2) + kd * slip + kp * hand.error() - hand.drift(chosen, jacobian)
         accelerations = hand.accelerations(chosen, jacobian, asked, singular, self_motion)
@@ -239,7 +250,8 @@ def resolved_acceleration(
             return Commands(accelerations=_named(hand.plant, chosen, accelerations))
         return Commands(_following(hand.plant, chosen, accelerations))
 
-    return _hand_law(build, "resolved_acceleration", frame, position, attitude, joints, settings)
+    gains = {"stiffness": stiffness, "damping": damping}
+    return _hand_law(build, "resolved_acceleration", frame, position, attitude, joints, settings, gains)
 
 
 def resolved_rate(
@@ -267,12 +279,12 @@ def resolved_rate(
     def build(hand: _Hand, chosen: list[int]) -> dict[str, SX]:
         plant, rates = hand.plant, hand.plant.rates[chosen]
         matrix = hand.jacobian(chosen, jacobian)
-        asked = hand.wanted(1) + gains(gain, hand.rows, "gain") * hand.error()
+        asked = hand.wanted(1) + plant.constant("gain", hand.rows) * hand.error()
         if jacobian == "generalized":
             asked -= hand.twist() - matrix @ rates  # what the momentum and the other joints give to the hand
         return _following(plant, chosen, rate_gain * (damped_inverse(matrix, asked, *singular) - rates))
 
-    return _hand_law(build, "resolved_rate", frame, position, attitude, joints, settings)
+    return _hand_law(build, "resolved_rate", frame, position, attitude, joints, settings, {"gain": gain})
 
 
 def impedance(
@@ -300,12 +312,14 @@ def impedance(
             environment feels the arm's own inertia in place of ``mass``.
     """
 
+    felt = force is not None
+
     def build(hand: _Hand, chosen: list[int]) -> dict[str, SX]:
         plant = hand.plant
-        m, d, k = (gains(each, hand.rows, "impedance") for each in (mass, damping, stiffness))
+        m, d, k = (plant.constant(each, hand.rows) for each in ("mass", "damping", "stiffness"))
         pull = d * (hand.wanted(1) - hand.twist()) + k * hand.error()
         drift = hand.drift(chosen, "generalized")
-        if force is None:
+        if not felt:
             asked = hand.wanted(2) + pull / m - drift
             return _following(plant, chosen, hand.accelerations(chosen, "generalized", asked, singular, self_motion))
         wrench = plant.reference("force").value
@@ -318,7 +332,8 @@ def impedance(
         forces = _following(plant, chosen, accelerations, base)
         return {name: value - push[6 + plant.robot.joint_index(name)] for name, value in forces.items()}
 
-    return _hand_law(build, "impedance", frame, position, attitude, joints, settings, force=force)
+    gains = {"mass": mass, "damping": damping, "stiffness": stiffness}
+    return _hand_law(build, "impedance", frame, position, attitude, joints, settings, gains, force=force)
 
 
 def reaction_null_space(
@@ -382,17 +397,18 @@ def coordinated(
         number(value, name, least=0.0, place="coordinated")
 
     def build(hand: _Hand, chosen: list[int]) -> Commands:
-        plant, mass = hand.plant, float(hand.plant.robot.mass)
+        plant, mass = hand.plant, hand.plant.mass
         wanted, speed, rise = plant.reference("centre")
         lag = speed - plant.momentum[:3] / mass
         push = mass * (rise + centre_damping * lag + centre_stiffness * (wanted - plant.mass_centre))
         twist = -momentum_gain * plant.momentum[3:] + ca.cross(plant.mass_centre - plant.position, push)
         base = ca.vertcat(plant.base.rotation.T @ push, plant.base.rotation.T @ twist)
-        kp, kd = (gains(each, hand.rows, "gain") for each in (stiffness, damping))
+        kp, kd = (plant.constant(each, hand.rows) for each in ("stiffness", "damping"))
         asked = hand.wanted(2) + kd * (hand.wanted(1) - hand.twist()) + kp * hand.error()
         asked -= hand.drift(chosen, "generalized", base)
         accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
         forces = _following(plant, chosen, accelerations, base)
         return Commands(forces | plant.named(base, BASE_DOFS))
 
-    return _hand_law(build, "coordinated", frame, position, attitude, joints, settings, centre=centre)
+    gains = {"stiffness": stiffness, "damping": damping}
+    return _hand_law(build, "coordinated", frame, position, attitude, joints, settings, gains, centre=centre)

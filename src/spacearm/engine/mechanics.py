@@ -12,6 +12,7 @@ from spacearm import checks
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, Program, build
+from spacearm.mechanics.structure import Keyed, structure
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.typing import Array
@@ -30,7 +31,6 @@ class Mechanics:
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
-        self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self._constants = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
 
     # -- programs -----------------------------------------------------------------------------------------------
@@ -41,17 +41,16 @@ class Mechanics:
 
     def kernel(self, name: str, **options: Any) -> Kernel:
         """The compiled program of this name, kept for the next call."""
-        key = (name, *sorted(options.items()))
-        if key not in self._kernels:
-            self._kernels[key] = Kernel(self.program(name, **options))
-        return self._kernels[key]
+        return self._shared((), name, options)
 
     def derivative(self, name: str, output: str, *wrt: str, **options: Any) -> Kernel:
         """Compiled first derivatives of a program's output: outputs ``d_<output>_d_<input>``."""
-        key = ("derivative", name, output, wrt, *sorted(options.items()))
-        if key not in self._kernels:
-            self._kernels[key] = Kernel(self.program(name, **options).jacobian(output, *wrt))
-        return self._kernels[key]
+        return self._shared((output, *wrt), name, options)
+
+    def _shared(self, derivative: tuple[str, ...], name: str, options: dict[str, Any]) -> Kernel:
+        frames = [options["frame"]] if "frame" in options else [load.frame for load in options.get("loads", ())]
+        key = structure(self.robot, frames), derivative, name, *sorted(options.items())
+        return _kernel(Keyed(key, (self.robot, derivative, name, options)))
 
     def evaluate(
         self, kernel: Kernel, base: npt.ArrayLike | None = None, **arrays: npt.ArrayLike | None
@@ -259,6 +258,14 @@ class Mechanics:
         """Matrix (..., 6, 10(n + 1)) and offset (..., 6) of the momentum at the base's origin, base axes."""
         result = self.evaluate(self.kernel("momentum_regressor"), joints=joints, velocity=velocity)
         return result["regressor"], result["offset"]
+
+
+@lru_cache(maxsize=256)
+def _kernel(made: Keyed[tuple[Robot, tuple[str, ...], str, dict[str, Any]]]) -> Kernel:
+    """Robots that differ in their numbers alone share it."""
+    robot, derivative, name, options = made.value
+    program = build(robot, name, **options)
+    return Kernel(program.jacobian(*derivative) if derivative else program)
 
 
 @lru_cache(maxsize=64)

@@ -45,8 +45,9 @@ class Commands:
 class LawProgram:
     """A law's program and what its numbers are.
 
-    Inputs: ``state``, ``time``, ``reference``, ``memory``. Outputs: ``action``, ``memory``, ``level`` (of each
-    actuator, as it acts), ``margin`` (of each level to its limits: below zero it is saturated; then of each event).
+    Inputs: ``state``, ``time``, ``reference``, ``memory``, ``model`` (numbers of the plant). Outputs: ``action``,
+    ``memory``, ``level`` (of each actuator, as it acts), ``margin`` (of each level to its limits: below zero it is
+    saturated; then of each event).
     """
 
     program: Program
@@ -220,6 +221,7 @@ def law_program(
         "time": plant.time,
         "reference": ca.vertcat(ca.SX(0, 1), *plant.references.values()),
         "memory": ca.vertcat(ca.SX(0, 1), *symbols.values()),
+        "model": plant.model,
     }
     outputs = {
         "action": ca.vertcat(*work.values),

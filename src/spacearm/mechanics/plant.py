@@ -19,7 +19,7 @@ from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.motion import with_passive
 from spacearm.mechanics.spatial import SX, quaternion_rate
 from spacearm.mechanics.tree import Placement, Tree
-from spacearm.model import Robot
+from spacearm.model import Frame, Robot
 from spacearm.model.layout import Layout
 
 
@@ -34,21 +34,25 @@ class Reference(NamedTuple):
 class Plant:
     """A robot as a law sees it.
 
-    The numbers of the robot (inertias, springs) are constants here: a law knows a model of its own, which need not be
-    the robot that moves. Nothing acts on the robot from outside in that model, unless a piece takes it as an argument.
+    The numbers of the robot (inertias, springs) are those of a model that the law believes in, which need not be the
+    robot that moves. They are symbols, ``model``, so that the law's program serves any. Nothing acts on the robot from
+    outside in that model, unless a piece takes it as an argument.
 
     Args:
-        parameters: inertia, rotor, stiffness, rest, damping, coupling, as the motion program takes them.
+        parameters: inertia, rotor, stiffness, rest, damping, coupling, as the motion program takes them: how many
+            numbers there are, or the numbers.
         references: name and length of each reference.
         period: s between two ticks of the law; None: continuous.
+        constants: name and length of each constant of the law.
     """
 
     def __init__(
         self,
         robot: Robot,
-        parameters: Mapping[str, npt.ArrayLike],
+        parameters: Mapping[str, int | npt.ArrayLike],
         references: Mapping[str, int] | None = None,
         period: float | None = None,
+        constants: Mapping[str, int] | None = None,
     ) -> None:
         self.robot, self.tree, self.period, self.prefix = robot, Tree(robot), period, ""
         at = Layout(robot.n)
@@ -60,7 +64,15 @@ class Plant:
         #: Joint positions, generalised velocity (6 + n), joint rates, angular velocity of the base (base axes).
         self.joints, self.velocity = self.state[at.joints], self.state[at.velocity]
         self.rates, self.angular_velocity = self.state[at.rates], self.state[at.angular_velocity]
-        self._parameters = {name: ca.SX(ca.DM(np.ravel(value))) for name, value in parameters.items()}
+        self._parameters = {
+            name: ca.SX.sym(name, given) if isinstance(given, int) else ca.SX(ca.DM(np.ravel(given)))
+            for name, given in parameters.items()
+        }
+        #: All numbers of the model, one parameter behind the other, then the constants.
+        self._constants = {name: ca.SX.sym(name, size) for name, size in (constants or {}).items()}
+        self.model: SX = ca.vertcat(*self._parameters.values(), *self._constants.values())
+        #: Frames that were asked for.
+        self.used: dict[str, None] = {}
         self.inertia, self.rotor = self._parameters["inertia"], self._parameters["rotor"]
         self._sizes = dict(references or {})
         self.references: dict[str, SX] = {
@@ -78,7 +90,7 @@ class Plant:
     def believing(self, body: str, inertia: SX) -> Plant:
         """The same with these ten inertia parameters of a body: a reference, say, so that a load may be any."""
         own = copy.copy(self)
-        for name in ("mass_matrix", "bias", "momentum", "mass_centre"):
+        for name in ("mass_matrix", "bias", "momentum", "mass", "mass_centre"):
             vars(own).pop(name, None)
         parts = ca.vertsplit(self.inertia, 10)
         parts[self.robot.body_index(body)] = inertia
@@ -92,6 +104,15 @@ class Plant:
         given = [each.removeprefix(self.prefix) for each in self._sizes if each.startswith(self.prefix)]
         checks.known(name, given, "reference", of="the law")
         return Reference(*ca.vertsplit(self.references[self.prefix + name], self._sizes[self.prefix + name]))
+
+    def constant(self, name: str, size: int | None = None) -> SX:
+        """The numbers that the law was given under this name: ``size`` of them, or one for all."""
+        given = [each.removeprefix(self.prefix) for each in self._constants if each.startswith(self.prefix)]
+        checks.known(name, given, "constant", of="the law")
+        found = self._constants[self.prefix + name]
+        if size is not None and found.numel() not in (1, size):
+            raise InputError(f"{name} has {found.numel()} numbers", place="law", hint=f"expected 1 or {size}")
+        return found
 
     def memory(self, name: str, start: npt.ArrayLike = 0.0) -> SX:
         """A number or column that the law keeps from tick to tick, with its value at the first one."""
@@ -124,13 +145,17 @@ class Plant:
     def _placements(self) -> list[Placement]:
         return self.tree.placements(self.joints)
 
+    def _frame(self, name: str) -> Frame:
+        self.used[name] = None
+        return self.robot.frame(name)
+
     def pose(self, frame: str) -> SymbolicPose:
         """Of a frame in the world."""
-        return kinematics.frame_pose(self.tree, self._placements, self.base, self.robot.frame(frame))
+        return kinematics.frame_pose(self.tree, self._placements, self.base, self._frame(frame))
 
     def jacobian(self, frame: str) -> SX:
         """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
-        return kinematics.frame_jacobian(self.tree, self._placements, self.base, self.robot.frame(frame))
+        return kinematics.frame_jacobian(self.tree, self._placements, self.base, self._frame(frame))
 
     def generalized_jacobian(self, frame: str) -> SX:
         """J* (6, n): the frame's twist, world axes, for joint rates at zero total momentum."""
@@ -176,6 +201,11 @@ class Plant:
         """Linear momentum, and angular momentum about the mass centre (6), world axes."""
         own = momentum.momentum(self.tree, self.joints, self.velocity, self.inertia, self.rotor)
         return momentum.momentum_about(own, self.base, self.mass_centre)
+
+    @cached_property
+    def mass(self) -> SX:
+        """Of the whole robot, kg."""
+        return momentum.centre_of_mass(self.tree, self.joints, self.inertia)[0]
 
     @cached_property
     def mass_centre(self) -> SX:

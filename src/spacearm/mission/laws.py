@@ -195,7 +195,9 @@ def track(
         **wheels.references(),
     }
     build = _tracking(crew, loose)
-    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="track")
+    return Law(
+        build, period, references=references, model=crew.robot, system=crew.robot.name, name="track", closed=True
+    )
 
 
 def hold(
@@ -216,11 +218,11 @@ def hold(
         **wheels.references(),
     }
     build = _holding(crew, loose)
-    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="hold")
+    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="hold", closed=True)
 
 
 def stop(crew: Crew, *, wheels: Wheels, period: float, band: float | None) -> Law:
     """Wheels take the base's rate away; where it turns faster than ``band`` (rad/s) about an axis, thrusters fire."""
     references = wheels.references() | ({} if band is None else {"band": [constant(band)]})
     build = _stopping(crew, band is not None)
-    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="stop")
+    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="stop", closed=True)

@@ -89,6 +89,17 @@ class Robot:
         """Computed once: what is cached by robot is looked up in every run."""
         return hash((self.name, self.bodies, self.joints))
 
+    @cached_property
+    def structure(self) -> tuple[Any, ...]:
+        """Names, tree, axes, placements, gear ratios: where equal, equations differ in numbers that are inputs only."""
+        joints = [
+            (joint.name, joint.kind, joint.parent, joint.child, joint.placement, joint.axis.tobytes(),
+             None if joint.rotor is None else joint.rotor.ratio)
+            for joint in self.joints
+        ]  # fmt: skip
+        couplings = tuple((part.first, part.second) for part in self.couplings)
+        return self.body_names, tuple(joints), couplings
+
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """Copies and pickles go through the constructor: checked, read-only, without what was computed meanwhile."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}

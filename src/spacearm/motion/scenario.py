@@ -98,7 +98,8 @@ class LawTable(Table):
     def of(self, robot: Robot) -> control.Law:
         """The law of this robot."""
         period = None if self.continuous else self.period
-        settings: dict[str, Any] = {"period": period, "name": self.kind} | ({"delay": self.delay} if self.delay else {})
+        settings: dict[str, Any] = {"period": period, "name": self.kind, "system": robot.name}
+        settings |= {"delay": self.delay} if self.delay else {}
 
         def needed(*names: str) -> dict[str, float]:
             for name in names:

@@ -34,6 +34,14 @@ class Bodies:
         return Bodies(*(getattr(self, part.name)[rows] for part in fields(self)))
 
 
+def cross(a: Array, b: Array) -> Array:
+    """Of vectors (..., 3), as numpy.cross, which for a few vectors takes two and a half times as long."""
+    found = np.empty(np.broadcast_shapes(a.shape, b.shape))
+    for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
+        found[..., k] = a[..., i] * b[..., j] - a[..., j] * b[..., i]
+    return found
+
+
 def _turn(axis: Array, angle: Array) -> Array:
     """Rotation by ``angle`` (T,) about a unit axis: (T, 3, 3)."""
     x, y, z = axis
@@ -65,7 +73,7 @@ def move(robot: Robot, states: Array) -> Bodies:
             arm = arm + axis * q[:, i, None]
             turning, sliding = np.zeros_like(axis), axis * rate
         origin.append(origin[parent] + arm)
-        velocity.append(velocity[parent] + np.cross(angular_velocity[parent], arm) + sliding)
+        velocity.append(velocity[parent] + cross(angular_velocity[parent], arm) + sliding)
         angular_velocity.append(angular_velocity[parent] + turning)
         axes.append(axis)
     return Bodies(
@@ -110,9 +118,9 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
         moment = rotation @ first
         in_body = np.einsum("tij,ti->tj", rotation, angular_velocity)
         turning = np.einsum("tij,tj->ti", rotation, in_body @ tensor)
-        swing = np.cross(angular_velocity, moment)
+        swing = cross(angular_velocity, moment)
         push = mass * velocity + swing
-        about = np.cross(moment, velocity) + turning + np.cross(origin, push)
+        about = cross(moment, velocity) + turning + cross(origin, push)
         linear += push
         angular += about
         linear_scale += np.linalg.norm(push, axis=1)
@@ -197,7 +205,7 @@ def centred(
     mass = float(rows[:, 0].sum())
     arms = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
     centre = (np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + arms.sum(axis=1)) / mass
-    swing = np.cross(bodies.angular_velocity, arms).sum(axis=1)
+    swing = cross(bodies.angular_velocity, arms).sum(axis=1)
     drift = (np.einsum("b,tbi->ti", rows[:, 0], bodies.velocity) + swing) / mass
     common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, Layout(n).linear_velocity])
     seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
@@ -228,9 +236,9 @@ def external(
     def add(body: int, point: Array, push: Array, twist: Array) -> None:
         arm = point - bodies.origin[:, body]
         angular_velocity = bodies.angular_velocity[:, body]
-        speed = bodies.velocity[:, body] + np.cross(angular_velocity, arm)
+        speed = bodies.velocity[:, body] + cross(angular_velocity, arm)
         power = np.einsum("ti,ti->t", push, speed) + np.einsum("ti,ti->t", twist, angular_velocity)
-        parts.append((push, twist + np.cross(point, push), power))
+        parts.append((push, twist + cross(point, push), power))
 
     for force in base:
         rotation = bodies.rotation[:, 0]

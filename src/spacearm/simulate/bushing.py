@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,10 @@ class Bushing(ForceElement):
             if found[0] == found[1]:
                 raise InputError(f"both ends are frame {self.first!r}", hint="expected two frames")
         return found
+
+    def structure(self, world: World) -> Hashable:
+        frames = tuple((system, world.robot(system).frame(own)) for system, own in self.frames(world))
+        return (Bushing, frames) if type(self) is Bushing else super().structure(world)
 
     def numbers(self, world: World) -> Array:
         del world

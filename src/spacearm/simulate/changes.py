@@ -18,6 +18,7 @@ import numpy as np
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.model import Pose, Robot, edit
+from spacearm.model.parts import skew
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.state import State
@@ -258,7 +259,8 @@ class Attach(Change):
         for k, place in enumerate(order):
             own, row = (first, 6 + place) if place < ours.n else (second, 6 + place - ours.n)
             own[row, 6 + k] = 1.0
-        twist = terms.jacobian(joined, before, self.prefix + theirs.bodies[0].name)
+        twist = terms.jacobian(ours, a, frame) @ first
+        twist[:3] -= skew(b.position - origin) @ twist[3:]
         second[:6] = np.concatenate([turn.T @ twist[:3], turn.T @ twist[3:]])
         masses = terms.mass_matrix(ours, a), terms.mass_matrix(theirs, b)
         momentum = first.T @ masses[0] @ a.velocity + second.T @ masses[1] @ b.velocity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -62,6 +62,14 @@ class On:
             for visual in robot.bodies[robot.body_index(frame.body)].visuals
             if visual.shape in kinds
         ]
+
+    def structure(self, world: World) -> Hashable:
+        """All of it, with the frame as it lies on its body."""
+        frame = self.frame
+        if isinstance(frame, str):
+            system, own = world.frame(frame)
+            return system, world.robot(system).frame(own), self.shape, self.placement
+        return frame, self.shape, self.placement
 
     def motion(self, view: View, world: World) -> FrameMotion:
         """How the shape lies and moves."""
@@ -247,6 +255,10 @@ class Contact(Touching):
                 raise InputError(f"both shapes are on frame {sides[0]!r}", hint="expected two frames")
         return found
 
+    def structure(self, world: World) -> Hashable:
+        sides = (side.structure(world) for side in (self.first, self.second))
+        return (Contact, self.law, bool(self.friction), *sides) if type(self) is Contact else super().structure(world)
+
     def write(self, view: View, world: World) -> Action:
         a, b = self.first.motion(view, world), self.second.motion(view, world)
         origins = [_origin(side, view, world) for side in (self.first, self.second)]
@@ -318,6 +330,10 @@ class JointStops(Touching):
     def frames(self, world: World) -> Sequence[tuple[str, str]]:
         self._stops(world)
         return ()
+
+    def structure(self, world: World) -> Hashable:
+        stops = tuple((system, own, sign) for system, own, _, sign in self._stops(world))
+        return (JointStops, stops) if type(self) is JointStops else super().structure(world)
 
     def numbers(self, world: World) -> Array:
         return np.concatenate([super().numbers(world), [bound for _, _, bound, _ in self._stops(world)]])

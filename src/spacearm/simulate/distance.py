@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -14,12 +14,13 @@ import numpy.typing as npt
 from spacearm.checks import number, positive
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
-from spacearm.mechanics import Program, build
+from spacearm.mechanics import Program
 from spacearm.mechanics.shapes import touches
 from spacearm.mechanics.spatial import SX
+from spacearm.mechanics.structure import Keyed
 from spacearm.model import Robot
 from spacearm.simulate.contact import On
-from spacearm.simulate.elements import View
+from spacearm.simulate.elements import FrameMotion, View
 from spacearm.simulate.phase import Direction, EventFunction
 from spacearm.simulate.world import World
 from spacearm.typing import Array
@@ -40,11 +41,12 @@ def distance(
     ends: Literal["nothing", "phase", "run"] = "phase",
 ) -> EventFunction:
     """The distance of two frames' origins goes through ``value`` (m)."""
-    state, time = ca.SX.sym("state", list(world.layouts.values())[-1].stop), ca.SX.sym("time")
-    gap = _origin(world, first, state) - _origin(world, second, state)
-    outputs = {"distance": ca.sqrt(ca.sumsqr(gap)) - value}
-    program = Program("distance", {"state": state, "time": time}, outputs)
-    return EventFunction(Kernel(program), (f"distance of {first} and {second}",), (direction,), (ends,))
+
+    def expression(a: FrameMotion, b: FrameMotion) -> SX:
+        return ca.sqrt(ca.sumsqr(a.pose.origin - b.pose.origin)) - value
+
+    kernel = _kernel("distance", world, (first, second), (value,), expression)
+    return EventFunction(kernel, (f"distance of {first} and {second}",), (direction,), (ends,))
 
 
 def gate(
@@ -67,16 +69,17 @@ def gate(
     positive(distance, "distance", unit="m", place=place)
     number(angle, "angle", above=0.0, most=np.pi, unit="rad", place=place)
     number(speed, "speed", above=0.0, unit="m/s", infinite=True, place=place)
-    view = View(world.systems, 0, 0)
-    a, b = (view.frame(*world.frame(name)) for name in (first, second))
-    apart, drift = b.pose.origin - a.pose.origin, b.velocity - a.velocity
-    over = ca.sqrt(ca.sumsqr(apart)) / distance - 1
-    if angle < np.pi:
-        over = ca.fmax(over, np.cos(angle) + ca.dot(a.pose.rotation[:, 2], b.pose.rotation[:, 2]))
-    if np.isfinite(speed):
-        over = ca.fmax(over, ca.sqrt(ca.sumsqr(drift)) / speed - 1)
-    program = Program("gate", {"state": view.state, "time": view.time}, {"over": over})
-    return EventFunction(Kernel(program), (place,), ("falling",), (ends,))
+
+    def expression(a: FrameMotion, b: FrameMotion) -> SX:
+        over = ca.sqrt(ca.sumsqr(b.pose.origin - a.pose.origin)) / distance - 1
+        if angle < np.pi:
+            over = ca.fmax(over, np.cos(angle) + ca.dot(a.pose.rotation[:, 2], b.pose.rotation[:, 2]))
+        if np.isfinite(speed):
+            over = ca.fmax(over, ca.sqrt(ca.sumsqr(b.velocity - a.velocity)) / speed - 1)
+        return over
+
+    kernel = _kernel("gate", world, (first, second), (distance, angle, speed), expression)
+    return EventFunction(kernel, (place,), ("falling",), (ends,))
 
 
 def clearance(
@@ -156,11 +159,19 @@ def nearest(run: Run, pairs: Sequence[Pair]) -> Nearest:
     return Nearest(float(found[row, column]), pairs[int(column)], float(times[row]))
 
 
-def _origin(world: World, frame: str, state: SX) -> SX:
-    """A frame's origin in the world, by the flat state."""
-    system, own = world.frame(frame)
-    program, at = build(world.robot(system), "frame_pose", frame=own), world.layouts[system]
-    known = {"position": state[at.position], "quaternion": state[at.quaternion], "joints": state[at.joints]}
-    symbols = [symbol for name, symbol in program.inputs.items() if name in known]
-    values = [known[name] for name in program.inputs if name in known]
-    return ca.substitute(program.outputs["origin"], ca.vertcat(*symbols), ca.vertcat(*values))
+Apart: TypeAlias = Callable[[FrameMotion, FrameMotion], SX]
+
+
+def _kernel(name: str, world: World, frames: Sequence[str], numbers: tuple[float, ...], expression: Apart) -> Kernel:
+    """An event function of two frames: ``expression``, which holds these numbers."""
+    places = [(system, world.robot(system).frame(own)) for system, own in map(world.frame, frames)]
+    systems = tuple((each, robot.structure) for each, robot in world.systems.items())
+    return _shared(Keyed((name, systems, tuple(places), numbers), (name, world, expression, places)))
+
+
+@lru_cache(maxsize=64)
+def _shared(made: Keyed[tuple[str, World, Apart, Any]]) -> Kernel:
+    name, world, expression, places = made.value
+    view = View(world.systems, 0, 0)
+    value = expression(*(view.frame(system, frame.name) for system, frame in places))
+    return Kernel(Program(name, {"state": view.state, "time": view.time}, {"value": value}))

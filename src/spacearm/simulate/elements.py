@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from spacearm.engine.system import Feedback, make_feedback
 from spacearm.mechanics import LoadFrame, Program
 from spacearm.mechanics.kinematics import SymbolicPose, base_pose, frame_jacobian, frame_pose
 from spacearm.mechanics.spatial import SX
+from spacearm.mechanics.structure import Keyed
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
@@ -135,6 +136,13 @@ class ForceElement(ABC):
     def write(self, view: View, world: World) -> Action:
         """Its expressions."""
 
+    def structure(self, world: World) -> Hashable:
+        """What :meth:`write` depends on besides the structure of the systems: where equal, compiled code is shared.
+
+        Unless told, on this very element and on all of the robots.
+        """
+        return self, tuple(world.systems.items())
+
     def memory(self, world: World) -> Array:
         """What it remembers at the start."""
         del world
@@ -160,9 +168,8 @@ def element_frames(world: World) -> list[tuple[str, LoadFrame]]:
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """The compiled elements of a world."""
+    """The compiled elements of a world, for any numbers."""
 
-    world: World  # for whose robots they are written
     kernel: Kernel
     watch: Kernel | None
     jump: Kernel | None
@@ -225,14 +232,16 @@ class Elements:
 
 def elements_of(world: World) -> Elements | None:
     """All elements of a world as one program, or None where there are none."""
-    return _elements(tuple(world.systems.items()), world.elements) if world.elements else None
+    if not world.elements:
+        return None
+    systems = tuple((name, robot.structure) for name, robot in world.systems.items())
+    sizes = tuple((element.name, element.numbers(world).size) for element in world.elements)
+    return _elements(Keyed((systems, sizes, tuple(each.structure(world) for each in world.elements)), world))
 
 
-@lru_cache(maxsize=32)
-def _elements(systems: tuple[tuple[str, Robot], ...], elements: tuple[ForceElement, ...]) -> Elements:
-    from spacearm.simulate.world import World
-
-    world = World(dict(systems), elements=elements)
+@lru_cache(maxsize=64)
+def _elements(made: Keyed[World]) -> Elements:
+    world, elements = made.value, made.value.elements
     memories = [element.memory(world) for element in elements]
     sizes = [element.numbers(world).size for element in elements]
     view = View(world.systems, sum(own.size for own in memories), sum(sizes))
@@ -269,7 +278,6 @@ def _elements(systems: tuple[tuple[str, Robot], ...], elements: tuple[ForceEleme
             Program("jump", inputs | {"rate": view.rate, "number": number}, {"memory_after": ca.densify(after)})
         )
     return Elements(
-        world,
         Kernel(Program("elements", inputs, results)),
         watch,
         jump,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,9 @@ class Gravity(Field):
     def __post_init__(self) -> None:
         array(self.acceleration, "acceleration", (3,), place=self.name)
 
+    def structure(self, world: World) -> Hashable:
+        return Gravity if type(self) is Gravity else super().structure(world)
+
     @property
     def strength(self) -> Array:
         return np.asarray(self.acceleration, dtype=np.float64)
@@ -105,6 +108,9 @@ class Orbit(Field):
 
     def __post_init__(self) -> None:
         positive(self.rate, "rate", unit="rad/s", place=self.name)
+
+    def structure(self, world: World) -> Hashable:
+        return Orbit if type(self) is Orbit else super().structure(world)
 
     @property
     def strength(self) -> Array:

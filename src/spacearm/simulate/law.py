@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from spacearm.checks import number, positive
+from spacearm.checks import number, numbers, positive
 from spacearm.engine import Kernel
 from spacearm.engine import law as engine
 from spacearm.engine.signals import Signals
@@ -18,6 +19,7 @@ from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.law import Commands, LawProgram, law_program
 from spacearm.mechanics.law import together as joined_commands
 from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
@@ -27,6 +29,8 @@ from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 
+#: Parameters of a robot that a law's model has.
+_MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
 #: Numbers that the answers of one phase may take: 400 MB.
 MOST_ANSWERS = 50_000_000
 
@@ -46,6 +50,9 @@ class Law:
         model: the robot that the law believes in; the one that moves unless given.
         system: whose law it is, in a world of several.
         name: in events and errors.
+        constants: name to numbers that ``build`` asks its plant for: laws that differ in them share compiled code.
+        closed: ``build`` depends on its plant, on names and geometry of the plant's robot and on what it encloses, and
+            on nothing else: laws in which these are equal share compiled code.
     """
 
     build: Callable[[Plant], Commands | Mapping[str, Any]]
@@ -57,9 +64,13 @@ class Law:
     model: Robot | None = None
     system: str = ""
     name: str = "law"
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    closed: bool = False
 
     def __post_init__(self) -> None:
         with at(self.place):
+            constants = {name: np.atleast_1d(numbers(value, name)) for name, value in self.constants.items()}
+            object.__setattr__(self, "constants", constants)
             if not callable(self.build):
                 raise InputError(f"is built by {quoted(self.build)}", hint="expected a function of a Plant")
             number(self.delay, "delay", least=0.0)
@@ -108,6 +119,11 @@ class Law:
     def program(self, robot: Robot) -> LawProgram:
         """The law of this robot as a program, made once."""
         return _program(self, robot)
+
+    def numbers(self, robot: Robot) -> Array:
+        """Of the model that it believes in, and its constants."""
+        own = robot_parameters(self.model or robot)
+        return np.concatenate([*(own[name] for name in _MODEL), *self.constants.values()])
 
     def commands_of(self, robot: Robot) -> tuple[str, ...]:
         return self.program(robot).levels
@@ -163,7 +179,7 @@ class PythonLaw(Law):
             if {*given} != {*self.forces}:
                 raise InputError(f"commands {', '.join(map(str, given)) or 'nothing'}", hint=f"expected {self.forces}")
             values = np.array([number(given[name], f"command of {name!r}") for name in self.forces])
-        inp = np.concatenate([law.inp[: size + 1], np.pad(values, (0, 2 * values.size))])
+        inp = np.concatenate([law.inp[: size + 1], np.pad(values, (0, 2 * values.size)), prepared.numbers])
         law.out[:] = np.concatenate([*_outputs(prepared.kernel, inp)])
 
     @cached_property
@@ -216,8 +232,16 @@ def together(laws: tuple[Law, ...]) -> Law:
         return joined_commands(plant, found)
 
     references = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.references.items()}
-    name = " and ".join(law.name for law in laws)
-    return replace(laws[0], build=build, period=shortest, references=references, name=name)
+    constants = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.constants.items()}
+    return replace(
+        laws[0],
+        build=build,
+        period=shortest,
+        references=references,
+        constants=constants,
+        name=" and ".join(law.name for law in laws),
+        closed=all(law.closed for law in laws),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -225,51 +249,94 @@ def _program(law: Law, robot: Robot) -> LawProgram:
     model = law.model or robot
     if (model.dof_names, model.thrusters) != (robot.dof_names, robot.thrusters):
         raise InputError("its model has other joints or thrusters than the robot", place=law.place)
-    steps = law.resolution
-    rounding = tuple(steps.items()) if isinstance(steps, Mapping) else steps
-    sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
-    write = _written if isinstance(law.build, Hashable) else _written.__wrapped__
-    return write(law.build, model, sizes, law.period, law.delay, rounding, law.limited, law.place)
+    try:
+        key = _key(law, model)
+    except TypeError:  # it encloses what may change
+        return _written(law, model)[0]
+    made: list[LawProgram] = []
+    if key not in _frames_used:
+        program, _frames_used[key] = _written(law, model)
+        made.append(program)
+    frames = tuple(model.frame(name) for name in _frames_used[key])
+    return _kept(Keyed((key, frames), lambda: made[0] if made else _written(law, model)[0]))
 
 
 @lru_cache(maxsize=64)
-def _written(
-    write: Callable[[Plant], Commands | Mapping[str, Any]],
-    model: Robot,
-    sizes: tuple[tuple[str, int], ...],
-    period: float | None,
-    delay: float,
-    rounding: float | tuple[tuple[str, float], ...] | None,
-    limited: bool,
-    place: str,
-) -> LawProgram:
-    """The program of a function over a model: laws that differ in their references alone share it."""
-    plant = Plant(model, robot_parameters(model), dict(sizes), period)
-    with at(place):
+def _kept(made: Keyed[Callable[[], LawProgram]]) -> LawProgram:
+    return made.value()
+
+
+#: The frames that laws refer to, by all that tells them apart but the placements of these.
+_frames_used: dict[Hashable, tuple[str, ...]] = {}
+
+
+def _key(law: Law, model: Robot) -> Hashable:
+    """All that the program of a closed law depends on but the placements of frames; a TypeError for other laws."""
+    if not law.closed:
+        raise TypeError
+    sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
+    constants = tuple((name, value.size) for name, value in law.constants.items())
+    settings = law.period, law.delay, repr(law.resolution), law.limited
+    limits = tuple((joint.limits, joint.rotor) for joint in model.joints)
+    return enclosed(law.build), sizes, constants, settings, structure(model), limits, model.wheel_names, model.thrusters
+
+
+def enclosed(value: Any) -> Hashable:
+    """What a function does, as its code and what it encloses say; a TypeError where these may change."""
+    if isinstance(value, FunctionType):
+        cells = tuple(enclosed(cell.cell_contents) for cell in value.__closure__ or ())
+        return value.__code__, enclosed(value.__defaults__ or ()), cells
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        return tuple(map(enclosed, value))
+    if isinstance(value, Law) and value.closed:
+        return enclosed(value.build), value.period
+    if isinstance(value, Robot):  # the law's own model: its numbers that matter are in the key
+        return value.structure
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__hash__ is not object.__hash__:
+        return type(value), tuple(enclosed(getattr(value, each.name)) for each in fields(value))
+    if value is None or isinstance(value, bool | int | float | str | type):
+        return type(value), value
+    raise TypeError
+
+
+def _written(law: Law, model: Robot) -> tuple[LawProgram, tuple[str, ...]]:
+    """The program of a law over this robot, and the frames that it refers to."""
+    sizes = {name: len(entries) for name, entries in law.signals.items()}
+    plant = _plant(law, model, sizes)
+    with at(law.place):
         try:
-            given = write(plant)
+            given = law.build(plant)
         except (RuntimeError, NotImplementedError) as error:  # CasADi's own
             raise InputError(f"cannot be built: {str(error).strip().splitlines()[-1].split(': ', 1)[-1]}") from error
         if not isinstance(given, Commands):
-            mapping(given, place, "degree of freedom to force")
+            mapping(given, law.place, "degree of freedom to force")
             given = Commands(given)
-        periods = 0 if period is None else round(delay / period)
-        steps = dict(rounding) if isinstance(rounding, tuple) else _rounding(rounding, given)
-        return law_program(plant, given, delay=periods, resolution=steps, limited=limited)
+        periods = 0 if law.period is None else round(law.delay / law.period)
+        found = law_program(plant, given, delay=periods, resolution=_rounding(law, given), limited=law.limited)
+        return found, tuple(plant.used)
 
 
-def _rounding(step: float | None, commands: Commands) -> dict[str, float]:
-    """The same smallest step for all commands."""
-    return {} if step is None else dict.fromkeys((*commands.forces, *commands.accelerations), float(step))
+def _plant(law: Law, model: Robot, references: Mapping[str, int]) -> Plant:
+    own = robot_parameters(model)
+    parameters = {name: own[name].size for name in _MODEL}
+    return Plant(model, parameters, references, law.period, {name: own.size for name, own in law.constants.items()})
+
+
+def _rounding(law: Law, commands: Commands) -> Mapping[str, float]:
+    """Smallest step of each command."""
+    if law.resolution is None or isinstance(law.resolution, Mapping):
+        return law.resolution or {}
+    return dict.fromkeys((*commands.forces, *commands.accelerations), float(law.resolution))
 
 
 @lru_cache(maxsize=64)
 def _python_program(law: PythonLaw, robot: Robot) -> LawProgram:
-    plant = Plant(robot, robot_parameters(robot), {"command": len(law.forces)}, law.period)
+    plant = _plant(law, robot, {"command": len(law.forces)})
     commands = Commands(plant.named(plant.reference("command").value, law.forces))
     with at(law.place):
-        steps = dict(law.resolution) if isinstance(law.resolution, Mapping) else _rounding(law.resolution, commands)
-        return law_program(plant, commands, resolution=steps, limited=law.limited)
+        return law_program(plant, commands, resolution=_rounding(law, commands), limited=law.limited)
 
 
 @lru_cache(maxsize=64)
@@ -289,6 +356,7 @@ class PreparedLaw:
     target: Any  # int64: places in the motion kernel's input
     reference: Signals
     ticks: int  # in the phase
+    numbers: Array  # of its model
 
     @property
     def pushes(self) -> bool:
@@ -321,6 +389,7 @@ class PreparedLaw:
         inputs, outputs = self.kernel.inputs, self.kernel.outputs
         inp = np.zeros(self.kernel.n_in)
         inp[inputs["memory"]] = self.own.memory if memory is None else memory
+        inp[inputs["model"]] = self.numbers
         plain = isinstance(self.law, PythonLaw)
         return engine.Law(
             0 if plain else self.kernel.address(1),
@@ -355,7 +424,7 @@ def prepared_law(
             )
         places = np.array([target(*action) for action in own.actions], dtype=np.int64)
     none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
-    return PreparedLaw(law, own, kernel, at_state.start, at_state.size, places, none, ticks)
+    return PreparedLaw(law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot))
 
 
 @dataclass(frozen=True, eq=False)

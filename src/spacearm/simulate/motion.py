@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
@@ -13,8 +13,9 @@ import numpy.typing as npt
 from spacearm.engine import Kernel
 from spacearm.engine.system import Code, Feedback, Work, make_code, make_feedback, make_work
 from spacearm.errors import InputError, at
-from spacearm.mechanics import LoadFrame, motion_program
+from spacearm.mechanics import LoadFrame, Program, motion_program
 from spacearm.mechanics.program import beside
+from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Joint, Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.elements import Elements, element_frames, elements_of
@@ -80,9 +81,17 @@ def motion(robot: Robot, loads: Sequence[LoadFrame] = (), ledger: bool = True) -
 
 @lru_cache(maxsize=32)
 def _motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> Motion:
-    kernel = Kernel(motion_program(robot, loads, ledger=ledger))
+    key = structure(robot, [load.frame for load in loads]), loads, ledger
+    kernel = _kernel(Keyed((key,), lambda: [motion_program(robot, loads, ledger=ledger)]))
     code = _code(kernel, [Layout(robot.n)])
     return Motion(robot, loads, ledger, kernel, code)
+
+
+@lru_cache(maxsize=64)
+def _kernel(made: Keyed[Callable[[], list[Program]]]) -> Kernel:
+    """Of programs beside each other; worlds that differ in the numbers of their robots alone share it."""
+    programs = made.value()
+    return Kernel(beside(programs) if len(programs) > 1 else programs[0])
 
 
 def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFrame, ...]]:
@@ -256,7 +265,9 @@ def _world_motion(
         every = slice(None)
         part = Part(names[0], model, Layout(model.robot.n), slice(0, model.robot.dofs), every, every, every, every)
         return WorldMotion((part,), model.kernel, model.code, ledger, model.robot.dof_names)
-    kernel = Kernel(beside([model.kernel.program for model in models]))
+    key = [(structure(m.robot, [load.frame for load in m.loads]), m.loads, ledger) for m in models]
+    # Written anew: systems of equal structure have one program, but each needs symbols of its own.
+    kernel = _kernel(Keyed(tuple(key), lambda: [motion_program(m.robot, m.loads, ledger=ledger) for m in models]))
 
     def sizes(model: Motion, names: Iterable[str]) -> dict[str, int]:
         places = {**model.kernel.inputs, **model.kernel.outputs}

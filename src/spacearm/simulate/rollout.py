@@ -66,7 +66,7 @@ def _update(law: Law, robot: Robot, room: Room) -> Update:
     if any(kind != "force" for kind, _, _ in own.actions):
         raise InputError("commands more than forces", place=law.place, hint="use simulate_batch")
     memory = {name: x[name] for name in ("reference", "memory") if x[name].numel()}
-    old, new = [x["state"], x["time"]], [room.state, room.inputs["time"]]
+    old, new = [x["state"], x["time"], x["model"]], [room.state, room.inputs["time"], ca.SX(ca.DM(law.numbers(robot)))]
     forces, kept = ca.substitute([y["action"], y["memory"]], old, new)
     command = ca.SX.zeros(robot.dofs)
     for k, (_, name, _) in enumerate(own.actions):

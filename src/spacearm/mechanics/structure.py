@@ -1,0 +1,27 @@
+"""What programs are made from: the structure of robots. Their numbers are inputs, so equal structures share code."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from spacearm.model import Robot
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Keyed(Generic[Value]):
+    """A value that caches know by its key alone: of equal keys they keep what was made from the first."""
+
+    key: Hashable
+    value: Value = field(compare=False)
+
+
+def structure(robot: Robot, frames: Iterable[str] = ()) -> Hashable:
+    """What a program of this robot is written with as constants, where it refers to these frames.
+
+    Names, the tree, axes, placements, gear ratios. Inertias, springs, dampers and friction are inputs of programs.
+    """
+    return robot.structure, tuple(robot.frame(name) for name in frames)

@@ -2,6 +2,7 @@
 
 from spacearm.control.attitude import attitude_by_thrusters, attitude_by_wheels, detumble, propellant, thruster_pulses
 from spacearm.control.attitudes import AttitudeSpline, Turning, rest_spline
+from spacearm.control.base_motion import least_disturbance, reach
 from spacearm.control.follow import follow_line, reactionless
 from spacearm.control.laws import (
     computed_torque,
@@ -29,6 +30,7 @@ from spacearm.control.workspace import (
     Workspace,
     base_disturbance,
     dynamic_manipulability,
+    longest_reach,
     virtual_manipulator,
     workspace,
 )
@@ -61,9 +63,12 @@ __all__ = [
     "hand_spline",
     "impedance",
     "joint_pid",
+    "least_disturbance",
+    "longest_reach",
     "point_to_point",
     "propellant",
     "quintic",
+    "reach",
     "reaction_null_space",
     "reactionless",
     "resolved_acceleration",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from spacearm.checks import array, positive
 from spacearm.control.plans import SAMPLES, HandPath, JointPlan, hermite, point_to_point
-from spacearm.control.workspace import virtual_manipulator
+from spacearm.control.workspace import longest_reach
 from spacearm.engine import Kernel
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, at
@@ -182,14 +182,12 @@ def follow_line(
 
 def _why(robot: Robot, start: State, path: HandPath, still_base: bool) -> str:
     """Why a path cannot be followed: beyond reach, or a dynamic singularity."""
-    if all(joint.kind == "revolute" for joint in robot.joints):
-        longest = float(sum(np.linalg.norm(link) for link in virtual_manipulator(robot, path.frame).values()))
-        centre = mechanics_of(robot).centre_of_mass(start.joints, base=start.pose)
-        times = np.linspace(0.0, path.duration, 201)
-        way = np.stack([as_signal(each, "position")(times) for each in path.position], axis=1)
-        farthest = float(np.linalg.norm(way - centre, axis=1).max())
-        if farthest > longest:
-            return f"it goes {farthest:.4g} m away from the mass centre; the arm reaches at most {longest:.4g} m"
+    centre = mechanics_of(robot).centre_of_mass(start.joints, base=start.pose)
+    times = np.linspace(0.0, path.duration, 201)
+    way = np.stack([as_signal(each, "position")(times) for each in path.position], axis=1)
+    farthest, longest = float(np.linalg.norm(way - centre, axis=1).max()), longest_reach(robot, path.frame)
+    if farthest > longest:
+        return f"it goes {farthest:.4g} m away from the mass centre; the arm reaches at most {longest:.4g} m"
     return "a dynamic singularity" + (" of the hand on a base that does not turn" if still_base else "")
 
 

@@ -41,6 +41,13 @@ def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
     return links
 
 
+def longest_reach(robot: Robot, frame: str) -> float:
+    """No farther than this can a frame be from the mass centre, m; infinite with prismatic joints."""
+    if any(joint.kind != "revolute" for joint in robot.joints):
+        return float("inf")
+    return float(sum(np.linalg.norm(link) for link in virtual_manipulator(robot, frame).values()))
+
+
 def dynamic_manipulability(robot: Robot, frame: str, joints: npt.ArrayLike, rows: Sequence[int] = range(6)) -> Array:
     """sqrt(det(J* J*^T)) of the generalized Jacobian (...), for joints (..., n): zero at a dynamic singularity.
 

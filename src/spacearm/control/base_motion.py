@@ -1,0 +1,364 @@
+"""The base's attitude along joint paths, with its exact derivatives, and what is found by them.
+
+With no force from outside, angular momentum L about the mass centre and motion of the mass centre are constant: joint
+paths give the base's angular velocity, I(q)^-1 (R^T L - K(q) q'), and its position follows from the mass centre. Paths
+are linear in their coefficients, so that all of the mechanics is evaluated at all instants in one batch; what remains
+is the attitude's own equation, by Runge-Kutta steps that are differentiated exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import array, one_of, positive, unit_vector, whole
+from spacearm.control.plans import JointPlan, quintic
+from spacearm.control.workspace import longest_reach
+from spacearm.engine import Kernel
+from spacearm.engine.mechanics import mechanics_of
+from spacearm.errors import InputError, at
+from spacearm.mechanics import Program
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.plant import Plant
+from spacearm.model import Robot
+from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
+from spacearm.simulate import Signal, State, from_ppoly
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.typing import Array
+
+#: Runge-Kutta steps over a plan.
+STEPS = 80
+
+
+@lru_cache(maxsize=32)
+def _spin_kernel(robot: Robot) -> Kernel:
+    """Angular velocity of the base (base axes) and its derivatives, for joints, rates and angular momentum."""
+    plant = Plant(robot, robot_parameters(robot))
+    momentum, matrix = ca.SX.sym("momentum", 3), plant.mass_matrix
+    mixed = matrix[:3, 3:6]
+    inertia = matrix[3:6, 3:6] - mixed.T @ solve_symmetric(matrix[:3, :3], mixed)
+    spin = solve_symmetric(inertia, momentum - plant.reaction_map() @ plant.rates)
+    places = {"joints": plant.joints, "rates": plant.rates, "momentum": momentum}
+    outputs = {"spin": spin} | {name: ca.densify(ca.jacobian(spin, by)) for name, by in places.items()}
+    return Kernel(Program("base_spin", {"state": plant.state, "momentum": momentum}, outputs, frozenset(places)))
+
+
+class Turned(NamedTuple):
+    """Quaternions (S + 1, 4) of the base after each step, and angular velocity (S + 1, 3); and their derivatives by the
+    free coefficients (..., m)."""
+
+    quaternion: Array
+    spin: Array
+    d_quaternion: Array
+    d_spin: Array
+
+
+class BaseMotion:
+    """The base's attitude along joint paths ``coefficients (n, C) @ basis (C,)``.
+
+    Args:
+        values, rates: (2 S + 1, C) of the basis at the ends and middles of S equal steps.
+    """
+
+    def __init__(self, robot: Robot, start: State, duration: float, values: Array, rates: Array) -> None:
+        self.robot, self.start, self.duration = robot, start, duration
+        self.values, self.rates = values, rates
+        mechanics = mechanics_of(robot)
+        linear, angular = np.split(mechanics.momentum(start.joints, start.velocity, base=start.pose, about="com"), 2)
+        #: Angular momentum about the mass centre (world), and where the mass centre is at the end.
+        self.momentum = angular
+        self.centre = mechanics.centre_of_mass(start.joints, base=start.pose) + duration * linear / robot.mass
+
+    def _seen(self, coefficients: Array, momentum: Array) -> dict[str, Array]:
+        """The base's angular velocity at all nodes, and its derivatives."""
+        nodes, n = len(self.values), self.robot.n
+        state = np.zeros((nodes, 13 + 2 * n))
+        state[:, 3] = 1.0
+        state[:, 7 : 7 + n] = self.values @ coefficients.T
+        state[:, 13 + n :] = self.rates @ coefficients.T
+        return _spin_kernel(self.robot)({"state": state, "momentum": momentum})
+
+    def __call__(self, coefficients: Array, free: Sequence[tuple[int, int]]) -> Turned:
+        """Attitudes along the paths; ``free`` are entries (joint, column) that derivatives are by."""
+        joints, columns = np.array(free, dtype=int).reshape(-1, 2).T
+        still = self._seen(coefficients, np.zeros(3))
+        held = bool(np.all(np.abs(self.momentum) <= 1e-14))
+        by = still["joints"][:, :, joints] * self.values[:, None, columns]
+        by = by + still["rates"][:, :, joints] * self.rates[:, None, columns]
+        axes = [] if held else [self._seen(coefficients, row)["joints"] - still["joints"] for row in np.eye(3)]
+        turned = np.stack([each[:, :, joints] * self.values[:, None, columns] for each in axes], -1) if axes else None
+
+        def slope(node: int, p: Array, dp: Array) -> tuple[Array, Array, Array, Array]:
+            spin, moved = still["spin"][node], by[node]
+            if turned is not None:
+                inward, change = _inward(p, self.momentum)
+                spin = spin + still["momentum"][node] @ inward
+                moved = moved + turned[node] @ inward + still["momentum"][node] @ (change @ dp)
+            xi = _xi(p)
+            return 0.5 * xi @ spin, 0.5 * (_omega(spin) @ dp + xi @ moved), spin, moved
+
+        steps = (len(self.values) - 1) // 2
+        h, m = self.duration / steps, len(joints)
+        p, dp = np.array(self.start.quaternion), np.zeros((4, m))
+        found = Turned(
+            np.zeros((steps + 1, 4)), np.zeros((steps + 1, 3)), np.zeros((steps + 1, 4, m)), np.zeros((steps + 1, 3, m))
+        )
+        for k in range(steps + 1):
+            a, da, spin, moved = slope(2 * k, p, dp)
+            for part, value in zip(found, (p, spin, dp, moved), strict=True):
+                part[k] = value
+            if k == steps:
+                break
+            b, db, *_ = slope(2 * k + 1, p + 0.5 * h * a, dp + 0.5 * h * da)
+            c, dc, *_ = slope(2 * k + 1, p + 0.5 * h * b, dp + 0.5 * h * db)
+            d, dd, *_ = slope(2 * k + 2, p + h * c, dp + h * dc)
+            p, dp = p + h / 6 * (a + 2 * b + 2 * c + d), dp + h / 6 * (da + 2 * db + 2 * dc + dd)
+        return found
+
+
+def _xi(p: Array) -> Array:
+    """(4, 3): the quaternion's rate is half of this times the angular velocity in base axes."""
+    w, x, y, z = p
+    return np.array([[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]])
+
+
+def _omega(spin: Array) -> Array:
+    """(4, 4): the same rate as a linear map of the quaternion."""
+    x, y, z = spin
+    return np.array([[0, -x, -y, -z], [x, 0, z, -y], [y, -z, 0, x], [z, y, -x, 0]])
+
+
+def _inward(p: Array, vector: Array) -> tuple[Array, Array]:
+    """A vector of the world in base axes, and its derivative (3, 4) by the quaternion."""
+    w, v = p[0], p[1:]
+    cross = np.cross(v, vector)
+    value = (w * w - v @ v) * vector + 2 * (v @ vector) * v - 2 * w * cross
+    by_v = 2 * (np.outer(v, vector) - np.outer(vector, v) + (v @ vector) * np.eye(3) + w * np.cross(np.eye(3), vector))
+    return value, np.column_stack([2 * w * vector - 2 * cross, by_v])
+
+
+# -- least disturbance ----------------------------------------------------------------------------------------------
+
+
+def least_disturbance(
+    robot: Robot,
+    start: State,
+    last: npt.ArrayLike,
+    duration: float,
+    *,
+    measure: Literal["end", "way"] = "end",
+    joints: Sequence[str] | None = None,
+    pieces: int = 6,
+    smoothness: float = 1e-2,
+) -> JointPlan:
+    """Joint paths from rest to rest that disturb the base's attitude least.
+
+    Quintic splines of which the inner coefficients are free; nonlinear least squares with exact derivatives. Bounds of
+    the coefficients are the joints' limits of position, within which the path then stays everywhere.
+
+    Args:
+        last: configuration at the end.
+        measure: ``end``, the angle by which the base has turned at the end; ``way``, the integral of its squared
+            angular velocity.
+        joints: those that may leave the straight way; all but reaction wheels unless given.
+        pieces: free coefficients of each joint.
+        smoothness: weight of departures from the straight way, relative to the disturbance.
+    """
+    with at("least_disturbance"):
+        goal = array(last, "last", (robot.n,))
+        positive(duration, "duration", unit="s")
+        one_of(measure, ("end", "way"), "measure")
+        if np.any(np.abs(start.rates) > 0.0):
+            raise InputError("joints move at the start", hint="expected joint rates of zero; the base may move")
+        chosen = [n for n in robot.joint_names if n not in robot.wheel_names] if joints is None else joints
+        free = [(robot.joint_index(name), 3 + k) for name in chosen for k in range(whole(pieces, "pieces", least=1))]
+        low, high = (np.array([getattr(j.limits, side) for j in robot.joints]) for side in ("lower", "upper"))
+        for name, ends in (("start", start.joints), ("last", goal)):
+            out = np.flatnonzero((ends < low - 1e-9) | (ends > high + 1e-9))
+            if out.size:
+                raise InputError(f"{name}: joint {robot.joint_names[out[0]]!r} is beyond its limits")
+    spline = _Splines(duration, pieces)
+    straight = spline.fitted(start.joints, goal)
+    motion = BaseMotion(robot, start, duration, *spline.basis())
+    rows, columns = np.array(free).T
+    begin, weight = straight[rows, columns], np.sqrt(motion.duration / STEPS)
+
+    def seen(x: Array) -> tuple[Array, Array]:
+        coefficients = straight.copy()
+        coefficients[rows, columns] = x
+        found = motion(coefficients, free)
+        if measure == "end":
+            back = _xi(start.quaternion).T  # vector part of the turn since the start, base axes
+            value, change = 2.0 * back @ found.quaternion[-1], 2.0 * back @ found.d_quaternion[-1]
+        else:
+            value, change = weight * found.spin.ravel(), weight * found.d_spin.reshape(-1, len(free))
+        return np.append(value, size * (x - begin)), np.vstack([change, size * np.eye(len(free))])
+
+    size = 1.0
+    size = smoothness * max(float(np.linalg.norm(seen(begin)[0])), 1e-12)
+    inside = np.clip(begin, low[rows] + 1e-9, high[rows] - 1e-9)
+    found = _least_squares(seen, inside, (low[rows], high[rows]), most=300)
+    straight[rows, columns] = found.x
+    return JointPlan(robot, start, dict(zip(robot.joint_names, spline.signals(straight), strict=True)), duration)
+
+
+def _least_squares(
+    seen: Callable[[Array], tuple[Array, Array]], begin: Array, bounds: tuple[Array, Array], most: int
+) -> Any:
+    """SciPy's least squares with residuals and Jacobian from one evaluation."""
+    from scipy.optimize import least_squares
+
+    kept: dict[bytes, tuple[Array, Array]] = {}
+
+    def at_point(x: Array) -> tuple[Array, Array]:
+        if x.tobytes() not in kept:
+            kept.clear()
+            kept[x.tobytes()] = seen(x)
+        return kept[x.tobytes()]
+
+    return least_squares(
+        lambda x: at_point(x)[0],
+        begin,
+        lambda x: at_point(x)[1],
+        bounds,
+        xtol=1e-10,
+        ftol=1e-8 if most > 100 else 1e-15,
+        gtol=1e-15,
+        max_nfev=most,
+    )
+
+
+class _Splines:
+    """Quintic splines from rest to rest: three coefficients at each end are the end's position, the others are free."""
+
+    def __init__(self, duration: float, free: int) -> None:
+        inner = np.linspace(0.0, duration, free + 2)[1:-1] if free else np.zeros(0)
+        self.duration, self.count = duration, free + 6
+        self.knots = np.concatenate([np.zeros(6), inner, np.full(6, duration)])
+
+    def _at(self, times: Array, order: int) -> Array:
+        from scipy.interpolate import BSpline
+
+        return np.asarray(BSpline(self.knots, np.eye(self.count), 5).derivative(order)(times))
+
+    def basis(self) -> tuple[Array, Array]:
+        """Values and rates of all basis functions at the nodes of a :class:`BaseMotion`."""
+        times = np.linspace(0.0, self.duration, 2 * STEPS + 1)
+        return self._at(times, 0), self._at(times, 1)
+
+    def fitted(self, first: Array, last: Array) -> Array:
+        """Coefficients (n, C) of the straight way, which is one of the splines."""
+        times = np.linspace(0.0, self.duration, 4 * self.count)
+        share = np.linalg.lstsq(self._at(times, 0), quintic(0.0, 1.0, self.duration)(times), rcond=None)[0]
+        share[:3], share[-3:] = 0.0, 1.0
+        return np.asarray(first[:, None] + (last - first)[:, None] * share)
+
+    def signals(self, coefficients: Array) -> list[Signal]:
+        from scipy.interpolate import BSpline, PPoly
+
+        found = []
+        for row in coefficients:
+            way = PPoly.from_spline(BSpline(self.knots, row, 5))
+            real = np.flatnonzero(np.diff(way.x) > 0.0)
+            pieces = np.column_stack([way.c[:, real], [0.0] * 5 + [row[-1]]])
+            breaks = np.append(way.x[real], [self.duration, 2 * self.duration])
+            found.append(from_ppoly(PPoly(pieces, breaks)))
+        return found
+
+
+# -- inverse kinematics ---------------------------------------------------------------------------------------------
+
+#: A pose is reached within this, m and rad.
+REACHED = 1e-9
+#: Configurations from which the one that reaches a pose is looked for.
+STARTS = 4
+
+
+def reach(
+    robot: Robot,
+    start: State,
+    frame: str,
+    goal: npt.ArrayLike,
+    attitude: npt.ArrayLike | None = None,
+    *,
+    duration: float,
+) -> JointPlan:
+    """Inverse kinematics on the floating base: the straight joint path at whose end a frame has a pose in the world.
+
+    Newton's method on the configuration at the end, with the derivative of the frame's pose there: the generalized
+    Jacobian, and how the base's attitude depends on the whole path. The momentum is that of the start.
+
+    Args:
+        goal: m, world, at the end.
+        attitude: quaternion (w, x, y, z) at the end; left to itself unless given.
+
+    Raises:
+        InputError: the pose is out of reach, beyond joint limits or behind a dynamic singularity.
+    """
+    with at("reach"):
+        target = array(goal, "goal", (3,))
+        wanted = None if attitude is None else rotation_from_quaternion(unit_vector(attitude, "attitude", (4,)))
+        positive(duration, "duration", unit="s")
+        if np.any(np.abs(start.rates) > 0.0):
+            raise InputError("joints move at the start", hint="expected joint rates of zero; the base may move")
+        share = quintic(0.0, 1.0, duration)
+        times = np.linspace(0.0, duration, 2 * STEPS + 1)
+        values, rates = np.asarray(share(times)), np.asarray(share.derivative()(times))
+        motion = BaseMotion(robot, start, duration, np.stack([1 - values, values], 1), np.stack([-rates, rates], 1))
+        distance, longest = float(np.linalg.norm(target - motion.centre)), longest_reach(robot, frame)
+        if distance > longest:
+            raise InputError(
+                f"goal is {distance:.4g} m away from the mass centre",
+                hint=f"frame {frame!r} gets {longest:.4g} m away at most",
+            )
+        ends = _End(motion, frame, target, wanted)
+        low, high = (np.array([getattr(j.limits, side) for j in robot.joints]) for side in ("lower", "upper"))
+        spread = np.random.default_rng(0).normal(0.0, 0.5, (STARTS, robot.n))
+        spread[0] = 0.0
+        best: Any = None
+        for each in spread:
+            begin = np.clip(start.joints + each, low + 1e-9, high - 1e-9)
+            found = _least_squares(ends, begin, (low, high), most=60)
+            if best is None or found.cost < best.cost:
+                best = found
+            if np.abs(best.fun).max() < REACHED:
+                return JointPlan.between(robot, start, best.x, duration)
+        left, sizes = float(np.linalg.norm(best.fun[:3])), np.linalg.svd(best.jac, compute_uv=False)
+        at_limit = [name for name, on in zip(robot.joint_names, best.active_mask, strict=True) if on]
+        why = "it may be out of reach"
+        if at_limit:
+            why = f"joint {at_limit[0]!r} is at its limit"
+        elif sizes[-1] < 1e-3 * sizes[0]:
+            why = "the way ends at a dynamic singularity"
+        raise InputError(f"frame {frame!r} does not get nearer than {left:.3g} m", hint=why)
+
+
+class _End:
+    """How far a frame is from its goal at the end of a straight joint path, by the configuration there."""
+
+    def __init__(self, motion: BaseMotion, frame: str, goal: Array, attitude: Array | None) -> None:
+        self.motion, self.frame, self.goal, self.attitude = motion, frame, goal, attitude
+        self.free = [(i, 1) for i in range(motion.robot.n)]
+
+    def __call__(self, joints: Array) -> tuple[Array, Array]:
+        """Residuals (3 or 6) and their derivatives by the joints."""
+        motion, mechanics, n = self.motion, mechanics_of(self.motion.robot), self.motion.robot.n
+        found = motion(np.stack([motion.start.joints, joints], 1), self.free)
+        p = found.quaternion[-1] / np.linalg.norm(found.quaternion[-1])
+        turned = 2.0 * _xi(p).T @ found.d_quaternion[-1]  # of the base, its axes
+        own = mechanics.centre_of_mass(joints)
+        moved = -np.cross(turned.T, own).T - mechanics.mass_matrix(joints)[:3, 6:] / motion.robot.mass
+        pose = np.concatenate([motion.centre - rotation_from_quaternion(p) @ own, p])
+        origin, rotation = mechanics.frame_pose(self.frame, joints, base=pose)
+        twist = mechanics.jacobian(self.frame, joints, base=pose) @ np.vstack([moved, turned, np.eye(n)])
+        if self.attitude is None:
+            return origin - self.goal, twist[:3]
+        relative = quaternion_from_rotation(rotation @ self.attitude.T)
+        relative *= 1.0 if relative[0] >= 0.0 else -1.0  # the shorter way round
+        by_turn = relative[0] * np.eye(3) + np.cross(np.eye(3), relative[1:]).T
+        return np.append(origin - self.goal, 2.0 * relative[1:]), np.vstack([twist[:3], by_turn @ twist[3:]])

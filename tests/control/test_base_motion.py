@@ -1,0 +1,109 @@
+"""Least disturbance of the base and inverse kinematics on it, against runs and against differences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+from tests.support.arms import arm
+from tests.support.control import POSTURE, quaternion_of
+
+from spacearm import Mechanics, control
+from spacearm.control.base_motion import STEPS, BaseMotion
+from spacearm.errors import InputError
+from spacearm.model import Limits
+from spacearm.simulate import Phase, State, simulate
+
+ROBOT = arm(7)
+START = State.at_rest(ROBOT, POSTURE)
+MOVING = State.moving(ROBOT, POSTURE, base_velocity=[0.01, 0, 0], base_angular_velocity=[0.02, -0.01, 0.03])
+GOAL = POSTURE + np.array([0.6, -0.4, 0.5, 0.3, -0.5, 0.4, 0.6])
+
+
+@pytest.mark.parametrize("start", [START, MOVING], ids=["rest", "moving"])
+def test_attitude_and_its_derivatives_along_a_joint_path(start):
+    """The attitude is that of a run; derivatives are those of differences."""
+    straight = control.quintic(0.0, 1.0, 20.0)
+    times = np.linspace(0.0, 20.0, 2 * STEPS + 1)
+    values, rates = straight(times), straight.derivative()(times)
+    motion = BaseMotion(ROBOT, start, 20.0, np.stack([1 - values, values], 1), np.stack([-rates, rates], 1))
+    table, free = np.stack([POSTURE, GOAL], 1), [(i, 1) for i in range(7)]
+    found = motion(table, free)
+    run = control.JointPlan.between(ROBOT, start, GOAL, 20.0).run
+    np.testing.assert_allclose(found.quaternion[-1], run.states[-1, 3:7], atol=1e-9)
+    for i in (0, 2, 6):
+        ends = []
+        for side in (1e-5, -1e-5):
+            moved = table.copy()
+            moved[i, 1] += side
+            ends.append(motion(moved, []).quaternion[-1])
+        np.testing.assert_allclose(found.d_quaternion[-1][:, i], (ends[0] - ends[1]) / 2e-5, atol=1e-9)
+
+
+def test_the_least_disturbance_leaves_a_fraction_of_the_straight_way():
+    """The base ends less than a hundredth as far turned, in a run; limits hold; differences find no better."""
+    limits = [replace(joint, limits=Limits(lower=-1.6, upper=1.6)) for joint in ROBOT.joints]
+    robot = ROBOT.replace(joints=limits)
+    straight = control.JointPlan.between(robot, START, GOAL, 20.0)
+    plan = control.least_disturbance(robot, START, GOAL, 20.0)
+    assert straight.turn > np.radians(3.0)
+    assert plan.turn < 0.01 * straight.turn
+    run = simulate(robot, START, Phase(20.0, driven=plan.signals), sample=0.05)
+    assert run.sound
+    assert np.abs(run.states[:, 7:14]).max() <= 1.6
+    np.testing.assert_allclose(run.end.joints, GOAL, atol=1e-12)
+    assert np.abs(run.end.velocity).max() < 1e-12
+
+
+def test_the_optimum_is_that_of_differences():
+    """Of a problem small enough to be solved by SciPy with runs alone: three joints, two free numbers."""
+    robot = arm(3)
+    start, goal = State.at_rest(robot, [0.3, 0.5, -0.6]), np.array([0.7, 0.1, 0.2])
+    plan = control.least_disturbance(robot, start, goal, 5.0, measure="way", joints=["j1"], pieces=2, smoothness=0.0)
+
+    def disturbed(x: np.ndarray) -> np.ndarray:
+        from scipy.interpolate import BSpline
+
+        share = control.least_disturbance.__globals__["_Splines"](5.0, 2)
+        table = share.fitted(start.joints, goal)
+        table[1, 3:5] = x
+        paths = dict(zip(robot.joint_names, share.signals(table), strict=True))
+        assert paths["j1"](2.2) == pytest.approx(BSpline(share.knots, table[1], 5)(2.2), abs=1e-12)
+        run = simulate(robot, start, Phase(5.0, driven=paths), sample=5.0 / STEPS, ledger=False)
+        return run.data["base_angular_velocity"].values.ravel()
+
+    found = least_squares(disturbed, [0.3, 0.3], xtol=1e-10, ftol=1e-12)
+    values = plan.run.data["base_angular_velocity"].values
+    mine = np.sum(values[:: 400 // STEPS] ** 2)
+    assert mine == pytest.approx(2.0 * found.cost, rel=1e-5)
+    straight = control.JointPlan.between(robot, start, goal, 5.0).run.data["base_angular_velocity"].values
+    assert mine < 0.9 * np.sum(straight[:: 400 // STEPS] ** 2)
+
+
+@pytest.mark.parametrize("start", [START, MOVING], ids=["rest", "moving"])
+def test_a_pose_in_the_world_is_reached_on_the_floating_base(start):
+    mechanics = Mechanics(ROBOT)
+    there = control.JointPlan.between(ROBOT, start, 0.5 * (POSTURE + GOAL), 10.0).end
+    goal, turned = mechanics.frame_pose("hand", there.joints, base=there.pose)
+    plan = control.reach(ROBOT, start, "hand", goal, quaternion_of(turned), duration=10.0)
+    end = simulate(ROBOT, start, plan.phase(limits="ignore")).end
+    reached = mechanics.frame_pose("hand", end.joints, base=end.pose)
+    np.testing.assert_allclose(reached[0], goal, atol=1e-7)
+    assert Rotation.from_matrix(reached[1] @ turned.T).magnitude() < 1e-7
+
+
+def test_poses_that_cannot_be_reached_are_errors():
+    longest = control.longest_reach(ROBOT, "hand")
+    with pytest.raises(
+        InputError, match=rf"goal is 19.87 m away from the mass centre \(frame 'hand' gets {longest:.4g} m"
+    ):
+        control.reach(ROBOT, START, "hand", [20.0, 0.0, 0.0], duration=10.0)
+    origin = Mechanics(ROBOT).frame_pose("hand", POSTURE)[0]
+    stiff = ROBOT.replace(
+        joints=[replace(j, limits=Limits(p - 0.05, p + 0.05)) for j, p in zip(ROBOT.joints, POSTURE, strict=True)]
+    )
+    with pytest.raises(InputError, match="is at its limit"):
+        control.reach(stiff, START, "hand", origin + 0.2, duration=10.0)

@@ -20,7 +20,7 @@ from spacearm.mechanics.program import Program
 from spacearm.typing import Array
 
 #: Inputs that describe the robot and not its state.
-_CONSTANT = ("inertia", "rotor", "reframed")
+_CONSTANT = ("inertia", "rotor", "reframed", "reframed_free")
 
 
 class NonFiniteWarning(RuntimeWarning):
@@ -50,6 +50,7 @@ class Kernel:
                     raise InputError(f"{program.name}: output {name!r} cannot be written over an input of its size")
         self._uniform = self._entries(uniform)
         self._code: dict[tuple[int, tuple[str, ...]], MachineCode] = {}
+        self._derived: tuple[object, dict[str, Array]] = ([], {})  # inputs, and what follows
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -72,7 +73,13 @@ class Kernel:
             return {}
         if any(name not in arrays for name in self._deriving.inputs):
             return {}
-        found = self._deriving({name: arrays[name] for name in self._deriving.inputs})
+        given = {name: checks.numbers(arrays[name], f"input {name!r}") for name in self._deriving.inputs}
+        # As a rule they are the robot's own, time and again: a short batch would feel it.
+        key = [(value.shape, value.tobytes()) for value in given.values() if value.size < 1000]
+        before, found = self._derived
+        if len(key) < len(given) or key != before:
+            found = self._deriving(given)
+            self._derived = (key, found)
         return {name: value for name, value in found.items() if name not in arrays}
 
     @cached_property

@@ -28,7 +28,9 @@ from spacearm.typing import Array
 MARK = "/* Written by spacearm"
 _ROBOT = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "body_poses")
 _FRAME = ("frame_pose", "jacobian")
-_PARAMETERS = ("inertia", "rotor", "reframed", "stiffness", "rest", "damping", "coupling")
+#: Parameters that follow from the inertias.
+DERIVED = ("reframed", "reframed_free")
+_PARAMETERS = ("inertia", "rotor", *DERIVED, "stiffness", "rest", "damping", "coupling")
 _MEANING = {
     "state": "position 3, quaternion 4, joints, generalised velocity",
     "rate": "time derivative of the state",
@@ -179,8 +181,9 @@ Compile with -std=c99 or -ffp-contract=off, without fast-math: results are then 
         lines.append("    double none;")
     lines += [f"}} {prefix}_parameters;", "", "/* The robot's own numbers. */"]
     lines += [f"void {prefix}_defaults({prefix}_parameters *p);"]
-    if "reframed" in values:
-        lines += ["/* Call it after a change of inertia: reframed follows from it. */"]
+    derived = [name for name in DERIVED if name in values]
+    if derived:
+        lines += [f"/* Call it after a change of inertia: {' and '.join(derived)} follow from it. */"]
         lines += [f"void {prefix}_derive({prefix}_parameters *p);"]
     for function in functions:
         notes = [f"{name}: {_MEANING[name]}" for name, _ in [*function.arguments(), *function.results()]]
@@ -203,12 +206,14 @@ def code_text(
     lines = [f"    {constants(f'own_{name}', value)}" for name, value in values.items()]
     lines += [f"    memcpy(p->{name}, own_{name}, sizeof own_{name});" for name in values] or ["    p->none = 0;"]
     blocks.append("\n".join([f"void {prefix}_defaults({prefix}_parameters *p)", "{", *lines, "}"]))
-    if "reframed" in values:
-        deriving = next(kernel for kernel in kernels if kernel.program.derived)
-        own = statements(
-            Kernel(deriving.program.deriving()).trace, lambda k: f"p->inertia[{k}]", lambda k: f"p->reframed[{k}]"
-        )
-        blocks.append(definition(f"void {prefix}_derive({prefix}_parameters *p)", own))
+    deriving = []
+    for name in (name for name in DERIVED if name in values):
+        program = next(kernel.program for kernel in kernels if name in kernel.program.derived)
+        write = f"p->{name}[{{}}]".format
+        own = statements(Kernel(program.deriving()).trace, "p->inertia[{}]".format, write)
+        deriving += ["{", *own, "}"]
+    if deriving:
+        blocks.append(definition(f"void {prefix}_derive({prefix}_parameters *p)", deriving))
     blocks += [definition(function.prototype(prefix), function.body()) for function in functions]
     if motion is not None:
         blocks.append(motion.code(prefix))

@@ -22,7 +22,7 @@ from xml.sax.saxutils import quoteattr
 from spacearm import __version__
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
-from spacearm.export.c_files import Function, code_text, header_text, identifier, own_parameters
+from spacearm.export.c_files import DERIVED, Function, code_text, header_text, identifier, own_parameters
 from spacearm.mechanics import motion_program
 from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
@@ -85,7 +85,7 @@ def export_fmu(robot: Robot, file: str | Path, *, start: State | None = None, st
 
 def _rate(robot: Robot) -> Function:
     """The rate of the state from state and force, every degree of freedom free."""
-    motion = motion_program(robot, (), ledger=False)
+    motion = motion_program(robot, (), ledger=False, free=True)
     absent = ("drive", "mode", "friction", "wrench")
     free = motion.with_zeros(absent)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name not in absent}
@@ -104,7 +104,7 @@ def _variables(robot: Robot, values: Mapping[str, Array], start: Array, step: fl
     for k, name in enumerate(states):
         yield Variable(f"der({name})", "derivative", 0.0, "time derivative", first + k)
     for name, row in values.items():
-        if name == "reframed":  # follows from the inertias
+        if name in DERIVED:  # follows from the inertias
             continue
         for k, value in enumerate(row):
             label, what = f"{name}[{k}]", "SI"
@@ -181,7 +181,7 @@ def _source(
 ) -> str:
     """The robot's code, and FMI's functions around it."""
     kinds = [own.kind for own in variables]
-    parameters = [(name, row.size) for name, row in values.items() if name != "reframed"]
+    parameters = [(name, row.size) for name, row in values.items() if name not in DERIVED]
     cases, at = [], kinds.index("parameter")
     for name, size in parameters:
         cases.append(f"    if (k >= {at} && k < {at + size}) return m->p.{name} + (k - {at});")
@@ -196,7 +196,7 @@ def _source(
         "@DER@": str(kinds.index("derivative")),
         "@PARAMETER@": str(kinds.index("parameter")),
         "@CASES@": "\n".join(cases),
-        "@DERIVE@": f"{identity}_derive(&m->p);" if "reframed" in values else "",
+        "@DERIVE@": f"{identity}_derive(&m->p);" if {*DERIVED} & {*values} else "",
         "@STARTS@": ", ".join(float(own.start).hex() for own in variables if own.kind == "state"),
         "@STEP@": float(variables[-1].start).hex(),
         "@UNUSED@": "\n".join(f"UNSUPPORTED({name})" for name in _UNSUPPORTED),

@@ -124,6 +124,7 @@ class Articulated:
     column: list[Spatial]  # per joint: wrench for unit acceleration along it
     inverse: list[SX]  # per joint: 1 / inertia along it, 0 where driven
     base: SX  # 6 x 6
+    order: list[int]  # of the base's equations: first those that are the same at every state
 
     def respond(self, force: SX, body: list[Spatial], carrier: list[Spatial | None]) -> Hybrid:
         """How the free degrees of freedom give way when ``force`` acts and these wrenches are demanded.
@@ -157,7 +158,8 @@ class Articulated:
         masked = self.base * (free @ free.T)
         for i in range(6):
             masked[i, i] = masks[i].free * self.base[i, i] + masks[i].driven
-        solved = solve_symmetric(masked, short * free)  # zero where driven
+        solved, order = ca.SX(6, 1), self.order
+        solved[order] = solve_symmetric(masked[order, order], (short * free)[order])  # zero where driven
         needed = self.base @ solved - short
         return Hybrid(solved, ca.vertcat(*(masks[i].driven * needed[i] for i in range(6))))
 
@@ -188,7 +190,10 @@ def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, 
                 int(along[0]), joint.joint.kind == "revolute", scaled(u, driven * joint.axis[along[0]])
             )
         total[joint.parent] = total[joint.parent].plus(place.inertia_up(own))
-    return Articulated(tree, placements, masks, column, inverse, total[0].stacked())
+    base = total[0].stacked()
+    same = {symbol.element_hash() for symbol in ca.symvar(ca.vertcat(inertia, rotor))}
+    moves = [any(symbol.element_hash() not in same for symbol in ca.symvar(base[:, k])) for k in range(6)]
+    return Articulated(tree, placements, masks, column, inverse, base, sorted(range(6), key=moves.__getitem__))
 
 
 def driven_part(mode: SX, values: SX) -> SX:
@@ -221,3 +226,23 @@ def hybrid_dynamics(
     inertias = articulated(tree, placements, mode, inertia, rotor)
     response = inertias.respond(force - needed.effort, net(needed.body, wrenches), needed.carrier)
     return Hybrid(given + response.acceleration, response.reaction)
+
+
+def free_dynamics(
+    tree: Tree, q: SX, velocity: SX, force: SX, inertia: SX, rotor: SX, wrenches: list[Spatial | None]
+) -> SX:
+    """Acceleration (6 + n) with every degree of freedom free.
+
+    What all points share in acceleration demands nothing of the joints, so the base's linear velocity stays out: what
+    is found is the acceleration of a point in space.
+    """
+    still, (linear, angular), base = ca.SX.zeros(6 + tree.n), spatial(velocity[:6]), tree.base
+    inner, push, origin = angular, force, ca.SX.zeros(3)
+    if base is not None:
+        inner, origin = base.down(angular), base.origin()
+        push = ca.vertcat(base.force_down(spatial(force[:6])).stacked(), force[6:])
+    moving = ca.vertcat(ca.SX.zeros(3), inner, velocity[6:])
+    found = hybrid_dynamics(tree, q, moving, push, still, still, inertia, rotor, wrenches).acceleration
+    own = spatial(found[:6]) if base is None else base.twist_up(spatial(found[:6]))
+    turning = ca.cross(angular, linear + ca.cross(angular, origin))
+    return ca.vertcat(own.linear - turning, own.angular, found[6:])

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spacearm import checks
-from spacearm.mechanics.dynamics import Hybrid, articulated, driven_part, hybrid_dynamics, joint_wrenches, net
+from spacearm.mechanics.dynamics import (
+    Hybrid,
+    articulated,
+    driven_part,
+    free_dynamics,
+    hybrid_dynamics,
+    joint_wrenches,
+    net,
+)
 from spacearm.mechanics.kinematics import wrench_on_body
 from spacearm.mechanics.program import Program, chosen_entries
 from spacearm.mechanics.spatial import (
@@ -56,6 +64,7 @@ class _Motion:
     """The pieces that a run's right-hand side is put together from."""
 
     tree: Tree
+    free: bool
     inputs: dict[str, SX]
     loads: tuple[LoadFrame, ...]
     force: SX  # applied and passive forces and dry friction
@@ -79,7 +88,7 @@ class _Motion:
     @property
     def inertia(self) -> SX:
         """In the frames of the tree."""
-        return self.inputs["reframed" if self.tree.reframed else "inertia"]
+        return self.tree.sparse(self.inputs[self.tree.reframed or "inertia"])
 
     def pose_rate(self) -> SX:
         """Time derivative of position, quaternion and joints."""
@@ -91,6 +100,10 @@ class _Motion:
 
     def hybrid(self) -> Hybrid:
         x = self.inputs
+        if self.free:
+            own = (self.inertia, x["rotor"], self.wrenches)
+            acceleration = free_dynamics(self.tree, self.joints, self.velocity, self.force, *own)
+            return Hybrid(acceleration, ca.SX.zeros(acceleration.shape))
         return hybrid_dynamics(
             self.tree, self.joints, self.velocity, self.force, x["drive"], x["mode"], self.inertia, x["rotor"],
             self.wrenches,
@@ -108,8 +121,8 @@ class _Motion:
         )
 
 
-def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
-    tree = Tree(robot, short=True)
+def _motion(robot: Robot, loads: tuple[LoadFrame, ...], free: bool = False) -> _Motion:
+    tree = Tree(robot, short=True, free=free)
     n, dofs = tree.n, 6 + tree.n
     symbol = ca.SX.sym
     inputs: dict[str, SX] = {
@@ -127,13 +140,14 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...]) -> _Motion:
         "coupling": symbol("coupling", 4 * len(robot.couplings)),
     }
     if tree.reframed:
-        inputs["reframed"] = symbol("reframed", 10 * tree.bodies)
+        inputs[tree.reframed] = symbol(tree.reframed, 10 * tree.bodies)
     state = inputs["state"]
     quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
     force, damper, coupling_power = with_passive(robot, q, velocity, inputs, inputs["force"] + inputs["friction"])
     load_wrenches = load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"])
     return _Motion(
         tree,
+        free,
         inputs,
         loads,
         force,
@@ -184,18 +198,21 @@ def sum_on_bodies(tree: Tree, loads: tuple[LoadFrame, ...], pushes: list[Spatial
     return wrenches
 
 
-def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: bool = True) -> Program:
+def motion_program(
+    robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: bool = True, free: bool = False
+) -> Program:
     """The motion program of a robot under these loads.
 
     Inputs: ``state`` (position, quaternion, joints, velocity), ``force``, ``drive``, ``mode``, ``friction`` (6 + n
     each), ``wrench`` (6 for each load), ``inertia`` (10 for each body), ``rotor``, ``stiffness``, ``rest`` (n each),
-    ``damping`` (6 + n), ``coupling`` (stiffness, damping, ratio, rest for each); of a robot with skew axes also the
-    derived ``reframed``, the inertias in the program's own frames.
+    ``damping`` (6 + n), ``coupling`` (stiffness, damping, ratio, rest for each); the derived ``reframed``, the inertias
+    in the program's own frames, of a robot with skew axes. With ``free`` no mode is read, everything is free, and
+    ``reframed_free`` is for frames that suit that.
 
     Outputs: ``rate`` (of the state), with ``ledger`` also ``power`` (drives, dampers: 6 + n each; coupling dampers;
     dry friction: 6 + n; loads), and ``reaction`` (6 + n).
     """
-    motion = _motion(robot, loads)
+    motion = _motion(robot, loads, free)
     hybrid = motion.hybrid()
     outputs: dict[str, SX] = {"rate": ca.vertcat(motion.pose_rate(), hybrid.acceleration)}
     if ledger:
@@ -207,7 +224,7 @@ def motion_program(robot: Robot, loads: tuple[LoadFrame, ...] = (), *, ledger: b
 
 def reframed_inertia(tree: Tree, inputs: Mapping[str, SX]) -> dict[str, SX]:
     """The derived input of a program that sees the bodies in other frames than their own."""
-    return {"reframed": tree.inertia(inputs["inertia"])} if "reframed" in inputs else {}
+    return {tree.reframed: tree.inertia(inputs["inertia"])} if tree.reframed in inputs else {}
 
 
 def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads: tuple[LoadFrame, ...] = ()) -> Program:

@@ -39,14 +39,15 @@ class _Inputs:
         sizes = {"joints": n, "position": 3, "quaternion": 4, "point": 3, "rotor": tree.rotors}
         sizes |= dict.fromkeys(("velocity", "acceleration", "force", "drive", "mode"), 6 + n)
         sizes |= {"inertia": 10 * tree.bodies, "wrench": 6 * len(loads)}
-        self._sizes, self._reframed = sizes | {"reframed": 10 * tree.bodies}, tree.reframed
+        self._sizes, self._tree = sizes | {tree.reframed: 10 * tree.bodies}, tree
         self.used: dict[str, SX] = {}
 
     def __getattr__(self, name: str) -> SX:
         if name not in self.used:
             self.used[name] = ca.SX.sym(name, self._sizes[name])
         # Builders write "inertia" and mean that in the frames of the tree.
-        return self.reframed if name == "inertia" and self._reframed else self.used[name]
+        own = name == "inertia" and self._tree.reframed
+        return self._tree.sparse(getattr(self, own)) if own else self.used[name]
 
 
 def _body_wrenches(tree: Tree, inputs: _Inputs, loads: tuple[LoadFrame, ...]) -> list[Spatial | None]:
@@ -78,9 +79,8 @@ def _inverse_dynamics(tree: Tree, x: _Inputs, loads: tuple[LoadFrame, ...] = ())
 
 def _forward_dynamics(tree: Tree, x: _Inputs, loads: tuple[LoadFrame, ...] = ()) -> dict[str, SX]:
     joints, velocity, force = x.joints, x.velocity, x.force
-    wrenches, free = _body_wrenches(tree, x, loads), ca.SX.zeros(6 + tree.n)
-    hybrid = dynamics.hybrid_dynamics(tree, joints, velocity, force, free, free, x.inertia, x.rotor, wrenches)
-    return {"acceleration": hybrid.acceleration}
+    wrenches = _body_wrenches(tree, x, loads)
+    return {"acceleration": dynamics.free_dynamics(tree, joints, velocity, force, x.inertia, x.rotor, wrenches)}
 
 
 def _hybrid_dynamics(tree: Tree, x: _Inputs, loads: tuple[LoadFrame, ...] = ()) -> dict[str, SX]:
@@ -202,7 +202,7 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
         return motion_program(robot, **options)
     checks.known(name, PROGRAMS, "program")
     _check_options(name, options)
-    tree = Tree(robot, short=name in _SHORT)
+    tree = Tree(robot, short=name in _SHORT, free=name == "forward_dynamics" and not options.get("loads"))
     inputs = _Inputs(tree, options.get("loads", ()))
     outputs = {key: ca.densify(value) for key, value in _BUILDERS[name](tree, inputs, **options).items()}
     return Program(name, inputs.used, outputs, _MATRICES, reframed_inertia(tree, inputs.used))

@@ -5,7 +5,8 @@ axis, the origin where the common normal with the next joint's axis meets it, an
 turns about coordinate axes and two shifts along them, and most products in the recursions vanish. Denavit and
 Hartenberg, A kinematic notation for lower-pair mechanisms, J. Applied Mechanics 22 (1955).
 
-Inertias go to these frames by a constant linear map. Where two axes are almost parallel the normal lies far away; there
+Inertias go to these frames by a constant linear map. Where everything is free, the base may have another frame as well:
+the first joint's. Where two axes are almost parallel the normal lies far away; there
 the origin stays near, for the sake of rounding, and the shift is a general one.
 """
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from spacearm.mechanics.spatial import ALIGNMENT_TOLERANCE, snapped
 from spacearm.model import Pose, Robot
 from spacearm.model.parts import skew
+from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
 
 #: How much further than the next joint's origin an origin may lie along its axis.
@@ -52,21 +54,44 @@ class Screw:
 
 @dataclass(frozen=True)
 class Reframed:
-    """Frames of all bodies, each in its body's own frame, and every joint between them."""
+    """Frames of all bodies, each in its body's own frame, and every joint between them.
+
+    ``places``: the child's frame in the parent's at position zero. ``screws``: the same taken apart, where the frames
+    are other ones than the robot's. ``base``: the frame of the base taken apart, where that is another one.
+    """
 
     frames: tuple[Pose, ...]
-    screws: tuple[Screw, ...]
+    places: tuple[Pose, ...]
+    screws: tuple[Screw | None, ...]
+    base: Screw | None = None
 
 
-def reframed(robot: Robot) -> Reframed | None:
-    """Frames and joints of a robot; None where its own frames are as good: axes along x, y or z, placements sparse."""
-    if all(_plain(joint.placement.rotation, joint.axis) for joint in robot.joints):
+def reframed(robot: Robot, *, free: bool = False) -> Reframed | None:
+    """Frames and joints of a robot; None where its own frames are as good: axes along x, y or z, placements sparse.
+
+    With ``free``, the base too is seen in another frame, whose z is the first joint's axis (without skew axes: in the
+    first joint's own): that joint then has no constant part, and lets no torque through about that z.
+    """
+    plain = all(_plain(joint.placement.rotation, joint.axis) for joint in robot.joints)
+    if (plain and not free) or not robot.joints:
         return None
-    frames = _frames(robot)
-    screws = []
+    frames = [Pose()] * len(robot.bodies) if plain else _frames(robot)
+    first, base = robot.parents.index(0), None
+    if free:
+        own = robot.joints[first].placement @ frames[first + 1]
+        screw = _screw(own)
+        base = Screw(screw.turns, 0.0, screw.along)
+        frames[0] = own if plain else own @ Pose(rotation_about(np.array([0.0, 0.0, 1.0]), -screw.angle))
+    places: list[Pose] = []
+    screws: list[Screw | None] = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
-        screws.append(_screw(frames[parent].inverse() @ joint.placement @ frames[i + 1]))
-    return Reframed(tuple(frames), tuple(screws))
+        places.append(frames[parent].inverse() @ joint.placement @ frames[i + 1])
+        if plain:
+            places[i] = Pose() if i == first else places[i]
+            screws.append(None)
+        else:
+            screws.append(Screw((), screw.angle, 0.0) if free and i == first else _screw(places[i]))
+    return Reframed(tuple(frames), tuple(places), tuple(screws), None if plain else base)
 
 
 def _plain(fixed: Array, axis: Array) -> bool:

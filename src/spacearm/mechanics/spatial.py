@@ -163,6 +163,15 @@ class Rotation:
             self.down(twist.angular),
         )
 
+    def force_down(self, wrench: Spatial, arm: SX) -> Spatial:
+        """The inverse of :meth:`force_up`."""
+        return Spatial(self.down(wrench.linear), self.down(wrench.angular - ca.cross(arm, wrench.linear)))
+
+    def twist_up(self, twist: Spatial, arm: SX) -> Spatial:
+        """The inverse of :meth:`twist_down`."""
+        angular = self.up(twist.angular)
+        return Spatial(self.up(twist.linear) - ca.cross(angular, arm), angular)
+
     def inertia_up(self, inertia: SpatialInertia, arm: SX) -> SpatialInertia:
         """A child's inertia seen from the parent."""
         turned = SpatialInertia(

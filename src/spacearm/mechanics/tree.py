@@ -68,6 +68,18 @@ class Placement:
             twist = link.rotation.twist_down(twist, link.arm)
         return twist
 
+    def force_down(self, wrench: Spatial) -> Spatial:
+        """The inverse of :meth:`force_up`."""
+        for link in self.links:
+            wrench = link.rotation.force_down(wrench, link.arm)
+        return wrench
+
+    def twist_up(self, twist: Spatial) -> Spatial:
+        """The inverse of :meth:`twist_down`."""
+        for link in reversed(self.links):
+            twist = link.rotation.twist_up(twist, link.arm)
+        return twist
+
     def inertia_up(self, inertia: SpatialInertia) -> SpatialInertia:
         """A child's inertia seen from the parent."""
         for link in reversed(self.links):
@@ -88,7 +100,8 @@ class TreeJoint:
     joint: Joint
     rotor: int | None  # place of its rotor's inertia among the rotors, None without a rotor
     ratio: float
-    screw: Screw | None  # between the frames of the tree, where these are not the robot's own
+    place: Pose  # of the child's frame in the parent's at position zero
+    screw: Screw | None  # the same taken apart, where the frames are not the robot's own
 
     @cached_property
     def axis(self) -> Array:
@@ -104,8 +117,7 @@ class TreeJoint:
     def placement(self, q: SX) -> Placement:
         if self.screw is not None:
             return _on_screw(self.screw, q, self.joint.kind == "revolute")
-        fixed, arm = self.joint.placement.rotation, self.joint.placement.translation
-        axis = self.axis
+        fixed, arm, axis = self.place.rotation, self.place.translation, self.axis
         if self.joint.kind == "prismatic":
             return _single(Rotation(constant(fixed)), constant(arm) + constant(fixed @ axis) * q)
         c, s = ca.cos(q), ca.sin(q)
@@ -146,14 +158,14 @@ class Tree:
     """All joints of a robot, parents first.
 
     With ``short``, bodies are seen in frames that make the equations short (:mod:`spacearm.mechanics.reframe`), the
-    base in its own. Generalised forces, velocities and accelerations are the same in any frames; inertias and frames on
-    bodies must be brought into them.
+    base in its own unless everything is ``free``. Generalised forces, velocities and accelerations of joints are the
+    same in any frames; inertias and frames on bodies must be brought into them, and what belongs to the base.
     """
 
-    def __init__(self, robot: Robot, *, short: bool = False) -> None:
+    def __init__(self, robot: Robot, *, short: bool = False, free: bool = False) -> None:
         self.robot, self.short = robot, short
-        own = reframed(robot) if short else None
-        self._frames = None if own is None else own.frames
+        own = self._own = reframed(robot, free=free) if short else None
+        self._free = own is not None and free
         self.n = robot.n
         self.bodies = len(robot.bodies)
         rotors = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
@@ -165,27 +177,67 @@ class Tree:
                 joint=joint,
                 rotor=rotors.index(i) if joint.rotor is not None else None,
                 ratio=joint.rotor.ratio if joint.rotor is not None else 0.0,
+                place=joint.placement if own is None else own.places[i],
                 screw=None if own is None else own.screws[i],
             )
             for i, joint in enumerate(robot.joints)
         )
 
     @property
-    def reframed(self) -> bool:
-        """Whether any body is seen in another frame than its own."""
-        return self._frames is not None
+    def reframed(self) -> str:
+        """The name that inertia parameters have in the frames of this tree; empty where these are the robot's own."""
+        return "" if self._own is None else "reframed_free" if self._free else "reframed"
+
+    @cached_property
+    def base(self) -> Placement | None:
+        """The base's frame in its own one; None where it is that."""
+        if self._own is None or not self._free:
+            return None
+        if self._own.base is not None:
+            return _on_screw(self._own.base, ca.SX(0), False)
+        place = self._own.frames[0]
+        return _single(Rotation(constant(place.rotation)), constant(place.translation))
 
     def inertia(self, parameters: SX) -> SX:
-        """The bodies' inertia parameters (10 each) in the frames of this tree."""
-        if self._frames is None:
+        """The bodies' inertia parameters (10 each) in the frames of this tree.
+
+        A rod along a joint's axis moves alike with both of the joint's bodies. So much of it goes from the child to the
+        parent that the child's mass, its first moment along the axis and one moment of inertia are zero: after W.
+        Khalil and J.-F. Kleinfinger, IEEE J. Robotics and Automation 3(6), 1987.
+        """
+        if self._own is None:
             return parameters
-        maps = (constant(transport(frame.inverse())) for frame in self._frames)
-        return ca.vertcat(*(ca.mtimes(m, parameters[10 * b : 10 * b + 10]) for b, m in enumerate(maps)))
+        maps = (constant(transport(frame.inverse())) for frame in self._own.frames)
+        bodies = [ca.mtimes(m, parameters[10 * b : 10 * b + 10]) for b, m in enumerate(maps)]
+        for i in reversed(range(self.n)):
+            axis = self._rod_axis(i)
+            if axis is not None:
+                rod, across = ca.SX.zeros(10), 4 + (axis + 1) % 3
+                rod[[0, 1 + axis]] = bodies[i + 1][[0, 1 + axis]]
+                rod[[across, 4 + (axis + 2) % 3]] = bodies[i + 1][across]
+                bodies[i + 1] -= rod
+                bodies[self.joints[i].parent] += ca.mtimes(constant(transport(self._own.places[i])), rod)
+        return ca.vertcat(*bodies)
+
+    def sparse(self, parameters: SX) -> SX:
+        """Parameters as :meth:`inertia` gives them, with its zeros written."""
+        result = ca.SX(parameters)
+        for i in range(self.n):
+            axis = self._rod_axis(i)
+            if axis is not None:
+                result[[10 * (i + 1) + k for k in (0, 1 + axis, 4 + (axis + 1) % 3)]] = 0
+        return result
+
+    def _rod_axis(self, i: int) -> int | None:
+        """The coordinate axis of a revolute joint whose child's inertia is partly its parent's."""
+        along = np.flatnonzero(self.joints[i].axis)
+        revolute = self.joints[i].joint.kind == "revolute"
+        return int(along[0]) if self._own is not None and revolute and len(along) == 1 else None
 
     def frame(self, frame: Frame) -> Pose:
         """Where a frame lies on its body, in the frame of this tree."""
-        place = frame.placement
-        return place if self._frames is None else self._frames[self.robot.body_index(frame.body)].inverse() @ place
+        place, own = frame.placement, self._own
+        return place if own is None else own.frames[self.robot.body_index(frame.body)].inverse() @ place
 
     def placements(self, q: SX) -> list[Placement]:
         """Placement of every child body in its parent."""

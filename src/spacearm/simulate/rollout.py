@@ -45,7 +45,7 @@ def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str], law: Law |
         varied: parameters that are not the robot's own.
         each: those that differ from sample to sample.
     """
-    program = motion_program(robot, (), ledger=False)
+    program = motion_program(robot, (), ledger=False, free=True)
     own = robot_parameters(robot)
     absent: dict[str, Sequence[int] | None] = dict.fromkeys(("drive", "mode", "friction"))
     absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -152,23 +151,32 @@ class HandWay:
         return HandWay(*([one.shifted(-time) for one in part] for part in (self.position, self.quaternion, self.spin)))
 
 
-def hand_way(met: Encounter, crew: Crew, servicer: State, kind: Literal["wait", "match"], closing: float) -> HandWay:
-    """From where the hand is to the grasp: there it waits, or goes with it, coming nearer at the speed ``closing``."""
+def smooth(share: Array) -> Array:
+    """From 0 to 1 with rate and acceleration zero at both ends."""
+    x = np.clip(share, 0.0, 1.0)
+    return np.asarray(x**3 * (10.0 - 15.0 * x + 6.0 * x**2))
+
+
+def hand_way(met: Encounter, crew: Crew, servicer: State, match: float, closing: float) -> HandWay:
+    """From where the hand is to where the grasp will be at the touch.
+
+    There it waits. With ``match`` (s) above zero, it takes up the grasp's motion that long before the touch, coming
+    nearer at the speed ``closing`` (m/s).
+    """
     from scipy.interpolate import CubicSpline
     from scipy.spatial.transform import Rotation
 
     origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
-    share = np.clip(met.times / met.meeting, 0.0, 1.0)
-    blend = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
-    if kind == "wait":
-        at = int(np.argmin(np.abs(met.times - met.meeting)))
-        goal, turned = (np.broadcast_to(part[at], part.shape) for part in (met.position, met.rotation))
-    else:
-        ahead = closing * np.maximum(met.meeting - met.times, 0.0)
-        goal, turned = met.position - ahead[:, None] * met.rotation[:, :, 2], met.rotation
-    position = origin + blend[:, None] * (goal - origin)
-    from_start = Rotation.from_matrix(np.einsum("ij,tjk->tik", hand.T, turned)).as_rotvec()
-    turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(blend[:, None] * from_start)
+    at = int(np.argmin(np.abs(met.times - met.meeting)))
+    going = smooth(met.times / met.meeting)
+    along = smooth((met.times - met.meeting + match) / match) if match else np.zeros_like(going)
+    ahead = closing * np.maximum(met.meeting - met.times, 0.0)
+    goal = met.position - ahead[:, None] * met.rotation[:, :, 2]
+    position = origin + going[:, None] * (met.position[at] - origin) + along[:, None] * (goal - met.position[at])
+    there = Rotation.from_matrix(hand.T @ met.rotation[at]).as_rotvec()
+    further = Rotation.from_matrix(np.einsum("ji,tjk->tik", met.rotation[at], met.rotation)).as_rotvec()
+    turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * there)
+    turns = turns * Rotation.from_rotvec(along[:, None] * further)
     quaternion = turns.as_quat(scalar_first=True)
     signs = np.cumprod(np.concatenate([[1.0], np.where(np.sum(quaternion[1:] * quaternion[:-1], axis=1) < 0, -1, 1)]))
     quaternion *= signs[:, None]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spacearm.control import CommandLog, Law, propellant
-from spacearm.mission.encounter import GRASP, TARGET, Encounter
+from spacearm.mission.encounter import GRASP, TARGET, Encounter, smooth
 from spacearm.mission.laws import Crew, Wheels, hold
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
-from spacearm.simulate import ForceElement, Here, Lock, Phase, State, World, constant
+from spacearm.simulate import ForceElement, Here, Lock, Phase, State, World, constant, spline
 from spacearm.simulate.bodies import centred, frame_pose, move
 from spacearm.simulate.chain import Item
 from spacearm.simulate.overrides import robot_parameters
@@ -23,6 +23,8 @@ from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.mission.scenario import MissionFile
+    from spacearm.mission.stages import StageTable
+    from spacearm.mission.weigh import Weighed, Weighing
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Outcome:
     @property
     def binding(self) -> Limit:
         """The limit with the least margin."""
-        return min(self.limits, key=lambda limit: limit.margin)
+        return min(self.limits, key=lambda limit: limit.margin, default=Limit("none", 0.0, 1.0))
 
     @property
     def margin(self) -> float:
@@ -111,6 +113,11 @@ class Use:
         self.base_rate = max(self.base_rate, float(np.linalg.norm(rows[:, at.angular_velocity], axis=1).max()))
         for log in here.commands:
             self._command(log)
+        if not here.commands:  # joints on given paths, or braked
+            given = np.abs(here.drives[self.crew.robot.name][:, 6:]).max(axis=0)
+            for name, k in zip(self.crew.arm, self.crew.index(self.crew.arm), strict=True):
+                room = self.crew.robot.joint(name).limits.effort - float(given[k])
+                self.torques[name] = min(self.torques.get(name, np.inf), room)
 
     def _command(self, log: CommandLog) -> None:
         self.propellant += propellant(self.crew.robot, log)
@@ -159,9 +166,11 @@ class Flight:
         self.strategy, self.table = file.strategy, file.target
         self.start = servicer
         self.outcomes: list[Outcome] = []
-        self.weighed: Any = None  # what was found of the target
+        self.weighing: Weighing | None = None
+        self.weighed: Weighed | None = None  # what was found of the target
         self.spent = 0.0  # kg of propellant
         self.caught: Pose | None = None  # target's frame in the hand's
+        self.verdict = ""
         self.here: Here
 
     @property
@@ -174,14 +183,44 @@ class Flight:
         return self.here.states[self.name]
 
     def fly(self, here: Here) -> Iterator[Item]:
-        """Stage after stage; a stage that fails is the last."""
-        self.here = here
+        """Stage after stage; after one that fails, and at the end, it is decided what is done."""
+        self.here, failed, waited = here, None, False
         for stage in self.file.stages():
-            begin = here.time
-            limits, numbers = yield from stage.fly(self)
-            self.outcomes.append(Outcome(stage.called, begin, here.time, limits, numbers))
-            if not self.outcomes[-1].success:
-                return
+            failed = yield from self._stage(stage)
+            decide = self.file.decide
+            if decide and self.caught and failed and self._verdict(failed, waited) == "wait":
+                waited = True
+                self.outcomes.pop()
+                failed = yield from self._stage(stage.model_copy(update={"duration": decide.wait}))
+            if failed is not None:
+                break
+        if self.file.decide is None or self.caught is None:
+            return
+        begin = here.time
+        limits, numbers = self.file.decide.judge(self) if failed is None else ([failed.binding], {})
+        decided = Outcome("decide", begin, begin, limits, numbers)
+        failed = failed if failed is not None or decided.success else decided
+        self.verdict = self._verdict(failed, waited=True)
+        numbers["verdict"] = Noted(self.verdict, "" if failed is None else f"{failed.stage}: {failed.binding.words}")
+        self.outcomes.append(decided)
+        last = {"go": self.file.stow, "eject": self.file.eject}.get(self.verdict)
+        if last is not None:
+            yield from self._stage(last)
+
+    def _verdict(self, failed: Outcome | None, waited: bool) -> str:
+        decide = self.file.decide
+        return "abort" if decide is None else decide.verdict(failed, waited, self.file.eject is not None)
+
+    def _stage(self, stage: StageTable) -> Generator[Item, None, Outcome | None]:
+        """Fly a stage; its outcome where it failed."""
+        begin = self.here.time
+        limits, numbers = yield from stage.fly(self)
+        self.outcomes.append(Outcome(stage.called, begin, self.here.time, limits, numbers))
+        return None if self.outcomes[-1].success else self.outcomes[-1]
+
+    def sampled(self) -> Array:
+        """Times of samples from now on, s, after a stage that had its own."""
+        return np.arange(0.0, self.file.longest, self.file.sample)
 
     def phase(self, use: Use, phase: Phase) -> Iterator[Item]:
         """A phase, and what it takes."""
@@ -193,23 +232,27 @@ class Flight:
     @property
     def load(self) -> Array:
         """Ten inertia parameters that the gripper is believed to have, with what it holds."""
+        if self.weighed is not None:
+            return self.weighed.load
         robot = self.crew.robot if self.caught is None else self.believed()
         return np.asarray(robot.inertia_parameters[robot.body_index(self.crew.gripper)])
 
     def believed(self) -> Robot:
-        """The servicer with the target as it is believed to be: as drawn, or as weighed."""
+        """The servicer with the target as it is believed to be before it is weighed."""
         assert self.caught is not None
-        if self.weighed is not None:
-            return self.weighed.robot  # type: ignore[no-any-return]
         return edit.attach(self.crew.robot, self.crew.hand, self.table.guess, self.caught)
 
-    def wheels(self, held: State) -> Wheels:
+    def wheels(self, before_touch: bool = False) -> Wheels:
         """What the wheels do from the approach until all has settled, by the strategy."""
-        pick = self.file.wheels
+        pick, met = self.file.wheels, self.met
         if not self.crew.wheels:
             return Wheels()
         if self.strategy == "coordinated":
-            return Wheels(pick.attitude, pick.rate, aim=tuple(held.quaternion))
+            return Wheels(pick.attitude, pick.rate, aim=tuple(self.start.quaternion))
+        if self.strategy == "biased" and before_touch:
+            rise = smooth((met.times - met.meeting + pick.preload) / pick.preload)
+            paths = [spline(met.times, size * rise).shifted(-self.here.time) for size in self.preload]
+            return Wheels(carry=pick.carry, momentum=paths)
         if self.strategy == "biased":
             return Wheels(carry=pick.carry, momentum=self.preload)
         return Wheels()
@@ -222,7 +265,7 @@ class Flight:
     def rest(self, gains: tuple[float, float], period: float) -> Law:
         """The arm stays as it is."""
         here = [*map(constant, self.state.joints[self.crew.index(self.crew.arm)])]
-        wheels, loose = self.wheels(self.start), self.loose
+        wheels, loose = self.wheels(), self.loose
         return hold(self.crew, here, load=self.load, gains=gains, wheels=wheels, period=period, loose=loose)
 
     @property
@@ -276,10 +319,15 @@ class Flight:
         wanted = self.file.clearance
         if TARGET not in states or wanted is None:
             return []
+        return [Limit("clearance lost", float(self.bodies_apart().min()), wanted, "m", TARGET, least=True)]
+
+    def bodies_apart(self) -> Array:
+        """Distance (T,) of the target's ball from the bus's in the phase before, m."""
+        _, states = self.here.samples
         bodies = move(self.table.made, states[TARGET])
         centre = bodies.origin[:, 0] + bodies.rotation[:, 0] @ self.table.made.bodies[0].inertia.com
-        gap = np.linalg.norm(centre - states[self.name][:, :3], axis=1) - self.table.ball - self.file.bus_radius
-        return [Limit("clearance lost", float(gap.min()), wanted, "m", TARGET, least=True)]
+        between = np.linalg.norm(centre - states[self.name][:, :3], axis=1)
+        return np.asarray(between - self.table.ball - self.file.bus_radius)
 
     def catch_pose(self) -> Pose:
         """The target's frame in the hand's, now."""

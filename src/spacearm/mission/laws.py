@@ -97,7 +97,10 @@ def _wheel_torques(plant: Plant, crew: Crew) -> dict[str, SX]:
     carried = axes @ (ca.SX(ca.DM(crew.rotors)) * rates)
     short = turn.T @ plant.reference("momentum").value - carried
     torque = ca.SX(ca.DM(np.linalg.pinv(crew.axes))) @ (gains[2] * short - on_base)
-    return plant.named(torque, crew.wheels)
+    # within the motors' limits here already: the arm's torques take them for what acts
+    most = [crew.robot.joint(name).limits.effort for name in crew.wheels]
+    held = [ca.fmax(ca.fmin(torque[i], bound), -bound) for i, bound in enumerate(most)]
+    return plant.named(ca.vertcat(*held), crew.wheels)
 
 
 def _commands(

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from spacearm.errors import InputError, SimulationError
 from spacearm.mission.encounter import GRID, TARGET, TargetTable, encounter
+from spacearm.mission.figures import curves, figures
+from spacearm.mission.finish import DecideTable, EjectTable, StowTable
 from spacearm.mission.flight import Flight, Outcome, worlds
 from spacearm.mission.laws import Crew
 from spacearm.mission.stages import (
@@ -20,9 +22,10 @@ from spacearm.mission.stages import (
     TouchTable,
     WheelsTable,
 )
+from spacearm.mission.weigh import WeighTable
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Number
-from spacearm.result import Check, Checks
+from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import ForceElement, Orbit, Reason, Run, State, simulate
 from spacearm.simulate.crosscheck import cross_check
@@ -55,11 +58,24 @@ class MissionFile(StudyFile):
     catch: CatchTable = key(CatchTable(), "both become one, the arm comes to rest")
     settle: SettleTable | None = key(None, "soft joints and arm come to rest, the clutch closes")
     detumble: DetumbleTable | None = key(None, "wheels and thrusters stop the base")
+    weigh: WeighTable | None = key(None, "mass and inertia of the target are found")
+    decide: DecideTable | None = key(None, "go, wait or eject; without it a stage that fails ends the mission")
+    stow: StowTable | None = key(None, "after a go, the arm takes the target to a configuration")
+    eject: EjectTable | None = key(None, "where it is decided so, springs throw the target off")
 
     def stages(self) -> list[StageTable]:
         """In their order."""
-        found = (self.approach, self.touch, self.catch, self.settle, self.detumble)
+        found = (self.approach, self.touch, self.catch, self.settle, self.detumble, self.weigh)
         return [stage for stage in found if stage is not None]
+
+    @property
+    def longest(self) -> float:
+        """s that the mission may last."""
+        more = sum(stage.duration for stage in (self.settle, self.detumble, self.weigh) if stage is not None)
+        last = 0.0 if self.stow is None else self.stow.duration + self.stow.hold
+        last = max(last, 0.0 if self.eject is None else 30.0 + self.eject.duration)
+        wait = 0.0 if self.decide is None else self.decide.wait or 0.0
+        return self.approach.duration + self.touch.wait + self.catch.duration + more + wait + last
 
     def _crew(self, session: Session) -> tuple[Crew, State]:
         robot = session.robot(self.robot)
@@ -90,13 +106,11 @@ class MissionFile(StudyFile):
                 elements.append(self.touch.contact.make())
         flight = Flight(self, crew, servicer, met)
         session.tell(0.1, "flying")
-        total = self.approach.duration + self.touch.wait + self.catch.duration
-        total += sum(stage.duration for stage in (self.settle, self.detumble) if stage is not None)
         run = simulate(
             worlds(crew, self.target.made, elements),
             {crew.robot.name: servicer, TARGET: met.start},
             flight.fly,
-            duration=total,
+            duration=self.longest,
             sample=self.sample,
             tolerance=self.tolerance,
             progress=session.part(0.1, 0.7, "seconds"),
@@ -140,13 +154,19 @@ class Mission(Findings):
 
     def headline(self) -> str:
         mass, worst = self.flight.table.made.mass, self.worst
-        end = f"after {self.run.end_time:.4g} s the base turns at {number(math.degrees(self._end_rate()), 2)} deg/s"
+        rate = number(math.degrees(self._end_rate()), 2)
+        left = f"with {100 * worst.margin:.0f} % left"
         if self.succeeded:
             return (
-                f"Go: the {mass:g} kg target is caught and all stages keep their limits; {end}. The nearest limit is "
-                f"{worst.binding.name} in {worst.stage}, with {100 * worst.margin:.0f} % left."
+                f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. After "
+                f"{self.run.end_time:.0f} s the bus turns at {rate} deg/s. The nearest limit is {worst.binding.name} "
+                f"in {worst.stage}, {left}."
             )
-        return f"No go: {worst.stage} fails by {worst.binding.words} (margin {100 * worst.margin:.0f} %)."
+        after = {"eject": " The target is thrown off", "abort": " Nothing more is done"}.get(self.flight.verdict, "")
+        last = self.outcomes[-1]
+        if self.flight.verdict == "eject":
+            after += " and gets clear." if last.success else f", but {last.binding.words}."
+        return f"No go: in {worst.stage}, {worst.binding.words} (margin {100 * worst.margin:.0f} %).{after}"
 
     def _end_rate(self) -> float:
         assert self.run.ends is not None
@@ -172,5 +192,11 @@ class Mission(Findings):
             "events": [f"{event.time:.9g} s: {event.kind} {event.name}" for event in self.run.events[:200]],
         }
 
+    def data(self) -> Any:
+        return curves(self.run, self.flight)
+
     def scene(self) -> Scene:
         return scene_of(self.run)
+
+    def figures(self) -> list[Figure]:
+        return list(figures(self.outcomes, self.data(), self.flight))

@@ -62,12 +62,13 @@ class ApproachTable(GainKeys):
 
     duration: Duration = key(30.0, "s until the planned touch, a multiple of 0.5 s")
     reach: Number = key(0.3, "how far ahead of the hand the target is met, m, where `target.meet` is not given")
+    match: Duration = key(8.0, "s before the touch in which the hand takes up the motion of the grasp")
     closing: Number = key(0.02, "m/s, with which a hand that goes with the grasp comes nearer")
 
     def law(self, flight: Flight) -> Law:
         """The hand on its way; `passive` it waits where the grasp will be."""
-        kind: Literal["wait", "match"] = "wait" if flight.strategy == "passive" else "match"
-        way = hand_way(flight.met, flight.crew, flight.start, kind, self.closing).after(flight.here.time)
+        match = 0.0 if flight.strategy == "passive" else min(self.match, self.duration)
+        way = hand_way(flight.met, flight.crew, flight.start, match, self.closing).after(flight.here.time)
         return laws.track(
             flight.crew,
             way.position,
@@ -75,7 +76,7 @@ class ApproachTable(GainKeys):
             way.spin,
             load=flight.load,
             gains=self.gains,
-            wheels=flight.wheels(flight.start),
+            wheels=flight.wheels(before_touch=True),
             period=self.period,
         )
 
@@ -169,7 +170,7 @@ class CatchTable(GainKeys):
         """Joints come to rest on parabolas; by impedance, the hand stays as it was turned and goes with the whole."""
         crew, state = flight.crew, flight.state
         given: dict[str, Any] = {"load": flight.load, "gains": self.gains, "period": self.period}
-        given |= {"wheels": flight.wheels(flight.start), "loose": flight.loose}
+        given |= {"wheels": flight.wheels(), "loose": flight.loose}
         if flight.strategy == "impedance":
             place, turn, drift = flight.hand()
             position = [Signal(np.array([0.0, 1.0]), np.array([[p], [v]])) for p, v in zip(place, drift, strict=True)]
@@ -293,6 +294,7 @@ class WheelsTable(Table):
 
     attitude: Number = key(10.0, "strategy `coordinated`: on the base's attitude, N m/rad")
     rate: Number = key(60.0, "strategy `coordinated`: on the base's angular velocity, N m s/rad")
+    preload: Duration = key(15.0, "strategy `biased`: s before the planned touch in which they take it up")
     carry: Number = key(0.3, "strategy `biased`: how fast the wheels come to the momentum they carry, 1/s")
 
 

@@ -116,6 +116,16 @@ class Here:
         y = np.concatenate([segment.record.y[rows, : segment.model.nx], chain.vector[None]])
         return times, {part.name: y[:, part.at.whole] for part in segment.model.parts}
 
+    @property
+    def drives(self) -> dict[str, Array]:
+        """What drives and brakes give (T, 6 + n), N or N m, of each system: at the samples of the phase before."""
+        segment = self._chain.segment
+        if segment is None or not segment.firsts:
+            raise InputError("no phase was run since the last change", place="here")
+        record, kernel, rows = segment.record, segment.model.kernel, slice(segment.firsts[-1], segment.rows.stop)
+        total = record.inp[rows, kernel.inputs["force"]] + record.out[rows, kernel.outputs["reaction"]]
+        return {part.name: total[:, part.dofs] for part in segment.model.parts}
+
 
 Item: TypeAlias = Phase | Change
 #: A duration; a phase; phases and changes in their order; or a function that gives them one after the other.

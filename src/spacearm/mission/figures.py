@@ -1,0 +1,122 @@
+"""Figures and curves of a mission: its timeline, the margins of its stages, and how the servicer moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.figures import COLOURS, curve, new_figure, panels
+from spacearm.mission.encounter import TARGET
+from spacearm.mission.flight import Flight, Outcome
+from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.rotations import rotation_matrices
+from spacearm.result import Figure
+from spacearm.simulate import Run
+from spacearm.study import dataset
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    import xarray as xr
+
+DEGREE = 180.0 / np.pi
+#: Margins from here on are drawn as this: what matters is near zero.
+MOST = 1.0
+
+
+def curves(run: Run, flight: Flight) -> xr.Dataset:
+    """The servicer from start to end, whatever it held."""
+    crew, tracks = flight.crew, [track for track in run.tracks if track.name == flight.name]
+    times, states = (np.concatenate([getattr(track, what) for track in tracks]) for what in ("times", "states"))
+    at, turn = Layout(crew.robot.n), rotation_matrices(states[:, QUATERNION])
+    spin = np.einsum("tij,tj->ti", turn, states[:, at.angular_velocity])
+    stored = np.einsum("tij,tj->ti", turn, crew.stored(states[:, at.rates]))
+    world = "world axes"
+    return dataset(
+        {"time": ("time", times, "s", "since the start"), "axis": [*"xyz"], "joint": [*crew.robot.joint_names]},
+        {
+            "base_position": ("time axis", states[:, :3], "m", "of the bus"),
+            "base_angular_velocity": ("time axis", spin, "rad/s", f"of the bus, {world}"),
+            "wheel_momentum": ("time axis", stored, "N m s", f"of the wheels relative to the bus, {world}"),
+            "joint_position": ("time joint", states[:, at.joints], "rad or m", "of the servicer's joints"),
+            "joint_velocity": ("time joint", states[:, at.rates], "rad/s or m/s", "of the servicer's joints"),
+        },
+    )
+
+
+def figures(outcomes: Sequence[Outcome], data: xr.Dataset, flight: Flight) -> Iterator[Figure]:
+    """The timeline first."""
+    yield Figure("timeline", _timeline(outcomes), "The stages one after the other; the number is the least margin, %.")
+    yield Figure(
+        "margins",
+        _margins(outcomes),
+        "What is left of every limit, (limit - used) / limit; below zero it is exceeded. Above 1 it is drawn as 1.",
+    )
+    rate = DEGREE * data["base_angular_velocity"].values
+    plot = panels(["angular velocity of the bus [deg/s]", "momentum of the wheels [N m s]"], height=400, spacing=0.09)
+    for k, axis in enumerate("xyz"):
+        curve(plot, data["time"], rate[:, k], axis, colour=k, legendgroup=axis, row=1, col=1)
+        more: dict[str, Any] = {"legendgroup": axis, "showlegend": False, "row": 1, "col": 2}
+        curve(plot, data["time"], data["wheel_momentum"].values[:, k], axis, colour=k, **more)
+    yield Figure("bus", _marked(plot, outcomes), f"The bus before and after {TARGET} is caught; world axes.")
+    arm = flight.crew.index(flight.crew.arm)
+    plot = panels(["positions of the arm [deg]", "rates [deg/s]"], height=400, spacing=0.09)
+    for k, name in enumerate(flight.crew.arm):
+        for column, what in enumerate(("joint_position", "joint_velocity"), 1):
+            more = {"legendgroup": name, "showlegend": column == 1, "row": 1, "col": column}
+            curve(plot, data["time"], DEGREE * data[what].values[:, arm[k]], name, colour=k, **more)
+    yield Figure("arm", _marked(plot, outcomes), "The arm's joints. Dotted lines: a stage begins.")
+
+
+def _marked(plot: go.Figure, outcomes: Sequence[Outcome]) -> go.Figure:
+    for outcome in outcomes[1:]:
+        plot.add_vline(x=outcome.begin, line={"dash": "dot", "width": 1, "color": COLOURS[7]})
+    plot.update_xaxes(title_text="time [s]")
+    return plot
+
+
+def _timeline(outcomes: Sequence[Outcome]) -> go.Figure:
+    plot = new_figure(x="time", x_unit="s", height=90 + 34 * len(outcomes))
+    whole = max(outcomes[-1].end, 1e-9)
+    plot.add_bar(
+        y=[outcome.stage for outcome in outcomes],
+        base=[outcome.begin for outcome in outcomes],
+        x=[max(outcome.end - outcome.begin, 0.004 * whole) for outcome in outcomes],
+        orientation="h",
+        marker={"color": [COLOURS[2] if outcome.success else COLOURS[3] for outcome in outcomes]},
+        text=[f"{100 * min(outcome.margin, MOST):.0f} % {outcome.binding.name}" for outcome in outcomes],
+        textposition="outside",
+        hovertext=[outcome.binding.words for outcome in outcomes],
+        showlegend=False,
+        cliponaxis=False,
+    )
+    plot.update_yaxes(autorange="reversed", showgrid=False)
+    plot.update_xaxes(range=[0.0, 1.25 * whole])
+    return plot
+
+
+def _margins(outcomes: Sequence[Outcome]) -> go.Figure:
+    """A matrix of stages and limits."""
+    names = list(dict.fromkeys(limit.name for outcome in outcomes for limit in outcome.limits))
+    table = np.full((len(outcomes), len(names)), np.nan)
+    for i, outcome in enumerate(outcomes):
+        for limit in outcome.limits:
+            table[i, names.index(limit.name)] = min(limit.margin, MOST)
+    plot = new_figure(height=120 + 34 * len(outcomes))
+    plot.add_heatmap(
+        z=np.clip(table, -MOST, MOST),
+        x=names,
+        y=[outcome.stage for outcome in outcomes],
+        colorscale="RdBu",
+        zmid=0.0,
+        zmin=-MOST,
+        zmax=MOST,
+        text=[["" if np.isnan(value) else f"{value:.2f}" for value in row] for row in table],
+        texttemplate="%{text}",
+        hoverongaps=False,
+        colorbar={"title": "margin"},
+    )
+    plot.update_yaxes(autorange="reversed", showgrid=False)
+    plot.update_xaxes(showgrid=False)
+    return plot

@@ -1,0 +1,204 @@
+"""Weighing what was caught: excitation by arm and thrusters, noisy sensors, identification with its covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spacearm.control.attitude import STANDARD_GRAVITY
+from spacearm.errors import InputError
+from spacearm.identify.inertia import Experiment, Firing, OutputErrorProblem, Record, Sensors, fit_output_error
+from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of
+from spacearm.identify.inertia.scenario import PathTable, SensorTable
+from spacearm.mechanics.reframe import transport
+from spacearm.mission.flight import Flight, Limit, Use
+from spacearm.mission.stages import Flown, StageTable
+from spacearm.model import Pose, Robot
+from spacearm.model.document import at
+from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.rotations import rotation_matrices
+from spacearm.model.toml_schema import Duration, Number
+from spacearm.simulate import Phase, Release, constant, firing, spline
+from spacearm.study import Noted, distinct, key
+from spacearm.study.signal_tables import ThrusterTable
+from spacearm.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """What is to be found from a record: the load of a gripper whose own inertia is known.
+
+    Args:
+        robot: servicer with the target as it was believed to be.
+        gripper: body that holds the target, and its own ten inertia parameters.
+        place: the target's frame in the gripper's.
+        clean: the record without noise.
+    """
+
+    robot: Robot
+    gripper: str
+    own: Array
+    place: Pose
+    clean: Record
+
+    def repeat(self, seed: Any) -> Weighed:
+        """With drawn noise, identified."""
+        problem = OutputErrorProblem(self.robot, [self.clean.noisy(seed)], bodies=[self.gripper])
+        fit = fit_output_error(problem)
+        first = 10 * self.robot.body_index(self.gripper)
+        block = slice(first, first + 10)
+        lift = problem.base.lift[block]
+        load = problem.inertia(fit.x)[block]
+        rank = problem.base.rank
+        covariance = lift @ fit.covariance[:rank, :rank] @ lift.T
+        to_target = np.linalg.inv(transport(self.place))
+        found = to_target @ (load - self.own)
+        slope = plain_jacobian(found) @ to_target
+        std = np.sqrt(np.diag(slope @ covariance @ slope.T))
+        return Weighed(load, plain_of(found), std, 2.0 * fit.cost / fit.freedom, fit.reason.converged)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """What was found: the gripper's ten parameters with its load, and the target's plain numbers in its own frame."""
+
+    load: Array
+    plain: Array  # mass, mass centre, moments about it
+    std: Array
+    chi_square: float  # by degree of freedom
+    converged: bool
+
+    @property
+    def mass(self) -> float:
+        return float(self.plain[0])
+
+    def rows(self, truth: Array) -> dict[str, Any]:
+        """Every number of the target with its deviation, and the error that only a simulation knows."""
+        return {
+            name: Noted(float(value), f"standard deviation {std:.2g}; is {true:.6g}", unit)
+            for name, value, std, true, unit in zip(PLAIN, self.plain, self.std, truth, PLAIN_UNITS, strict=True)
+        }
+
+
+class WeighTable(StageTable):
+    """The target is weighed: thrusters fire, joints move, wheels keep their speed."""
+
+    called: ClassVar[str] = "weigh"
+
+    duration: Duration = key(30.0, "s")
+    sensors: SensorTable = key(SensorTable(), "what is measured, with which noise, from which seed")
+    path: list[PathTable] = key([], "joints of the arm that move, from where they are and back to rest")
+    thruster: list[ThrusterTable] = key([], "thrusters that fire, at a level that is a number")
+    mass: Number = key(0.05, "largest standard deviation of the mass, relative to it")
+
+    def experiment(self, flight: Flight) -> Experiment:
+        distinct(self.path, "path", "joint")
+        paths = {}
+        for k, path in enumerate(self.path):
+            with at(f"path[{k}]"):
+                if path.joint not in flight.crew.arm:
+                    raise InputError(f"{path.joint!r} is no joint of the arm", hint=", ".join(flight.crew.arm))
+                paths[path.joint] = path.make()
+        firings = []
+        for k, item in enumerate(self.thruster):
+            with at(f"thruster[{k}]"):
+                level = item.throttle(self.duration)
+                spans = [(0.0, self.duration)] if item.on is None else item.intervals()
+                firings += [Firing(item.name, low, high, float(level(0.5 * (low + high)))) for low, high in spans]
+        return Experiment("weigh", self.duration, flight.state.joints, paths, firings)
+
+    def phases(self, flight: Flight, experiment: Experiment, times: Array) -> list[Phase]:
+        """Joints on their paths, wheels at their speed, thrusters firing; sampled as the sensors do."""
+        robot, crew = flight.here.world.own_robot(flight.name), flight.crew
+        start, found = flight.state.joints, list[Phase]()
+        paths = {
+            name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
+            for name, nodes in experiment.paths.items()
+        }
+        still = [name for name in crew.arm if name not in paths]
+        for low, high in pairwise(experiment.edges()):
+            loads = [firing(robot, f.thruster, f.level) for f in experiment.firings if f.start <= low < f.end]
+            phase = Phase(
+                high - low,
+                locked=still,
+                driven={name: path.shifted(-low) for name, path in paths.items()},
+                accelerations=dict.fromkeys(crew.wheels, constant(0.0)),
+                loads=loads,
+                limits="ignore",
+                sample=times if not found else None,
+                name=self.called,
+            )
+            found.append(phase)
+        return found
+
+    def fly(self, flight: Flight) -> Flown:
+        crew, use, name = flight.crew, Use(flight.crew), flight.name
+        with at(self.called):
+            experiment, sensors = self.experiment(flight), self.sensors.make()
+        times = np.arange(0.0, self.duration * (1.0 + 1e-12), sensors.interval)
+        yield from flight.brake()
+        if experiment.paths:
+            yield Release([flight.here.world.label(name, joint) for joint in experiment.paths])
+        begin, seen, states = flight.here.time, [], []
+        phases = self.phases(flight, experiment, times)
+        for phase in phases:
+            yield from flight.phase(use, phase)
+            at_times, rows = flight.here.samples
+            seen.append(at_times - begin)
+            states.append(rows[name])
+        yield from flight.brake()
+        joined = np.concatenate(states)[np.searchsorted(np.concatenate(seen), times - 1e-9)]
+        record = self.record(flight, experiment, sensors, times, joined)
+        assert flight.caught is not None
+        place = crew.robot.frame(crew.hand).placement @ flight.caught
+        own = crew.robot.inertia_parameters[crew.robot.body_index(crew.gripper)]
+        flight.weighing = Weighing(flight.believed(), crew.gripper, own, place, record)
+        found = flight.weighed = flight.weighing.repeat(self.sensors.seed)
+        limits = [
+            Limit("uncertain", float(found.std[0] / found.mass), self.mass, "of its mass"),
+            *use.arm(),
+            *use.wheels(),
+        ]
+        self._propellant(flight, experiment, limits)
+        truth = plain_of(flight.table.made.inertia_parameters[0])
+        numbers: dict[str, Any] = {"target": found.rows(truth)}
+        numbers["error"] = Noted(
+            float(np.max(np.abs(found.plain - truth) / found.std)), "largest, of the ten numbers", "standard deviations"
+        )
+        numbers["chi_square"] = Noted(found.chi_square, "by degree of freedom")
+        return limits, numbers
+
+    def _propellant(self, flight: Flight, experiment: Experiment, limits: list[Limit]) -> None:
+        for fire in experiment.firings:
+            part = flight.crew.robot.thruster(fire.thruster)
+            impulse = fire.level * part.force * (fire.end - fire.start)
+            flight.spent += impulse / (part.specific_impulse * STANDARD_GRAVITY)
+        detumble = flight.file.detumble
+        if detumble is not None and detumble.propellant is not None:
+            limits.append(Limit("propellant out", flight.spent, detumble.propellant, "kg"))
+
+    def record(self, flight: Flight, experiment: Experiment, sensors: Sensors, times: Array, states: Array) -> Record:
+        """What the sensors read, without noise."""
+        n, robot = flight.crew.robot.n, flight.here.world.own_robot(flight.name)
+        layout, mount, turn = Layout(n), sensors.mount, rotation_matrices(states[:, QUATERNION])
+        spin = states[:, layout.angular_velocity]
+        velocity = states[:, layout.linear_velocity] + np.cross(spin, mount)
+        readings: Mapping[str, Array] = {
+            "position": states[:, :3] + turn @ mount,
+            "attitude": states[:, QUATERNION].copy(),
+            "velocity": np.einsum("tij,tj->ti", turn, velocity),
+            "rate": spin.copy(),
+            "joint_position": states[:, layout.joints].copy(),
+            "joint_rate": states[:, layout.rates].copy(),
+        }
+        for name in sensors.channels:
+            if name not in readings:
+                raise InputError(f"{name!r} is no channel of a mission", place="weigh.sensors.channels",
+                                 hint="expected some of " + ", ".join(readings))  # fmt: skip
+        made = experiment.record(robot, sensors, times, {name: readings[name] for name in sensors.channels})
+        moving = tuple(name in experiment.paths or name in flight.crew.wheels for name in robot.joint_names)
+        return replace(made, moving=moving)

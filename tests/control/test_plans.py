@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.support.arms import arm
+from tests.support.arms import arm, slider
 from tests.support.control import POSTURE, hand_path, quaternion_of
 from tests.support.numpy_kinematics import turn
 
@@ -77,3 +77,36 @@ def test_a_goal_out_of_reach_is_told_with_its_time():
     path = control.hand_line(ROBOT, START, "hand", [20.0, 0.0, 0.0], duration=10.0, hold_attitude=False)
     with pytest.raises(InputError, match=r"cannot follow its path beyond \d"):
         control.follow_line(ROBOT, START, path)
+
+
+@pytest.mark.parametrize(("rate", "acceleration"), [(np.inf, np.inf), (0.6, np.inf), (np.inf, 0.5)])
+def test_the_fastest_timing_of_a_slide_is_bang_bang(rate, acceleration):
+    """2 kg against 10 kg are a mass of 5/3 kg; 3 N over 1 m: 2 sqrt(d m / F), with a top rate d / v + v m / F."""
+    robot = slider(limits=Limits(velocity=rate, effort=3.0))
+    start = State.at_rest(robot, [0.2])
+    plan = control.fastest(control.JointPlan.between(robot, start, [1.2], 7.0), acceleration)
+    bend = min(3.0 / (5.0 / 3.0), acceleration)
+    expected = 2.0 * np.sqrt(1.0 / bend) if np.isinf(rate) else 1.0 / rate + rate / bend
+    assert plan.duration == pytest.approx(expected, rel=1e-5)
+    assert plan.end.joints[0] == pytest.approx(1.2, abs=1e-12)
+
+
+def test_the_fastest_timing_uses_its_limits_and_beats_a_uniform_stretch():
+    limited = ROBOT.replace(joints=[replace(j, limits=Limits(velocity=0.5, effort=3.0)) for j in ROBOT.joints])
+    goal = POSTURE + np.array([0.6, -0.4, 0.5, 0.3, -0.5, 0.4, 0.6])
+    plan = control.JointPlan.between(limited, START, goal, 4.0)
+    uniform = plan.duration * control.within_limits(limited, START, plan.paths, plan.duration)
+    quick = control.fastest(plan)
+    assert quick.duration < 0.85 * uniform
+    run = simulate(limited, START, quick.phase(), sample=quick.duration / 2000)
+    rates, forces = np.abs(run.data["joint_velocity"].values), np.abs(run.data["reaction"].values[:, 6:])
+    assert rates.max() <= 0.5 * (1 + 1e-9)
+    assert forces.max() <= 3.0 * (1 + 1e-3)
+    # At almost every instant one of the limits is met: nothing is left to go faster.
+    used = np.maximum(rates.max(axis=1) / 0.5, forces.max(axis=1) / 3.0)
+    assert np.quantile(used, 0.02) > 0.99
+    # The way is the same: positions lie on the straight line between the ends.
+    share = (run.states[:, 7:14] - POSTURE) / (goal - POSTURE)
+    np.testing.assert_allclose(share, share[:, :1] * np.ones(7), atol=1e-7)
+    with pytest.raises(InputError, match="no joint has a limit"):
+        control.fastest(control.JointPlan.between(ROBOT, START, goal, 4.0))

@@ -26,6 +26,7 @@ from spacearm.control.plans import (
     trapezoid,
     within_limits,
 )
+from spacearm.control.time_scaling import fastest
 from spacearm.control.workspace import (
     Workspace,
     base_disturbance,
@@ -58,6 +59,7 @@ __all__ = [
     "coordinated",
     "detumble",
     "dynamic_manipulability",
+    "fastest",
     "follow_line",
     "hand_line",
     "hand_spline",

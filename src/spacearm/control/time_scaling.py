@@ -1,0 +1,175 @@
+"""The fastest timing of a joint path within limits of rate, acceleration and force, the base floating.
+
+Along a path q(s) from rest, at zero momentum, drive forces are a(s) s'' + b(s) s'^2: linear in s'' and x = s'^2. On a
+grid with constant s'' between points, the largest x from which the end can still be met is found backwards, then the
+path is run through as fast as that allows: time-optimal up to the grid (H. Pham, Q.-C. Pham, IEEE Trans. Robotics
+34(3), 2018).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import numbers, whole
+from spacearm.control.follow import check_still
+from spacearm.control.plans import JointPlan
+from spacearm.engine.mechanics import mechanics_of
+from spacearm.errors import InputError, at
+from spacearm.model import Robot
+from spacearm.simulate import Signal
+from spacearm.typing import Array
+
+#: Times that a plan may be slowed down for what the grid, springs and dampers leave over.
+ROUNDS = 6
+
+
+def fastest(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *, grid: int = 200) -> JointPlan:
+    """The same way of the joints in the shortest time within their limits of rate and force (effort).
+
+    Springs, dampers and friction of the joints are not in the optimum: where a run with them breaks a limit, the plan
+    is slowed down as a whole until it does not.
+
+    Args:
+        acceleration: largest joint accelerations, one for all or each.
+        grid: intervals of the path.
+    """
+    robot = plan.robot
+    check_still(robot, plan.start, "fastest")
+    with at("fastest"):
+        most = np.array(np.broadcast_to(numbers(acceleration, "acceleration"), (robot.n,)))
+        rates, forces = (np.array([getattr(j.limits, what) for j in robot.joints]) for what in ("velocity", "effort"))
+        step, way = _geometry(plan, whole(grid, "grid", least=10, most=5000))
+        if not np.isfinite(np.concatenate([rates, forces, most])).any():
+            raise InputError("no joint has a limit of rate or force", hint="give them in the robot, or an acceleration")
+        rows = _Rows(robot, way, step, forces, most)
+        slope = np.abs(way[1])
+        top = np.min(np.where(slope > 1e-12, (rates / np.maximum(slope, 1e-12)) ** 2, np.inf), axis=1)
+        speed = _profile(rows, top, step)
+    found = _timed(plan, way, step, speed)
+    for _ in range(ROUNDS):
+        over = _used(found, rates, forces)
+        if over <= 1.0 + 1e-9:
+            return found
+        found = found.stretched(over * (1.0 + 1e-6))
+    raise InputError("the path breaks limits however slowly it is gone", place="fastest", hint="springs hold it")
+
+
+def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:
+    """Length of an interval, and the path by its own length: positions, first to third derivatives (count + 1, n)."""
+    from scipy.interpolate import CubicSpline
+
+    times = np.linspace(0.0, plan.duration, 20 * count + 1)
+    joints = np.stack([path(times) for path in plan.paths], axis=1)
+    length = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(joints, axis=0), axis=1)))
+    if not length[-1] > 0.0:
+        raise InputError("no joint moves")
+    moving = np.append(True, np.diff(length) > 1e-12 * length[-1])
+    even = np.linspace(0.0, length[-1], count + 1)
+    when, gone = np.interp(even, length[moving], times[moving]), CubicSpline(times, length)
+    for _ in range(4):  # Newton's method: where the path stands still, at its ends, nothing moves
+        rate = gone(when, 1)
+        when = np.clip(when - np.where(rate > 0.0, (gone(when) - even) / np.maximum(rate, 1e-300), 0.0), 0, times[-1])
+    when[[0, -1]] = times[[0, -1]]
+    points = np.stack([path(when) for path in plan.paths], axis=1)
+    way = CubicSpline(even, points)
+    return float(even[1]), [way(even, order) for order in range(4)]
+
+
+class _Rows:
+    """Limits at both ends of each interval: alpha u + beta x <= gamma, u = s'' on it and x = s'^2 at its start."""
+
+    def __init__(self, robot: Robot, way: list[Array], step: float, forces: Array, most: Array) -> None:
+        joints, slope, bend, _ = way
+        mechanics = mechanics_of(robot)
+        base, mixed, arm = mechanics.mass_blocks(joints)
+        rates = np.concatenate([-_solved(base, mixed, slope), slope], axis=1)
+        bias = mechanics.bias(joints, rates)
+        moved = -np.linalg.solve(base, (np.einsum("kij,kj->ki", mixed, bend) + bias[:, :6])[..., None])[..., 0]
+        linear = np.einsum("kij,kj->ki", arm, slope) - np.einsum("kij,ki->kj", mixed, _solved(base, mixed, slope))
+        square = np.einsum("kij,kj->ki", arm, bend) + np.einsum("kij,ki->kj", mixed, moved) + bias[:, 6:]
+        by_u, by_x = np.hstack([linear, slope]), np.hstack([square, bend])
+        limit = np.concatenate([forces, most])
+        keep = np.isfinite(limit)
+        by_u, by_x, limit = by_u[:, keep], by_x[:, keep], limit[keep]
+        alpha = np.hstack([by_u[:-1], by_u[1:] + 2 * step * by_x[1:]])
+        beta = np.hstack([by_x[:-1], by_x[1:]])
+        self.alpha, self.beta = np.hstack([alpha, -alpha]), np.hstack([beta, -beta])
+        self.gamma = np.tile(limit, 4)
+
+    def at(self, k: int, step: float, most: float) -> tuple[Array, Array, Array]:
+        """Rows of an interval, with 0 <= x + 2 step u <= most, as bounds of u (value, slope by x) above and below, and
+        the largest x of rows without u."""
+        alpha = np.append(self.alpha[k], [2 * step, -2 * step])
+        beta, gamma = np.append(self.beta[k], [1.0, -1.0]), np.append(self.gamma, [most, 0.0])
+        size = np.abs(alpha) > 1e-13
+        value, slope = gamma[size] / alpha[size], beta[size] / alpha[size]
+        upper = alpha[size] > 0
+        plain = ~size & (beta > 1e-13)
+        return (
+            np.stack([value[upper], slope[upper]]),
+            np.stack([value[~upper], slope[~upper]]),
+            (gamma[plain] / beta[plain]).min(initial=np.inf),
+        )
+
+
+def _solved(base: Array, mixed: Array, slope: Array) -> Array:
+    """Hb^-1 Hbm q' at all points."""
+    return np.asarray(np.linalg.solve(base, np.einsum("kij,kj->ki", mixed, slope)[..., None])[..., 0])
+
+
+def _profile(rows: _Rows, top: Array, step: float) -> Array:
+    """s' at the points of the grid: backwards what can still be stopped, forwards as fast as can be."""
+    count = len(top) - 1
+    bound = np.zeros(count + 1)
+    for k in range(count - 1, -1, -1):
+        above, below, plain = rows.at(k, step, bound[k + 1])
+        # Every lower bound of u stays below every upper one: with u gone, rows in x alone.
+        slope = above[1][:, None] - below[1]
+        room = above[0][:, None] - below[0]
+        steep = slope > 1e-13
+        bound[k] = max(0.0, min(top[k], plain, float((room[steep] / slope[steep]).min(initial=np.inf))))
+        if not np.isfinite(bound[k]):
+            raise InputError("nothing limits the path", hint="expected a limit of rate or force of a joint that moves")
+    squared = np.zeros(count + 1)
+    for k in range(count):
+        above, _, _ = rows.at(k, step, bound[k + 1])
+        u = float((above[0] - above[1] * squared[k]).min())
+        squared[k + 1] = min(max(squared[k] + 2 * step * u, 0.0), bound[k + 1])
+    if np.any(squared[1:-1] <= 0.0):
+        where = int(np.flatnonzero(squared[1:-1] <= 0.0)[0]) + 1
+        raise InputError(f"the limits stop the path {100 * where / count:.3g} % of the way", hint="raise the limits")
+    return np.sqrt(squared)
+
+
+def _timed(plan: JointPlan, way: list[Array], step: float, speed: Array) -> JointPlan:
+    """The path with this timing: cubic pieces of s composed with s(t), which is quadratic on each."""
+    v, w = speed[:-1], speed[1:]
+    lasting = 2 * step / (v + w)
+    half = 0.5 * (w - v) / lasting
+    edges = np.append(0.0, np.cumsum(lasting))
+    signals = {}
+    for i, name in enumerate(plan.robot.joint_names):
+        c0, c1, c2, c3 = (part[:-1, i] / math.factorial(order) for order, part in enumerate(way))
+        pieces = np.stack([
+            c0,
+            c1 * v,
+            c1 * half + c2 * v**2,
+            2 * c2 * v * half + c3 * v**3,
+            c2 * half**2 + 3 * c3 * v**2 * half,
+            3 * c3 * v * half**2,
+            c3 * half**3,
+        ])  # fmt: skip
+        still = np.append(way[0][-1, i], np.zeros(6))
+        signals[name] = Signal(np.append(edges, 2 * edges[-1]), np.column_stack([pieces, still]))
+    return JointPlan(plan.robot, plan.start, signals, float(edges[-1]), plan.error)
+
+
+def _used(plan: JointPlan, rates: Array, forces: Array) -> float:
+    """By what factor a plan has to be slowed down for these limits, going by its run."""
+    data = plan.run.data
+    rate = np.abs(data["joint_velocity"].values) / rates
+    force = np.abs(data["reaction"].values[:, 6:]) / forces
+    return float(max(rate.max(), math.sqrt(force.max())))

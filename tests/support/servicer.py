@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import mujoco
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline
 
 from spacearm.identify.inertia import Record
 from spacearm.model import Body, Inertia, Joint, Pose, Robot
@@ -98,3 +99,44 @@ def measured(motion: Motion, seed: int | None, thrust: float = 1.0) -> Record:
 def drawing(factor: float) -> Robot:
     """The held body wrong by this factor, its mass centre at the wrist."""
     return replace_inertias(ROBOT, {"held": Inertia(factor * TARGET.mass, np.zeros(3), factor * TARGET.tensor)})
+
+
+def led_base(robot: Robot, start: Array, times: Array, joints: Array, rates: Array, steps: int = 3) -> Array:
+    """Positions, quaternions, velocities, rates (T, 13) of a base whose joints are led along Hermite cubics.
+
+    MuJoCo has the mass matrix and the velocity terms; the base's six equations are solved and integrated here (RK4).
+    """
+    model = mujoco.MjModel.from_xml_string(mjcf_text(robot))
+    data, mass = mujoco.MjData(model), np.zeros((model.nv, model.nv))
+    path = CubicHermiteSpline(times, joints, rates)
+    step = np.repeat(np.diff(times) / steps, steps)
+    begin = (times[:-1, None] + np.arange(steps) * np.diff(times)[:, None] / steps).ravel()
+    # where cubics meet the acceleration jumps: both ends of a step belong to its own piece
+    stages = np.stack([begin + 1e-9, begin + 0.5 * step, begin + step - 1e-9], axis=1)
+    led = np.stack([path.derivative(k)(stages) if k else path(stages) for k in range(3)], axis=2)
+    pushes = np.zeros((begin.size, 6))
+    for start_time, length, force, point in FIRINGS:
+        on = (stages[:, 1] >= start_time) & (stages[:, 1] < start_time + length)
+        pushes[on] += np.concatenate([force, np.cross(point, force)])
+
+    def rate(here: Array, y: Array, wrench: Array) -> Array:
+        data.qpos[:7], data.qpos[7:], data.qvel[:6], data.qvel[6:] = y[:7], here[0], y[7:], here[1]
+        mujoco.mj_fwdPosition(model, data)
+        mujoco.mj_fwdVelocity(model, data)
+        mujoco.mj_fullM(model, mass, data.qM) if hasattr(data, "qM") else mujoco.mj_fullM(model, data, mass)
+        push = np.concatenate([data.xmat[1].reshape(3, 3) @ wrench[:3], wrench[3:]])
+        force = push - data.qfrc_bias[:6] - mass[:6, 6:] @ here[2]
+        (w, i, j, k), (x, y_, z) = y[3:7], y[10:]
+        turned = [-i * x - j * y_ - k * z, w * x + j * z - k * y_, w * y_ + k * x - i * z, w * z + i * y_ - j * x]
+        return np.concatenate([y[7:10], 0.5 * np.array(turned), np.linalg.solve(mass[:6, :6], force)])
+
+    y, states = start, [start]
+    for n, (h, (first, middle, last), push) in enumerate(zip(step, led, pushes, strict=True)):
+        a = rate(first, y, push)
+        b = rate(middle, y + 0.5 * h * a, push)
+        c = rate(middle, y + 0.5 * h * b, push)
+        y = y + h / 6 * (a + 2 * b + 2 * c + rate(last, y + h * c, push))
+        y[3:7] /= np.linalg.norm(y[3:7])
+        if (n + 1) % steps == 0:
+            states.append(y)
+    return np.array(states)

@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
+from spacearm.identify.inertia import identify
 from spacearm.identify.inertia.base_motion import BaseMotion, Inputs
 from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem
-from spacearm.identify.inertia.readings import Record, turned
-from spacearm.model import Robot
+from spacearm.identify.inertia.output_error_fit import expected_information
+from spacearm.identify.inertia.readings import Record, attitude_difference, turned
+from spacearm.model import Inertia, Robot
+from spacearm.model.edit import replace_inertias
 from spacearm.optimise.diagnose import diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.typing import Array
-from support.servicer import COUNT, NOISE, ROBOT, Motion, drawing, measured, servicer_motion
+from support.servicer import COUNT, NOISE, ROBOT, TARGET, Motion, drawing, led_base, measured, servicer_motion
+from support.tumbling import satellite, tumbling
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +90,45 @@ def test_estimates_scatter_as_their_covariance_says(motion: Motion) -> None:
     assert np.mean(np.abs(errors) < 1.96) > 0.9
     assert np.abs(np.mean(ratios) - 1.0) < 0.01
     assert found.std[0] < 0.02 * 0.4  # 20 g of 40 kg and less; 121 samples of equations gave 600 g of 103 kg
+
+
+def test_the_bound_is_that_of_mujocos_differences(motion: Motion) -> None:
+    """Cramer-Rao bound by differences of motions with MuJoCo's equations: inertias, start and every encoder reading."""
+    record = measured(motion, None).cut(slice(0, 76, 5))
+    read, times = record.readings, record.times
+    centre, about = (
+        TARGET.com,
+        TARGET.tensor + 40.0 * (TARGET.com @ TARGET.com * np.eye(3) - np.outer(*[TARGET.com] * 2)),
+    )
+    entries = np.array([[4, 7, 8], [7, 5, 9], [8, 9, 6]])
+    linear = np.array([40.0, *40.0 * centre, *(about[i, i] for i in range(3)), about[0, 1], about[0, 2], about[1, 2]])
+
+    def moved(change: Array) -> Array:
+        own = linear + change[:10]
+        com = own[1:4] / own[0]
+        tensor = own[entries] - own[0] * (com @ com * np.eye(3) - np.outer(com, com))
+        robot = replace_inertias(ROBOT, {"held": Inertia(own[0], com, tensor)})
+        start = np.concatenate([read["position"][0], read["attitude"][0], read["velocity"][0], read["rate"][0]])
+        start[:3], start[7:] = start[:3] + change[10:13], start[7:] + change[16:22]
+        start[3:7] = turned(start[3:7], change[13:16])
+        joints, rates = change[22:].reshape(2, times.size, 2)
+        return led_base(robot, start, times, read["joint_position"] + joints, read["joint_rate"] + rates)
+
+    steps = np.concatenate([1e-3 * np.maximum(np.abs(linear), 1.0), np.full(12, 1e-4), np.full(4 * times.size, 1e-4)])
+    columns = []
+    for step in np.diag(steps):
+        one, other = moved(step), moved(-step)
+        turn = attitude_difference(other[:, 3:7], one[:, 3:7])
+        parts = [one[:, :3] - other[:, :3], turn, one[:, 7:10] - other[:, 7:10], one[:, 10:] - other[:, 10:]]
+        sizes = [NOISE[name] for name in ("position", "attitude", "velocity", "rate")]
+        columns.append(np.concatenate([part / size for part, size in zip(parts, sizes, strict=True)], axis=1).ravel())
+    jacobian = np.stack(columns, axis=1) / (2.0 * steps)
+    encoders = np.repeat([0.0, 1 / NOISE["joint_position"], 1 / NOISE["joint_rate"]], [22, *[2 * times.size] * 2])
+    information = jacobian.T @ jacobian + np.diag(encoders**2)
+    scale = 1.0 / np.sqrt(np.diag(information))
+    bound = scale * np.sqrt(np.diag(np.linalg.inv(information * scale * scale[:, None])))
+    problem = OutputErrorProblem(ROBOT, [record], ["held"])
+    np.testing.assert_allclose(expected_information(problem).std, bound[:10], rtol=2e-3)
 
 
 def test_a_drawing_wrong_by_three_changes_nothing(motion: Motion) -> None:
@@ -173,6 +216,13 @@ def test_missing_readings_and_outliers(motion: Motion) -> None:
     assert np.abs((found.values[:10] - TRUTH) / found.std[:10]).max() < 4.0
     ratio = diagnose(found, problem.samples - found.values.size).chi_square.ratio
     assert ratio == pytest.approx(1.0, abs=0.06)
+
+
+def test_a_long_tumble_is_followed_to_its_end() -> None:
+    """Five minutes at 0.4 rad/s: first readings alone lose the attitude after seconds, and the search stalled."""
+    found = identify(satellite(1.4), [tumbling(300.0, 0.4, 0)])
+    assert found.certificate().sound
+    assert np.abs((found.estimate.values - satellite().inertia_parameters.ravel()) / found.estimate.std).max() < 4.0
 
 
 def test_refusals(motion: Motion) -> None:

@@ -22,15 +22,13 @@ from spacearm.identify.inertia.record_prediction import ROWS
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
 from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
 from spacearm.model import Robot
-from spacearm.optimise.diagnose import Diagnosis, diagnose
+from spacearm.optimise.diagnose import LEVEL, Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Direction, Information
 from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
 Method = Literal["output-error", "total", "linear", "consistent", "recursion", "swarm"]
-#: How often a right model may fail each kind of test.
-LEVEL = 1e-3
 #: Long records with firings are thinned to this many samples for weighted total estimation, whose cost grows with the
 #: cube of their length (the impulse ties all samples together).
 MOST_PUSHED = 200
@@ -87,7 +85,7 @@ class Identification:
 
     def certificate(self) -> Certificate:
         """Whether the estimate can be trusted: convergence, size and colour of the residuals, other suspects."""
-        checks = dict(self.diagnosis.certificate(LEVEL))
+        checks = dict(self.diagnosis.certificate())
         if self.output_error is None:  # equations share the errors of the impulse: their colour says little
             checks = {name: check for name, check in checks.items() if not name.startswith("whiteness")}
         least = LEVEL / max(len(self.scores), 1)
@@ -110,6 +108,9 @@ class Identification:
             text = f"all {data.record.times.size} samples, {int(data.present.sum())} numbers of {3 * read} read"
             if data.path.missing or data.path.outliers:
                 text += f"; encoders: {data.path.missing} missing and {data.path.outliers} far off, replaced"
+            unused = [n for n in data.record.readings if n not in (*ROWS, "joint_position", "joint_rate")]
+            if unused:
+                text += f"; not used by this method: {', '.join(unused)}"
             found[data.record.name] = text
         return found
 

@@ -21,7 +21,7 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
-from spacearm.identify.inertia.readings import Record, turned
+from spacearm.identify.inertia.readings import Record, attitude_difference, turned
 from spacearm.identify.inertia.record_prediction import NUISANCES, ROWS, RecordPrediction
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
@@ -38,6 +38,10 @@ START_SCALES = (0.01, 1e-3, 1.0, 1.0)
 OUTLIER = 6.0
 #: Share of the readings that may be outliers.
 MOST_OUTLIERS = 0.05
+#: A prediction whose attitude is further from three readings than this (rad), with so many between, lost the motion.
+LOST, SPARSE = 0.1, 3
+#: Part of a step that shows its first order.
+SHORT = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +236,34 @@ class OutputErrorProblem(Problem):
             if data.unknowns == 12:
                 x[self._start_place(index)][6:] = (data.start(self.inertia(x)) - self._starts[index])[7:]
         return x
+
+    def stepped(self, x: Array, change: Array) -> Array:
+        """Unknowns after a step along which the twists of the starts change as its first order has it.
+
+        A step of the momentum itself would, with another inertia, start a body that turns fast with quite another rate.
+        """
+        trial = x + change
+        for i, data in enumerate(self.records):
+            if data.unknowns == 12:
+                now, soon = (data.twist(self._start_at(i, at), self.inertia(at)) for at in (x, x + SHORT * change))
+                start = self._start_at(i, trial)
+                momentum = data.momentum(start[:7], now + (soon - now) / SHORT, self.inertia(trial))
+                trial[self._start_place(i)][6:] += momentum - start[7:]
+        return trial
+
+    def followed(self, x: Array) -> list[int]:
+        """How many samples of each record pass before the predicted attitude is far from the one that is read."""
+        found = []
+        for i, data in enumerate(self.records):
+            start, (thrust, _) = self._start_at(i, x), self._entering(data, x)
+            attitude = data.motion.run(start, self.inertia(x), 1.0 + thrust)[::2, 3:7]
+            read = data.record.readings["attitude"]
+            away = np.linalg.norm(attitude_difference(attitude, read), axis=1)
+            lost = np.flatnonzero(np.isfinite(read).all(axis=1) & ~(away < LOST))
+            # single readings may be far off
+            lost = lost[:-2][lost[2:] - lost[:-2] <= 2 * SPARSE] if lost.size > 2 else lost[:0]
+            found.append(int(lost[0]) if lost.size else data.record.times.size)
+        return found
 
     def predicted(self, x: Array) -> list[Mapping[str, Array]]:
         """What each record's channels should read: (T, 3), quaternions (T, 4)."""

@@ -33,6 +33,8 @@ SMALL = 1e-3
 MOST_STEPS, MOST_DAMPING = 60, 1e6
 #: Samples of a record that the regression for a start takes.
 REGRESSED = 500
+#: Spans that are fitted before the whole, at most, their samples at least, and how much longer the next may be.
+MOST_SPANS, FEWEST, GROWTH = 16, 16, 2
 #: Variance, in typical sizes squared, of a belief that is none.
 VAGUE = 1e6
 
@@ -135,6 +137,7 @@ def fit_output_error(problem: OutputErrorProblem, start: Array | None = None, *,
     starts = starts or [problem.started(values) for values in (problem.zero, *_regressions(problem))]
     costs = [_cost(problem.weighted(x)) for x in starts]
     search = _Search(problem, starts[int(np.argmin(costs))], judge)
+    _follow(search, judge)
     outliers = 0
     for _ in range(10):
         search.run()
@@ -158,6 +161,29 @@ def fit_output_error(problem: OutputErrorProblem, start: Array | None = None, *,
         search.reason,
         time.perf_counter() - begin,
     )
+
+
+def _follow(search: _Search, judge: bool) -> None:
+    """Bring the search to where the motion is followed to the end, by fits of growing spans from the first sample.
+
+    A body that tumbles for long is lost by a start that is known from the first readings alone.
+    """
+    records = search.problem.records
+    given, before = [data.present for data in records], [0] * len(records)
+    for _ in range(MOST_SPANS):
+        ends = [max(end, FEWEST) for end in search.problem.followed(search.x)]
+        ends = [min(end, GROWTH * was or end) for end, was in zip(ends, before, strict=True)]
+        if all(end >= len(whole) for end, whole in zip(ends, given, strict=True)) or ends == before:
+            break
+        for data, whole, end in zip(records, given, ends, strict=True):
+            data.present = whole & (np.arange(len(whole)) < end)[:, None]
+        search.reset(judge)
+        search.run()
+        before = ends
+    for data, whole in zip(records, given, strict=True):
+        data.present = whole
+    if any(before):
+        search.reset(judge)
 
 
 def expected_information(problem: OutputErrorProblem) -> Information:
@@ -216,6 +242,10 @@ class _Search:
         self.problem, self.x, self.rank = problem, x, problem.base.rank
         self.sizes = problem.sizes
         self.belief, self.believed = _belief(problem)
+        self.reset(judge)
+
+    def reset(self, judge: bool) -> None:
+        """Begin anew from here."""
         self.history: list[float] = []
         self.reason = Reason.LIMIT
         self.unseen = self.held = np.zeros((self.rank, 0))
@@ -291,7 +321,7 @@ class _Search:
             if size < SMALL:
                 self.reason = Reason.CONVERGED
                 return
-            trial = self.x + self.steps @ (change / norms)
+            trial = self.problem.stepped(self.x, self.steps @ (change / norms))
             then = self.cost(trial)
             # residuals are whitened with what is believed now: near the end the cost may rise by less than it matters
             if then < cost or (size < 1.0 and then < cost + 0.5 * size):

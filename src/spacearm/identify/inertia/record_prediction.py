@@ -94,7 +94,7 @@ class RecordPrediction:
 
     def start(self, inertia: Array) -> Array:
         """State and momentum at the first sample, from the first readings of each sensor alone."""
-        inputs, record = self.motion.inputs, self.record
+        record = self.record
         first = {name: self._first(name) for name in ROWS if name in record.readings}
         quaternion = first["attitude"] / np.linalg.norm(first["attitude"])
         rotation = rotation_matrices(quaternion)
@@ -103,11 +103,18 @@ class RecordPrediction:
             return np.concatenate([base, record.known_momentum])
         turning = first.get("rate", np.zeros(3))
         linear = rotation.T @ first.get("velocity", np.zeros(3)) - np.cross(turning, record.mount)
-        velocity = np.concatenate([linear, turning, inputs.rates[0]])
-        momentum = mechanics_of(self.robot).momentum(
-            inputs.joints[0], velocity, base=base, inertia=inertia.reshape(-1, 10)
-        )
-        return np.concatenate([base, momentum])
+        return np.concatenate([base, self.momentum(base, np.concatenate([linear, turning]), inertia)])
+
+    def momentum(self, base: Array, twist: Array, inertia: Array) -> Array:
+        """At the first sample, of a base with this pose (7,) and twist (6,), base axes."""
+        inputs = self.motion.inputs
+        velocity = np.concatenate([twist, inputs.rates[0]])
+        return mechanics_of(self.robot).momentum(inputs.joints[0], velocity, base=base, inertia=inertia.reshape(-1, 10))
+
+    def twist(self, start: Array, inertia: Array) -> Array:
+        """The other way round, of a state and momentum (13,)."""
+        own = [self.momentum(start[:7], unit, inertia) for unit in (np.zeros(6), *np.eye(6))]
+        return np.asarray(np.linalg.solve(np.stack(own[1:], axis=1) - own[0][:, None], start[7:] - own[0]))
 
     def _first(self, name: str) -> Array:
         values = self.record.readings[name]

@@ -22,6 +22,7 @@ from spacearm.identify.inertia.writeback import identified_text
 from spacearm.result import Check, Checks, Figure
 from spacearm.study import Findings, Noted, RobotFile, row
 from spacearm.typing import Array
+from spacearm.words import uncertain
 
 if TYPE_CHECKING:
     from spacearm.identify.inertia.scenario import InertiaFile
@@ -155,6 +156,20 @@ class Weighed(Findings):
 
     def title(self) -> str:
         return f"Inertia identification of {self.found.known.robot.name}"
+
+    def headline(self) -> str:
+        masses = [one for one in self.found.known.numbers if one.symbol == "mass" and one.source is Source.DATA]
+        estimate = self.found.estimate
+        if masses:
+            told = [f"{one.body} weighs {uncertain(one.value, one.std)} kg" for one in masses[:3]]
+            said = ", ".join(told) + (f"; {len(masses) - 3} more bodies are weighed" if len(masses) > 3 else "")
+        elif estimate.units[0] == "kg" and np.isfinite(estimate.std[0]):
+            total = uncertain(estimate.values[0], estimate.std[0])
+            said = f"The whole robot weighs {total} kg; no single body's mass is determined by the data"
+        else:
+            said = f"{self.possible.rank} combinations of inertias are determined, no mass among them"
+        suspects = self.found.suspects
+        return said + (f". Do not rely on it: {suspects[0].advice}." if suspects else ".")
 
     def summary(self) -> str:
         counts, whole = self.found.known.counts(), self.possible.base_parameters

@@ -56,6 +56,16 @@ def number(value: float, digits: int = DIGITS) -> str:
     )
 
 
+def uncertain(value: float, deviation: float) -> str:
+    """A value with its standard deviation, both to the deviation's second digit: 103.0021 ± 0.0028."""
+    if not 0.0 < deviation < math.inf:
+        return number(value)
+    places = 1 - math.floor(math.log10(deviation))
+    if not 0 <= places <= DIGITS:
+        return f"{number(value, 2 * DIGITS)} ± {number(deviation, 2)}"
+    return f"{value:.{places}f} ± {deviation:.{places}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def result(value: Any) -> str:
     """As :func:`show`, with rounding about zero as zero."""
     if isinstance(value, float) and abs(value) < ROUNDING:

@@ -19,7 +19,7 @@ from spacearm.report import kept_result, made_from, publish, share_script, write
 from spacearm.report.write import PLOTLY, Entry, plot_json
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
 from spacearm.scene import scene_of
-from spacearm.words import in_words, setting, show, unit
+from spacearm.words import in_words, setting, show, uncertain, unit
 from spacearm.words import result as result_text
 
 HOSTILE = "</script><script>alert(1)</script> & <b>"
@@ -351,6 +351,21 @@ def test_labels() -> None:
 )
 def test_show(value: object, text: str) -> None:
     assert show(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "deviation", "text"),
+    [
+        (103.00214, 0.0028, "103.0021 ± 0.0028"),
+        (-0.5, 0.12, "\N{MINUS SIGN}0.50 ± 0.12"),
+        (8012.3, 34.0, "8012 ± 34"),
+        (123456.0, 3400.0, "123456 ± 3400"),
+        (2.0, float("inf"), "2"),
+        (1e-9, 2e-11, f"{show(1e-9)} ± {show(2e-11)}"),
+    ],
+)
+def test_a_value_with_its_deviation(value: float, deviation: float, text: str) -> None:
+    assert uncertain(value, deviation) == text
 
 
 @pytest.mark.parametrize(

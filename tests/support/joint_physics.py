@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
+from scipy.interpolate import CubicSpline
 
-from spacearm.identify.joint import Drive, JointTest
+from spacearm.identify.joint import Chain, Drive, JointTest, SensorNoise, joint_test_from_vision, planar_pose
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor
@@ -183,13 +184,13 @@ class Case:
     torque: Callable[[float], float]
     offset: float
     sigma: dict[str, float]
-    truths: dict[str, Truth] = field(default_factory=dict)
+    truths: dict[tuple[Plant, str], Truth] = field(default_factory=dict)
 
     def truth(self, drive: str) -> Truth:
-        if drive not in self.truths:
+        if (self.plant, drive) not in self.truths:
             moved = {"motor": self.motor} if drive == "motor_angle" else {"torque": self.torque}
-            self.truths[drive] = self.plant.run(self.times, self.second, offset=self.offset, **moved)
-        return self.truths[drive]
+            self.truths[self.plant, drive] = self.plant.run(self.times, self.second, offset=self.offset, **moved)
+        return self.truths[self.plant, drive]
 
 
 def _case(
@@ -232,3 +233,71 @@ def joint_test(
     measured = {name: read[name] for name in channels}
     options = {"encoder_sigma": case.sigma["joint1.motor"], **more}
     return JointTest(f"seed {seed}", truth.times, encoders, measured, noise, **options)
+
+
+#: What may go wrong with a test, and the words of which one must be among the suspects where the fit is not sound;
+#: nothing where right values are the only good end.
+FAULTS: dict[str, tuple[str, ...]] = {
+    "friction": ("motor_coulomb",),
+    "delay": ("delay",),
+    "drift": ("base_rz.drift",),
+    "outliers": (),
+    "missing": (),
+    "torque": ("torque_scale",),
+    "mount": ("bias",),
+}
+
+
+def spoilt(case: Case, drive: Drive, seed: int, fault: str) -> JointTest:
+    """A test in which one of :data:`FAULTS` happened.
+
+    Dry friction of 3 N m; readings of link and base 20 ms late; a base attitude that drifts by 1 mrad/s, as a gyro with
+    a bias has it; 1 % outliers; 5 % missing readings; torque 3 % above what is said; a camera's target on the hand 2 cm
+    aside.
+    """
+    if fault == "friction":
+        case = replace(case, plant=replace(case.plant, friction=3.0))
+    truth, rng = case.truth(drive), np.random.default_rng([seed, 1000])
+    if fault == "mount":
+        return seen_by_cameras(case, truth, seed, drive, aside=0.02)
+    test = joint_test(case, truth, seed, drive)
+    measured, encoders, torques = dict(test.measured), dict(test.encoders), dict(test.torques)
+    if fault == "delay":
+        for name, column in (("joint1", 3), ("base_rz", 2)):
+            clean = truth.positions[:, column]
+            measured[name] = measured[name] - clean + CubicSpline(case.times, clean)(np.maximum(case.times - 0.02, 0.0))
+    if fault == "drift":
+        measured["base_rz"] = measured["base_rz"] + 1e-3 * case.times
+    if fault == "torque":
+        torques = {joint: np.asarray(row) / 1.03 for joint, row in torques.items()}
+    for kind, rows in (("", measured), ("", encoders), (".torque", torques)):
+        for name, row in rows.items() if fault in ("outliers", "missing") else ():
+            hit = rng.random(case.times.size) < (0.01 if fault == "outliers" else 0.05)
+            if fault == "outliers":
+                rows[name] = row + hit * 100.0 * case.sigma[name + kind] * rng.normal(size=row.size)
+            elif rows is measured:
+                rows[name] = np.where(hit, np.nan, row)
+    return replace(test, measured=measured, encoders=encoders, torques=torques)
+
+
+def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: float = 0.0) -> JointTest:
+    """The link's angle by the poses of base and hand (0.5 mm, 1 mrad), the hand's target ``aside`` (m) of its place."""
+    plant, rng, q = case.plant, np.random.default_rng([seed, 2000]), truth.positions
+    angles = np.cumsum(q[:, 2:5], axis=1)
+    hand = q[:, :2] + sum(
+        length * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        for length, angle in zip((plant.mount, *plant.length), angles.T, strict=True)
+    )
+    hand = hand + aside * np.stack([-np.sin(angles[:, 2]), np.cos(angles[:, 2])], axis=1)
+    noise = SensorNoise(encoder=case.sigma["joint1.motor"])
+    poses = [
+        planar_pose(*(place + 5e-4 * rng.normal(size=place.shape)).T, turn + 1e-3 * rng.normal(size=turn.size))
+        for place, turn in ((q[:, :2], q[:, 2]), (hand, angles[:, 2]))
+    ]
+    read, more = truth.readings(seed, case.sigma), dict[str, Any]()
+    if drive == "torque":
+        more = {"torques": {"joint1": read["joint1.torque"]}, "torque_sigma": case.sigma["joint1.torque"]}
+    encoders = {name: read[name] for name in ("joint1.motor", "joint2")}
+    chain = Chain(plant.robot(), "hand", noise)
+    test = joint_test_from_vision(f"seed {seed}", chain, case.times, encoders, *poses, **more)
+    return test.with_channel("joint1.motor", read["joint1.motor"], noise.encoder) if drive == "torque" else test

@@ -12,7 +12,7 @@ from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
 #: How often a right model may fail a test of its residuals.
-LEVEL = 0.01
+LEVEL = 1e-3
 #: Parameters correlated more than this cannot be told apart.
 TIED = 0.995
 
@@ -51,7 +51,7 @@ class Whiteness:
 
     @property
     def white(self) -> bool:
-        """At the level of one in a hundred."""
+        """At the level of one in a thousand."""
         return self.p_value > LEVEL
 
 

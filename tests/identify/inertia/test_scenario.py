@@ -163,6 +163,7 @@ def test_example_scenario(tmp_path: Path) -> None:
     assert found.sound
     assert rows["rank.total"].value == 52
     assert rows["error.largest"].value < 4.0
+    assert found.headline.startswith("The whole robot weighs 547.")
     assert rows["hold_out.two-joints.base_rate"].value < 1e-4
     assert rows["validation.joint_angle"].value < 1e-2
     assert "by the data" in rows["link1.cx"].note or "prior" in rows["link1.cx"].note

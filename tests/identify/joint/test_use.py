@@ -319,6 +319,7 @@ def test_the_example_runs() -> None:
     for name, value in TEST2.items():
         assert abs(rows[f"joint1.{name}"] - value) < 4.0 * rows[f"joint1.{name}.sd"]
     assert rows["law"] == "linear"
+    assert result.headline.startswith("joint1 has stiffness 5.0979 ± 0.0037 N m/rad, damping 0.399")
     assert rows["hold_out.swing.rms"] < 0.2 * rows["hold_out.swing.rigid_rms"]
     assert "identified.toml" in result.files
     drawn = ["test-1", "test-2", "channels-1", "channels-2", "profiles", "response"]

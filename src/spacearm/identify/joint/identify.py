@@ -16,7 +16,7 @@ from spacearm.identify.joint.flexible_joints import flexible_joints, linearise, 
 from spacearm.identify.joint.forward import Accuracy, Drive
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import BASE, JointTest
-from spacearm.identify.joint.outliers import without_outliers
+from spacearm.identify.joint.outliers import without_far, without_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
 from spacearm.identify.joint.sampling import Weighting
 from spacearm.identify.joint.suspects import NUISANCES, Suspect, suspects
@@ -204,6 +204,9 @@ def identify_joints(
     )  # fmt: skip
     estimator = estimator_of(method)
     model, estimate, exact = _searched(model, estimator, cost == "paper")
+    if exact is not None and model.noise_known and not any(test.smooth for test in model.tests):
+        model, estimate, far = _cleared(model, estimate, exact)
+        outliers += far
     ignored = tuple(name for name, what in how.items() if what == "off") if exact and drive != "rigid_torque" else None
     fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers)
     if warn:
@@ -213,8 +216,10 @@ def identify_joints(
     return fit
 
 
-def _searched(model: JointProblem, estimator: Estimator, plain: bool) -> tuple[JointProblem, Estimate, bool]:
-    """The problem with the errors of its inputs, its estimate, and whether that is the most likely one."""
+def _searched(
+    model: JointProblem, estimator: Estimator, plain: bool
+) -> tuple[JointProblem, Estimate, LeastSquares | None]:
+    """The problem with the errors of its inputs, its estimate, and by what, where that is the most likely one."""
     used = model.plain() if plain else model
     polish = estimator.estimator or LeastSquares() if isinstance(estimator, MultiStart) else estimator
     exact = None if plain or not isinstance(polish, LeastSquares) else polish
@@ -228,15 +233,20 @@ def _searched(model: JointProblem, estimator: Estimator, plain: bool) -> tuple[J
         used = model
     if estimate.covariance is not None:
         estimate = replace(estimate, covariance=used.covariance(model, estimate.values))
-    return model, estimate, exact is not None
+    return model, estimate, exact
 
 
-def _nuisances(given: Mapping[str, Nuisance]) -> dict[str, str]:
-    """What is done about each."""
-    for name, what in given.items():
-        known(name, NUISANCES, "nuisance", place="nuisances")
-        one_of(what, get_args(Nuisance), name, place="nuisances")
-    return dict.fromkeys(NUISANCES, "test") | dict(given)
+def _cleared(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -> tuple[JointProblem, Estimate, int]:
+    """Problem and estimate without readings that are far from the fit, and how many these were."""
+    total = 0
+    for _ in range(ROUNDS):
+        cut, count = without_far(model, estimate.values)
+        if not count:
+            break
+        total += count
+        model, estimate = _settled(cut.with_path_errors(estimate.values), estimate, estimator)
+        estimate = replace(estimate, covariance=model.covariance(model, estimate.values))
+    return model, estimate, total
 
 
 def _prepared(robot: Robot, tests: Sequence[JointTest], cost: str, biased: bool) -> tuple[list[JointTest], int]:

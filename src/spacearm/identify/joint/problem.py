@@ -56,8 +56,8 @@ class JointProblem(Problem):
         delay: bool = False,
     ) -> None:
         self._options: dict[str, Any] = {"law": law, "bounds": bounds, "guess": guess, "fixed": fixed, "delay": delay,
-                                         "offset_rate": offset_rate, "weighting": weighting,
-                                         "accuracy": accuracy}  # fmt: skip
+                                         "offset_rate": offset_rate, "weighting": weighting, "accuracy": accuracy,
+                                         "reference_inertia": reference_inertia}  # fmt: skip
         self.late = delay
         self.tests = tuple(tests)
         some(self.tests, "test", place="identification")
@@ -422,8 +422,11 @@ class JointProblem(Problem):
         if self.setup.drive != "torque" or not read:
             return self
         motors = {f.name: self.robot.joint_names[f.motor] for f in self.setup.flexible}
-        tests = [replace(test.held(motors), smooth=True) for test in self.tests]
-        return JointProblem(self.robot, tests, **{**self._options, "drive": "motor_angle"})
+        return self.of([replace(test.held(motors), smooth=True) for test in self.tests], "motor_angle")
+
+    def of(self, tests: Sequence[JointTest], drive: Drive | None = None) -> JointProblem:
+        """The same of other tests, or with another drive."""
+        return JointProblem(self.robot, tests, drive=drive or self.setup.drive, **self._options)
 
     def _centred(self, x: Array, test: int) -> Forward:
         """A test's forward model with torques that keep the motors near their encoders' paths at values ``x``.

@@ -28,6 +28,7 @@ from spacearm.study import Findings, Noted, RobotFile, Session, StudyFile, Table
 from spacearm.study.keys import made
 from spacearm.study.signal_tables import SignalTable
 from spacearm.study.tables import ColumnTable, MeasuredKeys, Pair
+from spacearm.words import uncertain
 
 DEGREE = np.pi / 180.0
 MOST_SAMPLES = 1_000_000  # of a twin: more is a slip of the pen, and would fill the memory
@@ -329,6 +330,18 @@ class Identified(Findings):
 
     def title(self) -> str:
         return f"Flexible joints of {self.fit.model.robot.name}"
+
+    def headline(self) -> str:
+        fit, words = self.fit, {"stiffness": "stiffness", "damping": "damping", "motor_inertia": "motor inertia"}
+        found = []
+        for f in fit.model.setup.flexible[:2]:
+            own = {word: f"{f.name}.{name}" for name, word in words.items() if f"{f.name}.{name}" in fit.estimate.names}
+            units = dict(zip(fit.estimate.names, fit.estimate.units, strict=True))
+            told = [f"{word} {uncertain(fit[name], fit.std(name))} {units[name]}" for word, name in own.items()]
+            found += [f"{f.name} has " + ", ".join(told)] if told else []
+        worst = [one for one in fit.suspects if not fit.certificate[f"suspect.{one.name}"].sound]
+        doubt = f" Do not rely on it: {worst[0].what}." if worst else "" if fit.sound else " Do not rely on it."
+        return "; ".join(found) + "." + doubt if found else ""
 
     def summary(self) -> str:
         return "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."

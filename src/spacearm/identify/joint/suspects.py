@@ -14,6 +14,7 @@ import numpy as np
 
 from spacearm.identify.joint.input_errors import InputErrors
 from spacearm.identify.joint.laws import SPECIFICATION, Law
+from spacearm.identify.joint.measured import BASE
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.typing import Array
 
@@ -23,7 +24,8 @@ NUISANCES = ("delay", "bias", "friction")
 OFF: Final[dict[str, Literal["off", "test", "estimate"]]] = dict.fromkeys(NUISANCES, "off")
 _ADVICE = {
     "delay": ("the link's and base's readings are late against encoders and torques", 'nuisances.delay = "estimate"'),
-    "bias": ("has a constant bias", 'nuisances.bias = "estimate"'),
+    "bias": ("has a constant bias, or a sensor sits elsewhere", 'nuisances.bias = "estimate"'),
+    "drift": ("drifts, as a gyro with a bias does when it is integrated", "a sensor without drift"),
     "motor_coulomb": ("the motor has dry friction", 'nuisances.friction = "estimate"'),
     "motor_damping": ("the motor has viscous friction", "law.motor_damping = true"),
     "spring_coulomb": ("the spring has dry friction", 'law.spring = "coulomb"'),
@@ -50,10 +52,15 @@ class Suspect:
         return float(chi2.sf(self.statistic, 1))
 
     @property
+    def what(self) -> str:
+        """In words."""
+        channel, word = self.name.rsplit(".", 1)
+        return (f"{channel} " if word in ("bias", "drift") else "") + _ADVICE[word][0]
+
+    @property
     def advice(self) -> str:
-        what, remedy = _ADVICE[self.name.rsplit(".", 1)[-1]]
-        where = self.name.rsplit(".", 1)[0] + " " if self.name.endswith(".bias") else ""
-        return f"{where}{what} (about {self.size:.2g} {self.unit}, {self.statistic**0.5:.1f} deviations): try {remedy}"
+        size = f"about {self.size:.2g} {self.unit}, {self.statistic**0.5:.1f} deviations"
+        return f"{self.what} ({size}): try {_ADVICE[self.name.rsplit('.', 1)[-1]][1]}"
 
 
 def suspects(model: JointProblem, x: Array, ignored: tuple[str, ...] = ()) -> tuple[Suspect, ...]:
@@ -79,7 +86,8 @@ def suspects(model: JointProblem, x: Array, ignored: tuple[str, ...] = ()) -> tu
         if seen > 1e-12 * size**2 and np.isfinite(seen) and seen > 0.0:
             along = float(column @ residual)
             word = name.rsplit(".", 1)[-1]
-            unit = {"torque_bias": "N m", "torque_scale": ""}.get(word) or SPECIFICATION.get(word, ("",))[0]
+            own = {"torque_bias": "N m", "drift": "m/s" if name.startswith(BASE[:3]) else "rad/s"}
+            unit = own.get(word) or SPECIFICATION.get(word, ("",))[0]
             found.append(Suspect(name, along**2 / seen, -along / seen, unit))
     return tuple(sorted(found, key=lambda one: -one.statistic))
 
@@ -91,8 +99,11 @@ def _columns(model: JointProblem, x: Array, test: int, ignored: tuple[str, ...])
     if "delay" not in ignored and not model.late:
         found["sensors.delay"] = model.late_slopes(x, test)
     for k, channel in enumerate(seen.measured if "bias" not in ignored else ()):
+        unit = np.broadcast_to(np.eye(len(seen.measured))[k], seen.present.shape)
         if channel not in seen.biases and model.delayed(channel):
-            found[f"{channel}.bias"] = np.broadcast_to(np.eye(len(seen.measured))[k], seen.present.shape)
+            found[f"{channel}.bias"] = unit
+        if channel in BASE:
+            found[f"{channel}.drift"] = unit * run.times[:, None]
     errors = model.path_errors[test]
     if isinstance(errors, InputErrors):
         for i, (kind, joint) in enumerate(errors.inputs):

@@ -116,6 +116,21 @@ def test_springs_part_hand_and_target_with_their_energy() -> None:
     assert slow["eject.speed"] == pytest.approx(0.5 * found["eject.speed"], rel=0.03)
 
 
+def test_what_the_wheels_cannot_hold_is_thrown_off() -> None:
+    """A spent stage brings more than three wheels of 16 N m s hold; thrusters take it."""
+    heavy = tomllib.loads((EXAMPLES / "mission-heavy.toml").read_text())
+    by = {}
+    for who in ("both", "wheels"):
+        mission = solve_document(heavy | {"detumble": heavy["detumble"] | {"by": who}}, Session(EXAMPLES))[1]
+        assert isinstance(mission, Mission)
+        assert mission.run.sound
+        by[who] = mission
+    assert by["both"].succeeded
+    failed = next(outcome for outcome in by["wheels"].outcomes if not outcome.success)
+    assert (failed.stage, failed.binding.name) == ("detumble", "wheel saturated")
+    assert [outcome.stage for outcome in by["wheels"].outcomes][-1] == "eject"
+
+
 def test_a_stage_that_fails_ends_the_mission_and_says_why() -> None:
     mission = flown(**SHORT, touch__speed=0.01)
     assert [outcome.stage for outcome in mission.outcomes] == ["approach", "touch"]

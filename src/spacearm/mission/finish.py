@@ -13,7 +13,7 @@ from spacearm.mission import laws
 from spacearm.mission.encounter import BODY, GRASP, TARGET
 from spacearm.mission.flight import Flight, Limit, Use
 from spacearm.mission.laws import Wheels
-from spacearm.mission.stages import Flown, GainKeys, StageTable
+from spacearm.mission.stages import Flown, GainKeys, Positive, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Duration, Name, Number
@@ -33,8 +33,8 @@ class DecideTable(StageTable):
 
     called: ClassVar[str] = "decide"
 
-    margin: Number | None = key(None, "least margin of all stages for a go")
-    mass: Number | None = key(None, "largest mass for a go, kg; what was weighed counts with two standard deviations")
+    margin: Positive | None = key(None, "least margin of all stages for a go")
+    mass: Positive | None = key(None, "largest mass for a go, kg; what was weighed counts with two standard deviations")
     wait: Duration | None = key(None, "s for which a stage that has not settled is flown once more")
 
     def judge(self, flight: Flight) -> tuple[list[Limit], dict[str, Any]]:
@@ -66,8 +66,8 @@ class StowTable(GainKeys):
     configuration: Name = key("stowed", "of the servicer")
     duration: Duration = key(40.0, "s")
     hold: Duration = key(10.0, "s in which it comes to rest there")
-    error: Number | None = key(None, "largest error of a joint at the end, rad; 0.5 deg where left out")
-    error_deg: Number | None = None
+    error: Positive | None = key(None, "largest error of a joint at the end, rad; 0.5 deg where left out")
+    error_deg: Positive | None = None
     steady: Number = key(60.0, "of the wheels' law, N m s/rad")
 
     def fly(self, flight: Flight) -> Flown:
@@ -94,11 +94,11 @@ class EjectTable(StageTable):
 
     called: ClassVar[str] = "eject"
 
-    energy: Number = key(2.0, "of the springs, J")
-    stroke: Number = key(0.05, "m")
+    energy: Positive = key(2.0, "of the springs, J")
+    stroke: Positive = key(0.05, "m")
     duration: Duration = key(60.0, "s that it is watched")
-    speed: Number = key(0.02, "least speed at which hand and grasp part, m/s")
-    clearance: Number = key(0.5, "least distance of the target's ball from the bus's at the end, m")
+    speed: Positive = key(0.02, "least speed at which hand and grasp part, m/s")
+    clearance: Positive = key(0.5, "least distance of the target's ball from the bus's at the end, m")
 
     def fly(self, flight: Flight) -> Flown:
         use = Use(flight.crew)

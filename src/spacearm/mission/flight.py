@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.control import CommandLog, Law, propellant
+from spacearm.control import CommandLog, propellant
 from spacearm.mission.encounter import GRASP, TARGET, Encounter, smooth
-from spacearm.mission.laws import Crew, Wheels, hold
+from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
-from spacearm.simulate import ForceElement, Here, Lock, Phase, State, World, constant, spline
+from spacearm.simulate import ForceElement, Here, Lock, Phase, State, World, spline
 from spacearm.simulate.bodies import centred, frame_pose, move
 from spacearm.simulate.chain import Item
 from spacearm.simulate.overrides import robot_parameters
@@ -113,9 +113,11 @@ class Use:
         self.base_rate = max(self.base_rate, float(np.linalg.norm(rows[:, at.angular_velocity], axis=1).max()))
         for log in here.commands:
             self._command(log)
-        if not here.commands:  # joints on given paths, or braked
-            given = np.abs(here.drives[self.crew.robot.name][:, 6:]).max(axis=0)
-            for name, k in zip(self.crew.arm, self.crew.index(self.crew.arm), strict=True):
+        commanded = {name for log in here.commands for name in log.names}
+        others = [name for name in self.crew.arm if name not in commanded]  # on given paths, or braked
+        if others:
+            given = np.abs(here.drives[self.crew.robot.name][:, 6:]).max(axis=0, initial=0.0)
+            for name, k in zip(others, self.crew.index(others), strict=True):
                 room = self.crew.robot.joint(name).limits.effort - float(given[k])
                 self.torques[name] = min(self.torques.get(name, np.inf), room)
 
@@ -262,24 +264,18 @@ class Flight:
         """Angular momentum (world axes, N m s) about the common mass centre that the target will bring."""
         return tuple(map(float, brought(self.crew.robot, self.start, self.table.guess, self.met.start)))
 
-    def rest(self, gains: tuple[float, float], period: float) -> Law:
-        """The arm stays as it is."""
-        here = [*map(constant, self.state.joints[self.crew.index(self.crew.arm)])]
-        wheels, loose = self.wheels(), self.loose
-        return hold(self.crew, here, load=self.load, gains=gains, wheels=wheels, period=period, loose=loose)
-
     @property
     def loose(self) -> bool:
         """Whether the soft joints' clutch is open."""
         world = self.here.world
         return any(world.label(self.name, name) not in world.locked for name in self.crew.soft)
 
-    def brake(self) -> Iterator[Item]:
-        """Lock all joints but the wheels that are not locked yet."""
-        world, names = self.here.world, [*self.crew.arm, *self.crew.soft]
+    def brake(self, joints: Sequence[str] | None = None) -> Iterator[Item]:
+        """Lock these joints, or all but the wheels, as far as they are not locked yet."""
+        world, names = self.here.world, joints or [*self.crew.arm, *self.crew.soft]
         loose = [name for name in names if world.label(self.name, name) not in world.locked]
         if loose:
-            yield Lock(loose, held=self.crew.wheels)
+            yield Lock(loose)
 
     def hand(self) -> tuple[Array, Array, Array]:
         """Position and quaternion of the hand, and velocity of the mass centre of all: world."""

@@ -59,6 +59,10 @@ class Crew:
     def index(self, names: Sequence[str]) -> list[int]:
         return [self.robot.joint_index(name) for name in names]
 
+    def slow(self, turning: float, sliding: float) -> list[float]:
+        """Of each soft joint, one of these rates: rad/s, m/s."""
+        return [turning if self.robot.joint(name).unit == "rad" else sliding for name in self.soft]
+
     def stored(self, rates: Array) -> Array:
         """Momentum (..., 3) of the wheels relative to the bus, base axes, for joint rates (..., n)."""
         return np.asarray((rates[..., self.index(self.wheels)] * self.rotors) @ self.axes.T)

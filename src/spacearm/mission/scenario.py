@@ -83,17 +83,24 @@ class MissionFile(StudyFile):
             crew = self.crew.of(robot)
         if robot.name == TARGET:
             raise InputError(f"the robot is called {TARGET!r}", place="robot", hint="expected another name")
+        if self.detumble is not None:
+            with at("detumble"):
+                self.detumble.check(robot)
         with at("start"):
             return crew, State.at_rest(robot, self.start.positions(robot))
 
-    def _check_times(self) -> None:
+    def _check(self) -> None:
+        if self.orbit is not None and self.weigh is not None:
+            raise InputError(
+                "weighing does not know the forces of an orbit", place="weigh", hint="leave out 'orbit' or 'weigh'"
+            )
         for place, value in (("approach.duration", self.approach.duration), ("touch.wait", self.touch.wait)):
             if abs(value / GRID - round(value / GRID)) > 1e-9:
                 raise InputError(f"is {value:g} s", place=place, hint=f"expected a multiple of {GRID:g} s")
 
     def solve(self, session: Session) -> Mission:
         """Fly it."""
-        self._check_times()
+        self._check()
         crew, servicer = self._crew(session)
         session.tell(0.05, "meeting the target")
         with at("target"):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import casadi as ca
 import numpy as np
 
-from spacearm.control import Law
+from spacearm.control import Law, thruster_pulses
 from spacearm.engine import Kernel
+from spacearm.errors import InputError, at
 from spacearm.mechanics import Program
 from spacearm.mission import laws
 from spacearm.mission.encounter import GRASP, TARGET, hand_way
@@ -21,7 +22,7 @@ from spacearm.mission.flight import Flight, Limit, Use, worlds
 from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.layout import Layout
-from spacearm.model.toml_schema import Duration, Name, Number
+from spacearm.model.toml_schema import Duration, Name, Number, above_zero
 from spacearm.motion.surroundings import ContactTable
 from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, constant, distance
 from spacearm.simulate.chain import Item
@@ -31,6 +32,8 @@ from spacearm.typing import Array
 #: What a stage gives while it is flown, and what it returns.
 Flown: TypeAlias = Generator[Item, None, tuple[list[Limit], dict[str, Any]]]
 DEGREE = np.pi / 180.0
+#: A number that something is divided by.
+Positive = Annotated[float, above_zero(1e-12)]
 
 
 class StageTable(Table):
@@ -46,8 +49,8 @@ class StageTable(Table):
 class GainKeys(StageTable):
     """How stiff the arm's loop is."""
 
-    stiffness: Number = key(0.5, "of the error, 1/s2")
-    damping: Number = key(1.4, "of its rate, 1/s")
+    stiffness: Positive = key(0.5, "of the error, 1/s2")
+    damping: Positive = key(1.4, "of its rate, 1/s")
     period: Duration = key(0.1, "s between ticks of the law; 0.5 s are a whole number of them")
 
     @property
@@ -61,7 +64,7 @@ class ApproachTable(GainKeys):
     called: ClassVar[str] = "approach"
 
     duration: Duration = key(30.0, "s until the planned touch, a multiple of 0.5 s")
-    reach: Number = key(0.3, "how far ahead of the hand the target is met, m, where `target.meet` is not given")
+    reach: Positive = key(0.3, "how far ahead of the hand the target is met, m, where `target.meet` is not given")
     match: Duration = key(8.0, "s before the touch in which the hand takes up the motion of the grasp")
     closing: Number = key(0.02, "m/s, with which a hand that goes with the grasp comes nearer")
 
@@ -100,10 +103,10 @@ class TouchTable(StageTable):
     called: ClassVar[str] = "touch"
 
     wait: Duration = key(5.0, "how long the hand goes on after the planned touch, s, a multiple of 0.5 s")
-    distance: Number = key(0.03, "at which the latch closes, m")
-    angle: Number | None = key(None, "largest angle between the axes then, rad; 10 deg where left out")
-    angle_deg: Number | None = None
-    speed: Number = key(0.1, "largest relative speed then, m/s")
+    distance: Positive = key(0.03, "at which the latch closes, m")
+    angle: Positive | None = key(None, "largest angle between the axes then, rad; 10 deg where left out")
+    angle_deg: Positive | None = None
+    speed: Positive = key(0.1, "largest relative speed then, m/s")
     contact: ContactTable | None = key(None, "shapes of hand and target that may touch before the latch closes")
 
     @property
@@ -116,15 +119,26 @@ class TouchTable(StageTable):
         return _gate(flight.crew, flight.table.grasp.pose(), self.distance)
 
     def fly(self, flight: Flight) -> Flown:
+        use, touched = Use(flight.crew), _touched(flight)
         if flight.gap()[0] > self.distance * (1.0 + 1e-9):
-            law = flight.file.approach.law(flight)
+            law, gate = flight.file.approach.law(flight), self.gate(flight)
             wait = max(flight.met.times[-1] - flight.here.time, 0.01)
-            yield Phase(wait, laws=law, event_function=self.gate(flight), limits="ignore", name=self.called)
+            phase = Phase(wait, laws=law, event_function=gate, limits="ignore", name=self.called)
+            yield from flight.phase(use, phase)
+            touched = touched or _touched(flight)
         far, angle, speed = flight.gap()
-        missed = Limit("missed", far, self.distance * (1.0 + 1e-6), "m")
-        limits = [Limit("misaligned", angle, self.steepest, "rad"), Limit("touch speed", speed, self.speed, "m/s")]
         numbers = {"distance": Noted(far, "", "m"), "angle": Noted(angle, "", "rad"), "speed": Noted(speed, "", "m/s")}
-        return ([missed, *limits] if missed.margin < 0.0 else limits), numbers
+        if far > self.distance * (1.0 + 1e-6):
+            return [Limit("contact lost" if touched else "missed", far, self.distance, "m"), *use.arm()], numbers
+        return [
+            Limit("misaligned", angle, self.steepest, "rad"),
+            Limit("touch speed", speed, self.speed, "m/s"),
+        ], numbers
+
+
+def _touched(flight: Flight) -> bool:
+    """Whether shapes have touched in the phase before."""
+    return any(event.kind == "touch" for event in flight.here.events)
 
 
 @lru_cache(maxsize=16)
@@ -140,11 +154,12 @@ class CatchTable(GainKeys):
 
     called: ClassVar[str] = "catch"
 
+    period: Duration = key(0.05, "s between ticks of the law")
     mode: Literal["rigid", "soft"] = key("soft", "whether the clutch lets the soft joints go at the touch")
     duration: Duration = key(20.0, "s")
     stop: Duration = key(8.0, "s in which the arm comes to rest")
-    base_rate: Number | None = key(None, "largest turning rate of the base, rad/s")
-    base_rate_deg: Number | None = None
+    base_rate: Positive | None = key(None, "largest turning rate of the base, rad/s")
+    base_rate_deg: Positive | None = None
 
     def fly(self, flight: Flight) -> Flown:
         crew, use = flight.crew, Use(flight.crew)
@@ -167,16 +182,22 @@ class CatchTable(GainKeys):
         }
 
     def law(self, flight: Flight) -> Law:
-        """Joints come to rest on parabolas; by impedance, the hand stays as it was turned and goes with the whole."""
-        crew, state = flight.crew, flight.state
-        given: dict[str, Any] = {"load": flight.load, "gains": self.gains, "period": self.period}
-        given |= {"wheels": flight.wheels(), "loose": flight.loose}
+        """The arm stops; by impedance, the hand keeps its attitude in the world and goes with the mass centre."""
         if flight.strategy == "impedance":
             place, turn, drift = flight.hand()
             position = [Signal(np.array([0.0, 1.0]), np.array([[p], [v]])) for p, v in zip(place, drift, strict=True)]
-            return laws.track(crew, position, [*map(constant, turn)], [constant(0.0)] * 3, **given)
+            still = [*map(constant, turn)], [constant(0.0)] * 3
+            return laws.track(flight.crew, position, *still, load=flight.load, gains=self.gains,
+                              wheels=flight.wheels(), period=self.period, loose=flight.loose)  # fmt: skip
+        return self.stopping(flight)
+
+    def stopping(self, flight: Flight) -> Law:
+        """The arm's joints come to rest on parabolas."""
+        crew, state = flight.crew, flight.state
         index = crew.index(crew.arm)
-        return laws.hold(crew, _stopping(state.joints[index], state.rates[index], self.stop), **given)
+        paths = _stopping(state.joints[index], state.rates[index], self.stop)
+        return laws.hold(crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(), period=self.period,
+                         loose=flight.loose)  # fmt: skip
 
 
 def _stopping(joints: Array, rates: Array, stop: float) -> list[Signal]:
@@ -189,34 +210,40 @@ def _stopping(joints: Array, rates: Array, stop: float) -> list[Signal]:
 
 
 class SettleTable(StageTable):
-    """All comes to rest against the bus; then clutch and brakes close."""
+    """The arm stops against the bus and is braked, the soft joints come to rest; then their clutch closes."""
 
     called: ClassVar[str] = "settle"
 
-    duration: Duration = key(60.0, "s at most")
-    rate: Number | None = key(None, "of joints that turn, rad/s, at which they are at rest; 0.05 deg/s where left out")
-    rate_deg: Number | None = None
-    slide: Number = key(1e-3, "of joints that slide, m/s")
+    duration: Duration = key(60.0, "s at most, once the arm is braked")
+    rate: Positive | None = key(
+        None, "of joints that turn, rad/s, at which they are at rest; 0.05 deg/s where left out"
+    )
+    rate_deg: Positive | None = None
+    slide: Positive = key(1e-3, "of joints that slide, m/s")
 
     def fly(self, flight: Flight) -> Flown:
         crew, use = flight.crew, Use(flight.crew)
-        given = self.si("rate")
+        given, caught = self.si("rate"), flight.file.catch
         turning = 0.05 * DEGREE if given is None else float(given)
-        caught = flight.file.catch
-        law, begin = flight.rest(caught.gains, caught.period), flight.here.time
-        until = _at_rest(crew, turning, self.slide)
-        yield from flight.phase(
-            use, Phase(self.duration, laws=law, event_function=until, limits="ignore", name=self.called)
-        )
-        rates = np.abs(flight.state.rates)
-        names = [*crew.arm, *crew.soft]
-        bounds = [turning if crew.robot.joint(name).unit == "rad" else self.slide for name in names]
-        shares = rates[crew.index(names)] / bounds
-        k = int(np.argmax(shares))
-        lasted = flight.here.time - begin
-        limits = [*_settled(float(shares[k]), 1.0, lasted, self.duration), *use.arm(), *use.soft(), *use.wheels()]
-        yield from flight.brake()
+        arm = np.abs(flight.state.rates[crew.index(crew.arm)])
+        if np.any(arm > turning):
+            law = caught.stopping(flight)
+            yield from flight.phase(use, Phase(2.0 * caught.stop, laws=law, limits="ignore", name="stop"))
+        yield from flight.brake(crew.arm)
+        begin, wheels = flight.here.time, flight.wheels()
+        rest: dict[str, Any] = {"limits": "ignore", "name": self.called}
+        if crew.wheels:
+            rest["laws"] = laws.stop(crew, wheels=wheels, period=caught.period, band=None)
+        limits = list[Limit]()
+        if flight.loose:
+            until = _at_rest(crew, turning, self.slide)
+            yield from flight.phase(use, Phase(self.duration, event_function=until, **rest))
+            rates, bounds = np.abs(flight.state.rates[crew.index(crew.soft)]), crew.slow(turning, self.slide)
+            limits = _settled(float(np.max(rates / bounds)), 1.0, flight.here.time - begin, self.duration)
+        if not limits or limits[0].margin >= 0.0:
+            yield from flight.brake()
         rate = float(np.linalg.norm(flight.state.base_angular_velocity))
+        limits += [*use.arm(), *use.soft(), *use.wheels()]
         return limits, {"base_rate": Noted(rate, "of the base, at the end", "rad/s")}
 
 
@@ -227,11 +254,19 @@ class DetumbleTable(StageTable):
 
     by: Literal["wheels", "thrusters", "both"] = key("both", "who takes the momentum")
     duration: Duration = key(300.0, "s at most")
-    rate: Number | None = key(None, "of the base, rad/s, at which it is at rest; 0.1 deg/s where left out")
-    rate_deg: Number | None = None
-    damping: Number = key(60.0, "of the wheels' law, N m s/rad")
-    propellant: Number | None = key(None, "that there is, kg")
+    rate: Positive | None = key(None, "of the base, rad/s, at which it is at rest; 0.1 deg/s where left out")
+    rate_deg: Positive | None = None
+    damping: Positive = key(60.0, "of the wheels' law, N m s/rad")
+    propellant: Positive | None = key(None, "that there is, kg")
     period: Duration = key(0.2, "s between ticks of the law")
+
+    def check(self, robot: Robot) -> None:
+        """That the servicer has what this takes."""
+        if self.by != "thrusters" and not robot.wheel_names:
+            raise InputError(f"is {self.by!r}, but the servicer has no wheels", place="by", hint="thrusters")
+        if self.by != "wheels":
+            with at("by"):
+                thruster_pulses(robot)
 
     def fly(self, flight: Flight) -> Flown:
         yield from flight.brake()
@@ -279,12 +314,10 @@ def _slow(n: int, rate: float) -> EventFunction:
 
 @lru_cache(maxsize=16)
 def _at_rest(crew: Crew, turning: float, sliding: float) -> EventFunction:
-    """Arm and soft joints are slower than these rates, all at once."""
+    """The soft joints are slower than these rates, all at once."""
     at = Layout(crew.robot.n)
     state, time = ca.SX.sym("state", at.size), ca.SX.sym("time")
-    names = [*crew.arm, *crew.soft]
-    scale = [turning if crew.robot.joint(name).unit == "rad" else sliding for name in names]
-    rates = state[at.rates][crew.index(names)] / ca.DM(scale)
+    rates = state[at.rates][crew.index(crew.soft)] / ca.DM(crew.slow(turning, sliding))
     program = Program("at_rest", {"state": state, "time": time}, {"over": ca.mmax(ca.fabs(rates)) - 1.0})
     return EventFunction(Kernel(program), ("joints at rest",), ("falling",), ("phase",), (1,))
 
@@ -292,10 +325,10 @@ def _at_rest(crew: Crew, turning: float, sliding: float) -> EventFunction:
 class WheelsTable(Table):
     """How the wheels' loops are set while something is approached and caught."""
 
-    attitude: Number = key(10.0, "strategy `coordinated`: on the base's attitude, N m/rad")
-    rate: Number = key(60.0, "strategy `coordinated`: on the base's angular velocity, N m s/rad")
+    attitude: Positive = key(10.0, "strategy `coordinated`: on the base's attitude, N m/rad")
+    rate: Positive = key(60.0, "strategy `coordinated`: on the base's angular velocity, N m s/rad")
     preload: Duration = key(15.0, "strategy `biased`: s before the planned touch in which they take it up")
-    carry: Number = key(0.3, "strategy `biased`: how fast the wheels come to the momentum they carry, 1/s")
+    carry: Positive = key(0.3, "strategy `biased`: how fast the wheels come to the momentum they carry, 1/s")
 
 
 class CrewTable(Table):
@@ -306,8 +339,7 @@ class CrewTable(Table):
     soft: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
 
     def of(self, robot: Robot) -> Crew:
-        frame = robot.frame(self.hand)
-        del frame
+        robot.frame(self.hand)
         soft = tuple(robot.joint(name).name for name in self.soft)
         rest = [name for name in robot.joint_names if name not in (*soft, *robot.wheel_names)]
         return Crew(

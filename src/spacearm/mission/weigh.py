@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -13,19 +13,26 @@ from spacearm.control.attitude import STANDARD_GRAVITY
 from spacearm.errors import InputError
 from spacearm.identify.inertia import Experiment, Firing, OutputErrorProblem, Record, Sensors, fit_output_error
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of
-from spacearm.identify.inertia.scenario import PathTable, SensorTable
+from spacearm.identify.inertia.scenario import PathTable
+from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE
 from spacearm.mechanics.reframe import transport
 from spacearm.mission.flight import Flight, Limit, Use
-from spacearm.mission.stages import Flown, StageTable
+from spacearm.mission.stages import Flown, Positive, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.document import at
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.model.toml_schema import Duration, Number
+from spacearm.model.toml_schema import Duration, Seed, Vector3
 from spacearm.simulate import Phase, Release, constant, firing, spline
-from spacearm.study import Noted, distinct, key
+from spacearm.study import Noted, Table, distinct, key
 from spacearm.study.signal_tables import ThrusterTable
 from spacearm.typing import Array
+
+ChannelName = Literal["position", "attitude", "velocity", "rate", "joint_position", "joint_rate"]
+#: Share of its size by which a number may depend on what the data do not show, and still counts as shown.
+OPEN = 1e-3
+#: A deviation that is not known is this many times what it may be.
+UNKNOWN = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +66,9 @@ class Weighing:
         found = to_target @ (load - self.own)
         slope = plain_jacobian(found) @ to_target
         std = np.sqrt(np.diag(slope @ covariance @ slope.T))
+        # what the data do not show leaves its numbers open
+        hidden = np.abs(slope @ lift @ (fit.unseen * problem.sizes[:rank, None])).max(axis=1, initial=0.0)
+        std[hidden > OPEN * np.abs(slope * np.abs(load)).max(axis=1)] = np.inf
         return Weighed(load, plain_of(found), std, 2.0 * fit.cost / fit.freedom, fit.reason.converged)
 
 
@@ -78,10 +88,26 @@ class Weighed:
 
     def rows(self, truth: Array) -> dict[str, Any]:
         """Every number of the target with its deviation, and the error that only a simulation knows."""
+        numbers = zip(PLAIN, self.plain, self.std, truth, PLAIN_UNITS, strict=True)
         return {
             name: Noted(float(value), f"standard deviation {std:.2g}; is {true:.6g}", unit)
-            for name, value, std, true, unit in zip(PLAIN, self.plain, self.std, truth, PLAIN_UNITS, strict=True)
+            if np.isfinite(std)
+            else Noted(None, "not determined by this motion", unit)
+            for name, value, std, true, unit in numbers
         }
+
+
+class SensorsTable(Table):
+    """Position, attitude, velocity and rate of the bus, positions and rates of all joints."""
+
+    mount: Vector3 = key([0.0, 0.0, 0.0], "of the position and velocity sensors, base frame, m")
+    sample: Duration = key(0.2, "interval of the samples, s")
+    noise: dict[ChannelName, Positive] = key({}, "channel = standard deviation, SI; of a typical sensor where left out")
+    seed: Seed = key(0, "of the noise")
+
+    def make(self) -> Sensors:
+        noise = {name: TYPICAL_NOISE[name] for name in MOMENTUM_CHANNELS}
+        return Sensors(np.array(self.mount), self.sample, noise=noise | {str(k): v for k, v in self.noise.items()})
 
 
 class WeighTable(StageTable):
@@ -90,10 +116,10 @@ class WeighTable(StageTable):
     called: ClassVar[str] = "weigh"
 
     duration: Duration = key(30.0, "s")
-    sensors: SensorTable = key(SensorTable(), "what is measured, with which noise, from which seed")
+    sensors: SensorsTable = key(SensorsTable(), "what is measured, with which noise, from which seed")
     path: list[PathTable] = key([], "joints of the arm that move, from where they are and back to rest")
     thruster: list[ThrusterTable] = key([], "thrusters that fire, at a level that is a number")
-    mass: Number = key(0.05, "largest standard deviation of the mass, relative to it")
+    mass: Positive = key(0.05, "largest standard deviation of the mass, relative to it")
 
     def experiment(self, flight: Flight) -> Experiment:
         distinct(self.path, "path", "joint")
@@ -144,7 +170,8 @@ class WeighTable(StageTable):
         if experiment.paths:
             yield Release([flight.here.world.label(name, joint) for joint in experiment.paths])
         begin, seen, states = flight.here.time, [], []
-        phases = self.phases(flight, experiment, times)
+        with at(self.called):
+            phases = self.phases(flight, experiment, times)
         for phase in phases:
             yield from flight.phase(use, phase)
             at_times, rows = flight.here.samples
@@ -158,11 +185,8 @@ class WeighTable(StageTable):
         own = crew.robot.inertia_parameters[crew.robot.body_index(crew.gripper)]
         flight.weighing = Weighing(flight.believed(), crew.gripper, own, place, record)
         found = flight.weighed = flight.weighing.repeat(self.sensors.seed)
-        limits = [
-            Limit("uncertain", float(found.std[0] / found.mass), self.mass, "of its mass"),
-            *use.arm(),
-            *use.wheels(),
-        ]
+        doubt = min(float(found.std[0] / found.mass), UNKNOWN * self.mass)
+        limits = [Limit("uncertain", doubt, self.mass, "of its mass"), *use.arm(), *use.wheels()]
         self._propellant(flight, experiment, limits)
         truth = plain_of(flight.table.made.inertia_parameters[0])
         numbers: dict[str, Any] = {"target": found.rows(truth)}
@@ -195,10 +219,6 @@ class WeighTable(StageTable):
             "joint_position": states[:, layout.joints].copy(),
             "joint_rate": states[:, layout.rates].copy(),
         }
-        for name in sensors.channels:
-            if name not in readings:
-                raise InputError(f"{name!r} is no channel of a mission", place="weigh.sensors.channels",
-                                 hint="expected some of " + ", ".join(readings))  # fmt: skip
-        made = experiment.record(robot, sensors, times, {name: readings[name] for name in sensors.channels})
+        made = experiment.record(robot, sensors, times, readings)
         moving = tuple(name in experiment.paths or name in flight.crew.wheels for name in robot.joint_names)
         return replace(made, moving=moving)

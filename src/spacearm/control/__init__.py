@@ -2,7 +2,7 @@
 
 from spacearm.control.attitude import attitude_by_thrusters, attitude_by_wheels, detumble, propellant, thruster_pulses
 from spacearm.control.attitudes import AttitudeSpline, Turning, rest_spline
-from spacearm.control.base_motion import least_disturbance, reach
+from spacearm.control.disturbance import least_disturbance, reach
 from spacearm.control.follow import follow_line, reactionless
 from spacearm.control.laws import (
     computed_torque,

@@ -22,7 +22,7 @@ def read_source(source: str) -> tuple[Robot, MotionCode | None]:
         file = study_file(document)
         if not isinstance(file, MotionFile):
             raise InputError("cannot be exported", place=f"study {file.study!r}", hint="expected a motion scenario")
-        robot, start, phases, method = file.made(Session(path.parent))
+        robot, start, phases, method, _ = file.made(Session(path.parent))
         return robot, motion_code(robot, start, phases, method)
     except SpacearmError as error:
         raise error if error.file is not None else error.in_file(path) from error.__cause__

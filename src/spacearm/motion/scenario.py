@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from spacearm import control
+from spacearm.control import JointPlan
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3, Vector4
 from spacearm.motion.figures import figures
+from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.motion.surroundings import SurroundingsKeys
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
@@ -72,8 +74,8 @@ class LawTable(Table):
     """A control law; see the page on closed loops."""
 
     uses: ClassVar = {
-        "joint_pid": ("period", "delay", "continuous", "reference", "stiffness", "damping", "integral"),
-        "computed_torque": ("period", "delay", "continuous", "reference", "stiffness", "damping", "held"),
+        "joint_pid": ("period", "delay", "continuous", "plan", "reference", "stiffness", "damping", "integral"),
+        "computed_torque": ("period", "delay", "continuous", "plan", "reference", "stiffness", "damping", "held"),
         "attitude_by_wheels": ("period", "delay", "continuous", "target", "stiffness", "damping", "wheels"),
         "attitude_by_thrusters": ("period", "delay", "target", "dead_band", "rate_gain", "thrusters"),
         "detumble": ("period", "delay", "continuous", "torque"),
@@ -83,6 +85,7 @@ class LawTable(Table):
     period: Number = key(0.01, "s between ticks; commands are held between them")
     delay: Number = key(0.0, "s from tick to action, a whole number of periods")
     continuous: bool = key(False, "asked at all times, in place of ticks")
+    plan: Name | None = key(None, "plan that joint_pid and computed_torque follow, but for joints that are held")
     reference: dict[str, SignalTable] = key({}, "joint = path that it follows; these are the joints of the law")
     held: list[Name] = key([], "joints that are locked meanwhile; computed_torque takes the others as free of drive")
     stiffness: Number | None = key(None, "N m/rad or N/m; of computed_torque 1/s2")
@@ -147,6 +150,7 @@ class PhaseTable(Table):
     until: list[EventTable] = key([], "events that end the phase")
     record: list[EventTable] = key([], "events that are only recorded")
     locked: list[Name] = key([], "degrees of freedom that do not move: joints, `base_vx` ... `base_wz`")
+    plan: Name | None = key(None, "plan that the joints follow, but for locked ones")
     driven: dict[str, SignalTable] = key({}, "joint = path: the joint follows it, its drive's torque is the reaction")
     accelerations: dict[str, SignalKey] = key({}, "degree of freedom = prescribed acceleration")
     forces: dict[str, SignalKey] = key({}, "degree of freedom = applied force, N or N m")
@@ -205,6 +209,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
     tolerance: Number = key(1e-7, "relative error that the certificate allows")
     start: StartTable = key(StartTable(), "state at time zero; at rest in the zero configuration where left out")
     method: MethodTable = key(MethodTable(), "how to integrate")
+    plan: list[PlanTable] = key([], "paths of the joints that phases and laws follow")
     phase: list[PhaseTable] = key(what="what happens, one after the other", min_length=1)
 
     def world(self, session: Session, robot: Robot, start: State) -> tuple[World, dict[str, State]]:
@@ -219,21 +224,23 @@ class MotionFile(StudyFile, SurroundingsKeys):
                     states[table.name] = table.start.state(systems[table.name])
         return World(systems, elements=tuple(self.elements())), states
 
-    def made(self, session: Session) -> tuple[Robot, State, list[Phase], Method]:
-        """The robot, its state at time zero, what happens, and how to integrate."""
+    def made(self, session: Session) -> tuple[Robot, State, list[Phase], Method, dict[str, JointPlan]]:
+        """The robot, its state at time zero, what happens, how to integrate, and the plans."""
         robot = session.robot(self.robot)
         with at("start"):
             start = self.start.state(robot)
+        session.tell(0.02, "planning")
+        plans = plans_of(self.plan, robot, start)
         phases = []
         for index, entry in enumerate(self.phase):
             with at(f"phase[{index}]"):
-                phases.append(entry.of(robot))
+                phases.append(with_plans(entry, plans).of(robot))
         with at("method"):
-            return robot, start, phases, self.method.make()
+            return robot, start, phases, self.method.make(), plans
 
     def solve(self, session: Session) -> Motion:
         """Run it."""
-        robot, start, phases, method = self.made(session)
+        robot, start, phases, method, plans = self.made(session)
         world, states = self.world(session, robot, start)
         session.tell(0.1, "compiling and running")
         total = float(sum(phase.duration for phase in phases))
@@ -258,7 +265,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
         if session.cross_check:
             session.tell(0.6, "cross-checking with MuJoCo")
             checked = agreement(cross_check(done))
-        return Motion(whole=done, phases=len(phases), method=method, checked=checked)
+        return Motion(whole=done, phases=len(phases), method=method, checked=checked, plans=plans)
 
 
 class End(Findings):
@@ -298,6 +305,7 @@ class Motion(Findings):
     phases: int
     method: Method
     checked: Check | None
+    plans: dict[str, JointPlan]
 
     @property
     def run(self) -> Run:
@@ -312,6 +320,7 @@ class Motion(Findings):
             for k, touch in enumerate(m.whole.touches[:MOST_TOUCHES])
         }
     )
+    plan = row(of=lambda m: {name: PlanFindings(plan=plan) for name, plan in m.plans.items()})
     cross_check = row(name="cross_check.largest", of=lambda m: largest(m.checked))
 
     def title(self) -> str:

@@ -12,7 +12,7 @@ from tests.support.arms import arm
 from tests.support.control import POSTURE, quaternion_of
 
 from spacearm import Mechanics, control
-from spacearm.control.base_motion import STEPS, BaseMotion
+from spacearm.control.disturbance import STEPS, BaseAttitude
 from spacearm.errors import InputError
 from spacearm.model import Limits
 from spacearm.simulate import Phase, State, simulate
@@ -29,7 +29,7 @@ def test_attitude_and_its_derivatives_along_a_joint_path(start):
     straight = control.quintic(0.0, 1.0, 20.0)
     times = np.linspace(0.0, 20.0, 2 * STEPS + 1)
     values, rates = straight(times), straight.derivative()(times)
-    motion = BaseMotion(ROBOT, start, 20.0, np.stack([1 - values, values], 1), np.stack([-rates, rates], 1))
+    motion = BaseAttitude(ROBOT, start, 20.0, np.stack([1 - values, values], 1), np.stack([-rates, rates], 1))
     table, free = np.stack([POSTURE, GOAL], 1), [(i, 1) for i in range(7)]
     found = motion(table, free)
     run = control.JointPlan.between(ROBOT, start, GOAL, 20.0).run

@@ -58,7 +58,7 @@ class Turned(NamedTuple):
     d_spin: Array
 
 
-class BaseMotion:
+class BaseAttitude:
     """The base's attitude along joint paths ``coefficients (n, C) @ basis (C,)``.
 
     Args:
@@ -184,7 +184,7 @@ def least_disturbance(
                 raise InputError(f"{name}: joint {robot.joint_names[out[0]]!r} is beyond its limits")
     spline = _Splines(duration, pieces)
     straight = spline.fitted(start.joints, goal)
-    motion = BaseMotion(robot, start, duration, *spline.basis())
+    motion = BaseAttitude(robot, start, duration, *spline.basis())
     rows, columns = np.array(free).T
     begin, weight = straight[rows, columns], np.sqrt(motion.duration / STEPS)
 
@@ -247,7 +247,7 @@ class _Splines:
         return np.asarray(BSpline(self.knots, np.eye(self.count), 5).derivative(order)(times))
 
     def basis(self) -> tuple[Array, Array]:
-        """Values and rates of all basis functions at the nodes of a :class:`BaseMotion`."""
+        """Values and rates of all basis functions at the nodes of a :class:`BaseAttitude`."""
         times = np.linspace(0.0, self.duration, 2 * STEPS + 1)
         return self._at(times, 0), self._at(times, 1)
 
@@ -309,7 +309,7 @@ def reach(
         share = quintic(0.0, 1.0, duration)
         times = np.linspace(0.0, duration, 2 * STEPS + 1)
         values, rates = np.asarray(share(times)), np.asarray(share.derivative()(times))
-        motion = BaseMotion(robot, start, duration, np.stack([1 - values, values], 1), np.stack([-rates, rates], 1))
+        motion = BaseAttitude(robot, start, duration, np.stack([1 - values, values], 1), np.stack([-rates, rates], 1))
         distance, longest = float(np.linalg.norm(target - motion.centre)), longest_reach(robot, frame)
         if distance > longest:
             raise InputError(
@@ -341,7 +341,7 @@ def reach(
 class _End:
     """How far a frame is from its goal at the end of a straight joint path, by the configuration there."""
 
-    def __init__(self, motion: BaseMotion, frame: str, goal: Array, attitude: Array | None) -> None:
+    def __init__(self, motion: BaseAttitude, frame: str, goal: Array, attitude: Array | None) -> None:
         self.motion, self.frame, self.goal, self.attitude = motion, frame, goal, attitude
         self.free = [(i, 1) for i in range(motion.robot.n)]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from spacearm.ejection import Box, Plane, Rig, clearance, eject, skeleton
+from spacearm.ejection import Box, Constraints, Plane, Rig, clearance, eject, eject_batch, skeleton
 from spacearm.errors import InputError
+from spacearm.model import CollisionShape, Pose, Robot
+from spacearm.simulate import collision_pairs, gaps
 from spacearm.simulate.bodies import move
 
 
@@ -61,6 +65,43 @@ def test_a_run_tells_the_least_clearance_of_each_body(rig: Rig) -> None:
     assert found.time["base"] == 0.0
     assert all(found.distance[name] <= found.start[name] + 1e-12 for name in found.start)
     assert found.least == min(found.distance.values())
+
+
+def solid(robot: Robot, radius: float) -> Robot:
+    """With the lines of its skeleton as capsules."""
+    bones, shapes = skeleton(robot, radius), dict[int, list[CollisionShape]]()
+    for body, end in zip(bones.body, bones.end, strict=True):
+        length = float(np.linalg.norm(end))
+        axis = end / length
+        across = np.linalg.svd(axis[None])[2][1]
+        turn = Pose(np.stack([across, np.cross(axis, across), axis], axis=1), 0.5 * end)
+        shapes.setdefault(body, []).append(CollisionShape("capsule", np.array([radius, length]), turn))
+    bodies = (replace(body, collisions=tuple(shapes[k])) for k, body in enumerate(robot.bodies))
+    return robot.replace(bodies=tuple(bodies))
+
+
+def test_collision_shapes_count_in_place_of_the_skeleton_and_among_each_other(space: Rig) -> None:
+    arm, states = solid(space.arm, 0.03), states_of(space, 12, 3)
+    regions = [Box(np.array([-0.7, -0.2, -0.3]), np.array([0.4, 0.5, 0.6])), Plane(np.array([0.0, 0.0, -1.0]))]
+    expected = clearance(space.arm, states, regions, skeleton(space.arm, 0.03))
+    pairs = collision_pairs(arm)
+    between = gaps(arm, pairs, states)
+    for column, pair in enumerate(pairs):
+        for side in pair:
+            body = arm.body_index(str(side.frame))
+            expected[:, body] = np.minimum(expected[:, body], between[:, column])
+    found = clearance(arm, states, regions)
+    # Inside a box the depth is that of one point of what is inside.
+    np.testing.assert_allclose(np.maximum(found, -0.03), np.maximum(expected, -0.03), atol=1e-9)
+    assert (found < 0.0).any()
+    rig = replace(space, arm=arm)
+    low, high = (np.clip(limits, -3.0, 3.0) for limits in (arm.lower_limits, arm.upper_limits))
+    runs = eject_batch(rig, low + (high - low) * (states[:, 7 : 7 + arm.n] % 1.0), flight=2.0)
+    least = gaps(arm, pairs, runs.joints).min(axis=1)
+    assert np.all(runs.clearance[runs.sound] <= least[runs.sound] + 1e-9)
+    rules = Constraints(respect_limits=False, stable=False)
+    near = float(np.median(runs.clearance))
+    np.testing.assert_array_equal(replace(rules, margin=near).allowed(runs), runs.sound & (runs.clearance >= near))
 
 
 def test_wrong_regions_and_radii(rig: Rig) -> None:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spacearm.engine import Mechanics, NonFiniteWarning
+from spacearm.engine import Mechanics, NonFiniteWarning, mechanics_of
 from spacearm.errors import InputError, ModelError
 from spacearm.impact import (
     FloatingSystem,
@@ -16,14 +16,18 @@ from spacearm.impact import (
     effective_mass,
     flying,
     free_body,
+    grasped,
     simulate_contact,
     virtual_mass,
 )
-from spacearm.model import Body, Inertia, Joint, Robot, catalogue
+from spacearm.model import Body, Inertia, Joint, Robot, catalogue, edit
 from spacearm.model.edit import attach
 from spacearm.model.parts import Pose
+from spacearm.model.rotations import rotation_matrices
+from spacearm.simulate import World, simulate
 from spacearm.typing import Array
 from support.population import member
+from support.random_robots import random_robot
 
 
 def any_pose(rng: np.random.Generator, count: int) -> Array:
@@ -382,3 +386,52 @@ def test_a_quaternion_that_is_nearly_of_unit_length_is_scaled() -> None:
     system = flying(catalogue.load("yoshida1992"), "hand", joints="L", quaternion=rough, velocity=[1.0, 2.0, 3.0])
     np.testing.assert_allclose(system.twist[:3], [1.0, 2.0, 3.0], rtol=1e-14)
     assert np.linalg.norm(np.asarray(system.base)[3:]) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_a_grasp_gives_the_robot_and_the_state_to_go_on_with() -> None:
+    arm, target = random_robot(3, joints=4, rotors=0.5), free_body(40.0, [5.0, 6.0, 7.0], contact=[0.2, -0.1, 0.3])
+    rng = np.random.default_rng(5)
+    hand = arm.body_names[-1]
+    joints, rates = rng.normal(size=4), 0.3 * rng.normal(size=10)
+    base = np.concatenate([rng.normal(size=3), [0.6, 0.0, 0.48, 0.64]])
+    for held, locked in ((False, "none"), (False, [arm.joint_names[1]]), (True, "none"), (True, [arm.joint_names[1]])):
+        moving = np.concatenate([np.zeros(6), rates[6:]]) if held else rates
+        first = FloatingSystem(arm, hand, joints, base, moving, locked, held=held)
+        meets = FloatingSystem(target, "contact", velocity=[0.1, -0.2, 0.3, 0.2, 0.1, -0.4])
+        second = meets.meeting(first)
+        jump = collide(first, second, kind="grasp")
+        assert jump.sound
+        robot, state = grasped(first, second)
+        np.testing.assert_allclose(state.velocity[:6], jump.first.after[:6], atol=1e-10)
+        np.testing.assert_allclose(state.rates, jump.first.after[6:], atol=1e-10)
+        assert robot.mass == pytest.approx(arm.mass + 40.0)
+        world = World({"all": robot}, locked=robot.dof_names[:6] if held else ())
+        run = simulate(world, state, 0.2)
+        assert run.sound
+        twist = mechanics_of(robot).frame_velocity("body", state.joints, state.velocity, base=state.pose)
+        turn = rotation_matrices(second.state.quaternion)
+        after = np.concatenate([turn @ jump.second.after[:3], turn @ jump.second.after[3:]])
+        np.testing.assert_allclose(twist, after, atol=1e-10)
+        if held:
+            assert not jump.first.after[:6].any()
+            assert np.abs(jump.momentum_after - jump.momentum_before).max() > 1e-3
+
+
+def test_a_held_base_is_one_that_is_too_heavy_to_move() -> None:
+    arm, ball_ = random_robot(7, joints=3), ball(5.0)
+    hand = arm.body_names[-1]
+    heavy = edit.replace_inertias(arm, {arm.body_names[0]: Inertia(1e12, tensor=1e12 * np.eye(3))})
+    systems = [
+        FloatingSystem(arm, hand, [0.3, -0.4, 0.5], held=True),
+        FloatingSystem(heavy, hand, [0.3, -0.4, 0.5]),
+    ]
+    impulses = []
+    for first in systems:
+        second = FloatingSystem(ball_, "contact", velocity=[0.0, 0.0, -1.0, 0.0, 0.0, 0.0]).meeting(first)
+        impulses.append(collide(first, second, normal=[0, 0, -1.0], restitution=0.5).impulse)
+    np.testing.assert_allclose(impulses[0], impulses[1], rtol=1e-8)
+    with pytest.raises(InputError, match="the base is held"):
+        FloatingSystem(arm, hand, resistance=0.5, held=True)
+    lone = FloatingSystem(ball_, "contact")
+    with pytest.raises(InputError, match="held from outside"):
+        grasped(lone, systems[0].meeting(lone))

@@ -318,11 +318,11 @@ LOSSES = {
         "",
         "'base': gravity comp",
     ),
-    "shapes": (free("base", '<geom size="1"/>'), "", "contact (1 shape): contacts are not computed"),
+    "shapes": (free("base", '<geom size="1"/>'), "", "contact (1 shape): the forces of contacts are left out"),
     "excludes": (
         free("base", SLIDER),
         '<contact><exclude body1="base" body2="d"/></contact>',
-        "contact (1 exclude): contacts",
+        "contact (1 exclude): the forces",
     ),
     "velocities": (free("base"), '<keyframe><key name="k" qvel="1 0 0 0 0 0"/></keyframe>', "'k': its velocities"),
     "controls": (

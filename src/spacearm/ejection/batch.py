@@ -34,7 +34,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import Dopri853, Phase
+from spacearm.simulate import Dopri853, Phase, collision_pairs
 from spacearm.simulate.phase_batch import PhaseBatch
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
@@ -118,7 +118,8 @@ def eject_batch(
             (factor on the force of all springs), and of equal springs ``stiffness`` (of all together, N/m) and
             ``compression`` (m).
         flight: length of each run after separation, s.
-        keep_out: regions, fixed to the satellite, from which the clearance is told.
+        keep_out: regions, fixed to the satellite, from which the clearance is told; collision shapes of the arm count
+            among each other too.
         samples: instants of the flight at which the clearance is looked at, besides start and separation.
         progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
     """
@@ -135,7 +136,8 @@ def eject_batch(
     solver = METHOD if method is None else method
     parameters = Parameters.of(rig, given)
     # Denser at first: joints move, and the arm is near.
-    instants = flight * np.linspace(0.0, 1.0, samples + 1)[1:] ** 2 if keep_out else np.zeros(0)
+    near = bool(keep_out) or bool(collision_pairs(rig.arm))
+    instants = flight * np.linspace(0.0, 1.0, samples + 1)[1:] ** 2 if near else np.zeros(0)
     held = [rig.arm.joint_index(name) for name in locked]
     if np.any(rates[..., held] != 0.0):
         raise InputError(f"a joint of {list(locked)} is locked but moves", place="release", hint="expected rates of 0")
@@ -147,7 +149,7 @@ def eject_batch(
     stop = np.zeros(1, dtype=np.uint8)
     ensure_loops()
     legs = _legs(rig, solver, flight, tuple(locked), parameters, moving.turning)
-    bones = skeleton(rig.arm, radii) if keep_out else None
+    bones = skeleton(rig.arm, radii) if near else None
 
     def work(first: int) -> int:
         chosen = slice(first, min(first + CHUNK, count))

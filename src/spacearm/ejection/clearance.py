@@ -1,23 +1,27 @@
 """How near the bodies of a flying arm come to what they must not touch.
 
-A robot has no shapes, so each body is its skeleton: straight lines from its frame's origin to its mass centre, to the
-joints that it carries and to its frames, with a radius around them (capsules). Keep-out regions are fixed to the
-satellite. Signed distances: negative is inside.
+A body with collision shapes is these. Any other is its skeleton: straight lines from its frame's origin to its mass
+centre, to the joints that it carries and to its frames, with a radius around them (capsules). Keep-out regions are
+fixed to the satellite. Signed distances: negative is inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.model import Robot
+from spacearm.mechanics import shapes
+from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.layout import QUATERNION
 from spacearm.model.parts import finite, frozen_array, unit_vector
 from spacearm.model.rotations import rotation_matrices
+from spacearm.simulate import On, World, collision_pairs, gaps
 from spacearm.simulate.bodies import move
+from spacearm.simulate.distance import Pair
 from spacearm.typing import Array
 
 #: Golden-section steps: 0.618**45 of a line's length, below a nanometre per metre.
@@ -41,6 +45,14 @@ class Plane:
         """Signed distance (...) of points (..., 3), satellite frame, m."""
         distance: Array = (points - self.point) @ self.normal
         return distance
+
+    @property
+    def solid(self) -> tuple[shapes.Shape, Pose]:
+        """The shape, and where it lies in the satellite's frame."""
+        across = np.linalg.svd(self.normal[None])[2][1:]
+        return shapes.Plane(), Pose(
+            np.stack([across[0], np.cross(self.normal, across[0]), self.normal], axis=1), self.point
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +79,11 @@ class Box:
         outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)
         distance: Array = outside + np.minimum(beyond.max(axis=-1), 0.0)
         return distance
+
+    @property
+    def solid(self) -> tuple[shapes.Shape, Pose]:
+        """The shape, and where it lies in the satellite's frame."""
+        return shapes.Box(*(self.high - self.low)), Pose(translation=0.5 * (self.low + self.high))
 
 
 KeepOut = Plane | Box
@@ -109,7 +126,7 @@ def clearance(
     bones: Skeleton | None = None,
     satellite: Array | None = None,
 ) -> Array:
-    """Least signed distance (T, bodies), m, of every body from all regions.
+    """Least signed distance (T, bodies), m, of every body from all regions and, by collision shapes, from other bodies.
 
     Args:
         states: flat states of the arm (T, 13 + 2 n).
@@ -117,18 +134,43 @@ def clearance(
             where left out.
     """
     bones = bones or skeleton(robot)
+    least = np.full((len(states), len(robot.bodies)), np.inf)
+    world, pairs, owners = _solids(robot, tuple(regions))
+    if pairs:
+        place = np.tile(np.eye(1, 13, 3), (len(states), 1)) if satellite is None else satellite[:, :13]
+        found = gaps(world, pairs, np.concatenate([states, place], axis=1))
+        for column, own in enumerate(owners):
+            for body in own:
+                least[:, body] = np.minimum(least[:, body], found[:, column])
     bodies = move(robot, states)
     near = bodies.origin[:, list(bones.body)]
     far = near + np.einsum("tlij,lj->tli", bodies.rotation[:, list(bones.body)], bones.end)
     if satellite is not None:
         turn, place = rotation_matrices(satellite[:, QUATERNION]), satellite[:, None, :3]
         near, far = (np.einsum("tji,tlj->tli", turn, part - place) for part in (near, far))
-    least = np.full((len(states), len(robot.bodies)), np.inf)
     for region in regions:
         distance = _of_lines(region, near, far) - bones.radius
         for line, body in enumerate(bones.body):
-            least[:, body] = np.minimum(least[:, body], distance[:, line])
+            if not robot.bodies[body].collisions:
+                least[:, body] = np.minimum(least[:, body], distance[:, line])
     return least
+
+
+@lru_cache(maxsize=16)
+def _solids(robot: Robot, regions: tuple[KeepOut, ...]) -> tuple[World, list[Pair], list[list[int]]]:
+    """The arm and what carries the regions, pairs of shapes that keep apart, and the arm's bodies in each of them."""
+    carrier = Robot("satellite", (Body("satellite", Inertia(1.0, tensor=np.eye(3))),), ())
+    world = World({"arm": robot, "satellite": carrier})
+    pairs = collision_pairs(world)
+    pairs += [
+        (side, On("satellite/satellite", *region.solid))
+        for body in robot.bodies
+        for side in On.collision(world, f"arm/{body.name}")
+        for region in regions
+    ]
+    names = [[side.frame for side in pair] for pair in pairs]
+    owners = [[b for b, name in enumerate(robot.body_names) if f"arm/{name}" in own] for own in names]
+    return world, pairs, owners
 
 
 def _of_lines(region: KeepOut, near: Array, far: Array) -> Array:

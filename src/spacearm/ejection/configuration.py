@@ -60,7 +60,8 @@ class Constraints:
     """What a configuration must keep.
 
     Args:
-        keep_out: regions fixed to the satellite, from which every body keeps at least ``margin`` (m).
+        keep_out: regions fixed to the satellite, from which every body keeps at least ``margin`` (m); so do bodies with
+            collision shapes from one another.
         radii: of the bodies around their skeletons, m.
         respect_limits: no joint reaches a limit, from start to end.
         limit_margin: the configuration itself stays so far (rad or m) within the limits.
@@ -80,8 +81,7 @@ class Constraints:
 
     def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
         kept = runs.sound.copy()
-        if self.keep_out:
-            kept &= np.nan_to_num(runs.clearance, nan=-np.inf) >= self.margin
+        kept &= np.nan_to_num(runs.clearance, nan=-np.inf, posinf=np.inf) >= self.margin
         if self.respect_limits:
             kept &= ~runs.hits.any(axis=1)
         if self.stable:

@@ -37,7 +37,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate, Check, Checks
-from spacearm.simulate import Dopri853, Occurrence, Run, State, Track, World, simulate
+from spacearm.simulate import Dopri853, Occurrence, Run, State, Track, World, collision_pairs, simulate
 from spacearm.simulate.bodies import momentum, move
 from spacearm.typing import Array
 
@@ -326,7 +326,7 @@ def eject(
         )
     if run.ends is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
         raise SimulationError(f"the flight ended at t = {run.end_time:.6g} s: {run.why}", place="ejection")
-    near = _clearance(rig, run, keep_out, radii) if keep_out else None
+    near = _clearance(rig, run, keep_out, radii) if keep_out or collision_pairs(rig.arm) else None
     return Ejection(rig, start, run, near, moving)
 
 

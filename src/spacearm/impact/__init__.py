@@ -5,7 +5,7 @@ generalized inertia tensor" (1992), for any robot of the model, in three dimensi
 ``docs/studies/impact.md``.
 """
 
-from spacearm.impact.collision import Collision, Jump, collide, effective_mass
+from spacearm.impact.collision import Collision, Jump, collide, effective_mass, grasped
 from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, Optimum, optimise_configuration
 from spacearm.impact.contact import ContactRun, Convergence, contact_convergence, simulate_contact
 from spacearm.impact.floating import FloatingSystem, ball, flying, free_body
@@ -47,6 +47,7 @@ __all__ = [
     "flying",
     "free_body",
     "grasp_velocity",
+    "grasped",
     "impact_point",
     "mass_ellipsoid",
     "optimise_configuration",

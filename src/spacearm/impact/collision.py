@@ -8,13 +8,14 @@ three translations, all six), the relative twist w = v2 - v1 is reversed and sca
 
 e = 0 is Yoshida's plastic grasp (Eqs. 27, 28), e = 1 his elastic impact (Eq. 30; Eq. 29 lacks a minus sign).
 
-What is conserved: momentum, always, because joint torques are internal. Kinetic energy changes by the work of the
-contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the joints, ``t . (qd' + qd) / 2`` with their
-reaction impulses t. A free joint does no work, a locked one none if it stands still (else its drive does). Joints that
-resist with one mu change it by ``-mu (1 - mu) / 2 g^T H*^-1 g - mu g . qd`` (g = J*^T p): from rest that is a loss, so
-that even an elastic contact loses energy. When they move before the impact, or with unequal mu, Eq. 10 is not passive
-and may add energy, which no resistance can: such a collision is not :attr:`~Collision.sound`. Where unequal mu go so
-far that the contact's compliance is not positive definite, the collision is refused.
+What is conserved: momentum, because joint torques are internal; where a base is held, what holds it takes its part.
+Kinetic energy changes by the work of the contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the
+joints, ``t . (qd' + qd) / 2`` with their reaction impulses t. A free joint does no work, a locked one none if it
+stands still (else its drive does). Joints that resist with one mu change it by ``-mu (1 - mu) / 2 g^T H*^-1 g - mu g
+. qd`` (g = J*^T p): from rest that is a loss, so that even an elastic contact loses energy. When they move before the
+impact, or with unequal mu, Eq. 10 is not passive and may add energy, which no resistance can: such a collision is not
+:attr:`~Collision.sound`. Where unequal mu go so far that the contact's compliance is not positive definite, the
+collision is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from spacearm.checks import array, one_of
 from spacearm.errors import InputError
 from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.joint_modes import unit
+from spacearm.model import Robot
 from spacearm.result import Certificate, Check
+from spacearm.simulate import Attach, State, World
 from spacearm.typing import Array
 
 Kind = Literal["normal", "point", "grasp"]
@@ -52,8 +55,9 @@ class Jump:
         before, after: generalised velocity (..., 6 + n), base part in base axes.
         reaction: impulse of each joint (..., n), N m s or N s: what a locked or resisting joint had to bear.
         twist_before, twist_after: of the contact frame (..., 6), world axes.
-        joint_work: kinetic energy (...) that the joints took away (negative) or added, J.
+        joint_work: kinetic energy (...) that the joints, and what holds the base, took away (negative) or added, J.
         resistance_work: the part of it that joints did which are not locked: what Eq. 10 took away or added, J.
+        support: impulse (..., 6) of what holds a held base, base axes at its origin; zero for one that floats.
     """
 
     before: Array
@@ -63,6 +67,7 @@ class Jump:
     twist_after: Array
     joint_work: Array
     resistance_work: Array
+    support: Array
 
     @property
     def change(self) -> Array:
@@ -187,6 +192,29 @@ def collide(
     return _account(first, second, jumps[0], jumps[1], rows, impulse, closing, e)
 
 
+def grasped(first: FloatingSystem, second: FloatingSystem, *, prefix: str = "") -> tuple[Robot, State]:
+    """The robot and the state to go on with after a plastic grasp: the second is welded to the first's contact frame.
+
+    The velocities are those of ``collide(first, second, kind="grasp")``. In a run a held base stays so where it is
+    locked: ``World({...: robot}, locked=robot.dof_names[:6])``.
+
+    Args:
+        prefix: in front of the names of the second's parts, where both systems have parts of one name.
+    """
+    _check_together(first, second)
+    if any(np.any(system.modes.resistance) for system in (first, second)):
+        raise InputError("joints resist in part", place="resistance", hint="a weld takes them as locked or free")
+    pair = {"first": first, "second": second}
+    world = World({name: system.robot for name, system in pair.items()})
+    states = {name: system.state for name, system in pair.items()}
+    held = []
+    for name, system in pair.items():
+        stuck = np.concatenate([np.full(6, float(system.held)), system.modes.locked])
+        held += [f"{name}/{dof}" for dof, still in zip(system.robot.dof_names, stuck, strict=True) if still]
+    changed = Attach("second", f"first/{first.frame}", held, prefix).apply(world, states)
+    return changed.world.systems["first"], changed.states["first"]
+
+
 def effective_mass(
     first: FloatingSystem, second: FloatingSystem, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None
 ) -> Array:
@@ -261,7 +289,9 @@ def _jump(system: FloatingSystem, impulse: Array) -> Jump:
     work, resisting = works.sum(axis=-1), ((1.0 - system.modes.locked) * works).sum(axis=-1)
     # From the velocities after, not from G*: so that equal twists after a grasp are a check and not a tautology.
     twist = np.broadcast_to(system.twist, impulse.shape)
-    return Jump(before, after, reaction, twist, system.twist_at(after), work, resisting)
+    support = system.support(impulse, after - before)
+    work = work + 0.5 * np.einsum("...i,...i->...", support, (before + after)[..., :6])
+    return Jump(before, after, reaction, twist, system.twist_at(after), work, resisting, support)
 
 
 def _ratio(part: Array, whole: Array) -> Array:
@@ -295,6 +325,11 @@ def _account(
             linear, angular = np.linalg.norm(momentum[..., :3], axis=-1), np.linalg.norm(momentum[..., 3:], axis=-1)
             scale = scale + np.stack([linear, angular + arm * linear], axis=-1)
     change = after - before
+    for system, jump in pairs:
+        turn, arm = system.base_at_contact
+        force = np.einsum("...ij,...j->...i", turn, jump.support[..., :3])
+        moment = np.einsum("...ij,...j->...i", turn, jump.support[..., 3:]) + np.cross(arm, force)
+        change = change - np.concatenate([force, moment], axis=-1)
     size = np.stack([np.linalg.norm(change[..., :3], axis=-1), np.linalg.norm(change[..., 3:], axis=-1)], axis=-1)
     residual = _ratio(size, scale).max(axis=-1)
     missed = np.abs(np.einsum("...ki,...i->...k", rows, two.twist_after - one.twist_after) + e[..., None] * closing)

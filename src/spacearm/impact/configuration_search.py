@@ -7,9 +7,9 @@ wins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Literal
 
 import casadi as ca
@@ -26,10 +26,15 @@ from spacearm.mechanics.kinematics import base_pose, frame_pose
 from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
-from spacearm.optimise.boxed import minimise_boxed
+from spacearm.optimise.boxed import Searches, minimise_boxed
+from spacearm.simulate import Apart, collision_pairs
+from spacearm.simulate.distance import Pair
 from spacearm.typing import Array
 
 Quantity = Literal["projected", "absolute", "base_rotation"]
+#: Weights of the penalty on shapes that come too near, 1/m2, one after the other; and what they keep beyond their
+#: margin, m, so that the little by which a penalty is broken does not break the margin.
+STEEP, SLACK = (1e2, 1e4, 1e6, 1e8), 1e-6
 QUANTITIES = {"projected": "kg", "absolute": "kg", "base_rotation": "rad/s"}
 
 
@@ -67,7 +72,8 @@ class Optimum:
         joints: positions (n), rad or m.
         value: the quantity there, in ``unit``.
         unit: kg or rad/s.
-        gradient: of the quantity over the varied joints; zero inside the limits, outward at a limit.
+        gradient: of the quantity over the varied joints; zero inside the limits, outward at a limit or where shapes
+            would come nearer than their margin.
         at_limit: for each joint, whether it stands at a limit of its range.
         starts: values that each search started from, in the order of ``found``.
         found: values where each search ended, best first.
@@ -233,6 +239,8 @@ def optimise_configuration(
     restarts: int = 64,
     samples: int = 4096,
     seed: int = 0,
+    margin: float | None = 0.0,
+    keep_out: Sequence[Pair] = (),
 ) -> Optimum:
     """The configuration within the joint limits that minimises (or maximises) a quantity of a collision.
 
@@ -247,6 +255,8 @@ def optimise_configuration(
         restarts: number of searches.
         samples: configurations screened beforehand.
         seed: of the screened configurations; the same seed gives the same result.
+        margin: least gap, m, between the robot's own collision shapes; None where they may overlap.
+        keep_out: further pairs of shapes that keep it, such as a link's and one fixed in the base's frame.
     """
     whole(restarts, "restarts", least=1, most=samples)
     whole(seed, "seed", least=0)
@@ -256,20 +266,28 @@ def optimise_configuration(
     space = _Space(robot, start, vary, configuration_bounds(robot, bounds, vary))
     sign = -1.0 if maximise else 1.0
     places = space.screened(samples, seed)
+    apart = _apart(robot, margin, keep_out)
+    if apart is not None:
+        places = places[apart.kept(space.full(places))]
+        if not len(places):
+            raise InputError(
+                f"none of {samples} configurations keeps all shapes {apart.margin:g} m apart", place="margin"
+            )
     values = objective.value(space.full(places))
     # A mass has its pole where the hand does not give way, a collision where both together do not.
     _check_passive(objective, space.full(places), -1.0 / impactor.mass if quantity == "base_rotation" else 0.0)
-    chosen = _starts(sign * values, restarts)
+    chosen = _starts(sign * values, min(restarts, len(values)))
     scale = max(float(np.abs(values).max()), 1e-300) ** (2 if objective.squared else 1)
 
     def aim(part: Array) -> tuple[Array, Array]:
         merit, gradient = objective.merit_and_gradient(space.full(part))
         return sign * merit / scale, sign * gradient[..., space.free] / scale
 
-    done = minimise_boxed(aim, places[chosen], space.bounds.lower[space.free], space.bounds.upper[space.free])
-    ends = objective.value(space.full(done.points))
+    done = _searched(aim, apart, space, places[chosen])
+    points = done.points
+    ends = objective.value(space.full(points))
     ranking = np.argsort(sign * ends, kind="stable")
-    winner = space.wrapped(space.full(done.points[ranking[0]]))
+    winner = space.wrapped(space.full(points[ranking[0]]))
     _check_passive(objective, winner, (1.0 - 1e-6) / robot.mass)
     value, gradient = objective.value_and_gradient(winner)
     return Optimum(
@@ -283,6 +301,34 @@ def optimise_configuration(
         (float(values.min()), float(values.max())),
         done.rounds,
     )
+
+
+def _apart(robot: Robot, margin: float | None, keep_out: Sequence[Pair]) -> Apart | None:
+    pairs = [*keep_out, *([] if margin is None else collision_pairs(robot))]
+    return Apart(robot, pairs, margin or 0.0) if pairs else None
+
+
+def _searched(
+    aim: Callable[[Array], tuple[Array, Array]], apart: Apart | None, space: _Space, starts: Array
+) -> Searches:
+    limits = space.bounds.lower[space.free], space.bounds.upper[space.free]
+    done = minimise_boxed(aim, starts, *limits)
+    if apart is None:
+        return done
+    for weight in STEEP:
+        done = minimise_boxed(partial(_fenced, aim, apart, space, weight), done.points, *limits)
+    # Where a search ended astray, it has found what it began with.
+    kept = apart.kept(space.full(done.points))[:, None]
+    return replace(done, points=np.where(kept, done.points, starts))
+
+
+def _fenced(
+    aim: Callable[[Array], tuple[Array, Array]], apart: Apart, space: _Space, weight: float, part: Array
+) -> tuple[Array, Array]:
+    """The merit with a penalty on gaps below the margin."""
+    merit, gradient = aim(part)
+    short, slope = apart.shortfall(space.full(part), SLACK)
+    return merit + weight * short, gradient + weight * slope[..., space.free]
 
 
 class _Space:

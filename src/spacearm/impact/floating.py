@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, positive, unit_vector
+from spacearm.errors import InputError
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
@@ -34,6 +35,7 @@ class FloatingSystem:
         velocity: generalised velocity (..., 6 + n), base part in BASE axes; nothing moves when left out.
         locked: joints whose rate the impact does not change.
         resistance: mu of the others, 0 to 1.
+        held: whether the base is held from outside (by the ground, a stand, a docking port): its velocity stays.
     """
 
     robot: Robot
@@ -43,6 +45,7 @@ class FloatingSystem:
     velocity: npt.ArrayLike | None = None
     locked: Locked = "none"
     resistance: Resistance = 0.0
+    held: bool = False
     modes: JointModes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,15 +58,24 @@ class FloatingSystem:
         velocity = still if self.velocity is None else self.velocity
         object.__setattr__(self, "velocity", array(velocity, "velocity", (..., self.robot.dofs)))
         object.__setattr__(self, "modes", JointModes.of(self.robot, self.locked, self.resistance))
+        if self.held and np.any(self.modes.resistance):
+            raise InputError("joints resist, and the base is held", place="resistance", hint="Eq. 10 has a free base")
 
     @classmethod
     def at(
-        cls, robot: Robot, frame: str, state: State, *, locked: Locked = "none", resistance: Resistance = 0.0
+        cls,
+        robot: Robot,
+        frame: str,
+        state: State,
+        *,
+        locked: Locked = "none",
+        resistance: Resistance = 0.0,
+        held: bool = False,
     ) -> FloatingSystem:
         """A robot in a state of a run."""
         state.check(robot)
         base = np.concatenate([state.position, state.quaternion])
-        return cls(robot, frame, state.joints, base, state.velocity, locked, resistance)
+        return cls(robot, frame, state.joints, base, state.velocity, locked, resistance, held)
 
     @property
     def point(self) -> ImpactPoint:
@@ -73,9 +85,32 @@ class FloatingSystem:
     @cached_property
     def response(self) -> ImpulseResponse:
         """What an impulse at the contact does."""
+        if self.held:
+            return self._held_response()
         return self.point.response(
             self.joints, base=self.base, locked=self.modes.locked, resistance=self.modes.resistance
         )
+
+    def _held_response(self) -> ImpulseResponse:
+        """Of the joints alone: rows of the base and of locked joints leave the equations of motion."""
+        free = np.concatenate([np.zeros((*self.modes.locked.shape[:-1], 6)), 1.0 - self.modes.locked], axis=-1)
+        mass, jacobian = self.point.mechanics.mass_matrix(self._q), self._jacobian
+        kept = free[..., :, None] * mass * free[..., None, :] + np.eye(self.robot.dofs) * (1.0 - free)[..., None]
+        moved = np.linalg.solve(kept, np.swapaxes(jacobian * free[..., None, :], -1, -2))
+        borne = (mass @ moved - np.swapaxes(jacobian, -1, -2)) * (1.0 - free)[..., :, None]
+        return ImpulseResponse(jacobian @ moved, moved[..., :6, :], moved[..., 6:, :], borne[..., 6:, :])
+
+    @cached_property
+    def _jacobian(self) -> Array:
+        return self.point.mechanics.jacobian(self.frame, self._q, base=self.base)
+
+    def support(self, impulse: Array, change: Array) -> Array:
+        """Impulse (..., 6) on a held base, base axes at its origin, where ``change`` is the jump of all velocities."""
+        if not self.held:
+            return np.zeros((*np.shape(change)[:-1], 6))
+        mass = self.point.mechanics.mass_matrix(self._q)
+        pushed = np.einsum("...ki,...k->...i", self._jacobian, impulse)
+        return np.asarray(((mass @ change[..., None])[..., 0] - pushed)[..., :6])
 
     @cached_property
     def contact_point(self) -> Array:
@@ -105,6 +140,18 @@ class FloatingSystem:
     def lever(self) -> Array:
         """From the contact point to the mass centre (..., 3), m, world axes."""
         return self.point.mechanics.centre_of_mass(self._q, base=self._at_the_contact)
+
+    @property
+    def base_at_contact(self) -> tuple[Array, Array]:
+        """Rotation matrix of the base, and from the contact point to its origin (..., 3), world axes, m."""
+        here = self._at_the_contact
+        return rotation_matrices(here[..., 3:]), here[..., :3]
+
+    @property
+    def state(self) -> State:
+        """As the state of a run; of a single sample."""
+        base = np.asarray(self.base)
+        return State(base[:3], base[3:], self._q, self._nu)
 
     @cached_property
     def _at_the_contact(self) -> Array:

@@ -251,8 +251,7 @@ def _case(name: str | None, systems: dict[str, FloatingSystem]) -> FloatingSyste
 def _hit_at(system: FloatingSystem, joints: Array, hit: Impactor) -> Collision:
     """The blow of a search, on the robot at rest in the configuration that was found."""
     base = np.concatenate([np.zeros(3), np.asarray(system.base)[3:]])
-    modes = {"locked": system.modes.locked, "resistance": system.modes.resistance}
-    struck = FloatingSystem(system.robot, system.frame, joints, base, None, **modes)
+    struck = replace(system, joints=joints, base=base, velocity=None)
     along = np.array(hit.direction)
     if hit.axes == "frame":
         along = struck.point.mechanics.frame_pose(struck.frame, joints, base=base)[1] @ along

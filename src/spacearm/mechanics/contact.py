@@ -12,6 +12,9 @@ Tangential: surfaces stick with an elastic displacement s and ``f = -k_t (s + ch
 long as ``|f| < mu N``; else they slip with ``f = -mu N u``. The direction u follows the slip velocity over a length of
 ``R = mu N / k_t``, the displacement at which surfaces slip. They stick again where the displacement would have to
 shrink faster than R does: ``u . v < dR/dt``. Nothing creeps.
+
+Torsion about the normal, of a patch with the effective radius r, is the same in one dimension: twist in place of
+displacement, spin in place of slip, ``mu N r`` in place of ``mu N``, ``k_t r^2`` in place of ``k_t``.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ class Law:
     slowest: SX  # m/s: closing speeds below it are damped as this one
     friction: SX | None = None
     tangential: SX | None = None  # N/m
+    patch: SX | None = None  # m, effective radius of torsional friction
 
     def elastic(self, depth: SX) -> SX:
         deep = ca.fmax(depth, 0)
@@ -129,4 +133,45 @@ def forces(law: Law, touch: Touch, velocity: SX, memory: SX) -> Forces:
         bound * bound - ca.dot(pull, pull),
         radius,
         stored + ca.if_else(closed, spring, 0),
+    )
+
+
+@dataclass(frozen=True)
+class Torsion:
+    """Moment of friction about the normal, and what its memory does. Memory: state, twist or sense of the spin."""
+
+    moment: SX  # on the second body, N m
+    rate: SX  # of the memory
+    touched: SX  # the memory after touch
+    slipped: SX  # after it breaks loose
+    stuck: SX  # after it sticks again
+    strength: SX  # what is left of its strength while it sticks, (N m)2
+    radius: SX  # twist at which it slips, rad
+    stored: SX  # elastic energy, J
+
+
+def torsion(law: Law, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, memory: SX) -> Torsion:
+    """Where the second body turns at ``spin`` about the normal against the first; ``size`` is the normal force."""
+    assert law.friction is not None
+    assert law.tangential is not None
+    assert law.patch is not None
+    state, s = memory[0], memory[1]
+    closed, slipping = state > 0.5, state > 1.5
+    stiff, bound = law.tangential * law.patch**2, law.friction * size * law.patch
+    lag = chi * ca.fmax(-touch.gap, 0) * spin
+    pull, radius = stiff * (s + lag), bound / stiff
+    fresh = law.chi(closing)
+    growth = 0 if law.hertz else law.friction * law.stiffness * closing * (1 + fresh * closing) * law.patch / stiff
+    fast = ca.fabs(spin) > growth
+    sense = ca.if_else(spin >= 0, 1, -1)
+    spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * s * s)
+    return Torsion(
+        -ca.if_else(closed, ca.if_else(slipping, bound * s, pull), 0),
+        ca.vertcat(0, ca.if_else(ca.logic_and(closed, ca.logic_not(slipping)), spin, 0)),
+        ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), ca.if_else(fast, sense, 0)),
+        ca.vertcat(SLIPPING, ca.if_else(pull >= 0, 1, -1)),
+        ca.vertcat(STUCK, radius * s - lag),
+        bound * bound - pull * pull,
+        radius,
+        ca.if_else(closed, spring, 0),
     )

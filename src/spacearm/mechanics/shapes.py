@@ -112,6 +112,12 @@ class Ring(Shape):
     tube: float
 
 
+#: Every shape by its name.
+SHAPES: dict[str, type[Shape]] = {
+    shape.__name__.lower(): shape for shape in (Sphere, Plane, Disc, Capsule, Cylinder, Box, Cone, Hole, Ring)
+}
+
+
 class Touch(NamedTuple):
     """Where two shapes are nearest: signed gap (m), point between the surfaces, normal from first to second."""
 

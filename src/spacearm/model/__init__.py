@@ -4,6 +4,7 @@ from spacearm.model import catalogue
 from spacearm.model.files import load, save
 from spacearm.model.parts import (
     Body,
+    CollisionShape,
     Coupling,
     Frame,
     Friction,
@@ -22,6 +23,7 @@ from spacearm.model.weightless import weightless_dofs
 
 __all__ = [
     "Body",
+    "CollisionShape",
     "Coupling",
     "Frame",
     "Friction",

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.errors import ModelError, at
-from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster, Visual
+from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
 from spacearm.model.problems import Problems
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
@@ -73,15 +74,15 @@ def fuse(
     _check(bodies, joints, welds)
     places = _places([body.name for body in bodies], welds)
     inertias: dict[str, Inertia] = {}
-    visuals: dict[str, list[Visual]] = {}
+    shapes: dict[str, tuple[list[Any], list[Any]]] = {}
     for body in bodies:
         carrier, pose = places[body.name]
         moved = body.inertia if carrier == body.name else body.inertia.moved(pose)
         with at(f"body {carrier!r}", fallback=True):
             # a body that nothing is welded to keeps its inertia to the last bit
             inertias[carrier] = inertias[carrier] + moved if carrier in inertias else moved
-        own = visuals.setdefault(carrier, [])
-        own += body.visuals if carrier == body.name else [visual.moved(pose) for visual in body.visuals]
+        for own, brought in zip(shapes.setdefault(carrier, ([], [])), (body.visuals, body.collisions), strict=True):
+            own.extend(brought if carrier == body.name else [each.moved(pose) for each in brought])
     for target, tensor in (moments or {}).items():
         carrier, pose = places[target]
         with at(f"body {carrier!r}", fallback=True):
@@ -109,7 +110,7 @@ def fuse(
         direction = pose.rotation @ thruster.direction
         new_thrusters.append(replace(thruster, body=carrier, position=position, direction=direction))
     welded = tuple(
-        Body(body.name, inertias[body.name], tuple(visuals[body.name]))
+        Body(body.name, inertias[body.name], *map(tuple, shapes[body.name]))
         for body in bodies
         if places[body.name][0] == body.name
     )

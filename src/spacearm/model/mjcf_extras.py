@@ -273,4 +273,4 @@ class Extras:
             counts = {"shape": shapes, "pair": int(model.npair), "exclude": int(model.nexclude)}
             shown = ", ".join(f"{count} {what}{'s' * (count > 1)}" for what, count in counts.items() if count)
             if shown:
-                self.losses.add(f"contact ({shown})", "contacts are not computed; shapes are only drawn")
+                self.losses.add(f"contact ({shown})", "the forces of contacts are left out: give a run a Contact")

@@ -20,7 +20,7 @@ from spacearm.model.intake import Intake, Reading
 from spacearm.model.mjcf_compile import Compiled, compiled
 from spacearm.model.mjcf_extras import Extras
 from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
-from spacearm.model.mjcf_visuals import visuals_of
+from spacearm.model.mjcf_visuals import collisions_of, visuals_of
 from spacearm.model.mjcf_write import FAR
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
 from spacearm.model.robot import Robot, free_name
@@ -204,7 +204,9 @@ class _Reader:
             tensor = np.diag(self.model.body_inertia[i])
             body = self.intake.body(self.body_names[i], float(self.model.body_mass[i]), tensor, self.shift[i] @ own)
             visuals = visuals_of(self.model, i, self.shift[i], self.meshes, self.losses)
-            self.bodies.append(replace(self._with_free_armature(i, body), visuals=visuals))
+            collisions = () if self.model.off_contact else collisions_of(self.model, i, self.shift[i], self.losses)
+            body = self._with_free_armature(i, body)
+            self.bodies.append(replace(body, visuals=visuals, collisions=collisions))
         self.extras.tell_the_rest()
         frames, thrusters = self._frames_and_thrusters()
         named = {j: row[0].name for j, row in self.rows.items() if len(row) == 1}

@@ -1,4 +1,4 @@
-"""Geoms of MJCF as visuals, and back. A mesh is only named here; nothing opens it."""
+"""Geoms of MJCF as visuals and collision shapes, and back. A mesh is only named here; nothing opens it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import numpy as np
 from spacearm.errors import ModelError, quoted
 from spacearm.model.mjcf_compile import Compiled
 from spacearm.model.notices import Losses
-from spacearm.model.parts import Body, Pose, Shape, Visual
+from spacearm.model.parts import COLLISIONS, Body, CollisionShape, Pose, Shape, Visual
 from spacearm.model.robot import free_name
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
 from spacearm.model.safexml import shown_all
 from spacearm.model.visuals import MOST, colour_shares, colour_text
+from spacearm.typing import Array
 
 #: MuJoCo's numbers for shapes; planes, height fields and signed distance fields are not drawn.
 _SHAPES: dict[int, Shape] = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
+_PLANE = 0
 #: MuJoCo's viewer shows these groups; what is only there to collide is usually in a later one.
 _SEEN = 2
 #: MuJoCo's colour of a geom that has none.
@@ -33,8 +35,10 @@ def visuals_of(model: Compiled, body: int, shift: Pose, files: Mapping[str, str]
     if model.geom_type is None or not model.ngeom:
         return ()
     own = [g for g in np.flatnonzero(model.geom_bodyid == body).tolist() if int(model.geom_type[g]) in _SHAPES]
-    seen = [g for g in own if model.geom_group[g] <= _SEEN] or own
-    seen = [g for g in seen if not (model.geom_contype[g] or model.geom_conaffinity[g])] or seen
+    # what is out of sight is drawn where nothing else is; but collision shapes are read as such
+    hidden = [g for g in own if not (_collides(model, g) and _SHAPES[int(model.geom_type[g])] in COLLISIONS)]
+    seen = [g for g in own if model.geom_group[g] <= _SEEN] or hidden
+    seen = [g for g in seen if not _collides(model, g)] or seen
     place, found = f"body {quoted(model.name('body', body))}", []
     if len(seen) > MOST:
         losses.add(place, f"of its geoms the first {MOST} are drawn")
@@ -44,6 +48,36 @@ def visuals_of(model: Compiled, body: int, shift: Pose, files: Mapping[str, str]
         except ModelError as error:
             losses.add(place, f"a geom is not drawn: {error.message}")
     return tuple(found)
+
+
+def _collides(model: Compiled, g: int) -> bool:
+    return bool(model.geom_contype[g] or model.geom_conaffinity[g])
+
+
+def collisions_of(model: Compiled, body: int, shift: Pose, losses: Losses) -> tuple[CollisionShape, ...]:
+    """The shapes by which a MuJoCo body can touch others; those that are not simple are told."""
+    if model.geom_type is None or not model.ngeom:
+        return ()
+    place, found = f"body {quoted(model.name('body', body))}", []
+    for g in np.flatnonzero(model.geom_bodyid == body).tolist()[:MOST]:
+        if not _collides(model, g):
+            continue
+        kind = "plane" if model.geom_type[g] == _PLANE else _SHAPES.get(int(model.geom_type[g]), "")
+        if kind not in COLLISIONS:
+            losses.add(place, "a geom that can touch others is left out: contacts are between simple shapes")
+            continue
+        pose = Pose(rotation_from_quaternion(model.geom_quat[g]), model.geom_pos[g])
+        try:
+            found.append(CollisionShape(kind, _size(kind, np.array(model.geom_size[g])), pose).moved(shift))
+        except ModelError as error:
+            losses.add(place, f"a geom that can touch others is left out: {error.message}")
+    return tuple(found)
+
+
+def _size(kind: str, size: Array) -> Array:
+    """In spacearm's lengths."""
+    sizes = {"sphere": size[:1], "ellipsoid": size, "box": 2.0 * size, "plane": size[:0]}
+    return sizes.get(kind, np.array([size[0], 2.0 * size[1]]))
 
 
 def _visual(model: Compiled, g: int, files: Mapping[str, str]) -> Visual:
@@ -61,8 +95,7 @@ def _visual(model: Compiled, g: int, files: Mapping[str, str]) -> Visual:
         file = _file(model.name("mesh", mesh), files)
         scale = np.ones(3) if model.mesh_scale is None else np.array(model.mesh_scale[mesh])
         return Visual("mesh", scale, pose @ own.inverse(), colour, file)
-    sizes = {"sphere": size[:1], "ellipsoid": size, "box": 2.0 * size}
-    return Visual(shape, sizes.get(shape, np.array([size[0], 2.0 * size[1]])), pose, colour)
+    return Visual(shape, _size(shape, size), pose, colour)
 
 
 def _file(name: str, files: Mapping[str, str]) -> str:
@@ -77,7 +110,7 @@ def _file(name: str, files: Mapping[str, str]) -> str:
 
 
 class Geoms:
-    """Writes visuals as geoms that nothing collides with and that have no mass."""
+    """Writes visuals as geoms that nothing collides with, and collision shapes; none of them has mass."""
 
     def __init__(self, root: ET.Element, losses: Losses) -> None:
         self.root, self.losses = root, losses
@@ -94,18 +127,27 @@ class Geoms:
                 self.losses.add(place, "a visual of no size is left out")
             else:
                 self._geom(element, visual)
+        for shape in body.collisions:
+            if shape.shape in _SHAPES.values():
+                self._geom(element, shape)
+            else:
+                self.losses.add(
+                    place,
+                    f"a collision shape ({shape.shape}), which MuJoCo does not have on a body that moves, is left out",
+                )
 
-    def _geom(self, element: ET.Element, visual: Visual) -> None:
-        keys = {"type": visual.shape, "contype": "0", "conaffinity": "0", "group": str(_SEEN)}
-        pose, size = visual.placement, visual.size
-        if visual.shape == "mesh":
-            keys["mesh"] = self._mesh(visual)
+    def _geom(self, element: ET.Element, shape: Visual | CollisionShape) -> None:
+        touch, group = ("0", _SEEN) if isinstance(shape, Visual) else ("1", _SEEN + 1)
+        keys = {"type": shape.shape, "contype": touch, "conaffinity": touch, "group": str(group)}
+        pose, size = shape.placement, shape.size
+        if isinstance(shape, Visual) and shape.shape == "mesh":
+            keys["mesh"] = self._mesh(shape)
         else:
             halved = {"box": (0.5, 0.5, 0.5), "cylinder": (1.0, 0.5), "capsule": (1.0, 0.5)}
-            keys["size"] = shown_all(size * halved.get(visual.shape, 1.0))
+            keys["size"] = shown_all(size * halved.get(shape.shape, 1.0))
         keys |= {"pos": shown_all(pose.translation), "quat": shown_all(quaternion_from_rotation(pose.rotation))}
-        if visual.colour:
-            keys["rgba"] = shown_all(colour_shares(visual.colour))
+        if isinstance(shape, Visual) and shape.colour:
+            keys["rgba"] = shown_all(colour_shares(shape.colour))
         ET.SubElement(element, "geom", keys)
 
     def _mesh(self, visual: Visual) -> str:

@@ -173,8 +173,8 @@ def _write_geoms(root: ET.Element, robot: Robot, elements: dict[str, ET.Element]
     for body in robot.bodies:
         if body.name in elements:
             geoms.write(elements[body.name], body)
-        elif body.visuals:
-            losses.add(f"body {body.name!r}", "its visuals are left out, since MuJoCo does not have the massless body")
+        elif body.visuals or body.collisions:
+            losses.add(f"body {body.name!r}", "its shapes are left out, since MuJoCo does not have the massless body")
 
 
 def _write_sites(root: ET.Element, robot: Robot, elements: dict[str, ET.Element], losses: Losses) -> None:

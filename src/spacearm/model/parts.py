@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -64,10 +64,7 @@ def expect(value: object, kind: type, what: str, *, optional: bool = False) -> N
 
 
 class Part:
-    """A value with equality and a hash that look into its arrays.
-
-    It is copied and unpickled through its constructor, so that its arrays are read-only there too.
-    """
+    """A value with equality and a hash that look into its arrays, which are read-only in copies too."""
 
     __slots__ = ()
 
@@ -79,7 +76,7 @@ class Part:
         for key in keys:
             expect(getattr(self, key), str, f"{type(self).__name__.lower()} {key}")
 
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:  # copied and unpickled by the constructor
         return type(self), self._values()
 
     def __eq__(self, other: object) -> bool:
@@ -216,11 +213,23 @@ def _sign_doubt(tensor: Array) -> str:
 Shape: TypeAlias = Literal["box", "cylinder", "capsule", "sphere", "ellipsoid", "mesh"]
 #: How many numbers the size of each shape has.
 SHAPES: dict[Shape, int] = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1, "ellipsoid": 3, "mesh": 3}
+#: The same of collision shapes.
+COLLISIONS: dict[str, int] = {str(kind): n for kind, n in SHAPES.items() if kind not in ("ellipsoid", "mesh")}
+COLLISIONS |= {"plane": 0, "disc": 1, "cone": 3, "hole": 2, "ring": 2}
 _COLOUR = re.compile(r"#[0-9a-f]{6}([0-9a-f]{2})?")
 
 
+class _Placed(Part):
+    __slots__ = ()
+    placement: Pose
+
+    def moved(self, pose: Pose) -> Self:
+        """The same shape seen from an outer frame in which its body's frame lies at ``pose``."""
+        return replace(self, placement=pose @ self.placement)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Visual(Part):
+class Visual(_Placed):
     """A shape that a body is drawn with, centred on ``placement`` in the body's frame; it has no part in the mechanics.
 
     ``size`` in m: the edges of a box; radius, and length along z, of a cylinder or capsule (whose half balls come on
@@ -248,9 +257,20 @@ class Visual(Part):
         if bool(self.mesh) != (self.shape == "mesh"):
             raise ModelError("a mesh has a file, and no other shape has one", hint='expected mesh = "FILE"')
 
-    def moved(self, pose: Pose) -> Visual:
-        """The same shape seen from an outer frame in which its body's frame lies at ``pose``."""
-        return replace(self, placement=pose @ self.placement)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollisionShape(_Placed):
+    """A shape by which a body may touch others: one of :mod:`spacearm.mechanics.shapes`, its lengths in order, m."""
+
+    shape: str
+    size: Array
+    placement: Pose = field(default_factory=Pose)
+
+    def __post_init__(self) -> None:
+        checks.one_of(self.shape, tuple(COLLISIONS), "shape", error=ModelError)
+        size = checks.array(self.size, "size", above=0.0, unit="m", error=ModelError)
+        object.__setattr__(self, "size", frozen_array(size, (COLLISIONS[self.shape],), f"size of a {self.shape}"))
+        expect(self.placement, Pose, "placement of a collision shape")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,14 +280,16 @@ class Body(Part):
     name: str
     inertia: Inertia
     visuals: tuple[Visual, ...] = ()
+    collisions: tuple[CollisionShape, ...] = ()
 
     def __post_init__(self) -> None:
         self._expect_text("name")
         expect(self.inertia, Inertia, f"inertia of body {quoted(self.name)}")
-        given = (self.visuals,) if isinstance(self.visuals, Visual) else tuple(self.visuals)
-        for visual in given:
-            expect(visual, Visual, f"visual of body {quoted(self.name)}")
-        object.__setattr__(self, "visuals", given)
+        for key, kind in (("visuals", Visual), ("collisions", CollisionShape)):
+            given = getattr(self, key)
+            object.__setattr__(self, key, (given,) if isinstance(given, kind) else tuple(given))
+            for each in getattr(self, key):
+                expect(each, kind, f"{key[:-1]} of body {quoted(self.name)}")
 
     def __hash__(self) -> int:
         return hash((self.name, self.inertia))

@@ -56,7 +56,7 @@ from spacearm.model.toml_values import (
     limits_of,
     pose_of,
     rest_of,
-    visuals_of,
+    shapes_of,
 )
 from spacearm.model.visuals import mesh_file, with_meshes
 from spacearm.typing import Array
@@ -253,7 +253,7 @@ class _Builder:
         return self.frames[body] @ pose if body in self.frames else pose
 
     def add_body(self, table: BodyTable, place: Place) -> None:
-        self.bodies.append(Body(table.name, inertia_of(table, place), visuals_of(table, place)))
+        self.bodies.append(Body(table.name, inertia_of(table, place), *shapes_of(table, place)))
         self.places["body"].append(place.path)
 
     def add_coupling(self, table: CouplingTable, place: Place) -> None:
@@ -273,7 +273,7 @@ class _Builder:
         for index, (row, link) in enumerate(zip(table.row, links, strict=True)):
             here = Place(f"{place.path}.row[{index}]", row.joint)
             frame = link.link_frame
-            self.bodies.append(Body(row.body, inertia_of(row, here, frame), visuals_of(row, here, frame)))
+            self.bodies.append(Body(row.body, inertia_of(row, here, frame), *shapes_of(row, here, frame)))
             self.places["body"].append(here.path)
             if table.convention == "standard":
                 self.frames[row.body] = link.link_frame

@@ -157,8 +157,17 @@ class VisualTable(Table):
     mesh: Name = ""
 
 
-class VisualKeys(Table):
+class CollisionTable(Table):
+    """A shape by which a body may touch others."""
+
+    shape: Literal["box", "cylinder", "capsule", "sphere", "plane", "disc", "cone", "hole", "ring"]
+    size: Annotated[list[Number], BeforeValidator(_listed)] = Field(default_factory=list)
+    origin: Origin = Field(default_factory=Origin)
+
+
+class ShapeKeys(Table):
     visual: list[VisualTable] = Field(default_factory=list, max_length=1000)
+    collision: list[CollisionTable] = Field(default_factory=list, max_length=1000)
 
 
 class SpringTable(Table):
@@ -203,7 +212,7 @@ class JointKeys(Table):
     transmission: TransmissionTable | None = None
 
 
-class BodyTable(InertialKeys, VisualKeys):
+class BodyTable(InertialKeys, ShapeKeys):
     name: Name
 
 
@@ -216,7 +225,7 @@ class JointTable(JointKeys):
     axis: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 1.0])
 
 
-class DhRowTable(InertialKeys, JointKeys, VisualKeys):
+class DhRowTable(InertialKeys, JointKeys, ShapeKeys):
     joint: Name
     body: Name
     a: Number = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from spacearm import checks
 from spacearm.errors import ModelError, at
 from spacearm.model.dh import DhRow
-from spacearm.model.parts import Coupling, Friction, Inertia, Joint, Limits, Pose, Visual
+from spacearm.model.parts import CollisionShape, Coupling, Friction, Inertia, Joint, Limits, Pose, Visual
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import (
@@ -20,10 +20,10 @@ from spacearm.model.toml_schema import (
     InertialKeys,
     LimitsTable,
     Origin,
+    ShapeKeys,
     SpringTable,
     Table,
     Turn,
-    VisualKeys,
 )
 from spacearm.typing import Array
 
@@ -77,19 +77,25 @@ def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None)
         return inertia.moved(link_frame) if link_frame is not None and link_frame != Pose() else inertia
 
 
-def visuals_of(keys: VisualKeys, place: Place, link_frame: Pose | None = None) -> tuple[Visual, ...]:
-    """The shapes in the body's own frame; ``link_frame`` is the frame that the file gives them in, if another."""
-    found = []
+def shapes_of(
+    keys: ShapeKeys, place: Place, link_frame: Pose | None = None
+) -> tuple[tuple[Visual, ...], tuple[CollisionShape, ...]]:
+    """Visuals and collision shapes in the body's own frame; ``link_frame`` is the frame that the file gives them in."""
+    visuals, collisions = [], []
     for index, table in enumerate(keys.visual):
         here = place.key(f"visual[{index}]")
         if table.size is None and table.shape != "mesh":
             raise ModelError("'size' is missing", place=str(here), hint="expected lengths in m")
-        pose = pose_of(table.origin, here.key("origin"))
+        pose = (link_frame or Pose()) @ pose_of(table.origin, here.key("origin"))
         with at(here, fallback=True):
             size = np.ones(3) if table.size is None else np.array(table.size)
-            visual = Visual(table.shape, size, pose, table.colour, table.mesh)
-            found.append(visual if link_frame is None else visual.moved(link_frame))
-    return tuple(found)
+            visuals.append(Visual(table.shape, size, pose, table.colour, table.mesh))
+    for index, solid in enumerate(keys.collision):
+        here = place.key(f"collision[{index}]")
+        pose = (link_frame or Pose()) @ pose_of(solid.origin, here.key("origin"))
+        with at(here, fallback=True):
+            collisions.append(CollisionShape(solid.shape, np.array(solid.size), pose))
+    return tuple(visuals), tuple(collisions)
 
 
 def friction_of(table: FrictionTable | None, place: Place) -> Friction | None:

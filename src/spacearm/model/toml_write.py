@@ -78,8 +78,8 @@ def _key(part: Part, name: str, value: Any) -> dict[str, Any]:
     """What a field of a part becomes."""
     if isinstance(part, Body) and name == "inertia":
         return _inertia(part)
-    if isinstance(part, Body) and name == "visuals":
-        return {"visual": [_keys(visual) for visual in part.visuals]} if part.visuals else {}
+    if isinstance(part, Body) and name in ("visuals", "collisions"):
+        return {name[:-1]: [_keys(each) for each in value]} if value else {}
     if isinstance(value, Pose):
         return {"origin": origin} if (origin := _origin(value)) else {}
     if isinstance(value, Limits):

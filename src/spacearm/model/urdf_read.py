@@ -220,8 +220,8 @@ class _Reader:
         names = {tag: self._names(tag) for tag in ("link", "joint")}
         for element, link in zip(self.root.findall("link"), names["link"], strict=True):
             if link:
-                visuals = self.shapes.of(element, f"link {quoted(link)}")
-                self.links.append(replace(self._link(element, link), visuals=visuals))
+                visuals, collisions = self.shapes.of(element, f"link {quoted(link)}")
+                self.links.append(replace(self._link(element, link), visuals=visuals, collisions=collisions))
         for element, joint in zip(self.root.findall("joint"), names["joint"], strict=True):
             if joint:
                 self._joint(element, joint)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from spacearm.errors import ModelError, quoted
 from spacearm.model.notices import Losses
-from spacearm.model.parts import Body, Pose, Visual
+from spacearm.model.parts import Body, CollisionShape, Pose, Visual
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
 from spacearm.model.safexml import number, numbers, shown, shown_all
 from spacearm.model.visuals import MOST, colour_shares, colour_text, mesh_file
 
+T = TypeVar("T")
 _SIZES = {
     "box": ("size",),
     "cylinder": ("radius", "length"),
@@ -34,18 +36,29 @@ class Shapes:
             if name and colour is not None and name not in self.colours:
                 self.colours[name] = _colour(colour)
 
-    def of(self, link: ET.Element, place: str) -> tuple[Visual, ...]:
-        """The visuals of a link."""
-        found = []
-        elements = link.findall("visual")
+    def of(self, link: ET.Element, place: str) -> tuple[tuple[Visual, ...], tuple[CollisionShape, ...]]:
+        """The visuals and the collision shapes of a link."""
+        return (
+            tuple(self._each(link, "visual", place, self._visual)),
+            tuple(_rejoined(self._each(link, "collision", place, self._collision))),
+        )
+
+    def _each(self, link: ET.Element, tag: str, place: str, read: Callable[[ET.Element], T]) -> list[T]:
+        found, elements = [], link.findall(tag)
         if len(elements) > MOST:
-            self.losses.add(place, f"of its visuals the first {MOST} are read")
+            self.losses.add(place, f"of its {tag}s the first {MOST} are read")
         for element in elements[:MOST]:
             try:
-                found.append(self._visual(element))
+                found.append(read(element))
             except ModelError as error:
-                self.losses.add(place, f"a visual is left out: {error.message}")
-        return tuple(found)
+                self.losses.add(place, f"a {tag} is left out: {error.message}")
+        return found
+
+    def _collision(self, element: ET.Element) -> CollisionShape:
+        found = self._visual(element)
+        if found.shape == "mesh":
+            raise ModelError("it is a mesh, and contacts are between simple shapes")
+        return CollisionShape(found.shape, found.size, found.placement)
 
     def _visual(self, element: ET.Element) -> Visual:
         geometry = element.find("geometry")
@@ -78,6 +91,24 @@ class Shapes:
         return _colour(own) if own is not None else self.colours.get(material.get("name", ""), "")
 
 
+def _rejoined(found: list[CollisionShape]) -> Iterator[CollisionShape]:
+    """With capsules in place of cylinders that two balls of their radius follow, as they are written."""
+    k = 0
+    while k < len(found):
+        first, ends = found[k], found[k + 1 : k + 3]
+        capsule = CollisionShape("capsule", first.size, first.placement) if first.shape == "cylinder" else first
+        parts = list(_parts(capsule))[1:]
+        whole = len(ends) == len(parts) and all(
+            end.shape == "sphere"
+            and np.allclose(end.size, size, rtol=1e-12, atol=0.0)
+            and np.allclose(end.placement.translation, pose.translation, rtol=0.0, atol=1e-12 * first.size.max())
+            for end, (_, size, pose) in zip(ends, parts, strict=False)
+        )
+        whole = whole and first.shape == "cylinder"
+        yield capsule if whole else first
+        k += 3 if whole else 1
+
+
 def _colour(element: ET.Element) -> str:
     """``#rrggbb`` or ``#rrggbbaa``; empty where the numbers are none."""
     try:
@@ -89,30 +120,35 @@ def _colour(element: ET.Element) -> str:
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_visuals(link: ET.Element, body: Body, losses: Losses) -> None:
-    """The body's visuals as elements of its link."""
-    for visual in body.visuals:
-        if visual.shape == "ellipsoid":
-            losses.add(f"body {quoted(body.name)}", "an ellipsoid, which URDF does not know, is left out")
-            continue
-        for kind, size, pose in _parts(visual):
-            element = ET.SubElement(link, "visual")
-            rpy = rpy_from_rotation(pose.rotation)
-            ET.SubElement(element, "origin", xyz=shown_all(pose.translation), rpy=shown_all(rpy))
-            geometry = ET.SubElement(element, "geometry")
-            if kind == "mesh":
-                ET.SubElement(geometry, "mesh", filename=visual.mesh, scale=shown_all(size))
-            elif kind == "box":
-                ET.SubElement(geometry, "box", size=shown_all(size))
-            else:
-                sizes = zip(_SIZES[kind], size, strict=True)
-                ET.SubElement(geometry, kind, {key: shown(value) for key, value in sizes})
-            if visual.colour:
-                material = ET.SubElement(element, "material", name=visual.colour)
-                ET.SubElement(material, "color", rgba=shown_all(colour_shares(visual.colour)))
+def write_shapes(link: ET.Element, body: Body, losses: Losses) -> None:
+    """The body's visuals and collision shapes as elements of its link."""
+    for tag, shapes in (("visual", body.visuals), ("collision", body.collisions)):
+        for shape in shapes:
+            if shape.shape not in (*_SIZES, "mesh"):
+                what = f"an {shape.shape}" if shape.shape == "ellipsoid" else f"a collision shape ({shape.shape})"
+                losses.add(f"body {quoted(body.name)}", f"{what}, which URDF does not know, is left out")
+                continue
+            for kind, size, pose in _parts(shape):
+                element = ET.SubElement(link, tag)
+                rpy = rpy_from_rotation(pose.rotation)
+                ET.SubElement(element, "origin", xyz=shown_all(pose.translation), rpy=shown_all(rpy))
+                _write_geometry(ET.SubElement(element, "geometry"), kind, size, shape)
+                if isinstance(shape, Visual) and shape.colour:
+                    material = ET.SubElement(element, "material", name=shape.colour)
+                    ET.SubElement(material, "color", rgba=shown_all(colour_shares(shape.colour)))
 
 
-def _parts(visual: Visual) -> Iterator[tuple[str, list[float], Pose]]:
+def _write_geometry(geometry: ET.Element, kind: str, size: list[float], shape: Visual | CollisionShape) -> None:
+    if isinstance(shape, Visual) and kind == "mesh":
+        ET.SubElement(geometry, "mesh", filename=shape.mesh, scale=shown_all(size))
+    elif kind == "box":
+        ET.SubElement(geometry, "box", size=shown_all(size))
+    else:
+        sizes = zip(_SIZES[kind], size, strict=True)
+        ET.SubElement(geometry, kind, {key: shown(value) for key, value in sizes})
+
+
+def _parts(visual: Visual | CollisionShape) -> Iterator[tuple[str, list[float], Pose]]:
     """A capsule, which few readers of URDF know, is a cylinder and two spheres; all others are themselves."""
     size = visual.size.tolist()
     if visual.shape != "capsule":

@@ -13,7 +13,7 @@ from spacearm.model.parts import Body, Joint, Pose
 from spacearm.model.robot import Robot, bodies_with_mass, free_name
 from spacearm.model.rotations import rpy_from_rotation
 from spacearm.model.safexml import shown, shown_all
-from spacearm.model.urdf_visuals import write_visuals
+from spacearm.model.urdf_visuals import write_shapes
 
 #: URDF has no word for "unlimited": the largest double stands for it.
 UNLIMITED = sys.float_info.max
@@ -60,7 +60,7 @@ def _write_link(root: ET.Element, body: Body, losses: Losses) -> None:
     link = ET.SubElement(root, "link", name=body.name)
     if body.inertia.mass > 0.0:
         _write_inertial(link, body)
-    write_visuals(link, body, losses)
+    write_shapes(link, body, losses)
 
 
 def _write_inertial(link: ET.Element, body: Body) -> None:

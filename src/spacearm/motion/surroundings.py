@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import ClassVar, Literal
 
@@ -34,22 +34,6 @@ from spacearm.simulate import (
 from spacearm.simulate.chain import Item, Phases
 from spacearm.study import Session, Table, key
 from spacearm.study.tables import BodyTable, StartTable
-
-_KINDS: Mapping[str, type[shapes.Shape]] = {
-    kind.__name__.lower(): kind
-    for kind in (
-        shapes.Sphere,
-        shapes.Plane,
-        shapes.Disc,
-        shapes.Capsule,
-        shapes.Cylinder,
-        shapes.Box,
-        shapes.Cone,
-        shapes.Hole,
-        shapes.Ring,
-    )
-}
-
 
 #: Systems and contacts that a file may have: all are one program.
 MOST = 100
@@ -100,7 +84,8 @@ class SideTable(PlacedKeys):
     """A shape on a frame, or fixed in the world."""
 
     uses: ClassVar = {
-        name: (*(each.name for each in fields(kind)), "frame", "position", "rpy") for name, kind in _KINDS.items()
+        name: (*(each.name for each in fields(kind)), "frame", "position", "rpy")
+        for name, kind in shapes.SHAPES.items()
     }
 
     frame: Name | None = key(None, "of a system; without it the shape is fixed in the world, at `position` and `rpy`")
@@ -118,7 +103,7 @@ class SideTable(PlacedKeys):
     tube: Number | None = key(None, "half the thickness of a ring, m")
 
     def make(self) -> On:
-        kind = _KINDS[self.kind]
+        kind = shapes.SHAPES[self.kind]
         sizes = {each.name: getattr(self, each.name) for each in fields(kind)}
         for name, size in sizes.items():
             if size is None:
@@ -139,6 +124,7 @@ class ContactTable(Table):
     friction: Number = key(0.0, "Coulomb's coefficient")
     law: Literal["linear", "hertz"] = key("linear")
     tangential: Number | None = key(None, "stiffness while surfaces stick, N/m; 0.8 of a linear one where left out")
+    patch: Number = key(0.0, "effective radius of friction about the normal, m; a point has none")
     slowest: Number = key(1e-3, "m/s; slower touches are damped as one at this speed")
 
     def make(self) -> Contact:

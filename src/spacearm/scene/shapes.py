@@ -1,4 +1,4 @@
-"""What a body looks like: its own visuals or, where it has none, what its inertia and its joints suggest."""
+"""What a body looks like: its visuals, its collision shapes, or what its inertia and its joints suggest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.model import Body, Joint, Pose, Robot, Visual
+from spacearm.model.parts import SHAPES
 from spacearm.typing import Array
 
 #: A share of the robot's size: radius of the tubes between joints where no shape is given.
@@ -33,7 +34,10 @@ def looks(robot: Robot, missing: Collection[str] = ()) -> list[Look]:
     found = []
     for index, (body, box) in enumerate(zip(robot.bodies, boxes, strict=True)):
         joint = robot.joints[index - 1] if index else None
-        shapes = [(_role(visual, joint), visual) for visual in body.visuals if visual.mesh not in missing]
+        visuals = body.visuals or [
+            Visual(each.shape, each.size, each.placement) for each in body.collisions if each.shape in SHAPES
+        ]
+        shapes = [(_role(visual, joint), visual) for visual in visuals if visual.mesh not in missing]
         if not shapes and (plain or body.inertia.mass > 0.0):
             shapes = _suggested(robot, body, joint, box, thickness)
         found.append(Look(tuple(shapes), box))

@@ -16,7 +16,7 @@ from spacearm.simulate.chain import Here, Occurrence
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
 from spacearm.simulate.contact import Contact, JointStops, On
 from spacearm.simulate.difference import Comparison, compare
-from spacearm.simulate.distance import Nearest, clearance, distance, gaps, gate, nearest
+from spacearm.simulate.distance import Apart, Nearest, clearance, collision_pairs, distance, gaps, gate, nearest
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.fields import Gravity, Orbit
 from spacearm.simulate.ledger import Entry, Ledger
@@ -43,6 +43,7 @@ from spacearm.simulate.world import World
 
 __all__ = [
     "RK4",
+    "Apart",
     "Attach",
     "BatchRun",
     "Bushing",
@@ -83,6 +84,7 @@ __all__ = [
     "World",
     "approximate",
     "clearance",
+    "collision_pairs",
     "compare",
     "constant",
     "distance",

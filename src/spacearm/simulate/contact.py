@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import casadi as ca
@@ -11,11 +11,11 @@ import numpy as np
 
 from spacearm.checks import non_negative, number, one_of, positive
 from spacearm.errors import InputError, at, quoted
-from spacearm.mechanics.contact import OPEN, Forces, Law, damping_number, forces
+from spacearm.mechanics.contact import OPEN, Forces, Law, damping_number, forces, torsion
 from spacearm.mechanics.kinematics import SymbolicPose
-from spacearm.mechanics.shapes import Box, Capsule, Cylinder, Shape, Sphere, Touch, touches
+from spacearm.mechanics.shapes import SHAPES, Shape, Touch, touches
 from spacearm.mechanics.spatial import SX, constant
-from spacearm.model import Pose
+from spacearm.model import CollisionShape, Pose, Visual
 from spacearm.simulate.elements import Action, ForceElement, FrameMotion, View, Watched
 from spacearm.typing import Array
 
@@ -53,14 +53,22 @@ class On:
     @classmethod
     def drawn(cls, world: World, body: str) -> list[On]:
         """The shapes that a body is drawn with, as far as they are spheres, capsules, cylinders and boxes."""
+        return cls._all(world, body, "visuals")
+
+    @classmethod
+    def collision(cls, world: World, body: str) -> list[On]:
+        """The collision shapes of a body, as its robot's file has them."""
+        return cls._all(world, body, "collisions")
+
+    @classmethod
+    def _all(cls, world: World, body: str, which: str) -> list[On]:
         system, own = world.frame(body)
-        robot = world.robot(system)
-        kinds: dict[str, type[Shape]] = {"sphere": Sphere, "capsule": Capsule, "cylinder": Cylinder, "box": Box}
-        frame = robot.frame(own)
+        robot, frame = world.robot(system), world.robot(system).frame(own)
+        given: Sequence[Visual | CollisionShape] = getattr(robot.bodies[robot.body_index(frame.body)], which)
         return [
-            cls(body, kinds[visual.shape](*map(float, visual.size)), frame.placement.inverse() @ visual.placement)
-            for visual in robot.bodies[robot.body_index(frame.body)].visuals
-            if visual.shape in kinds
+            cls(body, SHAPES[each.shape](*map(float, each.size)), frame.placement.inverse() @ each.placement)
+            for each in given
+            if each.shape in SHAPES
         ]
 
     def structure(self, world: World) -> Hashable:
@@ -88,8 +96,9 @@ class On:
 class Touching(ForceElement):
     """What contacts and stops share: places that open and close, each with a memory of its own.
 
-    Memory of each place: state, chi, with friction the displacement or direction (3); then work put in, J: of the
-    normal force, with friction also of the tangential one; and for contacts the impulse on the second body (3), N s.
+    Memory of each place: state, chi, with friction the displacement or direction (3), with torsion its state and twist
+    or sense; then work put in, J: of the normal force, with friction also of friction's; and for contacts the impulse
+    on the second body (3), N s.
     """
 
     stiffness: float
@@ -98,6 +107,7 @@ class Touching(ForceElement):
     friction: float
     law: str
     tangential: float | None
+    patch: float
     unit = "m"
     smooth = False
 
@@ -112,11 +122,14 @@ class Touching(ForceElement):
                 positive(self.tangential, "tangential", unit="N/m")
             elif self.friction and self.law == "hertz":
                 raise InputError("friction on a Hertz contact", hint="expected its tangential stiffness, N/m")
+            non_negative(self.patch, "patch", unit="m")
+            if self.patch and not self.friction:
+                raise InputError(f"a patch of {self.patch:g} m without friction", hint="expected a coefficient as well")
 
     @property
     def _size(self) -> int:
         """Numbers of a place's law."""
-        return 5 if self.friction else 2
+        return (7 if self.patch else 5) if self.friction else 2
 
     @property
     def _each(self) -> int:
@@ -127,7 +140,11 @@ class Touching(ForceElement):
         del world
         own = [self.stiffness, damping_number(self.restitution), self.slowest]
         if self.friction:
-            own += [self.friction, self.tangential or TANGENTIAL_SHARE * self.stiffness]
+            own += [
+                self.friction,
+                self.tangential or TANGENTIAL_SHARE * self.stiffness,
+                *[self.patch][: bool(self.patch)],
+            ]
         return np.array(own)
 
     def _law(self, view: View) -> Law:
@@ -152,23 +169,33 @@ class Touching(ForceElement):
     def scale(self, world: World) -> Array:
         own = np.full(self._each, np.inf)
         own[2 : self._size] = 1e-14
+        own[5 : self._size : 2] = np.inf  # the state of torsion
         return np.tile(own, len(self.places(world)))
 
-    def _place(self, view: View, name: str, index: int, touch: Touch, velocity: SX) -> tuple[Forces, SX, list[Watched]]:
-        """Forces, rate of the memory, and event functions of one place."""
+    def _place(
+        self, view: View, name: str, index: int, touch: Touch, velocity: SX, spin: SX | None = None
+    ) -> tuple[Forces, SX, SX, list[Watched]]:
+        """Forces, moment about the normal, rate of the memory, and event functions of one place."""
         size, each = self._size, self._each
         whole = view.memory
         own = whole[index * each : (index + 1) * each]
-        found = forces(self._law(view), touch, velocity, own[:size])
+        found = forces(self._law(view), touch, velocity, own[: min(size, 5)])
         push = found.size * touch.normal + found.tangential
         works = [-found.size * ca.dot(touch.normal, velocity)]
         if self.friction:
             works.append(-ca.dot(found.tangential, found.slip))
-        rate = ca.vertcat(found.rate, *works, push)
-        state = own[0]
+        state, closes, moment = own[0], -ca.dot(touch.normal, velocity), ca.SX(0)
+        twist = None
+        if spin is not None and self.patch:
+            twist = torsion(self._law(view), touch, closes, found.size, own[1], spin, own[5:7])
+            moment = twist.moment
+            works[1] -= moment * spin
+            found = replace(found, stored=found.stored + twist.stored, touched=ca.vertcat(found.touched, twist.touched))
+        rate = ca.vertcat(found.rate, *([] if twist is None else [twist.rate]), *works, push)
 
-        def after(memory: SX) -> SX:
-            return ca.vertcat(whole[: index * each], memory, whole[index * each + size :])
+        def after(memory: SX, first: int = 0) -> SX:
+            at = index * each + first
+            return ca.vertcat(whole[:at], memory, whole[at + memory.numel() :])
 
         opened = ca.vertcat(OPEN, ca.SX.zeros(size - 1))
         closing = ca.dot(touch.normal, velocity) < 0
@@ -186,7 +213,14 @@ class Touching(ForceElement):
                 Watched("slip", name, ca.if_else(slips, found.strength, 1), after(found.slipped)),
                 Watched("stick", name, ca.if_else(sticks, shrink, 1), after(found.stuck)),
             ]
-        return found, rate, watched
+        if twist is not None:
+            shrink = own[6] * spin - view.change(twist.radius)
+            slips, sticks = ca.logic_and(own[5] > 0.5, own[5] < 1.5), own[5] > 1.5
+            watched += [
+                Watched("slip", f"{name} torsion", ca.if_else(slips, twist.strength, 1), after(twist.slipped, 5)),
+                Watched("stick", f"{name} torsion", ca.if_else(sticks, shrink, 1), after(twist.stuck, 5)),
+            ]
+        return found, moment, rate, watched
 
     def _observed(self, name: str, touch: Touch, velocity: SX, found: Forces) -> dict[str, SX]:
         closing = -ca.dot(touch.normal, velocity)
@@ -211,6 +245,8 @@ class Contact(Touching):
         friction: Coulomb's coefficient; 0 for none.
         law: ``linear`` or ``hertz``.
         tangential: stiffness while surfaces stick, N/m; 0.8 of a linear one unless given.
+        patch: effective radius of friction about the normal, m: 2/3 of the radius of a disc that presses evenly, 0 for
+            a point, which has none.
         slowest: m/s; a touch below it is damped as one at this speed.
         name: of the contact in events, data and results.
     """
@@ -224,6 +260,7 @@ class Contact(Touching):
     tangential: float | None = None
     slowest: float = 1e-3
     name: str = ""
+    patch: float = 0.0
 
     def __post_init__(self) -> None:
         for side in (self.first, self.second):
@@ -257,7 +294,8 @@ class Contact(Touching):
 
     def structure(self, world: World) -> Hashable:
         sides = (side.structure(world) for side in (self.first, self.second))
-        return (Contact, self.law, bool(self.friction), *sides) if type(self) is Contact else super().structure(world)
+        law = self.law, bool(self.friction), bool(self.patch)
+        return (Contact, *law, *sides) if type(self) is Contact else super().structure(world)
 
     def write(self, view: View, world: World) -> Action:
         a, b = self.first.motion(view, world), self.second.motion(view, world)
@@ -270,10 +308,12 @@ class Contact(Touching):
         for k, (name, touch) in enumerate(zip(self.places(world), found, strict=True)):
             speeds = [m.velocity + ca.cross(m.angular_velocity, touch.point - m.pose.origin) for m in (a, b)]
             velocity = speeds[1] - speeds[0]
-            acting, rate, events = self._place(view, name, k, touch, velocity)
+            spin = ca.dot(touch.normal, b.angular_velocity - a.angular_velocity)
+            acting, moment, rate, events = self._place(view, name, k, touch, velocity, spin)
             push = acting.size * touch.normal + acting.tangential
             for i, sign in enumerate((-1, 1)):
-                wrenches[i] += sign * ca.vertcat(push, ca.cross(touch.point - origins[i], push))
+                turn = ca.cross(touch.point - origins[i], push) + moment * touch.normal
+                wrenches[i] += sign * ca.vertcat(push, turn)
             rates.append(rate)
             watched += events
             observed |= self._observed(name, touch, velocity, acting)
@@ -305,6 +345,7 @@ class JointStops(Touching):
     friction = 0.0
     law = "linear"
     tangential = None
+    patch = 0.0
     unit = "rad or m"
 
     def __post_init__(self) -> None:
@@ -352,7 +393,7 @@ class JointStops(Touching):
             x = ca.SX([1, 0, 0])  # along which the joint moves away from its stop
             touch = Touch(sign * (view.numbers[3 + k] - q), ca.SX.zeros(3), x)
             velocity = -sign * speed * x
-            acting, rate, events = self._place(view, name, k, touch, velocity)
+            acting, _, rate, events = self._place(view, name, k, touch, velocity)
             rates.append(rate)
             watched += events
             observed |= self._observed(name, touch, velocity, acting)

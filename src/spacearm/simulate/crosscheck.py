@@ -4,7 +4,7 @@ MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant (:
 SciPy's DOP853 integrates them, since MuJoCo's own time steps are too coarse for a comparison to 1e-9. What is locked or
 follows a path has its acceleration prescribed: those rows leave the linear system that MuJoCo's mass matrix and bias
 make. Changes are made with MuJoCo's mass matrices, poses and Jacobians. Nothing of spacearm's mechanics, kernels or
-loops takes part.
+loops takes part. Gravity is MuJoCo's own.
 
 MuJoCo only has a dry friction that creeps. But between two events every joint either rests or slips under a constant
 torque, and both can be told to MuJoCo exactly: with ``friction="replay"`` the recorded sequence of events is
@@ -29,6 +29,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.chain import Occurrence, Segment
+from spacearm.simulate.fields import Gravity
 from spacearm.simulate.law import CommandLog
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.motion import Part, laws_of
@@ -111,8 +112,10 @@ def cross_check(
         raise InputError("the run was loaded or unpickled", place="cross-check", hint="run it again")
     if run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
         return CrossCheck(reason=f"the run did not come to its end: {run.reason.text}")
-    if any(isinstance(step, Segment) and step.world.elements for step in run.steps):
-        return CrossCheck(reason="force elements act on the systems (gravity, contacts), which the reference has not")
+    acting = dict.fromkeys(each for step in run.steps if isinstance(step, Segment) for each in step.world.elements)
+    others = [element.name for element in acting if not isinstance(element, Gravity)]
+    if others:
+        return CrossCheck(reason=f"force elements act on the systems, which the reference has not: {', '.join(others)}")
     found = CrossCheck()
     world, theirs = run.world if world is None else World.of(world), dict(run.start)
     for step in run.steps:
@@ -129,12 +132,17 @@ def cross_check(
             reason = _obstacle(step, part, robot, own["static_friction"][:6], friction == "refuse")
             if reason:
                 return CrossCheck(reason=reason)
-            reference = _Reference(step, part, robot, own["damping"][:6], friction == "replay")
+            reference = _Reference(step, part, robot, own["damping"][:6], friction == "replay", _pull(step.world))
             start = theirs[part.name]
             samples, theirs[part.name] = reference.run(start)
             ours = step.record.y[step.rows, part.at.whole]
             found = found.worst(CrossCheck(*compare(robot.n, ours, samples, start.position), "", reference.evaluations))
     return found
+
+
+def _pull(world: World) -> Array:
+    """Gravity, m/s2."""
+    return np.sum([np.zeros(3), *(each.strength for each in world.elements if isinstance(each, Gravity))], axis=0)
 
 
 def _obstacle(segment: Segment, part: Part, robot: Robot, base: Array, joints: bool) -> str:
@@ -266,10 +274,13 @@ class _Drive:
 class _Reference:
     """Runs a system through a segment with MuJoCo's terms."""
 
-    def __init__(self, segment: Segment, part: Part, robot: Robot, base_damping: Array, replay: bool) -> None:
+    def __init__(
+        self, segment: Segment, part: Part, robot: Robot, base_damping: Array, replay: bool, gravity: npt.ArrayLike
+    ) -> None:
         self.segment, self.part, self.robot, self.replay = segment, part, robot, replay
         self.base_damping = base_damping
         self.twin = _twin(robot)
+        self.twin.model.opt.gravity[:] = gravity
         self.evaluations = 0
         self.slipping: dict[int, int] = {}  # direction of slip of each joint with dry friction; 0: stuck
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -15,10 +15,11 @@ from spacearm.checks import number, positive
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
-from spacearm.mechanics.shapes import touches
+from spacearm.mechanics.shapes import Capsule, Cylinder, touches
 from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.structure import Keyed
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.simulate.contact import On
 from spacearm.simulate.elements import FrameMotion, View
 from spacearm.simulate.phase import Direction, EventFunction
@@ -126,6 +127,84 @@ def gaps(systems: World | Robot, pairs: Sequence[Pair], states: npt.ArrayLike) -
     return np.asarray(_gaps(tuple(world.systems.items()), tuple(pairs))({"state": rows})["gaps"])
 
 
+def collision_pairs(systems: World | Robot) -> list[Pair]:
+    """All pairs of collision shapes that must not overlap: of two systems, and of bodies that no joint connects.
+
+    Bodies of a row of joints with massless bodies between them count as connected. A cylinder counts as the capsule
+    around it, which has a distance from more shapes.
+    """
+    return list(_own_pairs(systems)) if isinstance(systems, Robot) else _all_pairs(systems)
+
+
+@lru_cache(maxsize=32)
+def _own_pairs(robot: Robot) -> tuple[Pair, ...]:
+    """The same pairs for the same robot: what is compiled for them is found again."""
+    return tuple(_all_pairs(World.of(robot)))
+
+
+def _all_pairs(world: World) -> list[Pair]:
+    found: list[tuple[str, int, On]] = []
+    for system, robot in world.systems.items():
+        for index, body in enumerate(robot.bodies):
+            for side in On.collision(world, world.label(system, body.name)):
+                shape = side.shape
+                if isinstance(shape, Cylinder):
+                    shape = Capsule(shape.radius, shape.length)
+                found.append((system, index, replace(side, shape=shape)))
+    return [
+        (a, b)
+        for k, (first, i, a) in enumerate(found)
+        for second, j, b in found[k + 1 :]
+        if first != second or (i != j and not _connected(world.robot(first), i, j))
+    ]
+
+
+def _connected(robot: Robot, first: int, second: int) -> bool:
+    """Whether nothing but massless bodies lies between two bodies, the second of which is farther out."""
+    at = robot.parents[second - 1]
+    while at != first and at > 0 and robot.bodies[at].inertia.mass == 0.0:
+        at = robot.parents[at - 1]
+    return at == first
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Shapes of one robot, or fixed to its base's frame, that a search over configurations keeps apart.
+
+    Args:
+        pairs: of shapes.
+        margin: least gap, m.
+    """
+
+    robot: Robot
+    pairs: Sequence[Pair]
+    margin: float = 0.0
+
+    def kept(self, configurations: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Of configurations (T, n), whether every gap is at least the margin."""
+        return np.asarray((gaps(self.robot, self.pairs, configurations) >= self.margin).all(axis=1))
+
+    def shortfall(self, joints: Array, slack: float = 0.0) -> tuple[Array, Array]:
+        """Sum of squares (...) of what gaps fall short of the margin and ``slack``, m2, with its gradient (..., n)."""
+        found = _shortfall(self.robot, tuple(self.pairs))({"joints": joints, "margin": self.margin + slack})
+        return found["shortfall"][..., 0], found["gradient"]
+
+
+@lru_cache(maxsize=32)
+def _shortfall(robot: Robot, pairs: tuple[Pair, ...]) -> Kernel:
+    world = World.of(robot)
+    view, margin = View(world.systems, 0, 0), ca.SX.sym("margin")
+    layout = Layout(robot.n)
+    at_rest = ca.SX.zeros(layout.size)
+    joints, at_rest[layout.quaternion.start] = view.state[layout.joints], 1
+    at_rest[layout.joints] = joints
+    below = ca.vertcat(*(ca.fmax(margin - _gap(view, world, pair), 0) for pair in pairs))
+    given = ca.SX.sym("joints", robot.n)
+    value = ca.substitute(ca.sumsqr(below), view.state, ca.substitute(at_rest, joints, given))
+    outputs = {"shortfall": value, "gradient": ca.densify(ca.gradient(value, given))}
+    return Kernel(Program("shortfall", {"joints": given, "margin": margin}, outputs))
+
+
 @lru_cache(maxsize=32)
 def _gaps(systems: tuple[tuple[str, Robot], ...], pairs: tuple[Pair, ...]) -> Kernel:
     world = World(dict(systems))
@@ -159,10 +238,12 @@ def nearest(run: Run, pairs: Sequence[Pair]) -> Nearest:
     return Nearest(float(found[row, column]), pairs[int(column)], float(times[row]))
 
 
-Apart: TypeAlias = Callable[[FrameMotion, FrameMotion], SX]
+Expression: TypeAlias = Callable[[FrameMotion, FrameMotion], SX]
 
 
-def _kernel(name: str, world: World, frames: Sequence[str], numbers: tuple[float, ...], expression: Apart) -> Kernel:
+def _kernel(
+    name: str, world: World, frames: Sequence[str], numbers: tuple[float, ...], expression: Expression
+) -> Kernel:
     """An event function of two frames: ``expression``, which holds these numbers."""
     places = [(system, world.robot(system).frame(own)) for system, own in map(world.frame, frames)]
     systems = tuple((each, robot.structure) for each, robot in world.systems.items())
@@ -170,7 +251,7 @@ def _kernel(name: str, world: World, frames: Sequence[str], numbers: tuple[float
 
 
 @lru_cache(maxsize=64)
-def _shared(made: Keyed[tuple[str, World, Apart, Any]]) -> Kernel:
+def _shared(made: Keyed[tuple[str, World, Expression, Any]]) -> Kernel:
     name, world, expression, places = made.value
     view = View(world.systems, 0, 0)
     value = expression(*(view.frame(system, frame.name) for system, frame in places))

@@ -35,7 +35,7 @@ def load_mujoco() -> Any:
 
 
 class MujocoTwin:
-    """The MuJoCo model of a robot, without gravity, at one state at a time: call :meth:`set_state` first."""
+    """The MuJoCo model of a robot at one state at a time: call :meth:`set_state` first. Gravity is zero unless set."""
 
     def __init__(self, robot: Robot) -> None:
         self._mj = load_mujoco()

@@ -28,7 +28,7 @@ from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.optimise.information import Information
-from spacearm.simulate import Dopri853, spline
+from spacearm.simulate import Dopri853, collision_pairs, gaps, spline
 from spacearm.typing import Array
 
 Criterion = Literal["D", "A"]
@@ -49,6 +49,7 @@ class Limits:
         impulse: most thruster impulse (thrust times time summed, N s): fuel.
         time: total duration of all experiments, s.
         clearance: least distance of the outermost bodies (frame and mass centre) from the base's origin, m.
+        margin: least gap between collision shapes of the robot, m.
 
     The robot's own limits of its joints, where it has some, count too.
     """
@@ -59,6 +60,7 @@ class Limits:
     impulse: float = np.inf
     time: float = np.inf
     clearance: float = 0.0
+    margin: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ def score(information: Information, criterion: Criterion) -> float:
 def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Record]) -> dict[str, float]:
     """What the experiments use of each limit: the largest angle, rate and turn, the impulse, the time."""
     angle = rate = turn = impulse = beyond = 0.0
-    near = np.inf
+    near = gap = np.inf
     for experiment, record in zip(experiments, records, strict=True):
         fine = np.linspace(0.0, experiment.duration, FINE)  # samples are too far apart to see the peaks
         for nodes in experiment.paths.values():
@@ -103,14 +105,15 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Rec
             angle = max(angle, float(np.abs(path(fine)).max()))
             rate = max(rate, float(np.abs(path.derivative()(fine)).max()))
         beyond = max(beyond, _beyond(robot, experiment, fine))
-        near = min(near, _nearest(robot, experiment))
+        own, between = _nearest(robot, experiment)
+        near, gap = min(near, own), min(gap, between)
         rotation = rotation_matrices(record.channel("attitude"))
         trace = np.einsum("ij,tij->t", rotation[0], rotation)
         turn = max(turn, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))
         impulse += sum(robot.thruster(f.thruster).force * f.level * (f.end - f.start) for f in experiment.firings)
     time = sum(experiment.duration for experiment in experiments)
     used = {"angle": angle, "rate": rate, "attitude": turn, "impulse": impulse, "time": time}
-    return used | {"joint_limits": beyond, "clearance": near}
+    return used | {"joint_limits": beyond, "clearance": near} | ({"margin": gap} if np.isfinite(gap) else {})
 
 
 def _beyond(robot: Robot, experiment: Experiment, fine: Array) -> float:
@@ -126,11 +129,11 @@ def _beyond(robot: Robot, experiment: Experiment, fine: Array) -> float:
     return worst if np.isfinite(worst) else 0.0
 
 
-def _nearest(robot: Robot, experiment: Experiment) -> float:
-    """The least distance of the outermost bodies from the base's origin, m."""
+def _nearest(robot: Robot, experiment: Experiment) -> tuple[float, float]:
+    """The least distance of the outermost bodies from the base's origin, and the least gap of collision shapes, m."""
     outer = [k for k in range(len(robot.bodies)) if k not in robot.parents]
     if not robot.n:
-        return float("inf")
+        return float("inf"), float("inf")
     begin, times = experiment.start_joints(robot), np.linspace(0.0, experiment.duration, 61)
     q = np.tile(begin, (times.size, 1))
     for name, nodes in experiment.paths.items():
@@ -141,13 +144,14 @@ def _nearest(robot: Robot, experiment: Experiment) -> float:
         for pose, body in [(placements(robot, row)[k], robot.bodies[k]) for k in outer]
         for point in (np.zeros(3), body.inertia.com)
     ]
-    return float(min(found))
+    return float(min(found)), float(gaps(robot, collision_pairs(robot), q).min(initial=np.inf))
 
 
 def broken(used: Mapping[str, float], limits: Limits) -> dict[str, float]:
     """By how much of each limit the experiments go beyond it."""
     over = {name: used[name] / getattr(limits, name) - 1.0 for name in ("angle", "rate", "attitude", "impulse", "time")}
     over |= {"joint_limits": used["joint_limits"], "clearance": limits.clearance / max(used["clearance"], 1e-9) - 1.0}
+    over["margin"] = limits.margin - used.get("margin", np.inf)
     return {name: value for name, value in over.items() if value > 1e-9}
 
 

@@ -248,6 +248,7 @@ class DesignTable(ConfigurationKeys):
     attitude_deg: Number | None = key(None, "30 where left out")
     impulse: Number = key(np.inf, "most impulse of the thrusters, N s")
     clearance: Number = key(0.0, "least distance of a link's end from the base's origin, m")
+    margin: Number = key(0.0, "least gap between collision shapes of the robot, m")
     pulses: Annotated[int, whole(0, 1000)] = key(6, "of thrusters")
     criterion: Literal["D", "A"] = key("D", "mean logarithm, or root mean square, of the deviations")
     candidates: Count = key(12, "random starts")
@@ -256,7 +257,7 @@ class DesignTable(ConfigurationKeys):
 
     def plan(self, robot: Robot, sensors: Sensors, prior: Prior | None, tell: Progress) -> Plan:
         """The best experiments found."""
-        limits = Limits(**self.options("angle", "rate", "attitude", "impulse", "clearance"))
+        limits = Limits(**self.options("angle", "rate", "attitude", "impulse", "clearance", "margin"))
         options = self.options("motions", "duration", "pulses", "criterion", "candidates", "refinements", "seed")
         return design(robot, self.positions(robot), sensors, limits, prior=prior, progress=tell, **options)
 

@@ -1,0 +1,112 @@
+"""Friction of contacts to its end: sliding and spinning bodies come to rest when the closed forms say."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.mechanics.shapes import Box, Plane, Sphere
+from spacearm.model import Body, Inertia, Pose, Robot
+from spacearm.simulate import RK4, Contact, Dopri853, Gravity, On, Run, State, World, simulate
+
+TIGHT = Dopri853(rtol=1e-12, atol=1e-14)
+G = 9.80665  # m/s2
+UNIT = np.array([1.0, 0.0, 0.0, 0.0])
+RADIUS, MASS, MU, PATCH = 0.1, 2.0, 0.3, 0.04
+AXIAL = 0.008  # kg m2, about the normal
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def puck(stiffness: float, velocity: np.ndarray, duration: float, **options: object) -> Run:
+    """A puck on a patch; its mass centre lies in the floor's plane, so that friction does not tip it."""
+    body = Robot("puck", (Body("body", Inertia(MASS, tensor=np.diag([5.0, 5.0, AXIAL]))),), ())
+    foot = On("puck/body", Sphere(RADIUS), Pose(translation=np.array([0.0, 0.0, RADIUS])))
+    floor = Contact(foot, On(Pose(), Plane()), stiffness, 0.3, MU, patch=PATCH, name="floor")
+    world = World({"puck": body}, elements=(Gravity(), floor))
+    return simulate(world, {"puck": State(np.zeros(3), UNIT, np.zeros(0), velocity)}, duration, **options)  # type: ignore[arg-type]
+
+
+def sticks(run: Run, name: str) -> list[float]:
+    return [event.time for event in run.events_of("stick") if event.name == name]
+
+
+def test_a_spinning_puck_slides_and_turns_until_the_closed_forms_say() -> None:
+    speed, spin = 0.4, 3.0
+    slide, turn = speed / (MU * G), AXIAL * spin / (MU * MASS * G * PATCH)
+    assert slide > turn
+    run = puck(1e8, np.array([0.24, 0.32, 0, 0, 0, spin]), 1.2 * slide, method=TIGHT)
+    assert run.sound
+    assert sticks(run, "floor torsion")[0] == pytest.approx(turn, rel=1e-6)
+    assert sticks(run, "floor")[0] == pytest.approx(slide, rel=1e-6)
+    assert run.ends is not None
+    assert np.abs(run.ends["puck"].velocity).max() < 1e-6
+    end = run.of("puck").states[-1]
+    assert np.hypot(*end[:2]) == pytest.approx(0.5 * speed * slide, rel=1e-6)
+    assert 2.0 * np.arcsin(end[6]) == pytest.approx(0.5 * spin * turn, rel=1e-5)
+    lost = sum(touch.by_friction for touch in run.touches)
+    assert lost == pytest.approx(0.5 * MASS * speed**2 + 0.5 * AXIAL * spin**2, rel=1e-5)
+
+
+def test_a_twist_within_the_strength_of_a_patch_swings_as_on_a_spring() -> None:
+    """Of a contact that is not damped the patch is a torsion spring of k_t r^2, where friction is high."""
+    stiffness, side = 1e6, On("b/body", Sphere(RADIUS))
+    body = Robot("puck", (Body("body", Inertia(MASS, tensor=np.diag([AXIAL, 5.0, 5.0]))),), ())
+    press = Contact(On("a/body", Sphere(RADIUS)), side, stiffness, 1.0, 30.0, tangential=2e5, patch=PATCH, name="press")
+    world = World({"a": body, "b": body}, elements=(press,))
+    slow = np.array([-1.0, 0, 0, 1e-3, 0, 0])  # a spin that the growing bound outruns
+    start = {"a": State.at_rest(body), "b": State(np.array([2 * RADIUS, 0, 0]), UNIT, np.zeros(0), slow)}
+    run = simulate(world, start, 1.5 * np.pi * np.sqrt(0.5 * MASS / stiffness), method=TIGHT)
+    assert run.sound
+    swing = np.sqrt(2e5 * PATCH**2 / (0.5 * AXIAL))  # rad/s
+    (touch,) = run.touches
+    spin = run.of("b").states[-1, 10] - run.of("a").states[-1, 10]
+    assert spin == pytest.approx(1e-3 * np.cos(swing * (touch.end - touch.start)), rel=1e-6)
+
+
+def test_a_block_slides_to_rest_on_its_corners() -> None:
+    edge, speed, friction = 0.2, 0.5, 0.4
+    block = Robot("block", (Body("body", Inertia(MASS, tensor=MASS * edge**2 / 6.0 * np.eye(3))),), ())
+    floor = Contact(On("block/body", Box(edge, edge, edge)), On(Pose(), Plane()), 1e7, 0.3, friction, name="floor")
+    world = World({"block": block}, elements=(Gravity(), floor))
+    start = State(np.array([0, 0, edge / 2]), UNIT, np.zeros(0), np.array([speed, 0, 0, 0, 0, 0]))
+    time = speed / (friction * G)
+    run = simulate(world, {"block": start}, 1.3 * time, method=TIGHT)
+    assert run.sound
+    last = max(event.time for event in run.events_of("stick"))
+    assert last == pytest.approx(time, rel=1e-4)
+    assert run.ends is not None
+    assert np.abs(run.ends["block"].velocity).max() < 1e-5
+    late = run.of("block").times > 1.1 * time
+    assert np.ptp(run.of("block").states[late, 0]) < 1e-6
+    assert run.of("block").states[-1, 0] == pytest.approx(0.5 * speed * time, rel=1e-4)
+
+
+def test_rk4_meets_a_contact_that_its_step_resolves() -> None:
+    """Two balls of 1 kg: half a period of 22 ms; restitution converges with the fourth power of the step."""
+    body = Robot("ball", (Body("body", Inertia(1.0, tensor=np.eye(3))),), ())
+    sides = On("a/body", Sphere(0.1)), On("b/body", Sphere(0.1))
+    world = World({"a": body, "b": body}, elements=(Contact(*sides, 1e4, 0.5, name="c"),))
+    start = {
+        "a": State.at_rest(body),
+        "b": State(np.array([0.3, 0, 0]), UNIT, np.zeros(0), np.array([-1.0, 0, 0, 0, 0, 0])),
+    }
+    run = simulate(world, start, 0.3, method=RK4(1e-4))
+    assert run.touches[0].restitution == pytest.approx(0.5, abs=1e-3)
+
+
+def test_what_is_wrong_with_a_patch_is_told() -> None:
+    sides = On("a/body", Sphere(0.1)), On(Pose(), Plane())
+    with pytest.raises(InputError, match=r"a patch of 0.01 m without friction"):
+        Contact(*sides, 1e5, patch=0.01)
+    with pytest.raises(InputError, match="patch"):
+        Contact(*sides, 1e5, friction=0.2, patch=-0.01)

@@ -193,33 +193,30 @@ class Touching(ForceElement):
             found = replace(found, stored=found.stored + twist.stored, touched=ca.vertcat(found.touched, twist.touched))
         rate = ca.vertcat(found.rate, *([] if twist is None else [twist.rate]), *works, push)
 
-        def after(memory: SX, first: int = 0) -> SX:
+        def watch(kind: str, label: str, when: SX, value: SX, memory: SX, first: int = 0) -> Watched:
+            # Events of one instant follow each other: what is open by then neither sticks nor slips.
             at = index * each + first
-            return ca.vertcat(whole[:at], memory, whole[at + memory.numel() :])
+            after = ca.if_else(when, memory, own[first : first + memory.numel()])
+            every = ca.vertcat(whole[:at], after, whole[at + memory.numel() :])
+            return Watched(kind, label, ca.if_else(when, value, 1), every)
 
         opened = ca.vertcat(OPEN, ca.SX.zeros(size - 1))
-        closing = ca.dot(touch.normal, velocity) < 0
+        touched = ca.if_else(closes > 0, found.touched, opened)
         watched = [
-            Watched(
-                "touch", name, ca.if_else(state < 0.5, touch.gap, 1), after(ca.if_else(closing, found.touched, opened))
-            ),
-            Watched("release", name, ca.if_else(state > 0.5, -touch.gap, 1), after(opened)),
+            watch("touch", name, state < 0.5, touch.gap, touched),
+            watch("release", name, state > 0.5, -touch.gap, opened),
         ]
         if self.friction:
             assert found.radius is not None
             shrink = ca.dot(own[2:5], found.slip) - view.change(found.radius)
-            slips, sticks = ca.logic_and(state > 0.5, state < 1.5), state > 1.5
-            watched += [
-                Watched("slip", name, ca.if_else(slips, found.strength, 1), after(found.slipped)),
-                Watched("stick", name, ca.if_else(sticks, shrink, 1), after(found.stuck)),
-            ]
+            watched.append(watch("slip", name, ca.logic_and(state > 0.5, state < 1.5), found.strength, found.slipped))
+            watched.append(watch("stick", name, state > 1.5, shrink, found.stuck))
         if twist is not None:
+            label, mode = f"{name} torsion", own[5]
             shrink = own[6] * spin - view.change(twist.radius)
-            slips, sticks = ca.logic_and(own[5] > 0.5, own[5] < 1.5), own[5] > 1.5
-            watched += [
-                Watched("slip", f"{name} torsion", ca.if_else(slips, twist.strength, 1), after(twist.slipped, 5)),
-                Watched("stick", f"{name} torsion", ca.if_else(sticks, shrink, 1), after(twist.stuck, 5)),
-            ]
+            holds = ca.logic_and(mode > 0.5, mode < 1.5)
+            watched.append(watch("slip", label, holds, twist.strength, twist.slipped, 5))
+            watched.append(watch("stick", label, mode > 1.5, shrink, twist.stuck, 5))
         return found, moment, rate, watched
 
     def _observed(self, name: str, touch: Touch, velocity: SX, found: Forces) -> dict[str, SX]:

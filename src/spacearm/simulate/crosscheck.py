@@ -142,7 +142,10 @@ def cross_check(
 
 def _pull(world: World) -> Array:
     """Gravity, m/s2."""
-    return np.sum([np.zeros(3), *(each.strength for each in world.elements if isinstance(each, Gravity))], axis=0)
+    found = np.zeros(3)
+    for element in world.elements:
+        found += element.strength if isinstance(element, Gravity) else 0.0
+    return found
 
 
 def _obstacle(segment: Segment, part: Part, robot: Robot, base: Array, joints: bool) -> str:

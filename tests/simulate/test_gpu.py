@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.engine import NonFiniteWarning
+from spacearm.control import computed_torque, joint_pid
+from spacearm.engine import Mechanics, NonFiniteWarning
+from spacearm.impact import ImpactPoint, extended_inertia_tensor, virtual_mass
 from spacearm.model import Robot
-from spacearm.simulate import rollout
+from spacearm.model.layout import Layout
+from spacearm.simulate import rollout, spline
 from spacearm.typing import Array
 from support.random_robots import random_robot, random_state
 
@@ -75,3 +78,72 @@ def test_a_sample_that_is_not_finite_touches_no_other(robot: Robot) -> None:
         found = rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True)
     assert not np.isfinite(found[3]).all()
     np.testing.assert_array_equal(np.delete(found, 3, axis=0), np.delete(good, 3, axis=0))
+
+
+def test_a_law_in_the_loop_has_the_bits_of_the_processor(robot: Robot) -> None:
+    rng = np.random.default_rng(3)
+    paths = [spline(np.linspace(0.0, 0.2, 4), rng.normal(size=4)) for _ in range(robot.n)]
+    for law in (
+        joint_pid(paths, 30.0, 5.0, integral=40.0, windup=0.5, period=0.02),
+        computed_torque(paths, 100.0, 20.0, period=0.01),
+    ):
+        given: dict[str, Any] = {"law": law, "every": 5, "ignore_friction": True}
+        here, there = (rollout(robot, batch(robot, 50), 0.01, 25, device=device, **given) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(there, here)
+
+
+def test_batches_of_mechanics_have_the_bits_of_the_processor(robot: Robot) -> None:
+    import cupy as cp
+
+    states, at = batch(robot, 200), Layout(robot.n)
+    q, v = states[:, at.joints], states[:, at.velocity]
+    force, frame = np.ones((200, robot.dofs)), robot.frames[0].name
+    here, there = Mechanics(robot), Mechanics(robot, device="gpu")
+    inertia = robot.inertia_parameters * np.linspace(0.5, 2.0, 200)[:, None, None]
+    for call in (
+        lambda m, on: m.forward_dynamics(on(q), on(v), on(force)),
+        lambda m, on: m.forward_dynamics(on(q), on(v), on(force), inertia=on(inertia)),
+        lambda m, on: m.inverse_dynamics(on(q), on(v), on(v)),
+        lambda m, on: m.mass_matrix(on(q)),
+        lambda m, on: m.jacobian(frame, on(q), base=on(states[:, :7])),
+    ):
+        expected = call(here, np.asarray)
+        np.testing.assert_array_equal(call(there, np.asarray), expected)
+        found = call(here, cp.asarray)
+        assert isinstance(found, cp.ndarray)
+        np.testing.assert_array_equal(cp.asnumpy(found), expected)
+
+
+def test_a_batch_that_is_not_finite_is_told(robot: Robot) -> None:
+    q = np.zeros((6, robot.n))
+    q[4, 0] = np.nan
+    with pytest.warns(NonFiniteWarning, match=r"1 of 6 samples .* the first at index \(4,\)"):
+        found = Mechanics(robot, device="gpu").mass_matrix(q)
+    np.testing.assert_array_equal(found[:4], Mechanics(robot).mass_matrix(q[:4]))
+
+
+def test_tensors_and_virtual_masses(robot: Robot) -> None:
+    import cupy as cp
+
+    frame, q = robot.frames[0].name, batch(robot, 100)[:, Layout(robot.n).joints]
+    np.testing.assert_array_equal(
+        extended_inertia_tensor(robot, frame, q, device="gpu"), extended_inertia_tensor(robot, frame, q)
+    )
+    directions = np.random.default_rng(1).normal(size=(100, 3))
+    point = ImpactPoint(robot, frame)
+    here = virtual_mass(point.acceleration(directions, q), directions)
+    there = virtual_mass(point.acceleration(cp.asarray(directions), cp.asarray(q)), cp.asarray(directions))
+    # The length of a direction and the arc tangent are the libraries' own.
+    np.testing.assert_allclose(cp.asnumpy(there.absolute), here.absolute, rtol=1e-13)
+    np.testing.assert_allclose(cp.asnumpy(there.angle), here.angle, rtol=0, atol=1e-12)
+
+
+def test_a_batch_larger_than_the_memory_is_split(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spacearm.engine import device
+
+    starts = batch(robot, 100)
+    q = starts[:, Layout(robot.n).joints]
+    whole = rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True)
+    monkeypatch.setattr(device, "_SHARE", 1e-7)
+    np.testing.assert_array_equal(rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True), whole)
+    np.testing.assert_array_equal(Mechanics(robot, device="gpu").mass_matrix(q), Mechanics(robot).mass_matrix(q))

@@ -46,13 +46,13 @@ def statements(
 
 
 def helpers(lines: Sequence[str], real: str = "double", qualifier: str = "static") -> str:
-    """The functions that these lines call, and that no library has."""
+    """The functions that these lines call, and that no library has; in float without sine and cosine."""
     text = "\n".join(lines)
     found = []
     for name, body in _HELPERS.items():
         if f"{name}(" in text:
             found.append(body.replace("QUALIFIER", qualifier))
-    if "sa_sine_cosine(" in text:
+    if "sa_sine_cosine(" in text and real == "double":
         found.append(_sine_cosine(qualifier))
     joined = "\n".join(found)
     return joined if real == "double" else joined.replace("double", real)

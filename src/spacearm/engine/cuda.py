@@ -8,65 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spacearm.engine.c_source import helpers, statements
+from spacearm.engine.device import NVRTC, PREAMBLE, cupy, portions, set_uniform
 from spacearm.engine.fixed_step import CLOCK, FixedStep
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import evaluate
 from spacearm.engine.trace import Trace
-from spacearm.errors import EngineError
 from spacearm.typing import Array
 
 #: Threads of a block: as many as the registers of a multiprocessor serve (255 each). 64 are 3 % slower on an H200.
 BLOCK = 256
-#: Part of the free memory that a batch may take; more goes in several launches.
-_SHARE = 0.6
-_CLOCK = {"part": "part", "weight": "weight", "step": "step", "time": "time"}
-_MOVING = ("state", "slope_state", "total_state")
-
-
-def cupy() -> Any:
-    """CuPy with a device, or an error that says what is missing."""
-    try:
-        import cupy as found
-    except ImportError:
-        raise EngineError("CuPy is not installed", place="gpu", hint="pip install 'spacearm[gpu]'") from None
-    try:
-        count = found.cuda.runtime.getDeviceCount()
-    except Exception as error:
-        raise EngineError(f"no GPU can be used: {error}", place="gpu", hint="device='cpu' works anywhere") from None
-    if not count:
-        raise EngineError("there is no GPU", place="gpu", hint="device='cpu' works anywhere")
-    return found
-
-
-def is_device_array(value: object) -> bool:
-    """Whether it lives on a GPU: CuPy's, or anything else that says so by DLPack."""
-    if hasattr(value, "__cuda_array_interface__"):
-        return True
-    device = getattr(value, "__dlpack_device__", None)
-    return device is not None and device()[0] == 2  # kDLCUDA
 
 
 class RolloutSource:
     """The text of a roll-out, and what stands where.
 
     Args:
-        loop: a step without law and observer.
+        loop: a step without observer.
         each: inputs that differ from sample to sample, besides the state.
         real: ``double`` or ``float``.
+        order: of a stage's operations, ``waiting``: fewest values waiting, or as ``given``.
+        shared: whether state and sums stand in the multiprocessor's shared memory.
     """
 
-    def __init__(self, loop: FixedStep, each: Sequence[str], *, real: str = "double", block: int = BLOCK) -> None:
-        self.loop, self.real, self.block = loop, real, block
-        read = {int(i.constant) for i in loop.stage.trace.instructions if i.op == "input"}
+    def __init__(
+        self,
+        loop: FixedStep,
+        each: Sequence[str],
+        *,
+        real: str = "double",
+        block: int = BLOCK,
+        order: str = "waiting",
+        shared: bool = False,
+    ) -> None:
+        self.loop, self.real, self.block, self.order = loop, real, block, order
+        self._shared = ("state", "total_state") if shared else ()
+        kernels = [loop.stage, loop.finish] + ([] if loop.asked is None else [loop.asked])
+        read = {int(i.constant) for k in kernels for i in k.trace.instructions if i.op == "input"}
         used = [name for name, at in loop.stage.inputs.items() if read.intersection(range(at.start, at.stop))]
+        #: What a thread keeps for itself: what any piece of the step writes, and what a law follows.
+        written = dict.fromkeys(name for kernel in kernels for name in kernel.outputs)
+        self.local = (*written, *(("reference",) if "reference" in loop.memory else ()))
         #: Inputs of which each sample has its own, and those that are the same for all; the others do not matter.
-        self.each = tuple(name for name in each if name in used and name != "state")
-        self.uniform = tuple(name for name in used if name not in (*each, *CLOCK, *_MOVING, "force"))
+        self.each = tuple(name for name in each if name in used and name not in self.local)
+        self.uniform = tuple(name for name in used if name not in (*each, *CLOCK, *self.local, "force"))
         self.nx = loop.size("state")
         self.forces = loop.size("force")
 
@@ -82,10 +71,10 @@ class RolloutSource:
         return sum(self.loop.size(name) for name in names)
 
     def _place(self, name: str, entry: int) -> str:
-        if name in _CLOCK:
-            return _CLOCK[name]
-        if name in _MOVING:
-            return f"{name}[{entry}]"
+        if name in CLOCK:
+            return name
+        if name in self.local:
+            return f"{name}[{entry}]{'[threadIdx.x]' if name in self._shared else ''}"
         if name == "force":
             return f"now[{entry} * force_entry]"
         if name in self.each:
@@ -98,17 +87,18 @@ class RolloutSource:
         kernel = self.loop.stage
         same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
         once, rest = kernel.trace.hoisted(frozenset(same))
-        return once, rest.reordered()
+        return once, rest.reordered() if self.order == "waiting" else rest
 
     def constants(self, common: Mapping[str, Array]) -> Array:
-        """All that is the same for all samples and steps: inputs, and what depends on these alone."""
+        """All that is the same for all samples and steps: inputs, what depends on these alone, a law's first memory."""
         kernel, once = self.loop.stage, self._split[0]
         row = np.zeros(once.n_in)
         for name in self.uniform:
             if name in common:
                 row[kernel.inputs[name]] = np.ravel(common[name])
         own = [row[kernel.inputs[name]] for name in self.uniform]
-        return np.concatenate([*own, evaluate(once, row)])
+        first = np.ravel(common["memory"]) if "memory" in self.local else np.zeros(0)
+        return np.concatenate([*own, evaluate(once, row), first])
 
     def _lines(self, kernel: Kernel, trace: Trace) -> list[str]:
         at = self.room(self.uniform)
@@ -127,14 +117,29 @@ class RolloutSource:
     @cached_property
     def text(self) -> str:
         once, rest = self._split
-        stage, finish = self._lines(self.loop.stage, rest), self._lines(self.loop.finish, self.loop.finish.trace)
-        body = "\n".join(f"            {line}" for line in stage)
-        last = "\n".join(f"            {line}" for line in finish)
-        size = max(1, self.room(self.uniform) + once.n_out)
-        text = _TEMPLATE.format(stage=body, finish=last, nx=self.nx, uniform=size, block=self.block)
+        loop, first = self.loop, self.room(self.uniform) + once.n_out
+        pieces = [self._lines(loop.stage, rest), self._lines(loop.finish, loop.finish.trace)]
+        pieces.append([] if loop.asked is None else self._lines(loop.asked, loop.asked.trace.reordered()))
+        stage, finish, law = ("\n".join(f"            {line}" for line in lines) for lines in pieces)
+        memory = loop.size("memory") if "memory" in self.local else 0
+        begin = [
+            f"{self._place(name, k)} = 0;" for name in self.local if name != "state" for k in range(loop.size(name))
+        ]
+        begin += [f"memory[{k}] = uniform[{first + k}];" for k in range(memory)]
+        text = _TEMPLATE.format(
+            stage=stage, finish=finish, nx=self.nx, uniform=max(1, first + memory), block=self.block,
+            local=", ".join(f"{name}[{max(1, loop.size(name))}]" for name in self.local if name not in self._shared),
+            shared="".join(f"    __shared__ double {n}[{loop.size(n)}][{self.block}];\n" for n in self._shared),
+            state=self._place("state", 0).replace("[0]", "[i]"),
+            begin="\n".join(f"    {line}" for line in begin),
+            law="" if loop.asked is None else _LAW.format(
+                law=law, follow=_FOLLOW.format(references=loop.size("reference")) if "reference" in self.local else ""
+            ),
+        )  # fmt: skip
+        own = helpers([line for lines in pieces for line in lines], self.real, "__device__ __forceinline__") + "\n"
         if self.real == "double":
-            return helpers([*stage, *finish], qualifier="__device__ __forceinline__") + "\n" + text
-        return _FLOAT + text.replace("double", "float").replace("0.5", "0.5f")
+            return own + text
+        return _FLOAT + own + text.replace("double", "float").replace("0.5", "0.5f")
 
 
 #: Sine and cosine in single precision. The argument is reduced in double precision: no slow path for large ones, which
@@ -160,23 +165,23 @@ __constant__ double uniform[{uniform}];
 SA_EXTERN __global__ void __launch_bounds__({block}) rollout(
     const double *__restrict__ start, const double *__restrict__ each, const double *__restrict__ force,
     long long force_sample, long long force_piece, long long force_entry, double *__restrict__ result,
-    long long samples, long long count, long long every, double step)
+    long long samples, long long count, long long every, double step, const double *__restrict__ table,
+    const double *__restrict__ begins, const long long *__restrict__ firsts, int pieces, int powers, long long hold)
 {{
     const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    double state[{nx}], slope_state[{nx}], total_state[{nx}];
+{shared}    double {local};
     double *row = result + sample * (count / every) * {nx};
     long long n;
-    int i, number;
+    int i, number, piece = 0;
     if (sample >= samples) return;
     #pragma unroll
-    for (i = 0; i < {nx}; ++i) {{
-        state[i] = start[sample * {nx} + i];
-        slope_state[i] = 0;
-        total_state[i] = 0;
-    }}
+    for (i = 0; i < {nx}; ++i) {state} = start[sample * {nx} + i];
+{begin}
+    (void)table, (void)begins, (void)firsts, (void)pieces, (void)powers, (void)hold, (void)piece, (void)each;
     #pragma unroll 1
     for (n = 0; n < count; ++n) {{
         const double *now = force + sample * force_sample + n * force_piece;
+{law}
         #pragma unroll 1
         for (number = 0; number < 4; ++number) {{
             const double part = number == 0 ? 0 : number == 3 ? step : 0.5 * step;
@@ -188,35 +193,69 @@ SA_EXTERN __global__ void __launch_bounds__({block}) rollout(
         }}
         if ((n + 1) % every == 0) {{
             #pragma unroll
-            for (i = 0; i < {nx}; ++i) row[i] = state[i];
+            for (i = 0; i < {nx}; ++i) row[i] = {state};
             row += {nx};
         }}
     }}
 }}
 """
 
-_PREAMBLE = """#define SA_EXTERN extern "C"
-#ifndef INFINITY
-#define INFINITY __longlong_as_double(0x7ff0000000000000LL)
-#define NAN __longlong_as_double(0x7ff8000000000000LL)
-#endif
-"""
+#: A law is asked at every so-many-th step; its references are polynomials on pieces of the time.
+_LAW = """        while (piece + 1 < pieces && n >= firsts[piece + 1]) ++piece;
+        if (n % hold == 0) {{
+            const double local = (double)(n - firsts[piece]) * step;
+            const double time = begins[piece] + local;
+            (void)time;
+{follow}
+{law}
+        }}"""
+
+_FOLLOW = """            #pragma unroll
+            for (i = 0; i < {references}; ++i) {{
+                int power = powers - 1;
+                const double *at = table + piece * {references} + i;
+                double value = at[power * pieces * {references}];
+                while (power-- > 0) value = value * local + at[power * pieces * {references}];
+                reference[i] = value;
+            }}"""
+
+
+class Timetable(NamedTuple):
+    """What a law follows: the first step of each piece, when it begins (s), polynomials (powers, pieces, references)
+    there; and steps between two ticks."""
+
+    firsts: Any
+    begins: Array
+    table: Array
+    hold: int = 1
+
+
+NOTHING = Timetable(np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros((1, 1, 0)))
 
 
 class GpuRollout:
     """A compiled roll-out."""
 
-    def __init__(self, source: RolloutSource) -> None:
+    def __init__(self, source: RolloutSource, options: Sequence[str] = ()) -> None:
         self.source, self.cp = source, cupy()
-        self.module = self.cp.RawModule(code=_PREAMBLE + source.text, options=("--fmad=false", "--std=c++17"))
+        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=(*NVRTC, *options))
         self.kernel = self.module.get_function("rollout")
         self.dtype = np.float64 if source.real == "double" else np.float32
         self.given: bytes | None = None
 
     def run(
-        self, each: Mapping[str, Any], common: Mapping[str, Array], force: Any, step: float, count: int, every: int
+        self,
+        each: Mapping[str, Any],
+        common: Mapping[str, Array],
+        force: Any,
+        step: float,
+        count: int,
+        every: int,
+        timetable: Timetable = NOTHING,
+        *,
+        there: bool = True,
     ) -> Any:
-        """States (B, count // every, nx) on the device.
+        """States (B, count // every, nx), on the device if they are to stay ``there``.
 
         Args:
             each: (B, size) of the inputs that differ.
@@ -225,30 +264,38 @@ class GpuRollout:
         """
         cp, source = self.cp, self.source
         samples, nx = each["state"].shape
-        records = count // every
-        numbers = source.room(source.each) + nx + (force[0].size if len(force) > 1 else 0)
-        free, _ = cp.cuda.runtime.memGetInfo()
+        shape = (samples, count // every, nx)
+        numbers = source.room(source.each) + nx * (1 + shape[1]) + (force[0].size if len(force) > 1 else 0)
         self._set_uniform(common)
-        found = cp.empty((samples, records, nx), dtype=self.dtype)
-        most = max(1, int(_SHARE * free / (numbers * np.dtype(self.dtype).itemsize)))
-        for first in range(0, samples, most):
-            rows = slice(first, min(first + most, samples))
+        found = (cp if there else np).empty(shape, dtype=self.dtype)
+        law = [cp.asarray(timetable.table, dtype=self.dtype), cp.asarray(timetable.begins, dtype=self.dtype)]
+        more = (*law, cp.asarray(timetable.firsts), np.int32(len(timetable.firsts)), np.int32(len(timetable.table)))
+        for rows in portions(cp, samples, numbers, np.dtype(self.dtype).itemsize):
             own = {name: cp.asarray(each[name][rows], dtype=self.dtype) for name in ("state", *source.each)}
-            self._launch(own, force[rows] if len(force) > 1 else force, found[rows], step, count, every)
+            part = found[rows] if there else cp.empty((len(own["state"]), *shape[1:]), dtype=self.dtype)
+            pushes = force[rows] if len(force) > 1 else force
+            self._launch(own, pushes, part, (count, every), step, (*more, np.int64(timetable.hold)))
+            if not there:
+                found[rows] = cp.asnumpy(part)
         return found
 
     def _set_uniform(self, common: Mapping[str, Array]) -> None:
         """Numbers that are the same for all samples; those of the call before are there already."""
-        given = b"".join(np.ravel(common[name]).tobytes() for name in self.source.uniform if name in common)
-        if given == self.given:
-            return
-        values = self.source.constants(common).astype(self.dtype)
-        pointer = self.module.get_global("uniform")
-        if values.size:
-            self.cp.ndarray(values.size, dtype=self.dtype, memptr=pointer)[...] = self.cp.asarray(values)
-        self.given = given
+        names = (*self.source.uniform, "memory")
+        given = b"".join(np.ravel(common[name]).tobytes() for name in names if name in common)
+        if given != self.given:
+            set_uniform(self.cp, self.module, self.source.constants(common).astype(self.dtype))
+            self.given = given
 
-    def _launch(self, each: Mapping[str, Any], force: Any, result: Any, step: float, count: int, every: int) -> None:
+    def _launch(
+        self,
+        each: Mapping[str, Any],
+        force: Any,
+        result: Any,
+        lengths: tuple[int, int],
+        step: float,
+        more: Sequence[Any],
+    ) -> None:
         """States go row by row, since they are read and written once; what every stage reads goes sample by sample."""
         cp, source = self.cp, self.source
         start, samples = cp.ascontiguousarray(each["state"]), len(each["state"])
@@ -259,8 +306,6 @@ class GpuRollout:
         moved = cp.ascontiguousarray(cp.moveaxis(table, 0, -1))  # (pieces, nv, B or 1)
         wide = moved.shape[2]
         strides = (int(wide > 1), moved.shape[1] * wide if moved.shape[0] > 1 else 0, wide)
-        blocks = -(-samples // source.block)
-        lengths = map(np.int64, (samples, count, every))
         own = cp.ascontiguousarray(own)
-        arguments = (start, own, moved, *map(np.int64, strides), result, *lengths, self.dtype(step))
-        self.kernel((blocks,), (source.block,), arguments)
+        arguments = (start, own, moved, *map(np.int64, strides), result, *map(np.int64, (samples, *lengths)))
+        self.kernel((-(-samples // source.block),), (source.block,), (*arguments, self.dtype(step), *more))

@@ -288,7 +288,7 @@ class FixedStep:
         self._sizes = {name: int(symbol.numel()) for name, symbol in self.inputs.items()}
         self.stage = self._kernel("stage", room.stage())
         self.finish = self._kernel("finish", room.finish())
-        self._law = None if law is None else self._kernel("law", law.outputs)
+        self.asked = None if law is None else self._kernel("law", law.outputs)
         self._observe = None if observer is None else self._kernel("observer", observer.outputs)
 
     def _kernel(self, what: str, outputs: Mapping[str, SX]) -> Kernel:
@@ -315,7 +315,7 @@ class FixedStep:
         return Code(
             self.stage.address(width),
             self.finish.address(width),
-            0 if self._law is None else self._law.address(width),
+            0 if self.asked is None else self.asked.address(width),
             0 if self._observe is None else self._observe.address(width),
             width,
             part,

@@ -6,12 +6,14 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.engine.batch import run_batch
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.engine.llvm import Places, kernel_ir
 from spacearm.engine.machine import MachineCode, host, load
 from spacearm.engine.trace import Trace, trace
@@ -73,6 +75,9 @@ class Kernel:
             return {}
         if any(name not in arrays for name in self._deriving.inputs):
             return {}
+        if any(is_device_array(arrays[name]) for name in self._deriving.inputs):
+            found = self._deriving({name: arrays[name] for name in self._deriving.inputs})
+            return {name: value for name, value in found.items() if name not in arrays}
         given = {name: checks.numbers(arrays[name], f"input {name!r}") for name in self._deriving.inputs}
         # As a rule they are the robot's own, time and again: a short batch would feel it.
         key = [(value.shape, value.tobytes()) for value in given.values() if value.size < 1000]
@@ -146,17 +151,27 @@ class Kernel:
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
         out: Mapping[str, Array] | None = None,
+        device: Literal["cpu", "gpu"] = "cpu",
     ) -> dict[str, Array]:
         """Evaluate: each input has shape (..., size) or its own matrix shape, leading shapes broadcast together.
 
         ``out`` holds arrays that results of these names are written to, float64 and contiguous, of the results' shape:
         memory for a million samples costs a tenth of their time when it is asked for anew in each call.
 
+        ``device="gpu"`` gives each sample a thread of an NVIDIA GPU. Inputs there (CuPy's arrays, or anything with
+        DLPack) need no such word, and their results are there too, as CuPy's arrays.
+
         Non-finite results are reported by a :class:`NonFiniteWarning` that names the first such sample.
         """
         if self.in_place:
             raise InputError(f"{self.program.name} writes over its inputs", hint="call it by its address")
         given, lead = self._given(arrays)
+        if device == "gpu" or any(is_device_array(value) for value in given.values()):
+            from spacearm.engine.cuda_batch import call_on_gpu
+
+            if out:
+                raise InputError(f"{self.program.name}: 'out' is for results of the processor")
+            return call_on_gpu(self, given, lead)
         inputs = [(self._spread(name, array, lead), self.inputs[name], array.ndim > 1) for name, array in given.items()]
         results = self._results(lead, out or {})
         for name in out or {}:
@@ -178,12 +193,7 @@ class Kernel:
                 progress=progress,
             )
             if bad:
-                where = f", the first at index {tuple(map(int, np.unravel_index(first, lead)))}" if lead else ""
-                warnings.warn(
-                    f"{self.program.name}: {bad} of {count} samples gave numbers that are not finite{where}",
-                    NonFiniteWarning,
-                    stacklevel=2,
-                )
+                warn_of_bad(self.program.name, bad, first, count, lead)
         return results
 
     def _given(self, arrays: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Array], tuple[int, ...]]:
@@ -238,17 +248,28 @@ class Kernel:
         """The input as (..., size), its own shape flattened."""
         self._check_input(name)
         size = self.inputs[name].stop - self.inputs[name].start
-        array = checks.numbers(value, f"{self.program.name}: input {name!r}")
+        there = is_device_array(value)
+        array: Any = (
+            on_device(cupy(), value) if there else checks.numbers(value, f"{self.program.name}: input {name!r}")
+        )
+        packed: Callable[[Any], Array] = (lambda rows: rows) if there else np.ascontiguousarray
         shape = self.program.input_shape(name)
         if name == "inertia":  # the one input that a user has as a matrix
             shape = (size // 10, 10)
         if len(shape) == 2 and array.shape[-2:] == shape:
-            return np.ascontiguousarray(array.reshape(*array.shape[:-2], size))
+            return packed(array.reshape(*array.shape[:-2], size))
         if array.ndim >= 1 and array.shape[-1] == size:
-            return np.ascontiguousarray(array)
+            return packed(array)
         if array.ndim == 0 and size == 1:
-            return array.reshape(1)
+            return packed(array.reshape(1))
         raise InputError(f"{self.program.name}: input {name!r} has shape {array.shape}", hint=f"expected (..., {size})")
+
+
+def warn_of_bad(program: str, bad: int, first: int, count: int, lead: tuple[int, ...]) -> None:
+    """Tell how many samples gave numbers that are not finite."""
+    where = f", the first at index {tuple(map(int, np.unravel_index(first, lead)))}" if lead else ""
+    text = f"{program}: {bad} of {count} samples gave numbers that are not finite{where}"
+    warnings.warn(text, NonFiniteWarning, stacklevel=3)
 
 
 def _places(sizes: dict[str, int]) -> dict[str, slice]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, Program, build
@@ -27,10 +28,13 @@ class Mechanics:
     angular part in base axes, then the joints. ``base`` is the base's pose in the world, (..., 7): position and
     quaternion (w, x, y, z); without it the base frame is the world frame. Every function takes ``inertia``,
     (..., n + 1, 10), to replace the robot's own. All accept and return any leading batch shape.
+
+    With ``device="gpu"``, batches run on an NVIDIA GPU; so they do without that word where an argument is there.
     """
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, *, device: Literal["cpu", "gpu"] = "cpu") -> None:
         self.robot = robot
+        self.device = checks.one_of(device, ("cpu", "gpu"), "device")
         self._constants = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
 
     # -- programs -----------------------------------------------------------------------------------------------
@@ -70,13 +74,16 @@ class Mechanics:
             own |= kernel.derive(own)
         given |= {name: value for name, value in own.items() if name in kernel.inputs and name not in given}
         given |= self._pose(kernel, base)
-        return kernel({name: value for name, value in given.items() if name in kernel.inputs})
+        return kernel({name: value for name, value in given.items() if name in kernel.inputs}, device=self.device)
 
     def _pose(self, kernel: Kernel, base: npt.ArrayLike | None) -> dict[str, Array]:
         if "position" not in kernel.inputs and "quaternion" not in kernel.inputs:
             return {}
         if base is None:
             return _IDENTITY
+        if is_device_array(base):  # not looked through
+            there: Any = on_device(cupy(), base)
+            return {"position": there[..., :3], "quaternion": there[..., 3:]}
         hint = "expected (..., 7): position, w, x, y, z"
         pose = checks.array(base, "base pose", (..., 7), finite=False, hint=hint)
         checks.unit_vector(pose[..., 3:], "base quaternion", (..., 4), finite=False)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, known, number, one_of
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.typing import Array
@@ -68,6 +69,10 @@ def _resistance(robot: Robot, resistance: Resistance) -> Array:
 
 def unit(direction: npt.ArrayLike, what: str = "direction") -> Array:
     """Vectors (..., 3) scaled to length one; a zero or non-finite one is an error."""
+    if is_device_array(direction):  # not looked through
+        there: Any = on_device(cupy(), direction)
+        scaled: Array = there / (there * there).sum(axis=-1, keepdims=True) ** 0.5
+        return scaled
     vector = array(direction, what, (..., 3))
     length = np.sqrt(np.einsum("...i,...i->...", vector, vector))[..., None]
     if length.size and not (length.min() > TINY and length.max() < 1.0 / TINY):

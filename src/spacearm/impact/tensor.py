@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import numbers
-from spacearm.engine import Kernel, mechanics_of
+from spacearm.engine import Kernel, Mechanics, mechanics_of
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.errors import InputError
 from spacearm.impact.generalized import direction_program, tensor_program
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance, unit
@@ -77,14 +78,15 @@ class ImpactPoint:
     Args:
         robot: any robot; a single body is a robot without joints.
         frame: the struck frame, or a body's name.
+        device: where batches run, "cpu" or "gpu"; arrays on a GPU are worked on there in any case.
     """
 
-    def __init__(self, robot: Robot, frame: str) -> None:
+    def __init__(self, robot: Robot, frame: str, *, device: Literal["cpu", "gpu"] = "cpu") -> None:
         robot.frame(frame)  # raises for an unknown one
         _check_base(robot)
         self.robot = robot
         self.frame = frame
-        self.mechanics = mechanics_of(robot)
+        self.mechanics = mechanics_of(robot) if device == "cpu" else Mechanics(robot, device=device)
 
     @cached_property
     def _response(self) -> Kernel:
@@ -120,7 +122,7 @@ class ImpactPoint:
         """Joint positions (..., n) from numbers, the name of a configuration, or None (all zero)."""
         if joints is None or isinstance(joints, str):
             return self.robot.configuration(joints or "zero")
-        return numbers(joints, "joints")
+        return on_device(cupy(), joints) if is_device_array(joints) else numbers(joints, "joints")
 
     def tensor(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> Array:
         """G* (..., 6, 6), world axes."""
@@ -150,16 +152,21 @@ class ImpactPoint:
 
 
 @lru_cache(maxsize=32)
-def impact_point(robot: Robot, frame: str) -> ImpactPoint:
+def impact_point(robot: Robot, frame: str, device: Literal["cpu", "gpu"] = "cpu") -> ImpactPoint:
     """The compiled functions of this robot and frame, kept for the next call."""
-    return ImpactPoint(robot, frame)
+    return ImpactPoint(robot, frame, device=device)
 
 
 def extended_inertia_tensor(
-    robot: Robot, frame: str, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]
+    robot: Robot,
+    frame: str,
+    joints: npt.ArrayLike | str | None = None,
+    *,
+    device: Literal["cpu", "gpu"] = "cpu",
+    **given: Unpack[Conditions],
 ) -> Array:
     """G* (..., 6, 6) of a robot at a frame, world axes: see :class:`ImpactPoint`."""
-    return impact_point(robot, frame).tensor(joints, **given)
+    return impact_point(robot, frame, device).tensor(joints, **given)
 
 
 def _check_base(robot: Robot) -> None:

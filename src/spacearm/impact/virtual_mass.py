@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from spacearm.checks import array, numbers, whole
 from spacearm.engine import Kernel
+from spacearm.engine.device import is_device_array
 from spacearm.errors import InputError
 from spacearm.impact.joint_modes import unit
 from spacearm.mechanics import Program
@@ -58,7 +59,7 @@ def virtual_mass(acceleration: npt.ArrayLike, direction: npt.ArrayLike) -> Virtu
     Accelerations come from :meth:`spacearm.impact.ImpactPoint.acceleration`, or as ``direction @ G11.T``.
     """
     n = unit(direction)
-    a = np.asarray(acceleration, dtype=np.float64)
+    a: Array = acceleration if is_device_array(acceleration) else np.asarray(acceleration, dtype=np.float64)  # type: ignore[assignment]
     found = _masses()({"direction": n, "acceleration": a})
     projected, absolute, angle = (found[name][..., 0] for name in ("projected", "absolute", "angle"))
     return VirtualMass(np.broadcast_to(n, (*projected.shape, 3)), a, projected, absolute, angle)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.cuda import GpuRollout, RolloutSource, cupy, is_device_array
+from spacearm.engine.cuda import NOTHING, GpuRollout, RolloutSource, Timetable
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.engine.fixed_step import FixedStep
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -36,13 +37,14 @@ def rollout_gpu(
     overrides: Mapping[str, npt.ArrayLike] | None,
     precision: str,
     ready: Ready,
+    timetable: Timetable = NOTHING,
 ) -> Array:
     """As :func:`spacearm.simulate.rollout` with ``device="gpu"``."""
     from spacearm.simulate.rollout import tell_bad
 
     cp = cupy()
     there = is_device_array(starts)
-    given = _there(cp, starts) if there else starts
+    given = on_device(cp, starts) if there else starts
     single = given.ndim == 1 if there else np.ndim(starts) == 1
     states = _rows(cp, given, Layout(robot.n).size) if there else flat_states(starts, robot, "rollout")
     # Overrides are few numbers; those on the device are checked here like any others.
@@ -54,16 +56,18 @@ def rollout_gpu(
     own |= {name: value for name, value in found.items() if name not in loop.uniform}
     kernel = _compiled(loop, tuple(own), "double" if precision == "float64" else "float")
     pushes = _pushes(cp, forces, len(states), count, robot.dofs)
-    result = kernel.run(own, common, pushes, step, count, every)
-    last = result[:, -1]
-    if not cp.isfinite(last).all():  # all at once is far faster than row by row
-        tell_bad(cp.flatnonzero(~cp.isfinite(last).all(axis=1)), len(states))
+    result = kernel.run(own, common, pushes, step, count, every, timetable, there=there)
+    last, xp = result[:, -1], cp if there else np
+    if not xp.isfinite(last).all():  # all at once is far faster than row by row
+        tell_bad(xp.flatnonzero(~xp.isfinite(last).all(axis=1)), len(states))
     found_states: Array = result[0] if single else result
-    return found_states if there else cp.asnumpy(found_states)
+    return found_states
 
 
-def _there(cp: Any, value: Any) -> Any:
-    return cp.asarray(value) if hasattr(value, "__cuda_array_interface__") else cp.from_dlpack(value)
+def timetable(edges: Array, table: Array, step: float, count: int, hold: int) -> Timetable:
+    """The pieces of a law's references, and when they begin, summed up as the processor does."""
+    begins = np.concatenate([[0.0], np.cumsum(step * np.diff(np.append(edges, count)))[:-1]])
+    return Timetable(edges.astype(np.int64), begins, np.ascontiguousarray(table[0]), hold)
 
 
 def _rows(cp: Any, states: Any, size: int) -> Any:
@@ -78,4 +82,4 @@ def _pushes(cp: Any, forces: Any, size: int, count: int, dofs: int) -> Any:
 
     if forces is None or not is_device_array(forces):
         return shaped_forces(forces, size, count, dofs)
-    return shaped_forces(_there(cp, forces), size, count, dofs)
+    return shaped_forces(on_device(cp, forces), size, count, dofs)

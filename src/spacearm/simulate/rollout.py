@@ -142,15 +142,18 @@ def rollout(
     """
     is_robot(robot, "rollout")
     count, every = _lengths(step, count, every)
-    if _on_gpu(device, precision, law):
-        from spacearm.simulate.gpu import rollout_gpu
+    hold = _check_law(law, step)
+    if _on_gpu(device, precision):
+        from spacearm.simulate.gpu import rollout_gpu, timetable
 
-        ready = partial(_ready, robot, None, ignore_friction=ignore_friction)
-        return rollout_gpu(robot, starts, float(step), count, every, forces, overrides, precision, ready)
+        ready = partial(_ready, robot, law, ignore_friction=ignore_friction)
+        shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)  # type: ignore[arg-type]
+        pieces = count if len(shape) == 3 and shape[1] == count else 1
+        times = timetable(*_timetable(law, float(step), count, pieces), float(step), count, hold)
+        return rollout_gpu(robot, starts, float(step), count, every, forces, overrides, precision, ready, times)
     states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
     size = len(states)
     force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
-    hold = _check_law(law, step)
     loop, parameters, each = _ready(robot, law, overrides, size, ignore_friction=ignore_friction)
     width = 1 if single else host().lanes
     pieces = force.shape[1]  # forces are constant on each
@@ -201,15 +204,13 @@ def tell_bad(bad: Any, size: int) -> None:
         )
 
 
-def _on_gpu(device: str, precision: str, law: Law | None) -> bool:
+def _on_gpu(device: str, precision: str) -> bool:
     """Whether it runs there, checked."""
     with at("rollout"):
         one_of(device, ("cpu", "gpu"), "device")
         one_of(precision, ("float64", "float32"), "precision")
         if device == "cpu" and precision != "float64":
             raise InputError("the processor rolls out in float64", hint="float32 needs device='gpu'")
-        if device == "gpu" and law is not None:
-            raise InputError("laws run on the processor only", hint="expected device='cpu'")
     return device == "gpu"
 
 

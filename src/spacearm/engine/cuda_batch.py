@@ -1,0 +1,129 @@
+"""Batches of any program on a GPU, a thread for each sample, from the traces of the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from spacearm.engine.c_source import helpers, statements
+from spacearm.engine.device import NVRTC, PREAMBLE, cupy, is_device_array, portions, set_uniform
+from spacearm.engine.kernel import Kernel, warn_of_bad
+from spacearm.engine.machine import evaluate
+from spacearm.typing import Array
+
+#: Threads of a block.
+BLOCK = 128
+
+
+class BatchSource:
+    """The text of a program for many samples, a thread for each.
+
+    Args:
+        varied: inputs that differ from sample to sample; the others are the same for all.
+    """
+
+    def __init__(self, kernel: Kernel, varied: Sequence[str], block: int = BLOCK) -> None:
+        self.kernel, self.varied, self.block = kernel, tuple(varied), block
+        self.uniform = tuple(name for name in kernel.inputs if name not in varied)
+        same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
+        self.once, rest = kernel.trace.hoisted(frozenset(same))
+        self.rest = rest.reordered()
+
+    def constants(self, common: Mapping[str, Array]) -> Array:
+        """The inputs that are the same for all, in their places, and what depends on these alone."""
+        row = np.zeros(self.once.n_in)
+        for name in self.uniform:
+            row[self.kernel.inputs[name]] = common[name] if self.kernel.inputs[name] != slice(0, 0) else 0.0
+        return np.concatenate([row, evaluate(self.once, row)])
+
+    @cached_property
+    def text(self) -> str:
+        """Pointers to the varied inputs, to the outputs, the number of samples."""
+        kernel = self.kernel
+
+        def place(places: Mapping[str, slice], names: Sequence[str], array: str, flat: int) -> str:
+            for k, name in enumerate(names):
+                at = places[name]
+                if at.start <= flat < at.stop:
+                    return f"{array}{k}[sample * {at.stop - at.start} + {flat - at.start}]"
+            return f"uniform[{flat}]"
+
+        found = {int(i.constant) for i in self.rest.instructions if i.op == "input"}
+        read = {k: place(kernel.inputs, self.varied, "in", k) for k in found}
+        keep = [k for k, text in read.items() if text.startswith("uniform[")]
+        outputs = tuple(kernel.outputs)
+        lines = statements(self.rest, read.__getitem__, lambda k: place(kernel.outputs, outputs, "out", k), keep=keep)
+        pointers = [f"const double *__restrict__ in{k}" for k in range(len(self.varied))]
+        pointers += [f"double *__restrict__ out{k}" for k in range(len(outputs))]
+        body = "\n".join(f"    {line}" for line in lines)
+        own = helpers(lines, qualifier="__device__ __forceinline__")
+        return f"""{own}
+__constant__ double uniform[{max(1, kernel.n_in + self.once.n_out)}];
+
+SA_EXTERN __global__ void __launch_bounds__({self.block}) batch({", ".join(pointers)}, long long samples)
+{{
+    const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (sample >= samples) return;
+{body}
+}}
+"""
+
+
+class GpuBatch:
+    """A compiled program for many samples."""
+
+    def __init__(self, source: BatchSource) -> None:
+        self.source, self.cp = source, cupy()
+        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=NVRTC)
+        self.function = self.module.get_function("batch")
+
+    def run(
+        self, varied: Mapping[str, Any], common: Mapping[str, Array], samples: int, *, there: bool
+    ) -> dict[str, Any]:
+        """Outputs (B, size) from inputs (B, size), on the device if they are to stay ``there``."""
+        cp, source, kernel = self.cp, self.source, self.source.kernel
+        set_uniform(cp, self.module, source.constants(common))
+        sizes = {name: at.stop - at.start for name, at in kernel.outputs.items()}
+        found = {name: (cp if there else np).empty((samples, size)) for name, size in sizes.items()}
+        for rows in portions(cp, samples, kernel.n_in + kernel.n_out, 8):
+            own = [cp.ascontiguousarray(cp.asarray(varied[name][rows], dtype=np.float64)) for name in source.varied]
+            count = rows.stop - rows.start
+            parts = [found[name][rows] if there else cp.empty((count, size)) for name, size in sizes.items()]
+            blocks = -(-count // source.block)
+            self.function((blocks,), (source.block,), (*own, *parts, np.int64(count)))
+            if not there:
+                for name, part in zip(sizes, parts, strict=True):
+                    found[name][rows] = cp.asnumpy(part)
+        return found
+
+
+@lru_cache(maxsize=64)
+def _compiled(kernel: Kernel, varied: tuple[str, ...]) -> GpuBatch:
+    return GpuBatch(BatchSource(kernel, varied))
+
+
+def call_on_gpu(kernel: Kernel, given: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, Any]:
+    """Outputs (*lead, shape) of inputs (..., size), on the GPU if any of these is there, else here."""
+    cp = cupy()
+    there = any(is_device_array(value) for value in given.values())
+    count = int(np.prod(lead, dtype=np.int64))
+    varied: dict[str, Any] = {}
+    common: dict[str, Array] = {}
+    for name, value in given.items():
+        if value.ndim == 1:
+            common[name] = cp.asnumpy(value) if is_device_array(value) else value
+        else:
+            xp = cp if is_device_array(value) else np
+            varied[name] = xp.broadcast_to(value, (*lead, value.shape[-1])).reshape(count, value.shape[-1])
+    if not varied or not count:  # one sample: a thread alone gains nothing
+        alone = kernel({name: cp.asnumpy(value) for name, value in given.items()})
+        return {name: cp.asarray(value) for name, value in alone.items()} if there else alone
+    found = _compiled(kernel, tuple(varied)).run(varied, common, count, there=there)
+    xp = cp if there else np
+    bad = sum(~xp.isfinite(value).all(axis=1) for value in found.values())
+    if bad.any():
+        warn_of_bad(kernel.program.name, int((bad > 0).sum()), int(xp.flatnonzero(bad)[0]), count, lead)
+    return {name: value.reshape(*lead, *kernel.program.output_shape(name)) for name, value in found.items()}

@@ -1,0 +1,60 @@
+"""The GPU, as far as it is there: CuPy, arrays on the device, its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spacearm.errors import EngineError
+from spacearm.typing import Array
+
+#: NVRTC's options: products and sums are not contracted.
+NVRTC = ("--fmad=false", "--std=c++17")
+#: Part of the free memory that a batch may take; more goes in several launches.
+_SHARE = 0.6
+PREAMBLE = """#define SA_EXTERN extern "C"
+#ifndef INFINITY
+#define INFINITY __longlong_as_double(0x7ff0000000000000LL)
+#define NAN __longlong_as_double(0x7ff8000000000000LL)
+#endif
+"""
+
+
+def cupy() -> Any:
+    """CuPy with a device, or an error that says what is missing."""
+    try:
+        import cupy as found
+    except ImportError:
+        raise EngineError("CuPy is not installed", place="gpu", hint="pip install 'spacearm[gpu]'") from None
+    try:
+        count = found.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        raise EngineError(f"no GPU can be used: {error}", place="gpu", hint="device='cpu' works anywhere") from None
+    if not count:
+        raise EngineError("there is no GPU", place="gpu", hint="device='cpu' works anywhere")
+    return found
+
+
+def is_device_array(value: object) -> bool:
+    """Whether it lives on a GPU: CuPy's, or anything else that says so by DLPack."""
+    if hasattr(value, "__cuda_array_interface__"):
+        return True
+    device = getattr(value, "__dlpack_device__", None)
+    return device is not None and device()[0] == 2  # kDLCUDA
+
+
+def on_device(cp: Any, value: Any) -> Any:
+    """An array of the GPU as CuPy's, without a copy."""
+    return cp.asarray(value) if hasattr(value, "__cuda_array_interface__") else cp.from_dlpack(value)
+
+
+def portions(cp: Any, samples: int, numbers: int, itemsize: int) -> Iterator[slice]:
+    """Samples of which so many numbers fit into the GPU's memory at a time."""
+    most = max(1, int(_SHARE * cp.cuda.runtime.memGetInfo()[0] / max(1, numbers * itemsize)))
+    return (slice(first, min(first + most, samples)) for first in range(0, samples, most))
+
+
+def set_uniform(cp: Any, module: Any, values: Array) -> None:
+    """Numbers into the constant memory of a module."""
+    if values.size:
+        cp.ndarray(values.size, dtype=values.dtype, memptr=module.get_global("uniform"))[...] = cp.asarray(values)

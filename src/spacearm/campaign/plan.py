@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from spacearm.errors import InputError, at, did_you_mean, quoted
 from spacearm.model import Robot
@@ -147,6 +148,7 @@ class CampaignFile(Table):
     vary: list[VaryTable] = field([], "dispersed numbers")
     require: list[RequireTable] = field([], "what makes a run a success, besides being sound")
     stop: StopTable | None = field(None, "all `runs` of each cell where left out")
+    goal: Annotated[float, Field(gt=0.0, le=1.0)] = field(0.9, "success rate from which on a cell is a go")
 
 
 class Plan:
@@ -168,10 +170,11 @@ class Plan:
             self.arranged(cell, 0)  # keys that are not there are told before anything runs
 
     @classmethod
-    def read(cls, path: str | Path) -> Plan:
-        """From a file; errors have its name and the place."""
+    def read(cls, path: str | Path, runs: int | None = None) -> Plan:
+        """From a file; errors have its name and the place. ``runs``: in each cell, in place of the file's."""
         path = Path(path)
         tables = read_document(path, 'scenario = "..." and [[vary]] tables')
+        tables |= {} if runs is None else {"runs": runs}
         with at(file=path):
             file = validated(CampaignFile, tables)
             scenario = path.parent / file.scenario

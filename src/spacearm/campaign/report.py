@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from spacearm.campaign.chart import chart
 from spacearm.campaign.plan import Plan, wilson
 from spacearm.campaign.store import Store
 from spacearm.campaign.work import FAILED, SOUND
 from spacearm.figures import curve, new_figure
 from spacearm.result import Certificate, Check, Figure, Result, Row
-from spacearm.typing import Array
 
 LEVELS = (5.0, 50.0, 95.0)
 #: Quantities that get a figure of their own.
@@ -27,7 +29,8 @@ def report(store: Store) -> Result:
     success = np.array(columns["success"], dtype=bool)
     rows = [Row("runs", len(success), note=f"of at most {plan.total} in {len(plan.cells)} cells")]
     rows += [Row(f"status.{name}", number) for name, number in sorted(Counter(columns["status"]).items())]
-    rows += _rates(plan, columns, success, confidence)
+    cells = cells_of(plan, columns, confidence)
+    rows += _rates(plan, cells, confidence)
     failing = Counter(
         b or s for b, s, good in zip(columns["binding"], columns["status"], success, strict=True) if not good
     )
@@ -45,34 +48,76 @@ def report(store: Store) -> Result:
             }
         ),
         {"campaign": store.manifest["campaign"], "scenario": plan.file.scenario},
-        figures=_figures(plan, columns, success, store.names()),
+        figures=_figures(plan, columns, cells, store.names()),
         title=plan.file.title or f"Campaign of {plan.file.scenario}",
-        summary=_summary(plan, columns, success, confidence),
+        summary=_summary(plan, columns, cells, confidence),
     )
 
 
-def _summary(plan: Plan, columns: dict[str, Any], success: Array, confidence: float) -> str:
+def _summary(plan: Plan, columns: dict[str, Any], cells: list[Cell], confidence: float) -> str:
+    success = np.array(columns["success"], dtype=bool)
     low, high = wilson(int(success.sum()), len(success), confidence)
     rate = f"{100 * success.mean():.1f} % of {len(success)} runs succeed ({100 * low:.1f} to {100 * high:.1f} %)."
     unsound = sum(status != SOUND for status in columns["status"])
-    return f"{rate} {unsound} runs are not sound or failed." if unsound else rate
+    said = [rate, f"{unsound} runs are not sound or failed." if unsound else ""]
+    if plan.file.axis:
+        go = sum(cell.rate >= plan.file.goal for cell in cells)
+        said.append(f"{go} of {len(cells)} cells are a go: at least {100 * plan.file.goal:g} % of their runs succeed.")
+    return " ".join(filter(None, said))
 
 
-def _rates(plan: Plan, columns: dict[str, Any], success: Array, confidence: float) -> list[Row]:
-    cell, found = np.array(columns["cell"]), []
+@dataclass(frozen=True)
+class Cell:
+    """What the runs of a cell say.
+
+    Args:
+        rate, low, high: share of runs that succeed, and its Wilson interval.
+        margin: mean over the runs that have one.
+        binding: the limit that ends most of the runs that fail; where none does, the one most often nearest.
+    """
+
+    number: int
+    labels: Mapping[str, Any]
+    runs: int
+    rate: float
+    low: float
+    high: float
+    margin: float
+    binding: str
+
+    @property
+    def where(self) -> str:
+        return ", ".join(f"{name} {label}" for name, label in self.labels.items()) or "all runs"
+
+
+def cells_of(plan: Plan, columns: Mapping[str, Any], confidence: float) -> list[Cell]:
+    """Of all cells that have runs."""
+    cell, success = np.array(columns["cell"]), np.array(columns["success"], dtype=bool)
     margins = np.array([np.nan if margin is None else margin for margin in columns["margin"]], dtype=float)
+    limits = np.array([b or s for b, s in zip(columns["binding"], columns["status"], strict=True)], dtype=object)
+    found = []
     for number, labels in enumerate(plan.cells):
         here = cell == number
         if not here.any():
             continue
-        low, high = wilson(int(success[here].sum()), int(here.sum()), confidence)
-        where = ", ".join(f"{name} {label}" for name, label in labels.items()) or "all runs"
-        note = f"{where}; {100 * confidence:g} %: {low:.4f} to {high:.4f}, {int(here.sum())} runs"
-        finite = margins[here][np.isfinite(margins[here])]
-        if finite.size:
-            note += f"; mean margin {finite.mean():.3g}"
-        name = f"success.cell{number}" if len(plan.cells) > 1 else "success"
-        found.append(Row(name, float(success[here].mean()), note=note))
+        good, runs = int(success[here].sum()), int(here.sum())
+        finite = margins[here & np.isfinite(margins)]
+        first = Counter(limits[here & ~success] if good < runs else limits[here]).most_common(1)[0][0]
+        mean = float(finite.mean()) if finite.size else np.nan
+        binding = "" if first == SOUND else first
+        found.append(Cell(number, labels, runs, good / runs, *wilson(good, runs, confidence), mean, binding))
+    return found
+
+
+def _rates(plan: Plan, cells: list[Cell], confidence: float) -> list[Row]:
+    found = []
+    for cell in cells:
+        name = f".cell{cell.number}" if len(plan.cells) > 1 else ""
+        note = f"{cell.where}; {100 * confidence:g} %: {cell.low:.4f} to {cell.high:.4f}, {cell.runs} runs"
+        found.append(Row(f"success{name}", cell.rate, note=note))
+        found += [Row(f"interval{name}.{end}", getattr(cell, end)) for end in ("low", "high")]
+        if np.isfinite(cell.margin):
+            found += [Row(f"margin{name}", cell.margin, note="mean"), Row(f"limit{name}", cell.binding)]
     return found
 
 
@@ -86,11 +131,15 @@ def _spreads(columns: dict[str, Any], names: dict[str, str]) -> list[Row]:
     return found
 
 
-def _figures(plan: Plan, columns: dict[str, Any], success: Array, names: dict[str, str]) -> list[Figure]:
-    axes = plan.file.axis
+def _figures(plan: Plan, columns: dict[str, Any], cells: list[Cell], names: dict[str, str]) -> list[Figure]:
     found = []
-    if axes:
-        found.append(Figure("map", _map(plan, columns, success), "Share of runs that succeed in each cell."))
+    if plan.file.axis:
+        text = (
+            "Colour: share of runs that succeed. In each cell that share, and the limit that ends most of those that "
+            f"fail, or the mean margin where none does. The line parts cells with at least {100 * plan.file.goal:g} % "
+            "of successes from the others."
+        )
+        found.append(Figure("map", chart(plan, cells), text))
     bounds = {require.row: (require.least, require.most) for require in plan.file.require}
     moving = [name for name in names if len({value for value in columns[name] if value is not None}) > 2]
     for k, name in enumerate([*bounds, *(name for name in moving if name not in bounds)][:MOST_FIGURES]):
@@ -109,37 +158,4 @@ def _spread(
     for bound in bounds:
         if bound is not None:
             figure.add_vline(x=bound, line_dash="dash")
-    return figure
-
-
-def _map(plan: Plan, columns: dict[str, Any], success: Array) -> Any:
-    """Success over the first two axes, a panel for each combination of the others."""
-    from spacearm.figures import panels
-
-    axes, cell = plan.file.axis, np.array(columns["cell"])
-    rates = np.array([success[cell == k].mean() if np.any(cell == k) else np.nan for k in range(len(plan.cells))])
-    grid = rates.reshape([len(axis.labels) for axis in axes])
-    across, up = axes[0], axes[1] if len(axes) > 1 else None
-    rest = [dict(labels) for labels in plan.cells]
-    others = [axis.name for axis in axes[2:]]
-    titles = list(dict.fromkeys(", ".join(f"{n} {labels[n]}" for n in others) for labels in rest))
-    stacked = grid.reshape(*grid.shape[:2], -1) if up is not None else grid.reshape(-1, 1, 1)
-    figure = panels(titles or [""], columns=min(len(titles), 3), height=380 * (-(-len(titles) // 3)))
-    for k in range(stacked.shape[2]):
-        figure.add_heatmap(
-            x=[str(label) for label in across.labels],
-            y=[str(label) for label in up.labels] if up is not None else [""],
-            z=stacked[:, :, k].T,
-            zmin=0.0,
-            zmax=1.0,
-            colorscale="RdYlGn",
-            text=np.round(100 * stacked[:, :, k].T).tolist(),
-            texttemplate="%{text:.0f} %",
-            showscale=k == 0,
-            row=k // 3 + 1,
-            col=k % 3 + 1,
-        )
-    figure.update_xaxes(title_text=across.name)
-    if up is not None:
-        figure.update_yaxes(title_text=up.name)
     return figure

@@ -5,9 +5,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from math import nan
+from pathlib import Path
 
 from spacearm.campaign.plan import Plan, flat_rows
 from spacearm.errors import SpacearmError
+from spacearm.model import Robot
+from spacearm.model.document import find_robot
 from spacearm.result import Certificate
 from spacearm.study import Session, rows_of, solve_document
 
@@ -42,9 +47,11 @@ class Outcome:
 def run_one(plan: Plan, cell: int, number: int) -> Outcome:
     """A run by its cell and its number in it: the same to the last bit wherever and whenever it is made."""
     document, robots, drawn = plan.arranged(cell, number)
+    if not robots and isinstance(document.get("robot"), str):
+        robots = {document["robot"]: _robot(document["robot"], plan.folder)}
     values: dict[str, float] = {}
     units: dict[str, str] = {}
-    status, reason = SOUND, ""
+    status, reason, said = SOUND, "", ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what they tell is in the certificate
@@ -54,17 +61,28 @@ def run_one(plan: Plan, cell: int, number: int) -> Outcome:
                 own = dict(flat_rows({row.quantity: row.value}))
                 values |= own
                 units |= dict.fromkeys(own, row.unit)
+                said = str(row.value) if row.quantity == "binding" else said
         if not certificate.sound:
             status, reason = NOT_SOUND, "; ".join(certificate.faults)
     except SpacearmError as error:
         status, reason = FAILED, str(error)
     margins = {require.row: require.margin(values.get(require.row)) for require in plan.file.require}
+    if said and "margin" in values:  # the scenario's own verdict
+        margins[said] = values["margin"]
     binding = min(margins, key=lambda row: margins[row]) if margins and status != FAILED else ""
     margin = margins[binding] if binding else None
     missed = margin is not None and margin < 0.0
     if status == SOUND and missed:
-        reason = f"{binding} is {values.get(binding, float('nan')):.6g}"
+        reason = (
+            f"{binding}: margin {margin:.4g}" if binding == said else f"{binding} is {values.get(binding, nan):.6g}"
+        )
     return Outcome(cell, number, drawn, status, reason, status == SOUND and not missed, margin, binding, values, units)
+
+
+@lru_cache(maxsize=8)
+def _robot(name: str, folder: Path) -> Robot:
+    """Read once for many runs."""
+    return find_robot(name, folder)
 
 
 def run_chunk(plan: Plan, cell: int, chunk: int) -> list[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -322,6 +323,33 @@ def campaign_run(
 
     with limited(time_limit):
         return campaigns.run(file, out, workers=workers, dask=dask, part=part, json=json)
+
+
+@app.command(name="map")
+def map_(
+    file: Path,
+    /,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the runs", converter=_folder)],
+    runs: Annotated[int | None, Parameter(help="in each cell, in place of the file's")] = None,
+    workers: Annotated[int, Parameter(help="processes on this machine; as many as it has cores unless given")] = 0,
+    dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' for one that is started here")] = "",
+    time_limit: Limit = None,
+    json: Json = False,
+) -> int:
+    """Map where a scenario succeeds: a campaign over its axes, and the go / no-go picture.
+
+    'spacearm campaign status, report and replay' serve its folder.
+
+    Parameters
+    ----------
+    file
+        A campaign file (TOML) with axes.
+    """
+    from spacearm.cli import campaigns
+
+    with limited(time_limit):
+        return campaigns.run(file, out, workers=workers or os.cpu_count() or 1, dask=dask, runs=runs, json=json)
 
 
 @campaign_app.command(name="status")

@@ -8,12 +8,14 @@ from spacearm.cli.terminal import complain, progress_bar, show, show_json
 from spacearm.errors import InputError
 
 
-def run(file: Path, out: Path, *, workers: int, dask: str, part: str, json: bool) -> int:
+def run(
+    file: Path, out: Path, *, workers: int, dask: str, part: str = "0/1", runs: int | None = None, json: bool
+) -> int:
     """Run what a campaign lacks, then its page."""
     from spacearm.campaign import Plan, Store, run_campaign
 
     share = _part(part)
-    plan = Plan.read(file)
+    plan = Plan.read(file, runs)
     try:
         with progress_bar(file.name) as tick:
             store = run_campaign(plan, out, workers=workers, dask=dask, part=share, progress=tick)

@@ -29,6 +29,7 @@ from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.momentum import momentum
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import quaternion_rate, rotation_matrix
+from spacearm.mechanics.structure import Keyed, structure
 from spacearm.mechanics.tree import Tree, rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.parts import skew
@@ -61,8 +62,8 @@ def base_motion_program(robot: Robot) -> Program:
 
 
 @lru_cache(maxsize=16)
-def _kernel(robot: Robot) -> Kernel:
-    return Kernel(base_motion_program(robot))
+def _kernel(made: Keyed[Robot]) -> Kernel:
+    return Kernel(base_motion_program(made.value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +162,7 @@ class BaseMotion:
     def __init__(self, robot: Robot, inputs: Inputs) -> None:
         ensure_loops()
         self.robot, self.inputs = robot, inputs
-        self.kernel = _kernel(robot)
+        self.kernel = _kernel(Keyed(structure(robot), robot))
         times = inputs.times
         nodes = np.empty(2 * times.size - 1)
         nodes[::2], nodes[1::2] = times, 0.5 * (times[:-1] + times[1:])

@@ -1,0 +1,122 @@
+"""Maps of missions: what is in a cell, that its border moves as physics says, and that any run can be had again."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacearm.campaign import Plan, Store, report, run_one
+from spacearm.campaign.chart import _border
+from spacearm.campaign.report import cells_of
+from spacearm.cli import main
+from support import ROOT
+
+HEAD = f"""
+scenario = "{ROOT / "examples" / "mission.toml"}"
+without = ["weigh", "decide", "stow", "eject"]
+rows = ["margin", "end.time"]
+"""
+
+
+def plan_of(folder: Path, text: str) -> Plan:
+    (folder / "map.toml").write_text(HEAD + text)
+    return Plan.read(folder / "map.toml")
+
+
+def test_a_map_says_what_breaks_first_and_any_run_comes_back(tmp_path: Path) -> None:
+    plan_of(
+        tmp_path,
+        """
+runs = 9
+[[axis]]
+name = "target"
+cases."150 kg" = { "target.mass" = 150.0 }
+cases."2 t" = { "target.mass" = 2000.0, "target.inertia" = [1500.0, 1500.0, 500.0] }
+[[axis]]
+name = "strategy"
+key = "strategy"
+values = ["passive", "matched"]
+[[vary]]
+key = "target.mass"
+deviation = 0.05
+relative = true
+""",
+    )
+    out = tmp_path / "out"
+    assert main(["map", str(tmp_path / "map.toml"), "-o", str(out), "--runs", "2", "--workers", "1"]) == 0
+    store = Store.open(out)
+    table = store.read().to_pydict()
+    rows = {row["quantity"]: row["value"] for row in json.loads((out / "results.json").read_text())["rows"]}
+    assert rows["runs"] == 8
+    assert rows["success.cell0"] == rows["success.cell1"] == 1.0  # light
+    assert rows["success.cell2"] == 0.0  # the soft wrist is not for two tonnes
+    assert rows["limit.cell2"] == table["binding"][4] == table["binding"][5]
+    assert rows["margin.cell2"] == pytest.approx(np.mean(table["margin"][4:6]))
+    low, high = rows["interval.cell0.low"], rows["interval.cell0.high"]
+    assert (low, high) == pytest.approx((0.3424, 1.0), abs=1e-4)  # Wilson's, two of two
+    figure = next(figure for figure in report(store).figures if figure.name == "map").plot
+    words = json.dumps(figure.to_dict(), default=str)
+    assert rows["limit.cell2"].replace(": ", ":<br>") in words
+    k = 5
+    cell, number = table["cell"][k], table["run"][k]
+    assert main(["campaign", "replay", str(out), str(number), "--cell", str(cell), "-o", str(tmp_path / "again")]) == 0
+    again = {row["quantity"]: row["value"] for row in json.loads((tmp_path / "again/results.json").read_text())["rows"]}
+    assert again["margin"] == table["margin"][k]  # to the last bit
+    assert again["end.time"] == table["end.time"][k]
+    assert "scene" in (tmp_path / "again/index.html").read_text()
+
+
+def go(plan: Plan) -> list[float]:
+    """Margin of the one run of each cell."""
+    found = [run_one(plan, cell, 0) for cell in range(len(plan.cells))]
+    assert {outcome.status for outcome in found} == {"sound"}
+    return [float(outcome.margin or 0.0) for outcome in found]
+
+
+def wheels(speed: float) -> str:
+    each = ", ".join(f'"robot.joint[wheel_{axis}].limits.velocity" = {speed}' for axis in "xyz")
+    return f'cases."{speed:g} rad/s" = {{ {each} }}\n'
+
+
+def test_larger_wheels_move_the_border_outwards(tmp_path: Path) -> None:
+    """Wheels alone take the momentum: a wheel of twice the speed carries twice as much."""
+    text = '[[axis]]\nname = "wheels"\n' + "".join(map(wheels, (20.0, 40.0, 80.0, 400.0)))
+    text += '[[axis]]\nname = "by"\ncases.wheels = { "detumble.by" = "wheels", "detumble.duration" = 400.0 }\n'
+    margins = go(plan_of(tmp_path, text))
+    assert margins[0] < 0.0 < margins[-1]
+    assert all(a <= b for a, b in pairwise(margins))
+
+
+def test_less_damping_moves_the_border_inwards(tmp_path: Path) -> None:
+    """The soft wrist comes to rest too late."""
+    text = '[[axis]]\nname = "damping"\n'
+    for share in (1.0, 0.1, 0.02):
+        each = f'"robot.joint[slide].damping" = {80 * share}, "robot.joint[swing].damping" = {60 * share}'
+        text += f'cases."{share:g}" = {{ {each} }}\n'
+    margins = go(plan_of(tmp_path, text))
+    assert margins[0] > 0.0 > margins[-1]
+
+
+def test_cells_and_border() -> None:
+    rates = np.array([[1.0, 0.95, 0.2], [1.0, 0.5, 0.0]])
+    x, y = _border(rates, 0.9)
+    edges = {tuple(zip(x[k : k + 2], y[k : k + 2], strict=True)) for k in range(0, len(x), 3)}
+    assert edges == {((1.5, -0.5), (1.5, 0.5)), ((0.5, 0.5), (0.5, 1.5)), ((0.5, 0.5), (1.5, 0.5))}
+
+
+def test_the_limit_of_a_cell_is_that_of_the_runs_that_fail(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, "runs = 3\n")
+    columns = {
+        "cell": [0, 0, 0],
+        "success": [True, False, False],
+        "margin": [0.1, -0.3, None],
+        "binding": ["catch: torque limit", "settle: not settled", ""],
+        "status": ["sound", "sound", "failed"],
+    }
+    (cell,) = cells_of(plan, columns, 0.95)
+    assert (cell.runs, cell.rate, cell.binding) == (3, pytest.approx(1 / 3), "settle: not settled")
+    assert cell.margin == pytest.approx(-0.1)

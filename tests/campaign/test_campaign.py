@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from scipy import stats
 from spacearm.campaign import Plan, Store, report, run_campaign, run_one, wilson
 from spacearm.campaign.plan import VaryTable
 from spacearm.cli import main
+from spacearm.deadline import time_limit
 from spacearm.errors import InputError, SpacearmError
 from spacearm.study import run_document
 
@@ -208,6 +210,61 @@ def test_dask_gives_the_same_bytes_though_a_worker_dies(place: Path) -> None:
     assert files(store.folder) == whole
     with pytest.raises(SpacearmError, match="no Dask scheduler"):
         run_campaign(plan, place / "nobody", dask="tcp://127.0.0.1:9")
+
+
+def test_a_full_disk_is_told_and_nothing_breaks(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(place)
+    whole = files(run_campaign(plan, place / "whole").folder)
+    own, calls = os.fsync, [0]
+
+    def full(descriptor: int) -> None:
+        calls[0] += 1
+        if calls[0] > 3:  # the manifest and two chunks
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        own(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SpacearmError, match=r"cannot write runs-.*No space left.*free some space"):
+        run_campaign(plan, place / "full")
+    monkeypatch.undo()
+    assert len(files(place / "full")) == 2
+    assert not list((place / "full").glob(".writing-*"))
+    assert files(run_campaign(plan, place / "full").folder) == whole
+
+
+def test_a_lost_scheduler_is_told_and_nothing_breaks(place: Path) -> None:
+    pytest.importorskip("distributed")
+    plan = plan_of(place)
+    whole = files(run_campaign(plan, place / "whole").folder)
+    address = place / "scheduler.json"
+    commands = [["scheduler", "--port", "0", "--no-dashboard"], ["worker", "--nthreads", "1", "--no-dashboard"]]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "dask", *command, "--scheduler-file", str(address)],
+            cwd=place,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for command in commands
+    ]
+    try:
+        while not address.exists():
+            assert started[0].poll() is None
+            time.sleep(0.05)
+
+        def tell(share: float, what: str) -> None:
+            started[0].kill()
+
+        with time_limit(60.0), pytest.raises(SpacearmError, match="the same command goes on"):
+            run_campaign(plan, place / "lost", dask=json.loads(address.read_text())["address"], progress=tell)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    kept = files(place / "lost")
+    assert 0 < len(kept) < len(whole)
+    assert kept.items() <= whole.items()
+    assert files(run_campaign(plan, place / "lost").folder) == whole
 
 
 # -- what comes out ----------------------------------------------------------------------------------------------

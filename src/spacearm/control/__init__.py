@@ -37,6 +37,7 @@ from spacearm.control.workspace import (
 )
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.sensors import Encoder, ForceTorque, Gyro, Sensor, StarTracker
 from spacearm.simulate.law import CommandLog, Law, PythonLaw
 
 __all__ = [
@@ -44,12 +45,17 @@ __all__ = [
     "Broken",
     "CommandLog",
     "Commands",
+    "Encoder",
+    "ForceTorque",
+    "Gyro",
     "HandPath",
     "JointPlan",
     "Law",
     "Nearest",
     "Plant",
     "PythonLaw",
+    "Sensor",
+    "StarTracker",
     "Turning",
     "Workspace",
     "attitude_by_thrusters",

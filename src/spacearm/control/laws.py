@@ -295,7 +295,7 @@ def impedance(
     mass: npt.ArrayLike,
     damping: npt.ArrayLike,
     stiffness: npt.ArrayLike,
-    force: Sequence[Any] | None = None,
+    force: Sequence[Any] | Literal["measured"] | None = None,
     joints: Sequence[str] | None = None,
     singular: tuple[float, float] = (0.0, 0.0),
     self_motion: float = 1.0,
@@ -308,11 +308,13 @@ def impedance(
 
     Args:
         mass, damping, stiffness: kg, N s/m, N/m (turning: kg m2, N m s/rad, N m/rad); one or for each row.
-        force: measured wrench of the environment on the frame (world axes, one signal for each row). Without it the
-            environment feels the arm's own inertia in place of ``mass``.
+        force: wrench of the environment on the frame (world axes, one signal for each row), or "measured": by the law's
+            force/torque sensor there. Without it the environment feels the arm's own inertia in place of ``mass``.
     """
 
-    felt = force is not None
+    felt, measured = force is not None, isinstance(force, str)
+    if measured:
+        one_of(force, ("measured",), "force", place="impedance")
 
     def build(hand: _Hand, chosen: list[int]) -> dict[str, SX]:
         plant = hand.plant
@@ -322,7 +324,7 @@ def impedance(
         if not felt:
             asked = hand.wanted(2) + pull / m - drift
             return _following(plant, chosen, hand.accelerations(chosen, "generalized", asked, singular, self_motion))
-        wrench = plant.reference("force").value
+        wrench = plant.wrench(frame)[: hand.rows] if measured else plant.reference("force").value
         asked = hand.wanted(2) + (pull + wrench) / m - drift
         # The wrench accelerates base and arm too: its share is not asked for again, and the joints bear the rest.
         push = plant.jacobian(frame)[: hand.rows, :].T @ wrench
@@ -333,7 +335,7 @@ def impedance(
         return {name: value - push[6 + plant.robot.joint_index(name)] for name, value in forces.items()}
 
     gains = {"mass": mass, "damping": damping, "stiffness": stiffness}
-    return _hand_law(build, "impedance", frame, position, attitude, joints, settings, gains, force=force)
+    return _hand_law(build, "impedance", frame, position, attitude, joints, settings, gains, force=None if measured else force)
 
 
 def reaction_null_space(

@@ -24,6 +24,7 @@ import numpy as np
 from spacearm.engine.call import call_kernel
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.loops import compiled
+from spacearm.engine.noise import draw
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX
 from spacearm.typing import Array
@@ -133,6 +134,7 @@ class Course(NamedTuple):
     read: Any  # (references,) int64: their places
     every: int  # rows are recorded after so many steps; 0: at the end of each piece
     hold: int  # the law is asked at every so-many-th step
+    noise: Any  # (5,) int64: see :func:`~spacearm.engine.noise.draw`; where random numbers and sample numbers stand
 
 
 @compiled
@@ -193,6 +195,10 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
                 _write(course.reference, course.read, piece, t, cases, code.width, room)
                 if moving:
                     _write(course.coefficient, course.target, piece, t, cases, code.width, room)
+                if course.noise[0] + course.noise[1] > 0:
+                    for lane in range(code.width):
+                        sample = int(room[course.noise[4] + lane])
+                        draw(course.noise, sample, done // course.hold, code.width, room, course.noise[3] + lane)
                 call_kernel(code.law, room, room)
             _stages(code, course, piece, t, 1 if looking else 4, cases, room)
             if looking:
@@ -385,6 +391,7 @@ class FixedStep:
         reference: Array | None = None,
         every: int = 0,
         hold: int = 1,
+        noise: Sequence[int] = (0, 0, 0),
     ) -> Course:
         """What happens in time.
 
@@ -394,6 +401,7 @@ class FixedStep:
             channels: (input, entry) of the last axis of ``coefficient``.
             references: the same of ``reference``.
             coefficient, reference, every, hold: see :class:`Course`.
+            noise: see :func:`~spacearm.engine.noise.draw`; the numbers are the input ``noise``, samples are ``sample``.
         """
         number = np.asarray(counts, dtype=np.int64)
         steps = np.broadcast_to(np.asarray(step, dtype=np.float64), number.shape)
@@ -412,4 +420,5 @@ class FixedStep:
             np.array(read, dtype=np.int64),
             every,
             hold,
+            np.array([*noise, *(self.place(name, width) if any(noise[:2]) else 0 for name in ("noise", "sample"))]),
         )

@@ -1,7 +1,7 @@
 """A control law inside the solver: asked at its ticks and held between them, or asked with every rate.
 
-Its kernel gets (state, time, references, memory) and gives (actions, memory, and whatever else is recorded). Actions
-are added to the motion kernel's inputs.
+Its kernel gets (state, time, references, memory, random numbers, inputs of the motion) and gives (actions, memory, and
+whatever else is recorded). Actions are added to the motion kernel's inputs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import lean
+from spacearm.engine.noise import draw
 from spacearm.engine.signals import Signals, fill, merge
 from spacearm.typing import Array
 
@@ -34,27 +35,47 @@ class Law(NamedTuple):
     out: Array
     log: Array  # (ticks, 1 + out): time and answer of each tick
     counts: Any  # (2,) int64: ticks so far; whether the answer to the one that is due is there
+    noise: Any  # (4,) int64: random numbers at each tick, those drawn once, the seed; where they begin in ``inp``
+    stream: Any  # (2,) int64: number of the sample, ticks in phases before
+    felt: Any  # int64: places in the motion kernel's input that the law reads behind the random numbers
+    start: Array  # memory at the first tick
 
 
 def no_law() -> Law:
     """Nothing is asked."""
-    none, count = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    return Law(0, 0.0, 0, 0, merge([], 1.0), none, count, 0, np.zeros(0), np.zeros(0), np.zeros((0, 1)), count)
+    none, count, empty = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), np.zeros(0)
+    noise, log = np.zeros(4, dtype=np.int64), np.zeros((0, 1))
+    return Law(0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, noise, count, none, empty)
 
 
 @lean
-def look(law: Law, piece: int, t: float, y: Array) -> None:
-    """State, time and references into the law's input."""
+def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
+    """State, time, references, random numbers and what is felt of the motion's input into the law's input."""
     for i in range(law.size):
         law.inp[i] = y[law.first + i]
     law.inp[law.size] = t
     fill(law.reference, piece, t, law.inp)
+    draw(law.noise, law.stream[0], law.stream[1] + law.counts[0], 1, law.inp, law.noise[3])
+    first = law.noise[3] + law.noise[0] + law.noise[1]
+    for i in range(law.felt.size):
+        law.inp[first + i] = motion[law.felt[i]]
 
 
 @lean
-def ask(law: Law, piece: int, t: float, y: Array) -> None:
-    look(law, piece, t, y)
+def ask(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
+    look(law, piece, t, y, motion)
     call_kernel(law.address, law.inp, law.out)
+
+
+@lean
+def forget(law: Law, sample: int) -> None:
+    """Back to the first tick, for another sample."""
+    law.counts[0] = law.counts[1] = 0
+    law.stream[0] = sample
+    for i in range(law.memory[1]):
+        law.inp[law.memory[0] + i] = law.start[i]
+    for i in range(law.out.size):
+        law.out[i] = 0.0
 
 
 @lean

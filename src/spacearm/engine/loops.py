@@ -29,6 +29,7 @@ _MODULES = (
     "lanes",
     "law",
     "loops",
+    "noise",
     "record",
     "rk4",
     "signals",

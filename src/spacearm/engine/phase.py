@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from spacearm.engine.events import NODES
 from spacearm.engine.friction import begin
+from spacearm.engine.law import forget
 from spacearm.engine.loops import compiled
 from spacearm.engine.record import AUDIT_ROWS, Record
 from spacearm.engine.signals import Signals
@@ -151,6 +152,7 @@ class Rows(NamedTuple):
     tail: Array  # the kernel's input behind what records keep
     static: Array  # (B or 1, f) dry friction
     coulomb: Array
+    first: int  # number of the first sample
 
 
 class Ends(NamedTuple):
@@ -182,6 +184,7 @@ def _load(stage: Stage, rows: Rows, b: int, state: Array) -> None:
     for i in range(record.counts.size):
         record.counts[i] = 0
     work.count[0] = 0
+    forget(system.law, rows.first + b)
 
 
 @compiled

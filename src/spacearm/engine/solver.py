@@ -382,11 +382,13 @@ def _advance(system: System, options: Options, progress: Progress, record: Recor
 @lean
 def _tick(system: System, progress: Progress) -> int:
     """The answer of a law at a tick, from which on the inputs are others; go on, or ``ASKED``."""
-    law, piece, t = system.law, progress.at[0], progress.now[0]
+    law, piece, t, work = system.law, progress.at[0], progress.now[0], system.work
+    if law.felt.size > 0:
+        rates(system, piece, t, work.y, work.dy)  # what acts now, and not where a step last looked
     if law.address != 0:
-        ask(law, piece, t, system.work.y)
+        ask(law, piece, t, work.y, work.inp)
     elif law.counts[1] == 0:
-        look(law, piece, t, system.work.y)
+        look(law, piece, t, work.y, work.inp)
         return ASKED
     answered(law, t)
     progress.fresh[0] = True

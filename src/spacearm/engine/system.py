@@ -212,7 +212,7 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
         inp[target] = 0.0
     fill(system.signals, piece, t, inp)
     if law.target.size > 0 and law.period == 0.0:
-        ask(law, piece, t, y)
+        ask(law, piece, t, y, inp)
     for i in range(law.target.size):
         inp[law.target[i]] += law.out[i]
     if feedback.address != 0:

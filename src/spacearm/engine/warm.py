@@ -73,7 +73,7 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     lanes = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
     none, two, three = np.zeros(0, dtype=np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
     tables = np.zeros((1, 1, 1, 1))
-    course = fixed_step.Course(np.zeros(1), np.zeros(1), none, tables, none, tables, none, 1, 1)
+    course = fixed_step.Course(np.zeros(1), np.zeros(1), none, tables, none, tables, none, 1, 1, none)
     many = fixed_step.Samples(np.zeros(1), none, two, none, 0, three, none, two)
     table = np.zeros((1, 4), dtype=np.int64)
     counts, flags = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
@@ -81,7 +81,7 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     return [
         (begin, (system,)),
         (solver.solve, (*stage, flag)),
-        (run_samples, (stage, Rows(two, two, two), ends, flag)),
+        (run_samples, (stage, Rows(two, two, two, 0), ends, flag)),
         (record.sample, (system, 0, 0.0, np.zeros(1), stage.record)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
         (fixed_step.roll, (lanes, course, none, np.zeros(1), table, two)),

@@ -32,6 +32,7 @@ class Commands:
         thrusters: thruster to level; it is on where the level is above one half.
         memory: new values of what the law has asked for with :meth:`Plant.memory`.
         events: name to an expression whose sign changes are events.
+        readings: name and unit of a measured number to its expression, to be recorded.
     """
 
     forces: Mapping[str, SX] = field(default_factory=dict)
@@ -39,15 +40,17 @@ class Commands:
     thrusters: Mapping[str, SX] = field(default_factory=dict)
     memory: Mapping[str, SX] = field(default_factory=dict)
     events: Mapping[str, SX] = field(default_factory=dict)
+    readings: Mapping[tuple[str, str], SX] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class LawProgram:
     """A law's program and what its numbers are.
 
-    Inputs: ``state``, ``time``, ``reference``, ``memory``, ``model`` (numbers of the plant). Outputs: ``action``,
-    ``memory``, ``level`` (of each actuator, as it acts), ``margin`` (of each level to its limits: below zero it is
-    saturated; then of each event).
+    Inputs: ``state``, ``time``, ``reference``, ``memory``, ``model`` (numbers of the plant), and of a law with sensors
+    ``noise`` and ``felt`` (wrenches). Outputs: ``action``, ``memory``, ``level`` (of each actuator, as it acts),
+    ``margin`` (of each level to its limits: below zero it is saturated; then of each event), and ``reading`` of a law
+    with sensors.
     """
 
     program: Program
@@ -57,6 +60,9 @@ class LawProgram:
     limited: tuple[str, ...]  # levels that have a margin
     events: tuple[str, ...]
     memory: Array  # at the first tick
+    readings: tuple[tuple[str, str], ...] = ()  # name and unit
+    drawn: tuple[int, int] = (0, 0)  # random numbers at each tick, and once
+    felt: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``felt``
 
 
 class _Assembly:
@@ -167,6 +173,7 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Com
     sums: dict[str, dict[str, SX]] = {"forces": {}, "accelerations": {}, "thrusters": {}}
     memory: dict[str, SX] = {}
     events: dict[str, SX] = {}
+    readings: dict[tuple[str, str], SX] = {}
     for prefix, every, own in commands:
         own_plant = plant.view(prefix, plant.period)
         count = own_plant.memory("tick") if every > 1 else None
@@ -186,7 +193,13 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Com
                     raise InputError(f"two laws command {name!r}", hint="expected one for each")
                 found[name] = found[name] + now if name in found else now
         events |= {prefix + name: value for name, value in own.events.items()}
-    return Commands(**sums, memory=memory, events=events)
+        for (name, unit), value in own.readings.items():
+            now = value
+            if count is not None:
+                held = own_plant.memory(f"read {name}")
+                now = memory[f"{prefix}read {name}"] = ca.if_else(count == 0, value, held)
+            readings[prefix + name, unit] = now
+    return Commands(**sums, memory=memory, events=events, readings=readings)
 
 
 def law_program(
@@ -229,6 +242,12 @@ def law_program(
         "level": ca.vertcat(*work.levels.values()),
         "margin": ca.vertcat(ca.SX(0, 1), *work.margins.values(), *map(ca.SX, commands.events.values())),
     }
+    drawn = [ca.vertcat(ca.SX(0, 1), *symbols) for symbols in plant.drawn]
+    for name, symbol in (("noise", ca.vertcat(*drawn)), ("felt", ca.vertcat(ca.SX(0, 1), *plant.felt.values()))):
+        if symbol.numel():
+            inputs[name] = symbol
+    if commands.readings:
+        outputs["reading"] = ca.vertcat(*commands.readings.values())
     unknown = [s.name() for s in ca.symvar(ca.vertcat(*outputs.values())) if not _within(s, inputs)]
     if unknown:
         raise InputError(f"the law holds the symbol {unknown[0]!r}, which is not its plant's", place="law")
@@ -242,6 +261,9 @@ def law_program(
         tuple(work.margins),
         tuple(commands.events),
         np.concatenate(starts),
+        tuple(commands.readings),
+        (int(drawn[0].numel()), int(drawn[1].numel())),
+        tuple(plant.felt),
     )
 
 

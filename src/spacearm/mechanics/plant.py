@@ -16,7 +16,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import dynamics, kinematics, momentum
 from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.mechanics.linear import solve_symmetric
-from spacearm.mechanics.motion import with_passive
+from spacearm.mechanics.motion import LoadFrame, with_passive
 from spacearm.mechanics.spatial import SX, quaternion_rate
 from spacearm.mechanics.tree import Placement, Tree
 from spacearm.model import Frame, Robot
@@ -44,6 +44,7 @@ class Plant:
         references: name and length of each reference.
         period: s between two ticks of the law; None: continuous.
         constants: name and length of each constant of the law.
+        felt: frames whose wrenches force/torque sensors may feel.
     """
 
     def __init__(
@@ -53,17 +54,12 @@ class Plant:
         references: Mapping[str, int] | None = None,
         period: float | None = None,
         constants: Mapping[str, int] | None = None,
+        felt: Sequence[LoadFrame] = (),
     ) -> None:
         self.robot, self.tree, self.period, self.prefix = robot, Tree(robot), period, ""
-        at = Layout(robot.n)
-        self.state: SX = ca.SX.sym("state", at.size)
+        self._stand("state")
         #: s since the phase's start.
         self.time: SX = ca.SX.sym("time")
-        #: Position of the base's origin (m, world) and its quaternion (w, x, y, z).
-        self.position, self.quaternion = self.state[at.position], self.state[at.quaternion]
-        #: Joint positions, generalised velocity (6 + n), joint rates, angular velocity of the base (base axes).
-        self.joints, self.velocity = self.state[at.joints], self.state[at.velocity]
-        self.rates, self.angular_velocity = self.state[at.rates], self.state[at.angular_velocity]
         self._parameters = {
             name: ca.SX.sym(name, given) if isinstance(given, int) else ca.SX(ca.DM(np.ravel(given)))
             for name, given in parameters.items()
@@ -80,6 +76,28 @@ class Plant:
         }  # value, rate and acceleration of all entries
         self.memory_symbols: dict[str, SX] = {}
         self.memory_starts: dict[str, npt.NDArray[np.float64]] = {}
+        #: Wrench on each frame that is acted on, as the motion program takes it.
+        self.felt: dict[LoadFrame, SX] = {load: ca.SX.sym(f"wrench on {load.frame}", 6) for load in felt}
+        #: Random numbers: of each tick, and drawn once.
+        self.drawn: tuple[list[SX], list[SX]] = ([], [])
+        self.wrenches: dict[str, SX] = {}
+
+    def _stand(self, name: str) -> None:
+        """Be in a state of its own."""
+        at = Layout(self.robot.n)
+        self.state: SX = ca.SX.sym(name, at.size)
+        #: Position of the base's origin (m, world) and its quaternion (w, x, y, z).
+        self.position, self.quaternion = self.state[at.position], self.state[at.quaternion]
+        #: Joint positions, generalised velocity (6 + n), joint rates, angular velocity of the base (base axes).
+        self.joints, self.velocity = self.state[at.joints], self.state[at.velocity]
+        self.rates, self.angular_velocity = self.state[at.rates], self.state[at.angular_velocity]
+
+    def _copy(self) -> Plant:
+        """The same, with nothing made of it yet."""
+        own = copy.copy(self)
+        for name in [name for name, part in vars(Plant).items() if isinstance(part, cached_property)]:
+            vars(own).pop(name, None)
+        return own
 
     def view(self, prefix: str, period: float | None) -> Plant:
         """The same for one of several laws: its references and memory have names that begin so."""
@@ -89,13 +107,28 @@ class Plant:
 
     def believing(self, body: str, inertia: SX) -> Plant:
         """The same with these ten inertia parameters of a body: a reference, say, so that a load may be any."""
-        own = copy.copy(self)
-        for name in ("mass_matrix", "bias", "momentum", "mass", "mass_centre"):
-            vars(own).pop(name, None)
+        own = self._copy()
         parts = ca.vertsplit(self.inertia, 10)
         parts[self.robot.body_index(body)] = inertia
         own.inertia = ca.vertcat(*parts)
         return own
+
+    def apart(self, frames: Sequence[str]) -> Plant:
+        """The same in a state of its own, which sensors tell of, with wrenches measured at these frames."""
+        own = self._copy()
+        own._stand("believed")
+        own.wrenches = {frame: ca.SX.sym(f"wrench at {frame}", 6) for frame in frames}
+        return own
+
+    def random(self, size: int) -> SX:
+        """Numbers of the standard normal distribution, new at each tick."""
+        self.drawn[0].append(ca.SX.sym("random", size))
+        return self.drawn[0][-1]
+
+    def random_once(self, size: int) -> SX:
+        """Numbers of the standard normal distribution that stay the same for a run."""
+        self.drawn[1].append(ca.SX.sym("once", size))
+        return self.drawn[1][-1]
 
     # -- what a law may ask for -------------------------------------------------------------------------------
 
@@ -125,6 +158,15 @@ class Plant:
         self.memory_symbols[name] = ca.SX.sym(name, value.size)
         self.memory_starts[name] = value
         return self.memory_symbols[name]
+
+    def wrench(self, frame: str) -> SX:
+        """Force and moment (6) of the environment on a frame, world axes, from the law's force/torque sensor there."""
+        if frame not in self.wrenches:
+            raise InputError(
+                f"the law has no force/torque sensor at {frame!r}", place="law", hint="sensors=[ForceTorque(frame=...)]"
+            )
+        turn, own = self.pose(frame).rotation, self.wrenches[frame]
+        return ca.vertcat(turn @ own[:3], turn @ own[3:])
 
     def named(self, values: SX, names: Sequence[str] | None = None) -> dict[str, SX]:
         """Entries by the names of degrees of freedom; all joints unless given."""

@@ -173,7 +173,7 @@ def simulate_batch(
 
     def chain(i: int) -> Chain:
         own = World.of(robot, {**common, **{name: rows[i] for name, rows in each.items()}}) if each else shared
-        return Chain(own, states[i], items[i if len(items) > 1 else 0], settings)
+        return Chain(own, states[i], items[i if len(items) > 1 else 0], settings, i)
 
     if count and len(items) == 1:
         chain(0)  # what is wrong with the phases is told before anything runs

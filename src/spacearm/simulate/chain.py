@@ -290,7 +290,8 @@ class Segment:
 class Chain:
     """A run that goes on from phase to phase and from change to change."""
 
-    def __init__(self, world: World, start: Array, phases: Phases, settings: Settings) -> None:
+    def __init__(self, world: World, start: Array, phases: Phases, settings: Settings, sample: int = 0) -> None:
+        self.sample = sample  # number of the run among many
         self.world, self.vector, self.settings = world, start, settings
         self.time, self.number, self.reason = 0.0, 0, Reason.FINISHED
         self.segment: Segment | None = None  # that is open
@@ -299,7 +300,7 @@ class Chain:
         self.budget = settings.max_steps or 0
         self._sides: Sides | None = None
         self._memory: dict[str, Array] = {}  # of force elements by name
-        self._remembered: dict[Law, Array] = {}  # by laws
+        self._remembered: dict[Law, tuple[Array, int]] = {}  # by laws: memory, ticks
         self._wanted = settings.wanted
         self._ready: list[Prepared] = []
         self._blocks = _blocks(as_items(phases), Here(self))
@@ -463,8 +464,8 @@ class Chain:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
         law = prepared.law
-        memory = None if law is None else self._remembered.get(law.law)
-        system = enter(model, prepared, work, segment.parameters, self.time, sides, memory)
+        memory, ticks = (None, 0) if law is None else self._remembered.get(law.law, (None, 0))
+        system = enter(model, prepared, work, segment.parameters, self.time, sides, memory, self.sample, ticks)
         progress = make_progress(system, options)
         logged = int(record.counts[1])
         segment.prepared.append(prepared)
@@ -484,7 +485,8 @@ class Chain:
         segment.logs.append((logged, int(record.counts[1])))
         self._sides = last_sides(prepared, system)
         if law is not None:
-            self._remembered[law.law] = system.law.inp[law.kernel.inputs["memory"]].copy()
+            kept = system.law.inp[law.kernel.inputs["memory"]].copy()
+            self._remembered[law.law] = kept, ticks + int(system.law.counts[0])
             if law.law.period is not None:
                 log = command_log(law, system.law, prepared.number, self.time, self.time + local)
                 segment.commands.append(log)

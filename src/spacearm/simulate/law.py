@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.checks import number, numbers, positive
+from spacearm.checks import known, number, numbers, positive, whole
 from spacearm.engine import Kernel
 from spacearm.engine import law as engine
 from spacearm.engine.signals import Signals
@@ -19,6 +19,7 @@ from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.law import Commands, LawProgram, law_program
 from spacearm.mechanics.law import together as joined_commands
 from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.sensors import ForceTorque, Sensor, sensed
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
@@ -28,6 +29,9 @@ from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 #: Parameters of a robot that a law's model has.
 _MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
@@ -53,6 +57,10 @@ class Law:
         constants: name to numbers that ``build`` asks its plant for: laws that differ in them share compiled code.
         closed: ``build`` depends on its plant, on names and geometry of the plant's robot and on what it encloses, and
             on nothing else: laws in which these are equal share compiled code.
+        sensors: what the law reads in place of the true state.
+        seed: of their random numbers.
+        draw: which of the many courses of random numbers that a seed has; sample ``i`` of a batch or of roll-outs takes
+            ``draw + i``.
     """
 
     build: Callable[[Plant], Commands | Mapping[str, Any]]
@@ -66,6 +74,9 @@ class Law:
     name: str = "law"
     constants: Mapping[str, Array] = field(default_factory=dict)
     closed: bool = False
+    sensors: Sequence[Sensor] = ()
+    seed: int = 0
+    draw: int = 0
 
     def __post_init__(self) -> None:
         with at(self.place):
@@ -83,6 +94,13 @@ class Law:
             elif self.delay or self.resolution:
                 raise InputError("a continuous law has no delay and no resolution", hint="give it a period")
             mapping(self.references, "references", "name to signals")
+            given_sensors = (self.sensors,) if isinstance(self.sensors, Sensor) else tuple(self.sensors)
+            object.__setattr__(self, "sensors", given_sensors)
+            for sensor in given_sensors:
+                if not isinstance(sensor, Sensor):
+                    raise InputError(f"has the sensor {quoted(sensor)}", hint="expected Encoder(...), Gyro(...)")
+            whole(self.seed, "seed", least=0, most=2**63 - 1)
+            whole(self.draw, "draw", least=0, most=2**52)
             given = self.resolution if isinstance(self.resolution, Mapping) else {"": self.resolution or 1.0}
             for step in given.values():
                 positive(step, "resolution")
@@ -116,9 +134,10 @@ class Law:
             columns += [*entries, *rates, *(rate.derivative() for rate in rates)]
         return [(signal.breaks, signal.coefficients) for signal in columns]
 
-    def program(self, robot: Robot) -> LawProgram:
-        """The law of this robot as a program, made once."""
-        return _program(self, robot)
+    def program(self, robot: Robot, felt: tuple[LoadFrame, ...] = ()) -> LawProgram:
+        """The law of this robot as a program, made once; its force/torque sensors feel wrenches on these frames."""
+        bodies = {robot.frame(sensor.frame).body for sensor in self.sensors if isinstance(sensor, ForceTorque)}
+        return _program(self, robot, tuple(load for load in felt if robot.frame(load.frame).body in bodies))
 
     def numbers(self, robot: Robot) -> Array:
         """Of the model that it believes in, and its constants."""
@@ -135,6 +154,11 @@ class Law:
     def driven(self, robot: Robot) -> tuple[str, ...]:
         """Degrees of freedom whose acceleration it gives."""
         return tuple(what for kind, what, _ in self.program(robot).actions if kind == "drive")
+
+
+@dataclass(frozen=True, eq=False)
+class Together(Law):
+    """Several laws as one, each with its own sensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +179,14 @@ class PythonLaw(Law):
         with at(self.place):
             if self.period is None or self.delay:
                 raise InputError("a Python function is called at a period, and delays by itself")
+            if self.sensors:
+                raise InputError("a Python function gets the true state", hint="let it measure by itself")
             if isinstance(self.forces, str) or not self.forces:
                 raise InputError("commands nothing", hint="expected forces=[names of degrees of freedom]")
 
-    def program(self, robot: Robot) -> LawProgram:
+    def program(self, robot: Robot, felt: tuple[LoadFrame, ...] = ()) -> LawProgram:
         """Its commands as references: what remains to be compiled are the limits of the actuators."""
+        del felt
         return _python_program(self, robot)
 
     def channels(self) -> list[tuple[Array, Array]]:
@@ -216,43 +243,47 @@ def together(laws: tuple[Law, ...]) -> Law:
         return laws[0]
     place = "laws " + ", ".join(repr(law.name) for law in laws)
     shortest, every = _ticks([law.period for law in laws], place)
-    alike = {(law.model, law.system, law.limited, law.delay, repr(law.resolution)) for law in laws}
+    alike = {(law.model, law.system, law.limited, law.delay, repr(law.resolution), law.seed, law.draw) for law in laws}
     if any(isinstance(law, PythonLaw) for law in laws) or len(alike) > 1:
         raise InputError(
             "cannot act together",
             place=place,
-            hint="expected expressions with the same model, limits, delay, resolution",
+            hint="expected expressions with the same model, limits, delay, resolution, seed",
         )
 
     def build(plant: Plant) -> Commands:
         found = []
         for k, law in enumerate(laws):
-            given = law.build(plant.view(f"{k}.", law.period))
+            given = sensed(plant.view(f"{k}.", law.period), law.sensors, law.build)
             found.append((f"{k}.", every[k], given if isinstance(given, Commands) else Commands(given)))
         return joined_commands(plant, found)
 
     references = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.references.items()}
     constants = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.constants.items()}
-    return replace(
-        laws[0],
-        build=build,
-        period=shortest,
+    common = {name: getattr(laws[0], name) for name in ("delay", "resolution", "limited", "model", "system")}
+    return Together(
+        build,
+        shortest,
         references=references,
         constants=constants,
         name=" and ".join(law.name for law in laws),
         closed=all(law.closed for law in laws),
+        sensors=[sensor for law in laws for sensor in law.sensors],
+        seed=laws[0].seed,
+        draw=laws[0].draw,
+        **common,
     )
 
 
 @lru_cache(maxsize=64)
-def _program(law: Law, robot: Robot) -> LawProgram:
+def _program(law: Law, robot: Robot, felt: tuple[LoadFrame, ...]) -> LawProgram:
     model = law.model or robot
     if (model.dof_names, model.thrusters) != (robot.dof_names, robot.thrusters):
         raise InputError("its model has other joints or thrusters than the robot", place=law.place)
     try:
         key = _key(law, model)
     except TypeError:  # it encloses what may change
-        return _written(law, model)[0]
+        return _written(law, model, felt)[0]
     made: list[LawProgram] = []
     if key not in _frames_used:
         program, _frames_used[key] = _written(law, model)
@@ -272,7 +303,7 @@ _frames_used: dict[Hashable, tuple[str, ...]] = {}
 
 def _key(law: Law, model: Robot) -> Hashable:
     """All that the program of a closed law depends on but the placements of frames; a TypeError for other laws."""
-    if not law.closed:
+    if not law.closed or law.sensors:
         raise TypeError
     sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
     constants = tuple((name, value.size) for name, value in law.constants.items())
@@ -290,7 +321,7 @@ def enclosed(value: Any) -> Hashable:
         return value.shape, value.tobytes()
     if isinstance(value, list | tuple):
         return tuple(map(enclosed, value))
-    if isinstance(value, Law) and value.closed:
+    if isinstance(value, Law) and value.closed and not value.sensors:
         return enclosed(value.build), value.period
     if isinstance(value, Robot):  # the law's own model: its numbers that matter are in the key
         return value.structure
@@ -301,13 +332,13 @@ def enclosed(value: Any) -> Hashable:
     raise TypeError
 
 
-def _written(law: Law, model: Robot) -> tuple[LawProgram, tuple[str, ...]]:
+def _written(law: Law, model: Robot, felt: tuple[LoadFrame, ...] = ()) -> tuple[LawProgram, tuple[str, ...]]:
     """The program of a law over this robot, and the frames that it refers to."""
     sizes = {name: len(entries) for name, entries in law.signals.items()}
-    plant = _plant(law, model, sizes)
+    plant = _plant(law, model, sizes, felt)
     with at(law.place):
         try:
-            given = law.build(plant)
+            given = law.build(plant) if isinstance(law, Together) else sensed(plant, law.sensors, law.build)
         except (RuntimeError, NotImplementedError) as error:  # CasADi's own
             raise InputError(f"cannot be built: {str(error).strip().splitlines()[-1].split(': ', 1)[-1]}") from error
         if not isinstance(given, Commands):
@@ -318,10 +349,11 @@ def _written(law: Law, model: Robot) -> tuple[LawProgram, tuple[str, ...]]:
         return found, tuple(plant.used)
 
 
-def _plant(law: Law, model: Robot, references: Mapping[str, int]) -> Plant:
+def _plant(law: Law, model: Robot, references: Mapping[str, int], felt: tuple[LoadFrame, ...] = ()) -> Plant:
     own = robot_parameters(model)
     parameters = {name: own[name].size for name in _MODEL}
-    return Plant(model, parameters, references, law.period, {name: own.size for name, own in law.constants.items()})
+    constants = {name: own.size for name, own in law.constants.items()}
+    return Plant(model, parameters, references, law.period, constants, felt)
 
 
 def _rounding(law: Law, commands: Commands) -> Mapping[str, float]:
@@ -357,6 +389,7 @@ class PreparedLaw:
     reference: Signals
     ticks: int  # in the phase
     numbers: Array  # of its model
+    felt: Any  # int64: places in the motion kernel's input of the wrenches that it feels
 
     @property
     def pushes(self) -> bool:
@@ -384,11 +417,11 @@ class PreparedLaw:
         found = [("saturation", name, "nothing") for name in self.own.limited]
         return found + [("law", name, "phase") for name in self.own.events]
 
-    def enter(self, memory: Array | None) -> engine.Law:
-        """For a phase that begins now, with what the law remembers."""
+    def enter(self, memory: Array | None, sample: int = 0, ticks: int = 0) -> engine.Law:
+        """For a phase that begins now, with what the law remembers and the ticks that it has had."""
         inputs, outputs = self.kernel.inputs, self.kernel.outputs
         inp = np.zeros(self.kernel.n_in)
-        inp[inputs["memory"]] = self.own.memory if memory is None else memory
+        start = inp[inputs["memory"]] = self.own.memory if memory is None else memory
         inp[inputs["model"]] = self.numbers
         plain = isinstance(self.law, PythonLaw)
         return engine.Law(
@@ -404,18 +437,28 @@ class PreparedLaw:
             np.zeros(self.kernel.n_out),
             np.zeros((self.ticks, 1 + self.kernel.n_out)),
             np.zeros(2, dtype=np.int64),
+            np.array([*self.own.drawn, self.law.seed, inputs["model"].stop]),
+            np.array([self.law.draw + sample, ticks]),
+            self.felt,
+            start,
         )
 
 
 def prepared_law(
-    law: Law, robot: Robot, at_state: Layout, duration: float, place: str, target: Callable[[str, Any, int], int]
+    law: Law,
+    robot: Robot,
+    at_state: Layout,
+    duration: float,
+    place: str,
+    target: Callable[[str, Any, int], int],
+    felt: tuple[LoadFrame, ...] = (),
 ) -> PreparedLaw:
     """A law made ready for a phase; its references are merged with the phase's signals afterwards.
 
-    ``target`` gives the place in the motion kernel's input of an action.
+    ``target`` gives the place in the motion kernel's input of an action; ``felt``: frames on which wrenches act.
     """
     with at(place):
-        own = law.program(robot)
+        own = law.program(robot, felt)
         kernel = law_kernel(own)
         ticks = 0 if law.period is None else int(np.ceil(duration / law.period * (1.0 + 1e-12))) + 1
         if ticks * (1 + kernel.n_out) > MOST_ANSWERS:
@@ -423,8 +466,9 @@ def prepared_law(
                 f"{law.place} answers {ticks:.3g} times in {duration:g} s", hint="expected a longer period, or phases"
             )
         places = np.array([target(*action) for action in own.actions], dtype=np.int64)
+        feels = np.array([target("wrench", load, k) for load in own.felt for k in range(6)], dtype=np.int64)
     none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
-    return PreparedLaw(law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot))
+    return PreparedLaw(law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot), feels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,12 +484,30 @@ class CommandLog:
     limited: tuple[str, ...]
     margins: Array  # (T, limited): to the limits; below zero the command is saturated
     end: float  # s, until when the last one acted
+    sensed: tuple[tuple[str, str], ...] = ()  # name and unit of what its sensors read
+    readings: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (T, sensed)
 
     def __getitem__(self, name: str) -> Array:
         """The commands of one actuator."""
         if name not in self.names:
             raise InputError(f"{self.law.place} commands no {name!r}", hint=f"expected one of {', '.join(self.names)}")
         return self.values[:, self.names.index(name)]
+
+    def reading(self, name: str) -> Array:
+        """(T,) What a sensor read, by its name and entry: ``gyro.wx``."""
+        names = [own for own, _ in self.sensed]
+        return self.readings[:, names.index(known(name, names, "reading", of=self.law.place))]
+
+    def data(self) -> xr.Dataset:
+        """Commands and readings at the ticks, with names and units."""
+        import xarray as xr
+
+        columns = {f"command.{name}": column for name, column in zip(self.names, self.values.T, strict=True)}
+        columns |= {f"reading.{name}": column for (name, _), column in zip(self.sensed, self.readings.T, strict=False)}
+        units = [*self.units, *(unit for _, unit in self.sensed)]
+        data = {name: ("time", c, {"units": unit}) for (name, c), unit in zip(columns.items(), units, strict=True)}
+        about = {"law": self.law.name, "phase": self.phase}
+        return xr.Dataset(data, {"time": ("time", self.times, {"units": "s"})}, about)
 
     def signal(self, name: str) -> Signal:
         """The commands of one actuator as a signal of the phase's time, held from tick to tick."""
@@ -466,7 +528,7 @@ def command_log(prepared: PreparedLaw, law: engine.Law, phase: int, begin: float
     """From the solver's log of a phase."""
     outputs, rows = prepared.kernel.outputs, law.log[: int(law.counts[0])]
     level, margin = outputs["level"], outputs["margin"]
-    limited = prepared.own.limited
+    limited, readings = prepared.own.limited, outputs.get("reading", slice(0, 0))
     return CommandLog(
         prepared.law,
         phase,
@@ -477,4 +539,6 @@ def command_log(prepared: PreparedLaw, law: engine.Law, phase: int, begin: float
         limited,
         rows[:, 1 + margin.start : 1 + margin.start + len(limited)].copy(),
         end,
+        prepared.own.readings,
+        rows[:, 1 + readings.start : 1 + readings.stop].copy(),
     )

@@ -86,5 +86,5 @@ class PhaseBatch:
             np.zeros((count, times.size, nx)),
             np.zeros(count, dtype=np.int64),
         )
-        run_samples(stage, Rows(self._tail(chosen), *friction), ends, stop)
+        run_samples(stage, Rows(self._tail(chosen), *friction, chosen.start), ends, stop)
         return ends

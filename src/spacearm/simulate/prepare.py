@@ -105,11 +105,12 @@ class _Preparing:
 
         def target(kind: str, what: Any, entry: int) -> int:
             if kind == "wrench":
-                return self.model.wrench(system, what.frame, what.axes) + entry
+                return self.model.wrench(system, what.frame, what.axes, what.by) + entry
             return int(self.inputs[kind].start) + self.model.index(system, what)
 
         layout = self.world.layouts[system]
-        found = prepared_law(law, robot, layout, float(self.phase.duration), self.place, target)
+        loads = next(part.motion.loads for part in self.model.parts if part.name == system)
+        found = prepared_law(law, robot, layout, float(self.phase.duration), self.place, target, loads)
         self.given += [self.model.index(system, name) for name in law.driven(robot)]
         return found
 
@@ -322,10 +323,13 @@ def enter(
     time: float,
     sides: Sequence[int] = (),
     memory: Array | None = None,
+    sample: int = 0,
+    ticks: int = 0,
 ) -> System:
     """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
 
-    ``sides``: see :func:`starting_sides`; ``memory``: what the law remembers of phases before.
+    ``sides``: see :func:`starting_sides`; ``memory``: what the law remembers of phases before, in which it had
+    ``ticks`` ticks; ``sample``: the number of the run among many.
     """
     code, names = model.code, model.dof_names
     y, inp = work.y, work.inp
@@ -374,6 +378,6 @@ def enter(
     events = make_events(code, friction, prepared.levels, functions, time, sides, watched, asked)
     system = System(code, prepared.signals, friction, events, work, model.feedback())
     if law is not None:
-        system = system._replace(law=law.enter(memory))
+        system = system._replace(law=law.enter(memory, sample, ticks))
     begin(system)
     return system

@@ -20,6 +20,7 @@ from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, at
 from spacearm.mechanics import motion_program
+from spacearm.mechanics.sensors import ForceTorque
 from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping
@@ -65,7 +66,11 @@ def _update(law: Law, robot: Robot, room: Room) -> Update:
     x, y = own.program.inputs, own.program.outputs
     if any(kind != "force" for kind, _, _ in own.actions):
         raise InputError("commands more than forces", place=law.place, hint="use simulate_batch")
-    memory = {name: x[name] for name in ("reference", "memory") if x[name].numel()}
+    if any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
+        raise InputError("feels forces, of which roll-outs have none", place=law.place, hint="use simulate_batch")
+    memory = {name: x[name] for name in ("reference", "memory", "noise") if name in x and x[name].numel()}
+    if "noise" in memory:
+        memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the numbers
     old, new = [x["state"], x["time"], x["model"]], [room.state, room.inputs["time"], ca.SX(ca.DM(law.numbers(robot)))]
     forces, kept = ca.substitute([y["action"], y["memory"]], old, new)
     command = ca.SX.zeros(robot.dofs)
@@ -168,8 +173,11 @@ def rollout(
         reference=table,
         every=every,
         hold=hold,
+        noise=(0, 0, 0) if law is None else (*law.program(robot).drawn, law.seed),
     )
     known = loop.inputs
+    if law is not None:
+        each = {**each, "sample": law.draw + np.arange(float(size))[:, None]}
     samples = loop.samples(
         width,
         count // every,

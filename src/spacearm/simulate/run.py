@@ -155,6 +155,14 @@ class Run:
         return tuple(log for step in self.steps if isinstance(step, Segment) for log in step.commands)
 
     @property
+    def readings(self) -> xr.Dataset:
+        """What the sensors of sampled laws read, and what the laws commanded, at the ticks of all phases."""
+        import xarray as xr
+
+        logs = [log.data() for log in self.commands]
+        return xr.concat(logs, "time", join="outer", combine_attrs="drop") if logs else xr.Dataset()
+
+    @property
     def changes(self) -> tuple[Entry, ...]:
         """An entry of the ledger for each change."""
         return tuple(step for step in self.steps if isinstance(step, Entry))

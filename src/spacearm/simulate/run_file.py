@@ -30,7 +30,10 @@ _ENERGIES = tuple(each.name for each in fields(Ledger) if each.name != "entries"
 
 
 def save_run(run: Run, path: str | Path) -> Path:
-    """Write a run as NetCDF 4: each system's samples as a group ``track0``, ``track1``, ... with names and units."""
+    """Write a run as NetCDF 4: each system's samples as a group ``track0``, ``track1``, ... with names and units.
+
+    Commands of sampled laws and readings of their sensors are the groups ``law0``, ``law1``, ... of its phases.
+    """
     import xarray as xr
 
     path = Path(path)
@@ -64,6 +67,7 @@ def save_run(run: Run, path: str | Path) -> Path:
     for number, track in enumerate(run.tracks):
         raw = {f"raw_{name}": (("time", size), getattr(track, name)) for name, size in _ARRAYS.items()}
         groups[f"track{number}"] = track.data.assign(raw).assign(_energies(track.ledger))
+    groups |= {f"law{number}": log.data() for number, log in enumerate(run.commands)}
     if run.ledger is not None:
         groups["energies"] = xr.Dataset(_energies(run.ledger))
     write_atomically(path, _packed(groups))

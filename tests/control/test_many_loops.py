@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.support.arms import arm
-from tests.support.control import POSTURE, quintic
+from tests.support.control import POSTURE, craft, quintic
 
 from spacearm import control, rollout, simulate_batch
 from spacearm.errors import InputError
-from spacearm.simulate import RK4, Phase, Signal, State, simulate
+from spacearm.simulate import RK4, Dopri853, Phase, Signal, State, constant, simulate
+from spacearm.simulate.phase_batch import PhaseBatch
 
 ROBOT = arm(7)
 PLAN = [quintic(a, a + 0.3, 0.33) for a in POSTURE]
@@ -54,11 +55,39 @@ def test_a_batch_with_a_law_is_its_runs_for_any_number_of_threads():
     np.testing.assert_allclose(one.end[17], single.states[-1], atol=1e-8)
 
 
+def test_thrusters_wheels_and_accelerations_in_lanes():
+    """What acts on a frame or gives a joint its acceleration is the same in lanes as in a run with fixed steps."""
+    bus = craft(pulse=0.02)
+    by_wheels = control.attitude_by_wheels(stiffness=2.0, damping=12.0, period=0.01)
+    by_thrusters = control.attitude_by_thrusters(bus, dead_band=0.02, rate_gain=4.0, period=0.01)
+    turned = State.moving(bus, np.zeros(3), np.zeros(3), base_angular_velocity=[0.03, 0.02, -0.04])
+    path = [constant(v) for v in (0.05, -0.04, 0.06, 0.03, -0.05, 0.04, 0.02)]
+    still = control.reaction_null_space(path, command="accelerations", period=0.01)
+    for robot, start, law in (
+        (bus, turned, by_wheels), (bus, turned, by_thrusters), (ROBOT, State.at_rest(ROBOT, POSTURE), still)
+    ):  # fmt: skip
+        rows = np.repeat(start.vector[None], 9, axis=0)
+        found = rollout(robot, rows, 0.005, 200, law=law)
+        phase = Phase(1.0, laws=law, limits="ignore")
+        one = simulate(robot, start, phase, method=RK4(0.005), ledger=False)
+        np.testing.assert_allclose(found[8, -1], one.states[-1], atol=1e-12)
+        assert np.abs(one.states[-1] - start.vector).max() > 1e-3
+
+
+def test_a_law_forgets_one_sample_before_the_next():
+    """The same start three times in one compiled loop: memory, delay and ticks begin afresh each time."""
+    batch = PhaseBatch(ROBOT, Phase(0.2, laws=LAW.replace(delay=0.02), limits="ignore"), Dopri853(), {})
+    rows = np.repeat(starts(1), 3, axis=0)
+    ends = batch.run(rows, slice(0, 3), np.ones(3, dtype=bool), np.zeros(0), np.zeros(1, dtype=np.uint8))
+    np.testing.assert_array_equal(ends.state[1:], ends.state[[0, 0]])
+    alone = simulate(ROBOT, State.from_vector(rows[0]), Phase(0.2, laws=LAW.replace(delay=0.02), limits="ignore"))
+    np.testing.assert_allclose(ends.state[2], alone.states[-1], atol=1e-8)
+
+
 def test_laws_that_rollouts_cannot_have():
     for law, message in (
         (LAW.replace(period=0.0077), "whole number of steps"),
         (control.computed_torque(PLAN, 1.0, 1.0, period=None), "sampled"),
-        (control.Law(lambda plant: control.Commands(thrusters={"main": 1.0})), "simulate_batch"),
     ):
         with pytest.raises(InputError, match=message):
             rollout(ROBOT, starts(2), 0.005, 10, law=law)

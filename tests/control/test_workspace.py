@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import quad_vec
+from scipy.optimize import brentq
 from scipy.spatial.transform import Rotation
 from tests.support.arms import arm, tumbling
 from tests.support.numpy_kinematics import frame_poses
@@ -66,17 +67,20 @@ def planar_jacobian(q: np.ndarray) -> tuple[np.ndarray, float]:
 def test_singular_radii_of_a_planar_arm_by_brute_force():
     robot = planar()
     found = control.workspace(robot, "hand", {"q0": (-np.pi, np.pi), "q1": (0.3, np.pi)}, rows=(0, 1), count=25)
-    # Brute force: the determinant on a fine grid, near whose smallest sizes it changes sign.
+    # Brute force: the determinant on a grid, and where it changes sign its root.
     radii = []
     for q0 in np.linspace(-np.pi, np.pi, 25):
-        line = np.linspace(0.3, np.pi, 400)
-        values = np.array([np.linalg.det(planar_jacobian(np.array([q0, q1]))[0]) for q1 in line])
+        line = np.linspace(0.3, np.pi, 120)
+
+        def determinant(q1: float, q0: float = q0) -> float:
+            return float(np.linalg.det(planar_jacobian(np.array([q0, q1]))[0]))
+
+        values = np.array([determinant(q1) for q1 in line])
         for k in np.flatnonzero(np.signbit(values[1:]) != np.signbit(values[:-1])):
-            share = values[k] / (values[k] - values[k + 1])
-            radii.append(planar_jacobian(np.array([q0, line[k] + share * (line[k + 1] - line[k])]))[1])
+            radii.append(planar_jacobian(np.array([q0, brentq(determinant, line[k], line[k + 1], xtol=1e-14)]))[1])
     assert len(radii) == len(found.radii) > 8
     low, high = min(bound[0] for bound in found.singular), max(bound[1] for bound in found.singular)
-    np.testing.assert_allclose([low, high], [min(radii), max(radii)], atol=1e-5)
+    np.testing.assert_allclose([low, high], [min(radii), max(radii)], atol=1e-6)
     assert not found.path_independent(0.5 * (low + high))
     assert found.path_independent(0.5 * (high + found.reach[1]))
     assert not found.path_independent(found.reach[1] + 0.1)

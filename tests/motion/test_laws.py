@@ -36,6 +36,73 @@ def test_the_example_stops_the_tumble_and_moves_the_arm() -> None:
     assert np.rad2deg(rows["end.joint.joint3"]) == pytest.approx(-80.0, abs=0.01)
 
 
+def test_hand_laws_and_sensors_from_a_file() -> None:
+    """The hand goes along its line, and gives way to a push as much as a mass on a spring and damper does."""
+    path = EXAMPLE.with_name("inspection.toml")
+    given = tomllib.loads(path.read_text(encoding="utf-8"))
+    result = run_document(given, folder=path.parent)
+    assert result.certificate.sound
+    data = result.data
+    pose = np.concatenate([data["base_position"].values, data["base_quaternion"].values], axis=1)
+    hand = Mechanics(catalogue.load("xu2017")).frame_pose("hand", data["joint_position"].values, base=pose)[0]
+    clock = data["time"].values
+    reached = hand[np.searchsorted(clock, 11.9)]
+    np.testing.assert_allclose(reached, [0.48, -0.01, 0.04], atol=2e-3)
+    # From rest under the half-sine: m x'' + d x' + k x = force.
+    from scipy.integrate import solve_ivp
+
+    def rate(t: float, x: np.ndarray) -> list[float]:
+        push = np.sin(np.pi * (t - 0.5)) if 0.5 < t < 1.5 else 0.0
+        return [x[1], (push - 20.0 * x[1] - 40.0 * x[0]) / 5.0]
+
+    times = clock[clock > 12.2] - 12.0
+    exact = solve_ivp(rate, (0.0, 6.0), [0.0, 0.0], t_eval=times, rtol=1e-8, max_step=0.01).y[0]
+    assert exact.max() > 0.015
+    np.testing.assert_allclose(hand[clock > 12.2, 2] - 0.04, exact, atol=1e-3)
+    assert {"reading.gyro.wx", "reading.force_torque.fz"} <= {*map(str, data)}
+    assert data["reading.gyro.wx"].sizes == {"tick": 1800}
+    assert "commands" in [figure.name for figure in result.figures]
+    again = run_document(given, folder=path.parent)
+    assert [row.value for row in again.rows] == [row.value for row in result.rows]  # by its seed
+    other = run_document({**given, "seed": 8}, folder=path.parent)
+    assert other.rows[-1].value != result.rows[-1].value
+
+
+@pytest.mark.parametrize(
+    ("law", "sensors", "message"),
+    [
+        ({"kind": "resolved_rate"}, [], "'frame' is missing"),
+        ({"kind": "resolved_rate", "frame": "claw"}, [], "claw"),
+        ({"kind": "resolved_rate", "frame": "hand", "reference": {"w": PATH}}, [], "reference: .*axis 'w'"),
+        ({"kind": "impedance", "frame": "hand", "stiffness": 1.0, "damping": 1.0}, [], "'mass' is missing"),
+        ({"kind": "resolved_rate", "frame": "hand", "turn": PATH, "attitude": "free"}, [], "'turn' needs"),
+        (
+            {"kind": "coordinated", "frame": "hand", "stiffness": 1.0, "damping": 1.0},
+            [],
+            "'centre_stiffness' is",
+        ),
+        ({"kind": "reaction_null_space", "rates": {"elbow": 1.0}}, [], "rates: .*elbow"),
+        ({"kind": "detumble", "torque": 1.0}, [{"kind": "force_torque"}], r"sensor\[0\]: 'frame' is missing"),
+        ({"kind": "detumble", "torque": 1.0}, [{"kind": "gyro", "smoothing": 1.0}], "does not apply"),
+        ({"kind": "detumble", "torque": 1.0}, [{"kind": "gyro"}, {"kind": "gyro"}], r"sensor\[1\]: name: a second"),
+        ({"kind": "detumble", "torque": 1.0, "sensors": ["eye"]}, [{"kind": "gyro"}], "sensors: .*eye"),
+        (
+            {"kind": "detumble", "torque": 1.0, "continuous": True},
+            [{"kind": "gyro"}],
+            "reads no sensors",
+        ),
+    ],
+)
+def test_what_is_wrong_with_hand_laws_and_sensors_is_told(
+    law: dict[str, Any], sensors: list[dict[str, Any]], message: str
+) -> None:
+    wrong = document()
+    wrong["phase"][0]["law"] = [law]
+    wrong["sensor"] = sensors
+    with pytest.raises(InputError, match=message):
+        run_document(wrong, folder=EXAMPLE.parent)
+
+
 @pytest.mark.parametrize(
     ("law", "message"),
     [

@@ -38,7 +38,8 @@ from spacearm.control.workspace import (
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import Encoder, ForceTorque, Gyro, Sensor, StarTracker
-from spacearm.simulate.law import CommandLog, Law, PythonLaw
+from spacearm.simulate.commands import CommandLog
+from spacearm.simulate.law import Law, PythonLaw
 
 __all__ = [
     "AttitudeSpline",

@@ -17,7 +17,8 @@ from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
 from spacearm.model.robot import BASE_DOFS
-from spacearm.simulate.law import CommandLog, Law
+from spacearm.simulate.commands import CommandLog
+from spacearm.simulate.law import Law
 from spacearm.typing import Array
 
 #: m/s2, by which a specific impulse in seconds is defined.

@@ -335,7 +335,9 @@ def impedance(
         return {name: value - push[6 + plant.robot.joint_index(name)] for name, value in forces.items()}
 
     gains = {"mass": mass, "damping": damping, "stiffness": stiffness}
-    return _hand_law(build, "impedance", frame, position, attitude, joints, settings, gains, force=None if measured else force)
+    return _hand_law(
+        build, "impedance", frame, position, attitude, joints, settings, gains, force=None if measured else force
+    )
 
 
 def reaction_null_space(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -251,7 +251,10 @@ def sensed(
     believed = plant.apart([sensor.frame for sensor in sensors if isinstance(sensor, ForceTorque)])
     given = build(believed)
     commands = given if isinstance(given, Commands) else Commands(given)
-    state, memory, readings, old, new = ca.SX(plant.state), {}, {}, [], []
+    state = ca.SX(plant.state)
+    memory: dict[str, SX] = {}
+    readings: dict[tuple[str, str], SX] = {}
+    old, new = [believed.state], [state]
     for sensor in sensors:
         with at(sensor.place):
             reader = _Reader(plant, sensor)
@@ -263,7 +266,6 @@ def sensed(
             entries = sensor.entries(plant.robot)
             readings |= {(f"{sensor.name}.{name}", unit): reading[k] for k, (name, unit) in enumerate(entries.items())}
             memory |= reader.kept
-    old, new = [believed.state, *old], [state, *new]
 
     def seen(table: Mapping[Any, SX]) -> dict[Any, SX]:
         return dict(zip(table, ca.substitute([ca.SX(value) for value in table.values()], old, new), strict=True))

@@ -34,6 +34,8 @@ def figures(run: Run) -> Iterator[Figure]:
     )
     if robot.n:
         yield from _joints(run)
+    if run.commands:
+        yield _commands(run)
     place, speed = 1e3 * data["base_position"].values, 1e3 * data["base_velocity"].values
     plot = _panels(run, {"position [mm]": ("xyz", place), "velocity [mm/s]": ("xyz", speed)})
     yield Figure("base", plot, "Position and velocity of the base's origin, world axes.")
@@ -115,6 +117,32 @@ def _joints(run: Run) -> Iterator[Figure]:
     yield Figure("drives", _phases(plot, run), text)
 
 
+def _commands(run: Run) -> Figure:
+    """What sampled laws commanded, by unit, with the limits of the actuators that are near."""
+    units = [*dict.fromkeys(unit for log in run.commands for unit in log.units)]
+    names = [*dict.fromkeys(name for log in run.commands for name in log.names)]
+    plot = panels([f"commands [{unit}]" if unit != "1" else "thrusters on" for unit in units], height=400, spacing=0.09)
+    shown, near = set(), 0
+    for log in run.commands:
+        for name, unit, values in zip(log.names, log.units, log.values.T, strict=True):
+            times, held = np.append(log.times, log.end), np.append(values, values[-1:])
+            look: dict[str, Any] = {"colour": names.index(name), "legendgroup": name, "showlegend": name not in shown}
+            curve(plot, times, held, name, **look, line={"shape": "hv"}, row=1, col=1 + units.index(unit))
+            shown.add(name)
+            if name in log.limited and name in run.robot.joint_names:
+                most = run.robot.joint(name).limits.effort
+                near += _limit_lines(plot, np.array([[-most, most]]), values, 1 + units.index(unit), names.index(name))
+    plot.update_xaxes(title_text="time [s]")
+    met = [event for event in run.events_of("saturation") if event.value > 0.0]
+    text = "No command met a limit of its actuator."
+    if met:
+        often = {name: sum(event.name == name for event in met) for name in dict.fromkeys(event.name for event in met)}
+        listed = ", ".join(f"{name} {count} times" if count > 1 else f"{name} once" for name, count in often.items())
+        text = f"Commands met the limit of their actuator: {listed}, first {met[0].name} at {met[0].time:.4g} s."
+    text = f"What laws commanded, held from tick to tick. {text}{' Dashed: limits.' if near else ''}"
+    return Figure("commands", _phases(plot, run), text)
+
+
 def _share(values: Array, bounds: Array) -> float:
     """How much of its range a joint uses, seen from the middle of it; 0 where it has no limits."""
     half = 0.5 * (bounds[1] - bounds[0])
@@ -132,10 +160,10 @@ def _dashed(near: int, *limits: Array) -> str:
     return "Dashed: limits." if near else f"All limits are more than {NEAR:g} times as far."
 
 
-def _limit_lines(plot: go.Figure, bounds: Array, values: Array, column: int) -> int:
-    """Draw the limits that are near; how many."""
+def _limit_lines(plot: go.Figure, bounds: Array, values: Array, column: int, first: int = 0) -> int:
+    """Draw the limits that are near, in the colours from ``first`` on; how many."""
     near = 0
-    for k, pair in enumerate(bounds):
+    for k, pair in enumerate(bounds, first):
         for limit in pair:
             if np.isfinite(limit) and abs(limit) <= NEAR * max(np.abs(values).max(), 1e-12):
                 line = {"dash": "dash", "width": 1, "color": COLOURS[k % len(COLOURS)]}

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from spacearm import control
-from spacearm.control import JointPlan
+from spacearm.control import JointPlan, Sensor
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at
-from spacearm.model.toml_schema import Duration, Name, Number, Vector3, Vector4
+from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3
 from spacearm.motion.figures import figures
+from spacearm.motion.law_tables import LawTable, SensorTable, sensors_of
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.motion.surroundings import SurroundingsKeys
 from spacearm.result import Check, Checks, Figure
@@ -70,64 +70,6 @@ class LoadTable(Table):
         return Load.along(self.frame, self.direction, signal, axes=self.axes, moment=name == "moment")
 
 
-class LawTable(Table):
-    """A control law; see the page on closed loops."""
-
-    uses: ClassVar = {
-        "joint_pid": ("period", "delay", "continuous", "plan", "reference", "stiffness", "damping", "integral"),
-        "computed_torque": ("period", "delay", "continuous", "plan", "reference", "stiffness", "damping", "held"),
-        "attitude_by_wheels": ("period", "delay", "continuous", "target", "stiffness", "damping", "wheels"),
-        "attitude_by_thrusters": ("period", "delay", "target", "dead_band", "rate_gain", "thrusters"),
-        "detumble": ("period", "delay", "continuous", "torque"),
-    }
-
-    kind: Literal["joint_pid", "computed_torque", "attitude_by_wheels", "attitude_by_thrusters", "detumble"]
-    period: Number = key(0.01, "s between ticks; commands are held between them")
-    delay: Number = key(0.0, "s from tick to action, a whole number of periods")
-    continuous: bool = key(False, "asked at all times, in place of ticks")
-    plan: Name | None = key(None, "plan that joint_pid and computed_torque follow, but for joints that are held")
-    reference: dict[str, SignalTable] = key({}, "joint = path that it follows; these are the joints of the law")
-    held: list[Name] = key([], "joints that are locked meanwhile; computed_torque takes the others as free of drive")
-    stiffness: Number | None = key(None, "N m/rad or N/m; of computed_torque 1/s2")
-    damping: Number | None = key(None, "N m s/rad or N s/m; of computed_torque 1/s")
-    integral: Number = key(0.0, "N m/(rad s) or N/(m s)")
-    target: Vector4 = key([1.0, 0.0, 0.0, 0.0], "attitude of the base: quaternion w, x, y, z")
-    wheels: list[Name] | None = key(None, "reaction wheels that it uses; all where left out")
-    thrusters: list[Name] | None = key(None, "thrusters that it uses; all where left out")
-    dead_band: Number | None = key(None, "rad")
-    rate_gain: Number | None = key(None, "s")
-    torque: Number | None = key(None, "N m")
-
-    def of(self, robot: Robot) -> control.Law:
-        """The law of this robot."""
-        period = None if self.continuous else self.period
-        settings: dict[str, Any] = {"period": period, "name": self.kind, "system": robot.name}
-        settings |= {"delay": self.delay} if self.delay else {}
-
-        def needed(*names: str) -> dict[str, float]:
-            for name in names:
-                if getattr(self, name) is None:
-                    raise InputError(f"{name!r} is missing")
-            return {name: getattr(self, name) for name in names}
-
-        if self.kind in ("joint_pid", "computed_torque"):
-            gains = needed("stiffness", "damping")
-            joints = [robot.joint(name).name for name in self.reference]
-            if not joints:
-                raise InputError("'reference' is missing", hint="expected joint = path")
-            paths = [path.of(f"reference.{name}", not_an_angle(robot, name)) for name, path in self.reference.items()]
-            if self.kind == "computed_torque":
-                return control.computed_torque(paths, **gains, joints=joints, held=self.held, **settings)
-            return control.joint_pid(paths, **gains, integral=self.integral, joints=joints, **settings)
-        if self.kind == "attitude_by_wheels":
-            gains = needed("stiffness", "damping")
-            return control.attitude_by_wheels(self.target, **gains, wheels=self.wheels, **settings)
-        if self.kind == "attitude_by_thrusters":
-            gains = needed("dead_band", "rate_gain")
-            return control.attitude_by_thrusters(robot, self.target, **gains, thrusters=self.thrusters, **settings)
-        return control.detumble(**needed("torque"), **settings)
-
-
 class EventTable(Table):
     """An event: a quantity reaches a value."""
 
@@ -160,17 +102,17 @@ class PhaseTable(Table):
     friction: bool = key(True, "whether dry friction acts")
     limits: Literal["report", "stop", "ignore"] = key("report", "joint limits are events, no physical stop")
 
-    def of(self, robot: Robot) -> Phase:
-        """The phase of this robot."""
+    def of(self, robot: Robot, start: State, sensors: Mapping[str, Sensor], seed: int) -> Phase:
+        """The phase of this robot, which is here at time zero and whose laws may read these sensors."""
 
         def signals(what: str, given: Mapping[str, SignalTable], why: str = "") -> dict[str, Signal]:
             return {name: one.of(f"{what}.{name}", why or not_an_angle(robot, name)) for name, one in given.items()}
 
-        def each(what: str, tables: list[Any]) -> list[Any]:
+        def each(what: str, tables: list[Any], *more: Any) -> list[Any]:
             found = []
             for k, entry in enumerate(tables):
                 with at(f"{what}[{k}]"):
-                    found.append(entry.of(robot))
+                    found.append(entry.of(robot, *more))
             return found
 
         driven = signals("driven", self.driven)
@@ -185,7 +127,7 @@ class PhaseTable(Table):
             accelerations=signals("accelerations", self.accelerations),
             forces=signals("forces", self.forces, "a force has no degrees"),
             loads=[*each("load", self.load), *thrust(robot, self.thruster, self.duration)],
-            laws=each("law", self.law),
+            laws=each("law", self.law, start, sensors, seed),
             friction=self.friction,
             limits=self.limits,
             name=self.name,
@@ -211,6 +153,8 @@ class MotionFile(StudyFile, SurroundingsKeys):
     method: MethodTable = key(MethodTable(), "how to integrate")
     plan: list[PlanTable] = key([], "paths of the joints that phases and laws follow")
     phase: list[PhaseTable] = key(what="what happens, one after the other", min_length=1)
+    sensor: list[SensorTable] = key([], "sensors, which sampled laws read in place of the true state")
+    seed: Seed = key(0, "of the sensors' random numbers")
 
     def world(self, session: Session, robot: Robot, start: State) -> tuple[World, dict[str, State]]:
         """The robot and all that is around it, and its states at time zero."""
@@ -230,11 +174,11 @@ class MotionFile(StudyFile, SurroundingsKeys):
         with at("start"):
             start = self.start.state(robot)
         session.tell(0.02, "planning")
-        plans = plans_of(self.plan, robot, start)
+        plans, sensors = plans_of(self.plan, robot, start), sensors_of(self.sensor)
         phases = []
         for index, entry in enumerate(self.phase):
             with at(f"phase[{index}]"):
-                phases.append(with_plans(entry, plans).of(robot))
+                phases.append(with_plans(entry, plans).of(robot, start, sensors, self.seed))
         with at("method"):
             return robot, start, phases, self.method.make(), plans
 
@@ -364,7 +308,7 @@ class Motion(Findings):
         }
 
     def data(self) -> Any:
-        return self.run.data
+        return self.run.data.assign(self.run.readings.rename(time="tick")) if self.run.commands else self.run.data
 
     def scene(self) -> Scene:
         return scene_of(self.whole)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,16 @@ import numpy.typing as npt
 from spacearm.checks import number
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot, Visual
+from spacearm.model.layout import QUATERNION
+from spacearm.model.rotations import rotation_matrices
 from spacearm.scene.meshes import Meshes
 from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, Seen, View
 from spacearm.scene.shapes import Look, looks
 from spacearm.scene.touching import contact_shapes
 from spacearm.simulate.bodies import frame_pose, move
 from spacearm.simulate.chain import Segment
+from spacearm.simulate.law import Law
+from spacearm.simulate.motion import laws_of
 from spacearm.simulate.run import Run, Track
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
@@ -30,6 +35,8 @@ _PALE = {"base": 0.62, "link": 0.72, "joint": 0.0, "visual": 0.72}
 #: A frame at the end of an arm.
 _HAND = re.compile(r"hand|tool|tip|tcp|gripper|effector|\bee\b|\bend\b|flange", re.IGNORECASE)
 MOST_MARKS = 300
+#: Points of a path that a law follows.
+GUIDE = 121
 
 
 def scene_of(
@@ -80,11 +87,12 @@ def _of_run(run: Run, name: str, title: str, hands: tuple[str, ...] | None, fram
     for track in run.tracks:
         rows = _chosen(track.times, frames)
         times, states = track.times[rows], track.states[rows]
-        pushes = _pushes(run, track, times, states)
+        pushes = (*_pushes(run, track, times, states), *_felt(track, rows))
         of_system = owners | {body: owners.get(body, names.index(track.name)) for body in track.robot.body_names}
         system, own = names.index(track.name), _hands(track.robot, hands)
         touching = contact_shapes(_world_of(run, track), track.name, track.robot)
-        actors.append(_actor(system, track.robot, times, states, of_system, pushes, own, meshes, touching))
+        actor = _actor(system, track.robot, times, states, of_system, pushes, own, meshes, touching)
+        actors.append(replace(actor, guides=_guides(run, track)))
     systems = tuple((_called(each, run), COLOURS[k % len(COLOURS)]) for k, each in enumerate(names))
     return View(name, title, systems, tuple(actors), _marks(run), meshes.kept())
 
@@ -236,8 +244,59 @@ def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, 
         for kind, part in (("force", wrench[:, :3]), ("moment", wrench[:, 3:])):
             if np.any(part):
                 found.append(Push(name, body, kind, at.placement.translation, (turn @ part[..., None])[..., 0]))
+    found += _fired(run, track, times)
     fired = {push.name for push in found if push.kind == "thruster"}
     return *found, *(push for push in _thrusters(robot, len(times)) if push.name not in fired)
+
+
+def _laws(run: Run, track: Track) -> Iterator[tuple[Law, float, float]]:
+    """Laws of a system, with the times at which they begin and end to act."""
+    for segment in run.steps:
+        if isinstance(segment, Segment) and track.name in segment.world.systems:
+            ends = [*segment.starts[1:], segment.end_time]
+            for prepared, begin, end in zip(segment.prepared, segment.starts, ends, strict=True):
+                for system, law in laws_of(segment.world, prepared.phase):
+                    if system == track.name:
+                        yield law, begin, end
+
+
+def _fired(run: Run, track: Track, times: Array) -> Iterator[Push]:
+    """Thrusters as laws switched them."""
+    acting = [law for law, _, _ in _laws(run, track)]
+    for part in track.robot.thrusters:
+        level = np.zeros(len(times))
+        for log in (log for log in run.commands if log.law in acting and part.name in log.names and log.times.size):
+            here = (times >= log.times[0]) & (times <= log.end)
+            level[here] = log[part.name][np.searchsorted(log.times, times[here], side="right") - 1]
+        if np.any(level):
+            where = track.robot.body_index(part.body)
+            yield Push(part.name, where, "thruster", part.position, level[:, None], part.direction)
+
+
+def _felt(track: Track, rows: npt.NDArray[np.int64]) -> Iterator[Push]:
+    """Forces of contacts and other force elements, and what laws and signals apply to the base."""
+    robot, places, inputs = track.robot, track.model.kernel.inputs, track.inputs[rows]
+    wrench = inputs[:, places["wrench"]].reshape(len(rows), -1, 6)
+    turn = rotation_matrices(track.states[rows][:, QUATERNION])
+    base = inputs[:, places["force"]][:, :6].reshape(len(rows), 2, 3)
+    for kind, part in (("force", base[:, 0]), ("moment", base[:, 1])):
+        if np.any(part):
+            yield Push("on the base", 0, kind, np.zeros(3), np.einsum("tij,tj->ti", turn, part))
+    for k, load in enumerate(track.model.loads):
+        if load.by and load.axes == "world" and np.any(wrench[:, k, :3]):
+            frame = robot.frame(load.frame)
+            yield Push(load.by, robot.body_index(frame.body), "force", frame.placement.translation, wrench[:, k, :3])
+
+
+def _guides(run: Run, track: Track) -> tuple[tuple[str, Array], ...]:
+    """Paths in the world that laws at a hand follow."""
+    found = []
+    for law, begin, end in _laws(run, track):
+        for name, signals in law.signals.items():
+            if name.rpartition(".")[2] == "position" and len(signals) == 3:
+                times = np.linspace(0.0, end - begin, GUIDE)
+                found.append((law.name, np.stack([signal(times) for signal in signals], axis=1)))
+    return tuple(found)
 
 
 def _thrusters(robot: Robot, samples: int) -> tuple[Push, ...]:
@@ -275,4 +334,6 @@ _WORDS = {
     "limit": "limit:",
     "event": "event:",
     "function": "event:",
+    "saturation": "limit of the drive:",
+    "law": "event:",
 }

@@ -30,7 +30,7 @@ _ARROW = revolved(
     [(0.1, 0.75, 0.93, 0.37), (0.0, 1.0, 0.93, 0.37)],
 )
 _PLUME = revolved([(0.0, 0.0, 0.98, -0.2), (0.22, 1.0, 0.98, -0.2)], [(0.22, 1.0, 0.0, 1.0), (0.0, 1.0, 0.0, 1.0)])
-_FORCE, _MOMENT, _FIRE = (200, 45, 35), (140, 50, 180), (255, 150, 50)
+_FORCE, _MOMENT, _FIRE, _GUIDE = (200, 45, 35), (140, 50, 180), (255, 150, 50), (150, 150, 150)
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,8 @@ class Camera:
         for _, k, point in actor.paths:
             points = actor.poses[:, k, :3] + _turned(actor.poses[:, k, 3:], point)
             fine.line(points, _rgb(self.view.systems[actor.bodies[k].system][1]), 3.0)
+        for _, guide in actor.guides:
+            fine.line(guide, _GUIDE, 1.5)
 
 
 def _rgb(colour: str) -> tuple[int, ...]:

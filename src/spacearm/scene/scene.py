@@ -109,6 +109,7 @@ class Actor:
     frames: tuple[tuple[str, int, Pose], ...] = ()
     paths: tuple[tuple[str, int, Array], ...] = ()  # the point whose path is drawn
     pushes: tuple[Push, ...] = ()
+    guides: tuple[tuple[str, Array], ...] = ()  # name and points (K, 3) of a path that a law follows, world axes
 
     def data(self, peaks: Mapping[str, float]) -> dict[str, Any]:
         return {
@@ -120,6 +121,7 @@ class Actor:
             "frames": [{"name": name, "body": body, "at": _numbers(pose)} for name, body, pose in self.frames],
             "paths": [{"name": name, "body": body, "at": point.tolist()} for name, body, point in self.paths],
             "pushes": [push.data(peaks[push.kind]) for push in self.pushes],
+            "guides": [{"name": name, "points": points.tolist()} for name, points in self.guides],
         }
 
     @classmethod
@@ -134,6 +136,7 @@ class Actor:
             tuple((each["name"], each["body"], _pose(each["at"])) for each in data["frames"]),
             tuple((each["name"], each["body"], np.array(each["at"])) for each in data["paths"]),
             tuple(Push.of(each) for each in data["pushes"]),
+            tuple((each["name"], np.array(each["points"])) for each in data.get("guides", ())),
         )
 
 

@@ -19,7 +19,8 @@ from spacearm.engine.system import System, Work
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
-from spacearm.simulate.law import CommandLog, Law, PythonLaw, command_log
+from spacearm.simulate.commands import CommandLog, command_log
+from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion

@@ -29,8 +29,8 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.chain import Occurrence, Segment
+from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.fields import Gravity
-from spacearm.simulate.law import CommandLog
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.motion import Part, laws_of
 from spacearm.simulate.mujoco_twin import MujocoTwin

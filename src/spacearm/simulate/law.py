@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from spacearm.checks import known, number, numbers, positive, whole
+from spacearm.checks import number, numbers, positive, whole
 from spacearm.engine import Kernel
 from spacearm.engine import law as engine
 from spacearm.engine.signals import Signals
@@ -29,9 +29,6 @@ from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 from spacearm.typing import Array
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 #: Parameters of a robot that a law's model has.
 _MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
@@ -469,76 +466,3 @@ def prepared_law(
         feels = np.array([target("wrench", load, k) for load in own.felt for k in range(6)], dtype=np.int64)
     none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
     return PreparedLaw(law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot), feels)
-
-
-@dataclass(frozen=True, eq=False)
-class CommandLog:
-    """What a sampled law commanded in a phase, tick by tick."""
-
-    law: Law
-    phase: int
-    times: Array  # (T,) s since the run's start
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    values: Array  # (T, names): forces, accelerations, levels of thrusters, as they acted from the tick on
-    limited: tuple[str, ...]
-    margins: Array  # (T, limited): to the limits; below zero the command is saturated
-    end: float  # s, until when the last one acted
-    sensed: tuple[tuple[str, str], ...] = ()  # name and unit of what its sensors read
-    readings: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (T, sensed)
-
-    def __getitem__(self, name: str) -> Array:
-        """The commands of one actuator."""
-        if name not in self.names:
-            raise InputError(f"{self.law.place} commands no {name!r}", hint=f"expected one of {', '.join(self.names)}")
-        return self.values[:, self.names.index(name)]
-
-    def reading(self, name: str) -> Array:
-        """(T,) What a sensor read, by its name and entry: ``gyro.wx``."""
-        names = [own for own, _ in self.sensed]
-        return self.readings[:, names.index(known(name, names, "reading", of=self.law.place))]
-
-    def data(self) -> xr.Dataset:
-        """Commands and readings at the ticks, with names and units."""
-        import xarray as xr
-
-        columns = {f"command.{name}": column for name, column in zip(self.names, self.values.T, strict=True)}
-        columns |= {f"reading.{name}": column for (name, _), column in zip(self.sensed, self.readings.T, strict=False)}
-        units = [*self.units, *(unit for _, unit in self.sensed)]
-        data = {name: ("time", c, {"units": unit}) for (name, c), unit in zip(columns.items(), units, strict=True)}
-        about = {"law": self.law.name, "phase": self.phase}
-        return xr.Dataset(data, {"time": ("time", self.times, {"units": "s"})}, about)
-
-    def signal(self, name: str) -> Signal:
-        """The commands of one actuator as a signal of the phase's time, held from tick to tick."""
-        edges = np.append(self.times, max(self.end, self.times[-1] + 1e-9)) - self.times[0]
-        return Signal(edges, self[name][None])
-
-    def saturations(self) -> list[tuple[float, str, float]]:
-        """When each command met its limit (value 1) or came off it (0)."""
-        found = []
-        for k, name in enumerate(self.limited):
-            over = self.margins[:, k] < 0.0
-            edges = np.flatnonzero(np.diff(np.concatenate([[False], over]).astype(int)))
-            found += [(float(self.times[i]), name, float(over[i])) for i in edges]
-        return found
-
-
-def command_log(prepared: PreparedLaw, law: engine.Law, phase: int, begin: float, end: float) -> CommandLog:
-    """From the solver's log of a phase."""
-    outputs, rows = prepared.kernel.outputs, law.log[: int(law.counts[0])]
-    level, margin = outputs["level"], outputs["margin"]
-    limited, readings = prepared.own.limited, outputs.get("reading", slice(0, 0))
-    return CommandLog(
-        prepared.law,
-        phase,
-        begin + rows[:, 0],
-        prepared.own.levels,
-        prepared.own.units,
-        rows[:, 1 + level.start : 1 + level.stop].copy(),
-        limited,
-        rows[:, 1 + margin.start : 1 + margin.start + len(limited)].copy(),
-        end,
-        prepared.own.readings,
-        rows[:, 1 + readings.start : 1 + readings.stop].copy(),
-    )

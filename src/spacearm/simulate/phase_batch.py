@@ -86,5 +86,6 @@ class PhaseBatch:
             np.zeros((count, times.size, nx)),
             np.zeros(count, dtype=np.int64),
         )
-        run_samples(stage, Rows(self._tail(chosen), *friction, chosen.start), ends, stop)
+        static, coulomb = friction
+        run_samples(stage, Rows(self._tail(chosen), static, coulomb, chosen.start), ends, stop)
         return ends

@@ -46,38 +46,44 @@ def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str], law: Law |
         varied: parameters that are not the robot's own.
         each: those that differ from sample to sample.
     """
-    program = motion_program(robot, (), ledger=False, free=True)
+    driven = () if law is None else law.driven(robot)
+    program = motion_program(robot, () if law is None else law.frames(robot), ledger=False, free=not driven)
     own = robot_parameters(robot)
-    absent: dict[str, Sequence[int] | None] = dict.fromkeys(("drive", "mode", "friction"))
+    unused = ("friction",) if driven else ("drive", "mode", "friction")
+    absent: dict[str, Sequence[int] | None] = dict.fromkeys(unused)
     absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
     uniform = [name for name in _SHARED if name not in each]
     if law is None:
         return FixedStep(Room(free), uniform=uniform)
     command = ca.SX.sym("command", robot.dofs)
+    inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
     rate = ca.substitute(free.outputs["rate"], free.inputs["force"], free.inputs["force"] + command)
-    room = Room(replace(free, inputs={**free.inputs, "command": command}, outputs={"rate": rate}))
+    if driven:
+        mode = np.isin(robot.dof_names, driven).astype(float)
+        rate = ca.substitute(rate, free.inputs["mode"], ca.DM(mode))
+    room = Room(replace(free, inputs=inputs, outputs={"rate": rate}))
     return FixedStep(room, uniform=uniform, law=_update(law, robot, room))
 
 
 def _update(law: Law, robot: Robot, room: Room) -> Update:
-    """The law over the symbols of the room: its forces become the input ``command``."""
+    """The law over the symbols of the room: its forces become the input ``command``, the others go to inputs."""
     own = law.program(robot)
     x, y = own.program.inputs, own.program.outputs
-    if any(kind != "force" for kind, _, _ in own.actions):
-        raise InputError("commands more than forces", place=law.place, hint="use simulate_batch")
     if any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
         raise InputError("feels forces, of which roll-outs have none", place=law.place, hint="use simulate_batch")
     memory = {name: x[name] for name in ("reference", "memory", "noise") if name in x and x[name].numel()}
     if "noise" in memory:
         memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the numbers
     old, new = [x["state"], x["time"], x["model"]], [room.state, room.inputs["time"], ca.SX(ca.DM(law.numbers(robot)))]
-    forces, kept = ca.substitute([y["action"], y["memory"]], old, new)
-    command = ca.SX.zeros(robot.dofs)
-    for k, (_, name, _) in enumerate(own.actions):
-        command[robot.dof_index(name)] += forces[k]
-    outputs = {"command": command} | ({"memory": kept} if "memory" in memory else {})
-    return Update(outputs, memory)
+    actions, kept = ca.substitute([y["action"], y["memory"]], old, new)
+    frames = law.frames(robot)
+    places = {"force": ("command", robot.dofs), "drive": ("drive", robot.dofs), "wrench": ("wrench", 6 * len(frames))}
+    outputs = {name: ca.SX.zeros(size) for name, size in places.values() if name in room.inputs and size}
+    for k, (kind, what, entry) in enumerate(own.actions):
+        at_place = 6 * frames.index(what) + entry if kind == "wrench" else robot.dof_index(what)
+        outputs[places[kind][0]][at_place] += actions[k]
+    return Update(outputs | ({"memory": kept} if "memory" in memory else {}), memory)
 
 
 def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[Array, Array]:

@@ -32,8 +32,8 @@ from spacearm.simulate.chain import (
     first_phase,
 )
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
+from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.dataset import dataset
-from spacearm.simulate.law import CommandLog
 from spacearm.simulate.ledger import Entry, Ledger, energy_ledger
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion

@@ -419,6 +419,11 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
         }
         this.drawn.push({ a, buffer: paint.lines(segments) });
       }
+      for (const a of this.actors) for (const guide of a.guides || []) { // what a law follows: dashes
+        const segments = [];
+        for (let k = 0; k + 1 < guide.points.length; k += 2) segments.push([guide.points[k], guide.points[k + 1], [150, 150, 150, 255]]);
+        if (segments.length) this.drawn.push({ a, buffer: paint.lines(segments) });
+      }
     }
     controls() {
       const { data, $ } = this, still = this.end <= this.start, slider = this.$(".track input");

@@ -1,0 +1,218 @@
+"""Control laws and their sensors in a scenario file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from spacearm import control
+from spacearm.checks import known
+from spacearm.engine.mechanics import mechanics_of
+from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.document import at
+from spacearm.model.rotations import quaternion_from_rotation
+from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
+from spacearm.simulate import Signal, State, constant
+from spacearm.study import Table, key
+from spacearm.study.signal_tables import SignalKey, SignalTable, not_an_angle
+from spacearm.typing import Array
+
+_SENSED = ("name", "noise", "bias", "spread", "period", "delay")
+
+
+class SensorTable(Table):
+    """A sensor that laws read in place of the true state."""
+
+    uses: ClassVar = {
+        "encoder": (*_SENSED, "resolution", "joints", "smoothing"),
+        "gyro": (*_SENSED, "resolution"),
+        "star_tracker": _SENSED,
+        "force_torque": (*_SENSED, "resolution", "frame"),
+    }
+    kinds: ClassVar[Mapping[str, type[control.Sensor]]] = {
+        "encoder": control.Encoder,
+        "gyro": control.Gyro,
+        "star_tracker": control.StarTracker,
+        "force_torque": control.ForceTorque,
+    }
+
+    kind: Literal["encoder", "gyro", "star_tracker", "force_torque"]
+    name: Name = key("", "of its readings; the kind where left out")
+    noise: Number | list[Number] = key(0.0, "standard deviation, as one or for each entry: rad or m, rad/s, N and N m")
+    bias: Number | list[Number] = key(0.0, "added to each reading")
+    spread: Number | list[Number] = key(0.0, "standard deviation of a further bias, drawn once for the run")
+    resolution: Number = key(0.0, "smallest step of a reading; 0: none")
+    period: Number | None = key(None, "s between readings, a whole number of the law's; each tick where left out")
+    delay: Number = key(0.0, "s by which a reading comes late, a whole number of the law's periods")
+    joints: list[Name] | None = key(None, "of an encoder; all where left out")
+    smoothing: Number = key(0.0, "s, time constant of a filter of an encoder's rates")
+    frame: Name | None = key(None, "of a force/torque sensor")
+
+    def make(self) -> control.Sensor:
+        """The sensor."""
+        if self.kind == "force_torque" and self.frame is None:
+            raise InputError("'frame' is missing")
+        given = {name: getattr(self, name) for name in self.uses[self.kind]}
+        return self.kinds[self.kind](**given)
+
+
+_TIMED = ("period", "delay", "continuous", "sensors")
+_HAND = (*_TIMED, "frame", "reference", "attitude", "axis", "turn", "joints")
+
+
+class LawTable(Table):
+    """A control law; see the page on closed loops."""
+
+    uses: ClassVar = {
+        "joint_pid": (*_TIMED, "plan", "reference", "stiffness", "damping", "integral"),
+        "computed_torque": (*_TIMED, "plan", "reference", "stiffness", "damping", "held"),
+        "resolved_rate": (*_HAND, "gain", "rate_gain", "jacobian"),
+        "resolved_acceleration": (*_HAND, "stiffness", "damping", "jacobian"),
+        "impedance": (*_HAND, "mass", "stiffness", "damping"),
+        "coordinated": (
+            *_HAND, "stiffness", "damping", "centre", "centre_stiffness", "centre_damping", "momentum_gain",
+        ),
+        "reaction_null_space": (*_TIMED, "rates", "gain"),
+        "attitude_by_wheels": (*_TIMED, "target", "stiffness", "damping", "wheels"),
+        "attitude_by_thrusters": ("period", "delay", "sensors", "target", "dead_band", "rate_gain", "thrusters"),
+        "detumble": (*_TIMED, "torque"),
+    }  # fmt: skip
+
+    kind: Literal[
+        "joint_pid",
+        "computed_torque",
+        "resolved_rate",
+        "resolved_acceleration",
+        "impedance",
+        "coordinated",
+        "reaction_null_space",
+        "attitude_by_wheels",
+        "attitude_by_thrusters",
+        "detumble",
+    ]
+    period: Number = key(0.01, "s between ticks; commands are held between them")
+    delay: Number = key(0.0, "s from tick to action, a whole number of periods")
+    continuous: bool = key(False, "asked at all times, in place of ticks")
+    sensors: list[Name] | None = key(None, "that it reads; all where left out")
+    plan: Name | None = key(None, "plan that joint_pid and computed_torque follow, but for joints that are held")
+    reference: dict[str, SignalTable] = key(
+        {}, "path that it follows: of each joint of the law, or of the frame's x, y, z (m, world)"
+    )
+    held: list[Name] = key([], "joints that are locked meanwhile; computed_torque takes the others as free of drive")
+    frame: Name | None = key(None, "that a law at the hand moves; axes without a path stay where they are at time zero")
+    attitude: Literal["hold", "free"] = key("hold", "of that frame: as at time zero, or whatever it becomes")
+    axis: Vector3 = key([0.0, 0.0, 1.0], "about which the frame turns, world")
+    turn: SignalTable | None = key(None, "angle by which the frame turns about that axis")
+    joints: list[Name] | None = key(None, "that move the frame; all but reaction wheels where left out")
+    jacobian: Literal["generalized", "fixed-base"] = key("generalized")
+    stiffness: Number | None = key(None, "N m/rad or N/m; of computed_torque, resolved_acceleration, coordinated 1/s2")
+    damping: Number | None = key(None, "N m s/rad or N s/m; of computed_torque, resolved_acceleration, coordinated 1/s")
+    mass: Number | None = key(None, "of an impedance, kg or kg m2; with a force/torque sensor at its frame, exactly so")
+    integral: Number = key(0.0, "N m/(rad s) or N/(m s)")
+    gain: Number = key(1.0, "1/s")
+    rates: dict[str, SignalKey] = key({}, "joint = wished rate; all joints but reaction wheels, 0 where left out")
+    centre: dict[str, SignalTable] = key({}, "path of the mass centre's x, y, z, m, world")
+    centre_stiffness: Number | None = key(None, "1/s2")
+    centre_damping: Number | None = key(None, "1/s")
+    momentum_gain: Number | None = key(None, "1/s, with which angular momentum is taken away")
+    target: Vector4 = key([1.0, 0.0, 0.0, 0.0], "attitude of the base: quaternion w, x, y, z")
+    wheels: list[Name] | None = key(None, "reaction wheels that it uses; all where left out")
+    thrusters: list[Name] | None = key(None, "thrusters that it uses; all where left out")
+    dead_band: Number | None = key(None, "rad")
+    rate_gain: Number | None = key(None, "of thrusters, s; of resolved_rate, 1/s")
+    torque: Number | None = key(None, "N m")
+
+    def of(self, robot: Robot, start: State, sensors: Mapping[str, control.Sensor], seed: int) -> control.Law:
+        """The law of this robot, which is here at time zero."""
+        chosen = sensors if self.sensors is None else self.sensors
+        read = [sensors[known(name, sensors, "sensor", place="sensors")] for name in chosen]
+        settings: dict[str, Any] = {"period": None if self.continuous else self.period, "name": self.kind}
+        settings |= {"system": robot.name, "sensors": read, "seed": seed} | (
+            {"delay": self.delay} if self.delay else {}
+        )
+        if "frame" in self.uses[self.kind]:
+            return self._hand_law(robot, start, settings)
+        if self.kind in ("joint_pid", "computed_torque", "reaction_null_space"):
+            return self._joint_law(robot, settings)
+        if self.kind == "attitude_by_wheels":
+            gains = self._needed("stiffness", "damping")
+            return control.attitude_by_wheels(self.target, **gains, wheels=self.wheels, **settings)
+        if self.kind == "attitude_by_thrusters":
+            gains = self._needed("dead_band", "rate_gain")
+            return control.attitude_by_thrusters(robot, self.target, **gains, thrusters=self.thrusters, **settings)
+        return control.detumble(**self._needed("torque"), **settings)
+
+    def _needed(self, *names: str) -> dict[str, Any]:
+        for name in names:
+            if getattr(self, name) is None:
+                raise InputError(f"{name!r} is missing")
+        return {name: getattr(self, name) for name in names}
+
+    def _joint_law(self, robot: Robot, settings: dict[str, Any]) -> control.Law:
+        if self.kind == "reaction_null_space":
+            names = [name for name in robot.joint_names if name not in robot.wheel_names]
+            for name in self.rates:
+                known(name, names, "joint", of=robot.name, place="rates")
+            given = {name: path.of(f"rates.{name}", not_an_angle(robot, name)) for name, path in self.rates.items()}
+            wished = [given.get(name, constant(0.0)) for name in names]
+            return control.reaction_null_space(wished, self.gain, **settings)
+        gains = self._needed("stiffness", "damping")
+        joints = [robot.joint(name).name for name in self.reference]
+        if not joints:
+            raise InputError("'reference' is missing", hint="expected joint = path")
+        paths = [path.of(f"reference.{name}", not_an_angle(robot, name)) for name, path in self.reference.items()]
+        if self.kind == "computed_torque":
+            return control.computed_torque(paths, **gains, joints=joints, held=self.held, **settings)
+        return control.joint_pid(paths, **gains, integral=self.integral, joints=joints, **settings)
+
+    def _hand_law(self, robot: Robot, start: State, settings: dict[str, Any]) -> control.Law:
+        frame = self._needed("frame")["frame"]
+        robot.frame(frame)
+        mechanics = mechanics_of(robot)
+        origin, rotation = mechanics.frame_pose(frame, start.joints, base=start.pose)
+        attitude = None
+        if self.attitude == "hold":
+            angle = constant(0.0) if self.turn is None else self.turn.of("turn")
+            attitude = control.Turning(quaternion_from_rotation(rotation), self.axis, angle)
+        elif self.turn is not None:
+            raise InputError("'turn' needs attitude = \"hold\"")
+        paths = _path(self.reference, "reference", origin)
+        place: dict[str, Any] = {"frame": frame, "position": paths, "attitude": attitude}
+        settings |= {"joints": self.joints}
+        if self.kind == "resolved_rate":
+            fast = 10.0 if self.rate_gain is None else self.rate_gain
+            settings |= {"gain": self.gain, "rate_gain": fast, "jacobian": self.jacobian}
+            return control.resolved_rate(**place, **settings)
+        gains = self._needed("stiffness", "damping")
+        if self.kind == "resolved_acceleration":
+            return control.resolved_acceleration(**place, **gains, jacobian=self.jacobian, **settings)
+        if self.kind == "impedance":
+            feels = any(isinstance(s, control.ForceTorque) and s.frame == frame for s in settings["sensors"])
+            force: Literal["measured"] | None = "measured" if feels else None
+            return control.impedance(**place, **gains, **self._needed("mass"), force=force, **settings)
+        centre = _path(self.centre, "centre", mechanics.centre_of_mass(start.joints, base=start.pose))
+        gains |= self._needed("centre_stiffness", "centre_damping", "momentum_gain")
+        return control.coordinated(**place, centre=centre, **gains, **settings)
+
+
+def _path(given: Mapping[str, SignalTable], what: str, still: Array) -> list[Signal]:
+    """Paths of x, y, z; the others stay where they are."""
+    for name in given:
+        known(name, "xyz", "axis", place=what)
+    return [
+        given[axis].of(f"{what}.{axis}", "a length has no degrees") if axis in given else constant(float(still[k]))
+        for k, axis in enumerate("xyz")
+    ]
+
+
+def sensors_of(tables: list[SensorTable]) -> dict[str, control.Sensor]:
+    """By their names."""
+    found: dict[str, control.Sensor] = {}
+    for k, table in enumerate(tables):
+        with at(f"sensor[{k}]"):
+            sensor = table.make()
+            if sensor.name in found:
+                raise InputError(f"a second sensor is called {sensor.name!r}", place="name")
+            found[sensor.name] = sensor
+    return found

@@ -113,6 +113,37 @@ def test_thrusters_hold_an_attitude_within_a_dead_band():
     assert used == pytest.approx(sum(on) * 1.0 / (220.0 * 9.80665), rel=1e-9)
 
 
+def test_momentum_of_bus_wheels_and_exhaust_closes():
+    """Linear and angular momentum, from the definitions, less the impulses of the jets by Boole's rule in each tick."""
+    from scipy.spatial.transform import Rotation
+
+    robot = craft()
+    start = State.moving(robot, np.zeros(3), [3.0, -2.0, 1.0], base_angular_velocity=[0.03, 0.04, -0.02])
+    laws = [
+        control.attitude_by_wheels(stiffness=1.0, damping=6.0, period=0.1),
+        control.attitude_by_thrusters(robot, dead_band=0.02, rate_gain=4.0, period=0.1),
+    ]
+    found = simulate(robot, start, Phase(30.0, laws=laws), sample=0.025)
+    assert found.sound
+    (log,) = found.commands
+    turn = Rotation.from_quat(np.roll(found.states[:, 3:7], -1, axis=1))
+    linear = 100.0 * turn.apply(found.states[:, 10:13])
+    angular = total_momentum(found.states) + np.cross(found.states[:, :3], linear)
+    levels = np.stack([log[part.name] for part in robot.thrusters], axis=1)
+    assert levels.any()
+    matrix, push = turn.as_matrix(), np.zeros((300, 5, 6))
+    for tick, node in np.ndindex(300, 5):
+        row = 4 * tick + node
+        for part, level in zip(robot.thrusters, levels[tick], strict=True):
+            force = level * part.force * matrix[row] @ part.direction
+            at = found.states[row, :3] + matrix[row] @ part.position
+            push[tick, node] += np.concatenate([force, np.cross(at, force)])
+    given = np.einsum("n,tnk->tk", 0.025 * 2 / 45 * np.array([7, 32, 12, 32, 7]), push).sum(axis=0)
+    scale = np.abs(push).sum(axis=(0, 1)).max() * 0.025
+    np.testing.assert_allclose(linear[-1] - linear[0], given[:3], atol=1e-9 * scale)
+    np.testing.assert_allclose(angular[-1] - angular[0], given[3:], atol=1e-9 * scale)
+
+
 def _lengths(values: np.ndarray) -> list[int]:
     """Ticks of each pulse that begins and ends."""
     found = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import casadi as ca
 import numpy as np
 import pytest
-from scipy.integrate import quad_vec
+from scipy.integrate import quad_vec, simpson
 from scipy.optimize import brentq
 from scipy.spatial.transform import Rotation
 from tests.support.arms import arm, tumbling
@@ -30,7 +31,13 @@ def planar() -> Robot:
 
 
 def planar_jacobian(q: np.ndarray) -> tuple[np.ndarray, float]:
-    """(2, 2) generalized Jacobian in the plane, and the hand's distance from the mass centre.
+    """(2, 2) generalized Jacobian in the plane, and the hand's distance from the mass centre."""
+    jacobian, _, radius = planar_motion(q)
+    return jacobian, radius
+
+
+def planar_motion(q: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """(2, 2) generalized Jacobian, -Hb^-1 Hbm (3, 2) of the base, and the hand's distance from the mass centre.
 
     Written from the definition: zero momentum of three bodies, solved for the base.
     """
@@ -61,7 +68,7 @@ def planar_jacobian(q: np.ndarray) -> tuple[np.ndarray, float]:
         momentum[2, k] = spin
     base = -np.linalg.solve(momentum[:, :3], momentum[:, 3:])
     mean = np.array(MASS) @ centre / sum(MASS)
-    return hands[:, 3:] + hands[:, :3] @ base, float(np.linalg.norm(hand - mean))
+    return hands[:, 3:] + hands[:, :3] @ base, base, float(np.linalg.norm(hand - mean))
 
 
 def test_singular_radii_of_a_planar_arm_by_brute_force():
@@ -116,7 +123,8 @@ def test_a_closed_loop_of_the_joints_turns_the_base_and_back():
 
     def turn(t: float) -> np.ndarray:
         q, rate = rates(t)
-        return control.base_disturbance(robot, q)[5] @ rate
+        np.testing.assert_allclose(control.base_disturbance(robot, q)[5], planar_motion(q)[1][2], atol=1e-12)
+        return planar_motion(q)[1][2] @ rate
 
     expected = float(quad_vec(turn, 0.0, duration, epsabs=1e-12)[0])
     assert abs(expected) > 0.05
@@ -129,6 +137,42 @@ def test_a_closed_loop_of_the_joints_turns_the_base_and_back():
         assert run.sound
         angle = 2 * np.arctan2(run.states[-1, 6], run.states[-1, 3])
         assert angle == pytest.approx(sign * expected, abs=1e-8)
+
+
+def test_a_closed_loop_of_the_hand_turns_the_base_and_back():
+    """The hand goes round a circle by a law, then round it backwards: the base has turned by the line integral of
+    -Hb^-1 Hbm over the joints' path, and back."""
+    robot, duration = planar(), 10.0
+    start = State.at_rest(robot, [-0.6, 1.6])
+    hand = Mechanics(robot).frame_pose("hand", start.joints)[0]
+    s = np.linspace(0.0, 1.0, 401)
+    angle = 2 * np.pi * (10 * s**3 - 15 * s**4 + 6 * s**5)
+    circle = hand[:, None] + 0.2 * np.stack([np.cos(angle) - 1.0, np.sin(angle), 0 * angle])
+
+    def law(sign: int) -> control.Law:
+        def build(plant: control.Plant) -> control.Commands:
+            wanted, rate, acceleration = plant.reference("hand")
+            at, twist = plant.pose("hand").origin[:2], plant.twist("hand")[:2]
+            asked = acceleration + 8.0 * (rate - twist) + 16.0 * (wanted - at) - plant.drift("hand")[:2]
+            (a, b), (c, d) = (ca.horzsplit(row) for row in ca.vertsplit(plant.generalized_jacobian("hand")[:2, :]))
+            area, (x, y) = a * d - b * c, ca.vertsplit(asked)
+            return control.Commands(accelerations={"q0": (d * x - b * y) / area, "q1": (a * y - c * x) / area})
+
+        paths = [spline(duration * s, circle[k][::sign]) for k in range(2)]
+        return control.Law(build, period=None, references={"hand": paths})
+
+    times = np.linspace(0.0, duration, 401)
+    there = simulate(robot, start, Phase(duration, laws=law(1)), sample=times)
+    back = simulate(robot, there.end, Phase(duration, laws=law(-1)), sample=times)
+    turns = []
+    for run in (there, back):
+        assert run.sound
+        rates = [planar_motion(row[7:9])[1][2] @ row[15:17] for row in run.states]
+        turned = 2 * np.arctan2(run.states[[0, -1], 6], run.states[[0, -1], 3])
+        turns.append(float(np.diff(turned)[0]))
+        assert turns[-1] == pytest.approx(float(simpson(rates, x=times)), abs=1e-7)
+    assert abs(turns[0]) > 0.01
+    assert turns[1] == pytest.approx(-turns[0], abs=1e-7)
 
 
 def test_manipulability_is_zero_at_the_singular_configurations():

@@ -58,7 +58,8 @@ def test_hand_laws_and_sensors_from_a_file() -> None:
     times = clock[clock > 12.2] - 12.0
     exact = solve_ivp(rate, (0.0, 6.0), [0.0, 0.0], t_eval=times, rtol=1e-8, max_step=0.01).y[0]
     assert exact.max() > 0.015
-    np.testing.assert_allclose(hand[clock > 12.2, 2] - 0.04, exact, atol=1e-3)
+    # The star tracker is late and the rates are filtered: a tenth of the peak.
+    np.testing.assert_allclose(hand[clock > 12.2, 2] - 0.04, exact, atol=1.5e-3)
     assert {"reading.gyro.wx", "reading.force_torque.fz"} <= {*map(str, data)}
     assert data["reading.gyro.wx"].sizes == {"tick": 1800}
     assert "commands" in [figure.name for figure in result.figures]

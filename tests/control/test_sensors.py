@@ -167,6 +167,7 @@ def test_noise_goes_on_over_phases():
     twice = simulate(ROBOT, START, [Phase(0.1, laws=law, limits="ignore")] * 2)
     np.testing.assert_allclose(twice.states[-1], once.states[-1], atol=1e-11)
     assert twice.readings["reading.encoder.j0"].size == 20
+    assert (twice.readings["reading.encoder.j0"].units, twice.readings.attrs) == ("rad", {})
 
 
 def test_wheels_hold_an_attitude_with_gyro_and_star_tracker():

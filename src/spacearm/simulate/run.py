@@ -159,8 +159,8 @@ class Run:
         """What the sensors of sampled laws read, and what the laws commanded, at the ticks of all phases."""
         import xarray as xr
 
-        logs = [log.data() for log in self.commands]
-        return xr.concat(logs, "time", join="outer", combine_attrs="drop") if logs else xr.Dataset()
+        logs = [log.data().drop_attrs(deep=False) for log in self.commands]
+        return xr.concat(logs, "time", join="outer", combine_attrs="override") if logs else xr.Dataset()
 
     @property
     def changes(self) -> tuple[Entry, ...]:

@@ -6,9 +6,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from spacearm.errors import InputError
+from spacearm.model import Body, CollisionShape, Inertia, Pose, Robot, save
 from spacearm.study.scenario import run_document
 from support import ROOT
 
@@ -39,6 +41,30 @@ def test_a_target_is_held_softly() -> None:
     assert any("latch connects hand and target/nozzle" in str(event) for event in result.settings["events"])
 
 
+def test_contacts_take_collision_shapes_from_robot_files(tmp_path: Path) -> None:
+    shapes = [CollisionShape("sphere", np.array([0.1]), Pose(translation=np.array([0.0, y, 0.0]))) for y in (-0.2, 0.2)]
+    base = Body("bus", Inertia(50.0, tensor=5.0 * np.eye(3)), (), tuple(shapes))
+    save(Robot("pair", (base,), ()), tmp_path / "pair.toml")
+    file = {
+        "study": "motion",
+        "robot": "pair.toml",
+        "system": [
+            {"name": "other", "robot": "pair.toml", "start": {"position": [0.5, 0, 0], "velocity": [-0.5, 0, 0]}}
+        ],
+        "contact": [
+            {"name": "hit", "stiffness": 1e5, "first": {"frame": "pair/bus", "kind": "collision"},
+             "second": {"frame": "other/bus", "kind": "collision"}}
+        ],
+        "phase": [{"duration": 1.0}],
+    }  # fmt: skip
+    rows = {row.quantity: row.value for row in run_document(file, folder=tmp_path).rows}
+    starts = {name: value for name, value in rows.items() if name.startswith("touch") and name.endswith("start")}
+    assert starts == pytest.approx({"touch.hit.1.1.start": 0.6, "touch.hit.4.2.start": 0.6})  # of four pairs two meet
+    file["contact"][0]["second"] = {"frame": "target", "kind": "collision"}  # type: ignore[index]
+    with pytest.raises(InputError, match=r"contact\[0\]: second: there is no frame 'target'"):
+        run_document(file, folder=tmp_path)
+
+
 def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
     good = document()
     (contact,) = good["contact"]
@@ -50,6 +76,8 @@ def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
     told(r"there is no frame 'nose'", contact=[{**contact, "first": {**contact["first"], "frame": "nose"}}])
     told(r"'radius' of a sphere is missing", contact=[{**contact, "first": {"frame": "hand", "kind": "sphere"}}])
     told(r"'mouth' does not apply", contact=[{**contact, "first": {**contact["first"], "mouth": 1.0}}])
+    told(r"'hand' has no collision shapes", contact=[{**contact, "first": {"frame": "hand", "kind": "collision"}}])
+    told(r"'radius' does not apply", contact=[{**contact, "first": {**contact["first"], "kind": "collision"}}])
     told(r"restitution", contact=[{**contact, "restitution": 2.0}])
     told(r"a second system is called 'target'", system=[*good["system"], *good["system"]])
     told(r"neither 'robot' nor 'body'", system=[{"name": "target"}])

@@ -1,17 +1,22 @@
-"""Friction of contacts to its end: sliding and spinning bodies come to rest when the closed forms say."""
+"""Contacts against closed forms and impacts: sliding and spinning to rest, stiff blows, a gripper that closes."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
-from spacearm.mechanics.shapes import Box, Plane, Sphere
-from spacearm.model import Body, Inertia, Pose, Robot
-from spacearm.simulate import RK4, Contact, Dopri853, Gravity, On, Run, State, World, simulate
+from spacearm.impact import FloatingSystem, collide, effective_mass
+from spacearm.mechanics.contact import LEAST_RESTITUTION
+from spacearm.mechanics.shapes import Box, Capsule, Plane, Sphere
+from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot, catalogue
+from spacearm.model.rotations import rotation_about
+from spacearm.simulate import RK4, Attach, Contact, Dopri853, Gravity, On, Phase, Run, State, World, simulate
 
 TIGHT = Dopri853(rtol=1e-12, atol=1e-14)
 G = 9.80665  # m/s2
@@ -110,3 +115,91 @@ def test_what_is_wrong_with_a_patch_is_told() -> None:
         Contact(*sides, 1e5, patch=0.01)
     with pytest.raises(InputError, match="patch"):
         Contact(*sides, 1e5, friction=0.2, patch=-0.01)
+
+
+# -- stiff contacts and impacts -------------------------------------------------------------------------------------
+
+
+def meets(stiffness: float, restitution: float, friction: float, across: float) -> np.ndarray:
+    """How far the impulse of a stiff contact is from that of an impact, relative: an arm without friction in joints."""
+    robot = catalogue.load("cai2023")
+    robot = robot.replace(joints=tuple(replace(joint, friction=None, damping=0.0) for joint in robot.joints))
+    arm = State.at_rest(robot, [0.3, 0.5, -0.4, -0.8, 0.2, -0.6, 0.1])
+    hand, turn = mechanics_of(robot).frame_pose("hand", arm.joints)
+    normal, radius, tip = np.array([0.6, -0.64, 0.48]), 0.2, 0.05
+    velocity = -0.5 * normal - across * np.array([0.8, 0.6, 0.16])
+    ball = Robot("ball", (Body("body", Inertia(30.0, tensor=0.48 * np.eye(3))),), ())
+    met = State(hand + normal * (radius + tip), UNIT, np.zeros(0), np.concatenate([velocity, np.zeros(3)]))
+    sides = On("arm/hand", Sphere(tip)), On("ball/body", Sphere(radius))
+    world = World({"arm": robot, "ball": ball}, elements=(Contact(*sides, stiffness, restitution, friction, name="c"),))
+    run = simulate(world, {"arm": arm, "ball": met}, 150.0 / np.sqrt(stiffness))
+    assert run.sound
+    own = robot.frame("hand")
+    point = Frame("tip", own.body, own.placement @ Pose(np.eye(3), turn.T @ normal * tip))
+    first = FloatingSystem.at(robot.replace(frames=(*robot.frames, point)), "tip", arm)
+    struck = Frame("touch", "body", Pose(np.eye(3), -normal * radius))
+    second = FloatingSystem.at(ball.replace(frames=(struck,)), "touch", met)
+    e = max(restitution, LEAST_RESTITUTION)
+    if friction:  # it sticks: nothing slides afterwards, and along the normal it parts with the restitution
+        gain = effective_mass(first, second, kind="point") @ (velocity + e * (normal @ velocity) * normal)
+        plastic = collide(first, second, kind="point").impulse[:3]
+        assert np.abs(gain - plastic).max() < 2e-3 * np.abs(plastic).max()
+    else:
+        gain = collide(first, second, normal=-normal, restitution=e).impulse[:3]
+    return np.asarray((run.touches[0].impulse + gain) / np.abs(gain).max())
+
+
+@pytest.mark.parametrize(("restitution", "friction", "across"), [(0.5, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 3.0, 0.1)])
+def test_stiff_contacts_tend_to_impacts_as_their_duration(restitution: float, friction: float, across: float) -> None:
+    """Normal, plastic, and sticking by friction: with the root of the stiffness, which grows tenfold each time.
+
+    What sticks swings back a little where the law lets go, by some 1e-5 of the blow at any stiffness.
+    """
+    errors = np.array([meets(stiffness, restitution, friction, across) for stiffness in (1e8, 1e9, 1e10)])
+    assert np.abs(errors[-1]).max() < (1e-4 if friction else 1e-3)
+    falls = np.diff(errors, axis=0) if friction else errors
+    sizes = np.abs(falls).max(axis=1)
+    orders = np.log(sizes[:-1] / sizes[1:]) / np.log(np.sqrt(10.0))
+    np.testing.assert_allclose(orders, 1.0, atol=0.1)
+
+
+# -- a gripper ------------------------------------------------------------------------------------------------------
+
+
+def test_fingers_close_on_a_bar_hold_it_by_friction_and_latch() -> None:
+    finger = Inertia(0.5, np.array([0.0, 0.0, 0.1]), 1e-3 * np.eye(3))
+    slides = [
+        Joint(
+            f"slide{k}",
+            "prismatic",
+            "palm",
+            f"finger{k}",
+            Pose(translation=np.array([x, 0, 0.1])),
+            axis=[-x / 0.06, 0, 0],
+        )
+        for k, x in ((1, 0.06), (2, -0.06))
+    ]
+    palm = Body("palm", Inertia(50.0, tensor=5.0 * np.eye(3)))
+    hand = Robot("hand", (palm, Body("finger1", finger), Body("finger2", finger)), tuple(slides))
+    bar = Robot("bar", (Body("bar", Inertia(20.0, tensor=np.diag([2.0, 0.5, 2.0]))),), ())
+    rod = On("target/bar", Capsule(0.02, 0.6), Pose(rotation_about(np.array([1.0, 0.0, 0.0]), -np.pi / 2)))
+    pads = [
+        Contact(
+            On(f"hand/finger{k}", Capsule(0.01, 0.1), Pose(translation=np.array([0.0, 0.0, 0.1]))),
+            rod, 2e5, 0.1, 0.5, patch=0.01, name=f"pad{k}",
+        )
+        for k in (1, 2)
+    ]  # fmt: skip
+    world = World({"hand": hand, "target": bar}, elements=tuple(pads))
+    drifting = State.moving(bar, position=[0.005, 0.02, 0.2], base_velocity=[0.0, 0.01, -0.005])
+    close = Phase(1.0, forces={"hand/slide1": 20.0, "hand/slide2": 20.0})
+    start = {"hand": State.at_rest(hand), "target": drifting}
+    run = simulate(world, start, [close, Attach("target", "hand/palm"), Phase(0.2)])
+    assert run.sound
+    for pad in ("pad1", "pad2"):
+        kinds = [event.kind for event in run.events if event.name == pad and event.kind in ("touch", "release")]
+        assert kinds == ["touch", "release"] * (len(kinds) // 2) + ["touch"]  # in turn, and held in the end
+    assert any(event.kind == "release" for event in run.events)  # a finger bounces first
+    seam = next(entry for entry in run.changes)
+    assert seam.lost < 1e-3 * 0.5 * 20.0 * 1.25e-4  # it was held before it was latched
+    assert seam.residuals["momentum"] < 1e-10

@@ -166,7 +166,8 @@ class MotionFile(StudyFile, SurroundingsKeys):
                 systems[table.name] = table.made(session)
                 with at("start"):
                     states[table.name] = table.start.state(systems[table.name])
-        return World(systems, elements=tuple(self.elements())), states
+        world = World(systems)
+        return world.replace(elements=tuple(self.elements(world))), states
 
     def made(self, session: Session) -> tuple[Robot, State, list[Phase], Method, dict[str, JointPlan]]:
         """The robot, its state at time zero, what happens, how to integrate, and the plans."""

@@ -86,11 +86,11 @@ class SideTable(PlacedKeys):
     uses: ClassVar = {
         name: (*(each.name for each in fields(kind)), "frame", "position", "rpy")
         for name, kind in shapes.SHAPES.items()
-    }
+    } | {"collision": ("frame",)}
 
     frame: Name | None = key(None, "of a system; without it the shape is fixed in the world, at `position` and `rpy`")
-    kind: Literal["sphere", "plane", "disc", "capsule", "cylinder", "box", "cone", "hole", "ring"] = key(
-        what="its shape"
+    kind: Literal["sphere", "plane", "disc", "capsule", "cylinder", "box", "cone", "hole", "ring", "collision"] = key(
+        what="its shape; `collision`: all those that the frame's body has in its robot file"
     )
     radius: Number | None = key(None, "m; of a ring, of its middle line")
     length: Number | None = key(None, "along z, m; of a cone from throat to mouth")
@@ -101,6 +101,19 @@ class SideTable(PlacedKeys):
     mouth: Number | None = key(None, "radius of a cone at z = length, m")
     depth: Number | None = key(None, "of a hole, m")
     tube: Number | None = key(None, "half the thickness of a ring, m")
+
+    def sides(self, world: World) -> list[On]:
+        """One shape, or all that a body has in its file."""
+        if self.kind != "collision":
+            return [self.make()]
+        found = [] if self.frame is None else On.collision(world, self.frame)
+        if not found:
+            raise InputError(
+                f"{self.frame or 'the world'!r} has no collision shapes",
+                place="frame",
+                hint="expected a body with some",
+            )
+        return found
 
     def make(self) -> On:
         kind = shapes.SHAPES[self.kind]
@@ -127,8 +140,18 @@ class ContactTable(Table):
     patch: Number = key(0.0, "effective radius of friction about the normal, m; a point has none")
     slowest: Number = key(1e-3, "m/s; slower touches are damped as one at this speed")
 
-    def make(self) -> Contact:
-        return Contact(**self.options())
+    def contacts(self, world: World) -> list[Contact]:
+        """One contact, or one for each pair of collision shapes, with a number behind its name."""
+        law = self.options("stiffness", "restitution", "friction", "law", "tangential", "patch", "slowest")
+        sides = []
+        for which, side in (("first", self.first), ("second", self.second)):
+            with at(which):
+                sides.append(side.sides(world))
+        pairs = [(a, b) for a in sides[0] for b in sides[1]]
+        if len(pairs) == 1:
+            return [Contact(*pairs[0], **law, name=self.name)]
+        name = self.name or f"{pairs[0][0].label}-{pairs[0][1].label}"
+        return [Contact(*pair, **law, name=f"{name}.{k + 1}") for k, pair in enumerate(pairs)]
 
 
 class StopsTable(Table):
@@ -190,7 +213,7 @@ class SurroundingsKeys(Table):
     orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along it, z normal")
     latch: LatchTable | None = key(None, "a system is caught")
 
-    def elements(self) -> list[ForceElement]:
+    def elements(self, world: World) -> list[ForceElement]:
         """Force elements of the world."""
         for name, given in (("system", self.system), ("contact", self.contact)):
             if len(given) > MOST:
@@ -198,7 +221,7 @@ class SurroundingsKeys(Table):
         found: list[ForceElement] = []
         for k, table in enumerate(self.contact):
             with at(f"contact[{k}]"):
-                found.append(table.make())
+                found += table.contacts(world)
         if self.stops is not None:
             with at("stops"):
                 found.append(self.stops.make())

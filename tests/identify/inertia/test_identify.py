@@ -112,6 +112,20 @@ def test_encoders_that_fail_now_and_then(motion: Motion) -> None:
     assert (smooth.missing, smooth.outliers) == (0, 0)
 
 
+def test_a_bad_encoder_reading_at_the_end_and_a_small_one_in_a_rate(motion: Motion) -> None:
+    """Neighbours of a bad end were replaced one after the other; rates were judged by positions alone."""
+    record = measured(motion, 5)
+    joints, rates = (record.readings[name].copy() for name in ("joint_position", "joint_rate"))
+    joints[0, 0] += 100.0 * NOISE["joint_position"]
+    joints[-1, 1] += 100.0 * NOISE["joint_position"]
+    rates[100, 1] += 25.0 * NOISE["joint_rate"]
+    path = joint_path(replace(record, readings={**record.readings, "joint_position": joints, "joint_rate": rates}))
+    assert path.outliers == 3
+    away = np.abs(path.rates - motion[2][:, 6:]) / np.sqrt(path.variance[:, 2:])
+    assert away.max() < 5.0
+    assert (np.abs(path.joints - motion[1][:, 7:]) / np.sqrt(path.variance[:, :2])).max() < 5.0
+
+
 def test_single_thrusters_have_their_own_scale(motion: Motion) -> None:
     """One of six is 5 % stronger than stated; its scale comes out, and the belief of 2 % in each counts."""
     record = measured(motion, 6)

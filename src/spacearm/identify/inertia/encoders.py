@@ -69,12 +69,16 @@ def _repaired(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tup
     missing, extra = int(np.sum(~good)), np.zeros((2, times.size))
     if good.sum() < 5:
         raise InputError("a moving joint was read less than five times", place="joint_position")
-    usual = np.zeros(2)
+    usual, edges = np.zeros(3), [_far_end(times, q, r, good, sigma, inward) for inward in (1, -1)]
     while True:
         index = np.flatnonzero(good)
         inner = index[1:-1]
-        gaps = np.abs(np.stack(_from_neighbours(times, q, r, inner, index[:-2], index[2:])) - [q[inner], r[inner]])
-        usual = np.maximum(1.4826 * np.median(gaps, axis=1), sigma)
+        low, high = index[:-2], index[2:]
+        share = (times[inner] - times[low]) / (times[high] - times[low])
+        between = r[low] + share * (r[high] - r[low])  # rates tell a rate better than positions where samples are dense
+        said = np.stack([*_from_neighbours(times, q, r, inner, low, high), between])
+        gaps = np.abs(said - [q[inner], r[inner], r[inner]])
+        usual = np.maximum(1.4826 * np.median(gaps, axis=1), [*sigma, sigma[1]])
         # a path that is bent as its rates nearby say is no outlier, however well the rest is predicted
         far = (gaps / np.maximum(OUTLIER * usual[:, None] + _bends(times, r, index), 1e-300)).max(axis=0)
         peak = (far >= np.append(far[1:], 0.0)) & (far >= np.append(0.0, far[:-1])) & (far > 1.0)
@@ -87,19 +91,45 @@ def _repaired(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tup
     q[bad], r[bad] = _from_neighbours(times, q, r, bad, low, high)
     # the bend of the path counts with the fourth power of the distance
     wide = np.maximum(np.max([high - low, bad - low, high - bad], axis=0) / 2.0, 1.0) ** 4
+    usual = usual[:2]
     extra[:, bad] = (usual[:, None] * wide) ** 2
+    for near, bend in zip((index[0], index[-1]), edges, strict=True):  # beyond them a path goes on as it is there
+        out = bad[(bad < near) if near == index[0] else (bad > near)]
+        h = times[out] - times[near]
+        q[out], r[out] = q[near] + h * r[near], r[near]
+        extra[:, out] = (usual[:, None] + bend * np.abs([0.5 * h**2, h]) + [usual[1] * np.abs(h), 0.0 * h]) ** 2
     return (missing, bad.size - missing), extra
 
 
+def _far_end(times: Array, q: Array, r: Array, good: npt.NDArray[np.bool_], sigma: list[float], inward: int) -> float:
+    """Take bad readings at one end of a joint's path out of ``good``; how strongly the path is bent there, rad/s2.
+
+    Inner readings next to a bad end look bad themselves, one after the other. Of a bad reading either the position or
+    the rate is wrong; of a motion that starts at once, both are far from what the next readings say.
+    """
+    bend = 0.0
+    for _ in range(3):
+        end, *rest = np.flatnonzero(good)[::inward][:7]
+        near = np.array(rest)
+        bend = 3.0 * float(np.median(np.abs(np.diff(r[near]) / np.diff(times[near]))))
+        h = times[end] - times[near[:3]]
+        away = np.abs([q[end] - q[near[:3]] - h * r[near[:3]], r[end] - r[near[:3]]])
+        room = 2.0 * OUTLIER * np.array(sigma)[:, None] + bend * np.abs([h**2, h]) + 1e-12
+        far = np.median(away / room, axis=1) > 1.0
+        if far.all() or not far.any() or good.sum() < 8:
+            break
+        good[end] = False
+    return bend
+
+
 def _bends(times: Array, r: Array, index: Places) -> Array:
-    """How far (2, inner samples) the acceleration between nearby rates may bend position and rate from a prediction."""
+    """How far (3, inner samples) a change of acceleration among nearby rates may take position and rate away."""
     t, rate = times[index], r[index]
-    around = np.clip(np.arange(1, index.size - 1)[:, None] + [-2, -1, 1, 2], 0, index.size - 1)
-    late, early = around[:, [1, 2, 3]], around[:, [0, 1, 2]]
-    steps = np.maximum(t[late] - t[early], 1e-12)
-    largest = np.abs((rate[late] - rate[early]) / steps).max(axis=1)
-    h = t[2:] - t[:-2]
-    return np.stack([0.25 * largest * h**2, largest * h])
+    around = np.clip(np.arange(1, index.size - 1)[:, None] + [-4, -3, -2, -1, 1, 2, 3, 4], 0, index.size - 1)
+    bends = np.sort(np.diff(rate[around]) / np.maximum(np.diff(t[around]), 1e-12), axis=1)
+    # without the two at either end: another bad reading nearby makes two of them large
+    change, h = bends[:, -3] - bends[:, 2], t[2:] - t[:-2]
+    return np.stack([0.25 * change * h**2, change * h, 0.25 * change * h])
 
 
 def _from_neighbours(times: Array, q: Array, r: Array, at: Places, low: Places, high: Places) -> tuple[Array, Array]:

@@ -95,7 +95,3 @@ class Sensors:
 
     def sigma(self, channel: str) -> float:
         return float(self.noise.get(channel, 0.0))
-
-    def quiet(self) -> Sensors:
-        """The same without noise and bias."""
-        return Sensors(self.mount, self.interval, self.channels)

@@ -330,10 +330,7 @@ class JointProblem(Problem):
         errors = self.path_errors[test]
         if errors is not None:
             rows = errors.whitened(rows)
-        if not weighted:
-            return rows
-        weight = self._weight[test]
-        return rows * weight.reshape(-1, *[1] * (rows.ndim - 1))
+        return rows * self._weight[test].reshape(-1, *[1] * (rows.ndim - 1)) if weighted else rows
 
     def _residual(self, test: int, x: Array, weighted: bool = True) -> Array:
         """Whitened residuals (T, channels) of one test."""
@@ -387,9 +384,7 @@ class JointProblem(Problem):
         assert moved is not None
         channels = list(self.tests[test].measured)
         own = [(b, channels.index(channel)) for b, (k, channel) in enumerate(self.biases) if k == test]
-        constant = np.zeros((*moved.shape[:2], len(own)))
-        for column, (_, channel) in enumerate(own):
-            constant[:, channel, column] = 1.0
+        constant = np.broadcast_to(np.eye(len(channels))[:, [c for _, c in own]], (*moved.shape[:2], len(own)))
         rows = self.white(test, moved).reshape(-1, len(self.setup.directions))
         block = np.zeros((len(rows), len(self.all_names)))
         block[:, :common] = rows[:, :common]

@@ -157,6 +157,11 @@ def rollout(
     if _on_gpu(device, precision):
         from spacearm.simulate.gpu import rollout_gpu, timetable
 
+        if law is not None and any(law.program(robot).drawn):
+            raise InputError(
+                "draws random numbers, on the processor only", place=law.place, hint="expected device='cpu'"
+            )
+
         ready = partial(_ready, robot, law, ignore_friction=ignore_friction)
         shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)  # type: ignore[arg-type]
         pieces = count if len(shape) == 3 and shape[1] == count else 1

@@ -13,6 +13,7 @@ from spacearm.control.laws import (
     resolved_acceleration,
     resolved_rate,
 )
+from spacearm.control.maps import hand_map, joint_map
 from spacearm.control.plans import (
     Broken,
     HandPath,
@@ -69,8 +70,10 @@ __all__ = [
     "fastest",
     "follow_line",
     "hand_line",
+    "hand_map",
     "hand_spline",
     "impedance",
+    "joint_map",
     "joint_pid",
     "least_disturbance",
     "longest_reach",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +82,12 @@ class Workspace:
     configurations: Array  # (S, n) singular ones that were found
     radii: Array  # (S,)
 
+    def independent(self) -> list[tuple[float, float]]:
+        """Bands of distances that are reached whatever the way."""
+        edges = sorted({*self.reach, *(end for band in self.singular for end in band)})
+        middles = [0.5 * (low + high) for low, high in pairwise(edges)]
+        return [band for band, inside in zip(pairwise(edges), self.path_independent(middles), strict=True) if inside]
+
     def path_independent(self, radius: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which distances are reached whatever the way."""
         r = np.asarray(radius, dtype=np.float64)
@@ -97,6 +104,7 @@ def workspace(
     rows: Sequence[int],
     *,
     count: int = 181,
+    configuration: npt.ArrayLike | None = None,
 ) -> Workspace:
     """Dynamic singularities of an arm that has as many joints in ``ranges`` as ``rows`` of the twist matter.
 
@@ -104,8 +112,9 @@ def workspace(
     the last of the joints are refined; they do not depend on where the base is.
 
     Args:
-        ranges: joint to lowest and highest position; all other joints stay at zero and do not move.
+        ranges: joint to lowest and highest position; all other joints do not move.
         count: points of the grid along each joint.
+        configuration: where the other joints are; zero unless given.
     """
     with at("workspace"):
         chosen = [robot.joint_index(name) for name in ranges]
@@ -114,12 +123,13 @@ def workspace(
             raise InputError(f"{len(chosen)} joints for {len([*rows])} rows", hint="expected as many joints as rows")
         if count ** len(chosen) > 5_000_000:
             raise InputError(f"a grid of {count ** len(chosen):.3g} points", hint="expected fewer joints or points")
+        still = np.zeros(robot.n) if configuration is None else array(configuration, "configuration", (robot.n,))
     mechanics = mechanics_of(robot)
     ends = [array(each, "range", (2,)) for each in ranges.values()]
     lines = [np.linspace(float(low), float(high), count) for low, high in ends]
 
     def positions(values: Array) -> Array:
-        full = np.zeros((*values.shape[:-1], robot.n))
+        full = np.array(np.broadcast_to(still, (*values.shape[:-1], robot.n)))
         full[..., chosen] = values
         return full
 

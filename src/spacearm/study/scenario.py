@@ -21,6 +21,7 @@ Progress = Callable[[float, str], None]
 #: Name in the file to module and class.
 STUDIES = {
     "motion": "spacearm.motion.scenario:MotionFile",
+    "workspace": "spacearm.workspace.scenario:WorkspaceFile",
     "impact": "spacearm.impact.scenario:ImpactFile",
     "ejection": "spacearm.ejection.scenario:EjectionFile",
     "capture": "spacearm.capture.scenario:CaptureFile",

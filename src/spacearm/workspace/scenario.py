@@ -1,0 +1,206 @@
+"""Questions of the workspace from a scenario file: reach, dynamic singularities, disturbance of the base, as maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spacearm import control
+from spacearm.checks import known
+from spacearm.control.maps import HandMap, JointMap, hand_map, joint_map, seen_at, twist_rows
+from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.document import at
+from spacearm.model.toml_schema import Name, Number
+from spacearm.result import Check, Checks, Figure
+from spacearm.study import Findings, Session, StudyFile, dataset, key, row
+from spacearm.study.tables import ConfigurationKeys, Count, Pair, check_turns
+from spacearm.typing import Array
+from spacearm.words import number
+from spacearm.workspace.figures import figures
+
+#: Points of the grid in which singular configurations are looked for, by the number of joints.
+SINGULAR_GRID = {1: 2001, 2: 181, 3: 41}
+
+
+class WorkspaceFile(StudyFile, ConfigurationKeys):
+    """Where an arm can work."""
+
+    needs_mujoco: ClassVar[bool] = False
+
+    frame: Name | None = key(None, "whose places are asked for; the last of the robot where left out")
+    ranges: dict[str, Pair] | None = key(None, "joint = [lower, upper] of the joints that move, rad or m")
+    ranges_deg: dict[str, Pair] | None = key(None, "the same in degrees; without any, all joints within their limits")
+    twist: list[Name] = key(["x", "y", "z"], "components of the frame's motion that matter: x, y, z, wx, wy, wz")
+    across: list[Name] | None = key(None, "two joints of the map over joints; the second and third where left out")
+    plane: list[Name] = key(["x", "z"], "axes of the map over places, base axes from the mass centre")
+    thickness: Number | None = key(None, "of the slice, m; a tenth of the reach where left out")
+    samples: Count = key(40_000, "configurations of the map over places")
+    grid: Count = key(61, "points along each joint of the map over joints")
+    cells: Count = key(60, "of the map over places, along each axis")
+
+    def solve(self, session: Session) -> Reach:
+        """Make the maps."""
+        robot = session.robot(self.robot)
+        frame = robot.frames[-1].name if self.frame is None and robot.frames else self.frame or robot.bodies[-1].name
+        with at("frame"):
+            robot.frame(frame)
+        ranges = self.moving(robot)
+        with at("twist"):
+            rows = twist_rows(self.twist)
+            if len(rows) > len(ranges) or not rows:
+                raise InputError(
+                    f"{len(ranges)} joints move, {len(rows)} components are asked for",
+                    hint="expected at least as many joints as components",
+                )
+        still = self.positions(robot)
+        session.tell(0.1, "over joints")
+        across = self.pair([*ranges])
+        over = joint_map(robot, frame, {n: ranges[n] for n in across}, rows, still, [*ranges], self.grid)
+        session.tell(0.4, "over places")
+        longest = control.longest_reach(robot, frame)
+        thick = self.thickness or 0.1 * (longest if math.isfinite(longest) else 2.0)
+        places = hand_map(
+            robot, frame, ranges, rows, still, axes=self.plane, thickness=thick, samples=self.samples, cells=self.cells
+        )
+        session.tell(0.8, "dynamic singularities")
+        radii = None
+        if len(rows) == len(ranges) and len(ranges) in SINGULAR_GRID:
+            count = SINGULAR_GRID[len(ranges)]
+            radii = control.workspace(robot, frame, ranges, rows, count=count, configuration=still)
+        return Reach(robot=robot, frame=frame, rows_of=rows, moved=[*ranges], over=over, places=places, radii=radii)
+
+    def moving(self, robot: Robot) -> dict[str, tuple[float, float]]:
+        """Joints that move and their ranges."""
+        check_turns(robot, self.ranges_deg or (), "ranges")
+        given = self.si("ranges")
+        if given is None:
+            given = {}
+            for joint in robot.joints:
+                if joint.name in robot.wheel_names:
+                    continue
+                wide = math.pi if joint.kind == "revolute" else math.inf
+                given[joint.name] = (max(joint.limits.lower, -wide), min(joint.limits.upper, wide))
+        with at("ranges"):
+            for name, (low, high) in given.items():
+                known(name, robot.joint_names, "joint", of=robot.name)
+                if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                    raise InputError(f"joint {name!r} has the range {low:g} to {high:g}", hint="expected lower, upper")
+            if len(given) < 2:
+                raise InputError(f"{len(given)} joints move", hint="expected two or more")
+        return {name: (float(low), float(high)) for name, (low, high) in given.items()}
+
+    def pair(self, names: list[str]) -> list[str]:
+        """The two joints of the map over joints."""
+        if self.across is None:
+            return names[1:3] if len(names) > 2 else names[:2]
+        with at("across"):
+            if len(set(self.across)) != 2:
+                raise InputError(f"{len(self.across)} joints are given", hint="expected two different ones")
+            return [known(name, names, "joint that moves") for name in self.across]
+
+
+class Reach(Findings):
+    """What the maps say."""
+
+    robot: Robot
+    frame: str
+    rows_of: list[int]
+    moved: list[str]
+    over: JointMap
+    places: HandMap
+    radii: control.Workspace | None
+
+    nearest = row("m", "from the mass centre", name="reach.least", of=lambda r: r.reach[0])
+    farthest = row("m", "from the mass centre", name="reach.most", of=lambda r: r.reach[1])
+    singular = row(
+        "m", "distances at which it can be singular", of=lambda r: {f"{k}.{n}": v for k, n, v in r.bands()} or None
+    )
+    manipulability = row(
+        "", "largest on the map over places", of=lambda r: _extreme(r.places.manipulability, np.nanmax)
+    )
+    disturbance = row(
+        "rad/m",
+        "turn of the base for a metre of the hand, least over places",
+        of=lambda r: _extreme(r.places.cost, np.nanmin),
+    )
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Distances from the mass centre that were found."""
+        low, high = self.places.reach
+        return (low, high) if self.radii is None else (min(low, self.radii.reach[0]), max(high, self.radii.reach[1]))
+
+    def bands(self) -> list[tuple[int, str, float]]:
+        """Number, end and distance of each family of singular configurations."""
+        found = [] if self.radii is None else list(enumerate(self.radii.singular, 1))
+        return [(k, name, value) for k, band in found for name, value in zip(("low", "high"), band, strict=True)]
+
+    def title(self) -> str:
+        return f"Workspace of {self.robot.name}"
+
+    def headline(self) -> str:
+        low, high = self.reach
+        text = f"{self.frame} gets {number(low, 3)} to {number(high, 3)} m away from the mass centre. "
+        if self.radii is None:
+            return text + "Dynamic singularities are on the maps."
+        if not self.radii.singular:
+            return text + "No dynamic singularity lies within: all of it is path-independent."
+        ends = [value for _, _, value in self.bands()]
+        return text + (
+            f"Between {number(min(ends), 3)} and {number(max(ends), 3)} m it can be singular, as the way there has it; "
+            f"elsewhere its workspace is path-independent."
+        )
+
+    def summary(self) -> str:
+        return (
+            f"The joints {', '.join(self.moved)} move while the base of {self.robot.name} ({self.robot.mass:g} kg) "
+            "floats at zero momentum. Distances are from the mass centre, which stays; places are in axes of the base."
+        )
+
+    def certificate(self) -> Mapping[str, Checks]:
+        checks: dict[str, Checks] = {}
+        longest = control.longest_reach(self.robot, self.frame)
+        if math.isfinite(longest):
+            beyond = max(0.0, self.reach[1] - longest)
+            checks["reach"] = Check(beyond, 1e-9, "m", "beyond the virtual manipulator's length")
+        if self.radii is not None and len(self.radii.configurations):
+            chosen = [self.robot.joint_index(name) for name in self.moved]
+            worst = seen_at(self.robot, self.frame, self.radii.configurations, self.rows_of, chosen).condition.max()
+            checks["singular"] = Check(float(worst), 1e-6, "", "smallest to largest singular value where singular")
+        return checks
+
+    def data(self) -> Any:
+        over, places = self.over, self.places
+        first, second = (0.5 * (edges[1:] + edges[:-1]) for edges in places.edges)
+        a, b = over.joints
+        return dataset(
+            {
+                a: (a, over.values[0], "rad or m", "joint position"),
+                b: (b, over.values[1], "rad or m", "joint position"),
+                "first": ("first", first, "m", places.axes[0]),
+                "second": ("second", second, "m", places.axes[1]),
+            },
+            {
+                "joint_manipulability": (f"{a} {b}", over.seen.manipulability, "", "sqrt(det(J* J*^T))"),
+                "joint_disturbance": (
+                    f"{a} {b}",
+                    over.seen.disturbance,
+                    "1",
+                    "turn rate of the base for a joint rate of 1",
+                ),
+                "configurations": ("first second", places.count, "1", "configurations that get there"),
+                "manipulability": ("first second", places.manipulability, "", "best of them"),
+                "disturbance": ("first second", places.cost, "rad/m", "least turn of the base for a metre of the hand"),
+            },
+        )
+
+    def figures(self) -> list[Figure]:
+        return list(figures(self.over, self.places, self.radii, self.robot))
+
+
+def _extreme(values: Array, of: Any) -> float | None:
+    return float(of(values)) if np.isfinite(values).any() else None

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from spacearm import study as study
     from spacearm import typing as typing
     from spacearm import words as words
+    from spacearm import workspace as workspace
     from spacearm.deadline import time_limit as time_limit
     from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
@@ -236,6 +237,7 @@ _ROOMS = (
     "study",
     "typing",
     "words",
+    "workspace",
 )
 
 

@@ -101,12 +101,12 @@ def test_clearance_is_that_of_the_base_as_it_moves():
         share = np.clip((ball.frame.translation - ends[0]) @ along / (along @ along), 0.0, 1.0)
         gaps.append(np.linalg.norm(ends[0] + share * along - ball.frame.translation) - 0.09)
     k = int(np.argmin(gaps))
-    assert found.distance == pytest.approx(gaps[k], abs=1e-6)
+    assert found.gap == pytest.approx(gaps[k], abs=1e-6)
     assert found.time == pytest.approx(run.times[k], abs=2e-3)
     assert 0.0 < found.time < 10.0
-    assert found.pair == ("link6", "sphere")
+    assert found.pair == (rod, ball)
     with pytest.raises(InputError, match=r"'link6' and 'sphere' come within .* m at .* s"):
-        plan.clearance([(rod, ball)], least=found.distance + 1e-3)
+        plan.clearance([(rod, ball)], least=found.gap + 1e-3)
 
 
 def test_a_plan_that_breaks_limits_says_which_when_and_by_how_much():

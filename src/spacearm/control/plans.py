@@ -17,22 +17,23 @@ import numpy.typing as npt
 
 from spacearm.checks import array, number, one_of, positive, unit_vector
 from spacearm.control.attitudes import Attitude, AttitudeSpline, Turning, rest_spline
-from spacearm.engine import Kernel
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, SimulationError, at
 from spacearm.model import Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
 from spacearm.simulate import (
-    On,
+    Nearest,
     Phase,
     Run,
     Signal,
     State,
-    World,
-    clearance,
+    collision_pairs,
     from_ppoly,
+    gaps,
+    nearest,
     simulate,
 )
+from spacearm.simulate.distance import Pair
 from spacearm.typing import Array
 
 Profile = Literal["quintic", "trapezoid"]
@@ -189,15 +190,6 @@ def hand_spline(
 
 
 @dataclass(frozen=True)
-class Nearest:
-    """The smallest gap between two shapes along a plan."""
-
-    distance: float  # m; below zero they overlap
-    time: float  # s
-    pair: tuple[str, str]  # labels of the two
-
-
-@dataclass(frozen=True)
 class Broken:
     """A limit that a plan breaks."""
 
@@ -294,43 +286,39 @@ class JointPlan:
             raise InputError(f"{broken[0]}{more}", place="plan", hint=hint)
         return self
 
-    def clearance(self, pairs: Sequence[tuple[On, On]], least: float | None = None) -> Nearest:
+    def clearance(self, pairs: Sequence[Pair] | None = None, least: float | None = None) -> Nearest:
         """The smallest gap (m) between shapes, pair by pair, along the plan, the base where it really is.
 
-        Shapes on frames of the robot move along with it; those at a pose are fixed in the world.
-
         Args:
+            pairs: shapes on frames of the robot, which move along with it, or at poses fixed in the world; the robot's
+                own collision shapes unless given.
             least: an :class:`InputError` with time and pair where the gap falls below it.
         """
         from scipy.interpolate import CubicHermiteSpline
         from scipy.optimize import minimize_scalar
 
-        if not pairs:
-            raise InputError("no pairs of shapes are given", place="clearance", hint="expected (On(...), On(...)), ...")
-        world, states, times = World({self.robot.name: self.robot}), self.run.states, self.run.times
-        moving = CubicHermiteSpline(times, states, self.run.track.outputs[:, : states.shape[1]])
-        found = []
-        for first, second in pairs:
-            kernel = clearance(world, first, second).kernel
-
-            def gap(t: npt.ArrayLike, kernel: Kernel = kernel) -> Array:
-                when = np.atleast_1d(t)
-                return np.asarray(kernel({"state": moving(when), "time": when[:, None]})["gap"][..., 0])
-
-            k = int(np.argmin(gaps := gap(times)))
-            near = times[[max(k - 1, 0), min(k + 1, times.size - 1)]]
-            best = minimize_scalar(lambda t: float(gap(t)[0]), bounds=near, method="bounded", options={"xatol": 1e-9})
-            time, value = (best.x, best.fun) if best.fun < gaps[k] else (times[k], gaps[k])
-            found.append(Nearest(float(value), float(time), (first.label, second.label)))
-        nearest = min(found, key=lambda each: each.distance)
-        if least is not None and nearest.distance < least:
-            a, b = nearest.pair
+        chosen = collision_pairs(self.robot) if pairs is None else pairs
+        run, states = self.run, self.run.states
+        found = nearest(run, chosen)
+        moving = CubicHermiteSpline(run.times, states, run.track.outputs[:, : states.shape[1]])
+        k = int(np.searchsorted(run.times, found.time))
+        between = run.times[[max(k - 1, 0), min(k + 1, run.times.size - 1)]]
+        best = minimize_scalar(
+            lambda t: float(gaps(self.robot, [found.pair], moving(t))[0, 0]),
+            bounds=between,
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        if best.fun < found.gap:
+            found = Nearest(float(best.fun), found.pair, float(best.x))
+        if least is not None and found.gap < least:
+            a, b = (each.label for each in found.pair)
             raise InputError(
-                f"{a!r} and {b!r} come within {nearest.distance:.4g} m at {nearest.time:.4g} s",
+                f"{a!r} and {b!r} come within {found.gap:.4g} m at {found.time:.4g} s",
                 place="plan",
                 hint=f"expected at least {least:g} m",
             )
-        return nearest
+        return found
 
 
 def hermite(times: Array, values: Array, rates: Array) -> Signal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: From no success to success only.
 COLOURS = [[0.0, "#dd7f75"], [0.5, "#f7e7a6"], [1.0, "#86c98a"]]
+#: Letters in a line of a cell.
+WIDTH = 13
 #: Panels in one row, where the axes do not say how many.
 MOST_COLUMNS = 3
 
@@ -78,7 +81,7 @@ def _titles(axis: AxisTable) -> list[str]:
 
 
 def _text(cell: Cell) -> str:
-    below = cell.binding.replace(": ", ":<br>") if cell.rate < 1.0 else ""
+    below = "<br>".join(wrap(cell.binding, WIDTH)) if cell.rate < 1.0 else ""
     if not below and math.isfinite(cell.margin):
         below = f"margin {cell.margin:.2f}"
     return f"<b>{100 * cell.rate:.0f} %</b><br>{below}".removesuffix("<br>")

@@ -85,8 +85,8 @@ def wheels(speed: float) -> str:
 def test_larger_wheels_move_the_border_outwards(tmp_path: Path) -> None:
     """Wheels alone take the momentum: a wheel of twice the speed carries twice as much."""
     text = '[[axis]]\nname = "wheels"\n' + "".join(map(wheels, (20.0, 40.0, 80.0, 400.0)))
-    text += '[[axis]]\nname = "by"\ncases.wheels = { "detumble.by" = "wheels", "detumble.duration" = 400.0 }\n'
-    margins = go(plan_of(tmp_path, text))
+    fixed = 'fixed = { "detumble.by" = "wheels", "detumble.duration" = 400.0 }\n'
+    margins = go(plan_of(tmp_path, fixed + text))
     assert margins[0] < 0.0 < margins[-1]
     assert all(a <= b for a, b in pairwise(margins))
 

@@ -139,6 +139,7 @@ class CampaignFile(Table):
     scenario: Name = field(what="a scenario file, relative to this one")
     title: Name = field("", "head of the page")
     without: list[Name] = field([], "tables and keys of the scenario to leave out, such as its searches")
+    fixed: dict[str, Any] = field({}, "key = value: other values than the scenario's, in all runs")
     runs: Annotated[int, whole(1, MOST_RUNS)] = field(1, "in each cell")
     sampling: Literal["random", "latin-hypercube", "sobol"] = field("latin-hypercube", "of dispersed numbers")
     seed: Seed = 0
@@ -186,7 +187,7 @@ class Plan:
                     hint = did_you_mean(name, document)
                     raise InputError(f"the scenario has no {quoted(name)}", place=f"without[{k}]", hint=hint)
                 del document[name]
-            keys = [entry.key for entry in file.vary]
+            keys = [*file.fixed, *(entry.key for entry in file.vary)]
             keys += [name for axis in file.axis for label in axis.labels for name in axis.settings(label)]
             robot = ""
             if any(name.startswith(ROBOT) for name in keys):
@@ -232,6 +233,9 @@ class Plan:
         whole = {"scenario": deepcopy(self.document)}
         if self.robot_text:
             whole["robot"] = parse_toml(self.robot_text, "")
+        with at("fixed"):
+            for name, value in self.file.fixed.items():
+                _put(*_root(whole, name), value)
         for axis in self.file.axis:
             with at(f"axis {axis.name!r}"):
                 for name, value in axis.settings(self.cells[cell][axis.name]).items():

@@ -14,6 +14,7 @@ from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Robot
 from spacearm.simulate import Bushing, Connect, Disconnect, Dopri853, Phase, State, World, simulate
 from spacearm.simulate.bushing import rotation_vector
+from spacearm.simulate.crosscheck import cross_check
 from spacearm.simulate.ledger import _sums
 from support.random_robots import random_robot
 
@@ -80,3 +81,16 @@ def test_what_is_wrong_with_a_bushing_is_told() -> None:
         world.replace(elements=(Bushing("a/body", "a/body", (1.0,) * 6),))
     with pytest.raises(InputError, match="there is no 'latch'"):
         Disconnect("latch").apply(world, {})
+
+
+def test_a_bushing_that_is_fitted_on_the_way_is_not_cross_checked() -> None:
+    """The reference has no force elements, whether they are there from the start or not."""
+    world = World({"a": block("a", 2.0), "b": block("b", 3.0)})
+    start = {
+        "a": State.at_rest(world.robot("a")),
+        "b": State.moving(world.robot("b"), position=[1.0, 0.0, 0.0], base_velocity=[0.1, 0.0, 0.0]),
+    }
+    latch = Connect(Bushing("a/body", "b/body", (10.0,) * 6))
+    found = cross_check(simulate(world, start, [Phase(0.5), latch, Phase(1.0)]))
+    assert not found.expressed
+    assert "force elements" in found.reason

@@ -348,7 +348,7 @@ def brought(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
 
 
 def worlds(crew: Crew, target: Robot, elements: Sequence[ForceElement] = ()) -> World:
-    """Servicer and target, the soft joints held by their clutch."""
-    name = crew.robot.name
-    held = tuple(f"{name}/{joint}" for joint in crew.soft)
+    """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked."""
+    name, used = crew.robot.name, (*crew.arm, *crew.wheels)
+    held = tuple(f"{name}/{joint}" for joint in crew.robot.joint_names if joint not in used)
     return World({name: crew.robot, TARGET: target}, held, elements=tuple(elements))

@@ -86,6 +86,9 @@ class MissionFile(StudyFile):
         if self.detumble is not None:
             with at("detumble"):
                 self.detumble.check(robot)
+        if self.stow is not None:
+            with at("stow.configuration"):
+                robot.configuration(self.stow.configuration)
         with at("start"):
             return crew, State.at_rest(robot, self.start.positions(robot))
 

@@ -335,7 +335,7 @@ class CrewTable(Table):
     """Who does what on the servicer."""
 
     hand: Name = key("hand", "frame that grasps")
-    arm: list[Name] | None = key(None, "joints of the arm; all but wheels and soft ones where left out")
+    arm: list[Name] | None = key(None, "joints of the arm, others are locked; all but wheels and soft ones if left out")
     soft: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
 
     def of(self, robot: Robot) -> Crew:

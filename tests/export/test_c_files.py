@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from spacearm.cli.app import run_app
+from spacearm.control import computed_torque, joint_pid
 from spacearm.errors import InputError
 from spacearm.export import MotionCode, export_c, motion_code, read_source
 from spacearm.model import Frame, Friction, Pose, Robot, catalogue
@@ -68,6 +69,24 @@ def test_a_scenario_ends_where_simulate_ends(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
 
 
+def test_a_scenario_with_laws_ends_where_simulate_ends(tmp_path: Path) -> None:
+    """A law with memory at ticks that fit neither the step nor the breaks, another one, the first one again, none."""
+    robot = random_robot(9, 4, geometry="mixed", passive=True)
+    start, phases = scenario(robot)
+    paths = [spline(np.linspace(0.0, 0.3, 4), 0.1 * np.linspace(0.0, 1.0, 4) ** 2) for _ in range(robot.n)]
+    pid = joint_pid(paths, 30.0, 5.0, integral=40.0, windup=0.5, period=0.007)
+    torque = computed_torque(paths, 100.0, 20.0, period=0.05)
+    plan = [
+        replace(phases[1], laws=pid),
+        Phase(0.2, laws=torque, friction=False),
+        replace(phases[1], laws=pid),
+        phases[1],
+    ]
+    motion = motion_code(robot, start, plan, RK4(0.013))
+    done = runs(robot, tmp_path, motion, "-O1")
+    assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
+
+
 def test_what_cannot_be_exported_is_refused() -> None:
     robot = catalogue.load("cai2023")
     start = State.at_rest(robot)
@@ -76,6 +95,9 @@ def test_what_cannot_be_exported_is_refused() -> None:
     until = Event(robot.joint_names[0], 0.1)
     with pytest.raises(InputError, match="events that end it"):
         motion_code(robot, start, [Phase(1.0, until=until, friction=False)], RK4(0.01))
+    continuous = joint_pid([0.0] * robot.n, 1.0, 1.0, period=None)
+    with pytest.raises(InputError, match="no sampled expression"):
+        motion_code(robot, start, [Phase(1.0, laws=continuous, friction=False)], RK4(0.01))
     joints = tuple(replace(joint, friction=Friction(1.0, 1.0)) for joint in robot.joints)
     with pytest.raises(InputError, match="dry friction"):
         motion_code(robot.replace(joints=joints), start, [Phase(1.0)], RK4(0.01))

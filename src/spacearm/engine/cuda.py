@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.c_source import helpers, statements
-from spacearm.engine.device import NVRTC, PREAMBLE, cupy, portions, set_uniform
+from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, cupy, portions, set_uniform
 from spacearm.engine.fixed_step import CLOCK, FixedStep
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import evaluate
@@ -238,7 +238,8 @@ class GpuRollout:
 
     def __init__(self, source: RolloutSource, options: Sequence[str] = ()) -> None:
         self.source, self.cp = source, cupy()
-        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=(*NVRTC, *options))
+        precise = () if source.real == "double" else SINGLE
+        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=(*NVRTC, *precise, *options))
         self.kernel = self.module.get_function("rollout")
         self.dtype = np.float64 if source.real == "double" else np.float32
         self.given: bytes | None = None

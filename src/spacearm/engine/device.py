@@ -10,8 +10,8 @@ from spacearm.typing import Array
 
 #: NVRTC's options: products and sums are not contracted.
 NVRTC = ("--fmad=false", "--std=c++17")
-#: In single precision quotients and roots may be off by two units in the last place: a sixth faster on an H200, with the
-#: same error after 25 steps.
+#: In single precision quotients and roots may be off by two units in the last place: a sixth faster on an H200, with
+#: the same error after 25 steps.
 SINGLE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 #: Part of the free memory that a batch may take; more goes in several launches.
 _SHARE = 0.6

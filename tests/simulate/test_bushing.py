@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-
 import casadi as ca
 import numpy as np
 import pytest
@@ -18,15 +15,11 @@ from spacearm.simulate.crosscheck import cross_check
 from spacearm.simulate.ledger import _sums
 from support.random_robots import random_robot
 
+#: What a run warns of is an error here.
+pytestmark = pytest.mark.filterwarnings("error")
+
 TIGHT = Dopri853(rtol=1e-12, atol=1e-14)
 UNIT = np.array([1.0, 0.0, 0.0, 0.0])
-
-
-@pytest.fixture(autouse=True)
-def no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def block(name: str, mass: float) -> Robot:

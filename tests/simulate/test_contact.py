@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -38,16 +37,12 @@ from spacearm.simulate import (
 from spacearm.simulate.ledger import _sums
 from spacearm.typing import Array
 
+#: What a run warns of is an error here.
+pytestmark = pytest.mark.filterwarnings("error")
+
 TIGHT = Dopri853(rtol=1e-12, atol=1e-14)
 G = 9.80665  # m/s2
 UNIT = np.array([1.0, 0.0, 0.0, 0.0])
-
-
-@pytest.fixture(autouse=True)
-def no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def ball(name: str, mass: float, radius: float) -> Robot:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-
 import casadi as ca
 import numpy as np
 import pytest
@@ -21,15 +18,11 @@ from spacearm.typing import Array
 from support.random_robots import random_robot, random_rotation
 from support.random_robots import random_state as drawn_state
 
+#: What a run warns of is an error here.
+pytestmark = pytest.mark.filterwarnings("error")
+
 TIGHT = Dopri853(rtol=1e-12, atol=1e-14)
 RATE = 1.1e-3  # rad/s, mean motion of a low orbit
-
-
-@pytest.fixture(autouse=True)
-def no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def ball(*moments: float) -> Robot:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -42,15 +41,11 @@ from spacearm.typing import Array
 from support.random_robots import random_robot
 from support.random_robots import random_state as drawn_state
 
+#: What a run warns of is an error here.
+pytestmark = pytest.mark.filterwarnings("error")
+
 TIGHT = Dopri853(rtol=1e-12, atol=1e-14)
 BASE = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
-
-
-@pytest.fixture(autouse=True)
-def no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def block(name: str, mass: float, com: tuple[float, float, float] = (0.0, 0.0, 0.0), seed: int = 0) -> Robot:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
+from spacearm.impact.aftermath import scene_after
 from spacearm.impact.collision import CONSERVED, Collision, Jump, collide
 from spacearm.impact.configuration_search import Impactor, Optimum, optimise_configuration
 from spacearm.impact.contact import Convergence, contact_convergence
@@ -22,6 +23,7 @@ from spacearm.model.document import at
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, whole
 from spacearm.result import Certificate, Check, Checks, Figure
+from spacearm.scene import Scene, scene_of
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, distinct, key, row
 from spacearm.study.tables import InertiaTable, Numbers, Pair, StartTable, StateKeys, check_turns
 from spacearm.typing import Array
@@ -417,6 +419,15 @@ class Impact(Findings):
 
     def data(self) -> xr.Dataset:
         return map_data(self.maps)
+
+    def scene(self) -> Scene:
+        """The seconds after the first collision, or the robot as it is struck."""
+        if not self.file.collision:
+            system = next(iter(self.maps.values())).system
+            return scene_of((system.robot, system.state))
+        entry = self.file.collision[0]
+        hits = {name: (s.hit, s.first, s.second) for name, s in self.collision[entry.name].items()}
+        return scene_after(hits, welded=entry.kind == "grasp" and entry.restitution == 0.0)
 
     def figures(self) -> list[Figure]:
         found = map_figures(self.point, self.maps)

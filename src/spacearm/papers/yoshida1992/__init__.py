@@ -26,8 +26,9 @@ from spacearm.papers.yoshida1992.data import (
     STRIKER_SPEED,
 )
 from spacearm.papers.yoshida1992.figures import dataset, drawn
-from spacearm.papers.yoshida1992.runs import certify, mujoco, run_case, run_contacts, run_grasps
+from spacearm.papers.yoshida1992.runs import certify, mujoco, run_case, run_contacts, run_grasps, shown
 from spacearm.result import Certificate, Result
+from spacearm.scene import scene_of
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
@@ -70,5 +71,6 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         },
         data=dataset(angles, cases, contacts),
         figures=drawn(point, angles, cases, contacts),
+        scene=scene_of(shown(point)),
         **page(NAME),
     )

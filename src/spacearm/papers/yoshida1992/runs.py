@@ -23,11 +23,13 @@ from spacearm.impact import (
     mass_ellipsoid,
     virtual_mass,
 )
+from spacearm.impact.aftermath import fly_on
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.mechanics import LoadFrame
 from spacearm.papers.agreement import checks
 from spacearm.papers.yoshida1992.data import CASES, FREQUENCIES, HAND, NAME, PLANE, POSTURE, STRIKER_MASS, STRIKER_SPEED
 from spacearm.result import Check
+from spacearm.simulate import Run
 from spacearm.typing import Array
 
 
@@ -75,6 +77,16 @@ def run_case(name: str, point: ImpactPoint, directions: Array) -> Case:
     striker = flying(ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * directions).meeting(chain)
     hits = [collide(chain, striker, normal=directions, restitution=e) for e in (0.0, 1.0)]
     return Case(name, tensor, found, found.signed_angle(PLANE), ellipse, peak, hits[0], hits[1])
+
+
+def shown(point: ImpactPoint) -> dict[str, Run]:
+    """The seconds after an elastic hit across the struck rod's end, for each joint condition."""
+    found, along = {}, np.array([1.0, 0.0, 0.0])
+    for name, modes in CASES.items():
+        chain = FloatingSystem(point.robot, HAND, POSTURE, **modes)
+        striker = flying(ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * along).meeting(chain)
+        found[name] = fly_on(collide(chain, striker, normal=along, restitution=1.0), chain, striker)
+    return found
 
 
 def run_grasps(robot: Any) -> dict[str, Collision]:

@@ -1,0 +1,70 @@
+"""The first seconds after a hit, as runs in time: for the eye, since the study itself is about an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from spacearm.errors import SpacearmError
+from spacearm.impact.collision import Collision, grasped
+from spacearm.impact.floating import FloatingSystem
+from spacearm.model import Robot
+from spacearm.scene import Scene, scene_of
+from spacearm.scene.shapes import equivalent_box
+from spacearm.simulate import Phase, Run, World, simulate
+
+#: What should have moved this far at the end is worth looking at, m.
+FAR = 1.0
+SHORTEST, LONGEST = 0.5, 60.0  # s
+
+
+def fly_on(hit: Collision, first: FloatingSystem, second: FloatingSystem, *, welded: bool = False) -> Run:
+    """Both systems after one collision, ``welded`` together where it was a grasp; locked joints stay so.
+
+    Resistances end with the blow: such joints are free.
+    """
+    pair = {
+        name: replace(system, velocity=jump.after, resistance=0.0)
+        for name, system, jump in (("robot", first, hit.first), ("target", second, hit.second))
+    }
+    locked = [
+        f"{name}/{joint}"
+        for name, system in pair.items()
+        for joint, still, rate in zip(
+            system.robot.joint_names, system.modes.locked, np.asarray(system.velocity)[6:], strict=True
+        )
+        if still and rate == 0.0
+    ]
+    locked += [f"{name}/{dof}" for name, system in pair.items() if system.held for dof in system.robot.dof_names[:6]]
+    speed = max(float(np.linalg.norm(system.twist[:3])) for system in pair.values())
+    phase = Phase(float(np.clip(FAR / max(speed, 1e-9), SHORTEST, LONGEST)), locked=locked, limits="ignore")
+    world = World({name: system.robot for name, system in pair.items()})
+    states = {name: system.state for name, system in pair.items()}
+    if welded:
+        prefix = "target "
+        pair["target"] = replace(pair["target"], robot=_drawn(second.robot))
+        robot, state = grasped(pair["robot"], pair["target"], prefix=prefix)
+        world, states = World({"robot": robot}), {"robot": state}
+        names = [name.removeprefix("robot/").replace("target/", prefix) for name in locked]
+        phase = replace(phase, locked=names)
+    return simulate(world, states, phase, ledger=False)
+
+
+def _drawn(robot: Robot) -> Robot:
+    """With shapes where bodies have none: welded to a body that has some, they would not be seen."""
+    bodies = [
+        body if body.visuals or (box := equivalent_box(body)) is None else replace(body, visuals=(box,))
+        for body in robot.bodies
+    ]
+    return replace(robot, bodies=tuple(bodies))
+
+
+def scene_after(hits: Mapping[str, tuple[Collision, FloatingSystem, FloatingSystem]], *, welded: bool = False) -> Scene:
+    """What comes after each of several hits, or the first system as it is struck where that cannot be run."""
+    try:
+        return scene_of({name: fly_on(*hit, welded=welded) for name, hit in hits.items()}, frames=200)
+    except SpacearmError:  # a degree of freedom that nothing resists, a joint that runs away
+        _, first, _ = next(iter(hits.values()))
+        return scene_of((first.robot, first.state))

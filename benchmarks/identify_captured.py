@@ -218,7 +218,8 @@ def seeds(count: int = SEEDS, all_unknown: bool = False) -> list[Row]:
         Row(f"{what}: root mean square error / bound, independent directions together", (total / apart.size) ** 0.5, "",
             target=1.25, note=f"95 % interval {(total / high) ** 0.5:.3f} to {(total / low) ** 0.5:.3f}"),
         Row(f"{what}: largest root mean square error of a parameter / its bound", float(ratio.max()), "",
-            target=max(1.25, float(largest)) if count >= ENOUGH else None,
+            # of many parameters chance alone puts one beyond until there are more seeds
+            target=1.25 if count >= ENOUGH and (largest < 1.25 or not all_unknown) else None,
             note=f"{count} seeds; mean of all {float(np.mean(ratio)):.3f}; the largest of {ratio.size} that are all at "
                  f"their bounds lies below {largest:.3f} with 95 %"),
         Row(f"{what}: share of errors within 95 % intervals", float(np.mean(inside)), ""),

@@ -173,6 +173,18 @@ def _stopping(crew: Crew, thrusters: bool) -> Callable[[Plant], Commands]:
     return build
 
 
+def _numbers(load: Array, gains: tuple[float, float], wheels: Wheels) -> dict[str, Any]:
+    """What a law of the arm is told besides its path."""
+    return {"load": [*map(constant, load)], "gains": [*map(constant, gains)], **wheels.references()}
+
+
+def _law(
+    build: Callable[[Plant], Commands], name: str, crew: Crew, period: float, references: Mapping[str, Any]
+) -> Law:
+    robot = crew.robot
+    return Law(build, period, references=references, model=robot, system=robot.name, name=name, closed=True)
+
+
 def track(
     crew: Crew,
     position: Sequence[Signal],
@@ -193,18 +205,8 @@ def track(
         gains: 1/s2 and 1/s, of the pose's error and its rate.
         loose: whether the soft joints' clutch is open.
     """
-    references = {
-        "position": position,
-        "quaternion": quaternion,
-        "spin": spin,
-        "load": [*map(constant, load)],
-        "gains": [*map(constant, gains)],
-        **wheels.references(),
-    }
-    build = _tracking(crew, loose)
-    return Law(
-        build, period, references=references, model=crew.robot, system=crew.robot.name, name="track", closed=True
-    )
+    references = {"position": position, "quaternion": quaternion, "spin": spin, **_numbers(load, gains, wheels)}
+    return _law(_tracking(crew, loose), "track", crew, period, references)
 
 
 def hold(
@@ -218,18 +220,11 @@ def hold(
     loose: bool = False,
 ) -> Law:
     """The arm's joints follow paths by computed torques."""
-    references = {
-        "joints": joints,
-        "load": [*map(constant, load)],
-        "gains": [*map(constant, gains)],
-        **wheels.references(),
-    }
-    build = _holding(crew, loose)
-    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="hold", closed=True)
+    references = {"joints": joints, **_numbers(load, gains, wheels)}
+    return _law(_holding(crew, loose), "hold", crew, period, references)
 
 
 def stop(crew: Crew, *, wheels: Wheels, period: float, band: float | None) -> Law:
     """Wheels take the base's rate away; where it turns faster than ``band`` (rad/s) about an axis, thrusters fire."""
     references = wheels.references() | ({} if band is None else {"band": [constant(band)]})
-    build = _stopping(crew, band is not None)
-    return Law(build, period, references=references, model=crew.robot, system=crew.robot.name, name="stop", closed=True)
+    return _law(_stopping(crew, band is not None), "stop", crew, period, references)

@@ -20,10 +20,10 @@ from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, Seen, View
 from spacearm.scene.shapes import Look, looks
 from spacearm.scene.touching import contact_shapes
 from spacearm.simulate.bodies import frame_pose, move
-from spacearm.simulate.chain import Segment
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import laws_of
 from spacearm.simulate.run import Run, Track
+from spacearm.simulate.segment import Segment
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array

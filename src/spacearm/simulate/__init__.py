@@ -12,7 +12,7 @@ from spacearm.result import Certificate
 from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.bushing import Bushing, Connect, Disconnect
 from spacearm.simulate.certificate import CertificateWarning
-from spacearm.simulate.chain import Here, Occurrence
+from spacearm.simulate.chain import Here
 from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
 from spacearm.simulate.contact import Contact, JointStops, On
 from spacearm.simulate.difference import Comparison, compare
@@ -26,6 +26,7 @@ from spacearm.simulate.phase import Event, EventFunction, Phase
 from spacearm.simulate.rollout import rollout
 from spacearm.simulate.run import Run, RunWarning, Track, simulate
 from spacearm.simulate.run_file import load_run
+from spacearm.simulate.segment import Occurrence
 from spacearm.simulate.signals import (
     Signal,
     approximate,

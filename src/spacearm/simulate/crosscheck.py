@@ -28,7 +28,6 @@ from spacearm.errors import InputError, ModelError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
-from spacearm.simulate.chain import Occurrence, Segment
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.fields import Gravity
 from spacearm.simulate.loads import Load, firing
@@ -36,6 +35,7 @@ from spacearm.simulate.motion import Part, laws_of
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.run import Run
+from spacearm.simulate.segment import Occurrence, Segment
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World

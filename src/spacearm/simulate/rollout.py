@@ -154,6 +154,7 @@ def rollout(
     is_robot(robot, "rollout")
     count, every = _lengths(step, count, every)
     hold = _check_law(law, step)
+    ready = partial(_ready, robot, law, ignore_friction=ignore_friction)
     if _on_gpu(device, precision):
         from spacearm.simulate.gpu import rollout_gpu, timetable
 
@@ -161,8 +162,6 @@ def rollout(
             raise InputError(
                 "draws random numbers, on the processor only", place=law.place, hint="expected device='cpu'"
             )
-
-        ready = partial(_ready, robot, law, ignore_friction=ignore_friction)
         shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)  # type: ignore[arg-type]
         pieces = count if len(shape) == 3 and shape[1] == count else 1
         times = timetable(*_timetable(law, float(step), count, pieces), float(step), count, hold)
@@ -170,13 +169,41 @@ def rollout(
     states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
     size = len(states)
     force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
-    loop, parameters, each = _ready(robot, law, overrides, size, ignore_friction=ignore_friction)
+    loop, parameters, each = ready(overrides, size)
     width = 1 if single else host().lanes
-    pieces = force.shape[1]  # forces are constant on each
-    edges, table = _timetable(law, float(step), count, pieces)
-    course = loop.course(
+    noise = (0, 0, 0) if law is None else (*law.program(robot).drawn, law.seed)
+    course = _course(loop, width, float(step), count, force, law, every, hold, noise)
+    if law is not None:
+        each = {**each, "sample": law.draw + np.arange(float(size))[:, None]}
+    samples = loop.samples(
         width,
-        float(step),
+        count // every,
+        common={name: value for name, value in parameters.items() if name in loop.inputs},
+        each={"state": states} | {name: value for name, value in each.items() if name in loop.inputs},
+        case=np.arange(size) if len(force) > 1 else None,
+    )
+    _roll(loop.code(width), course, samples, size, threads, progress)
+    tell_bad(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
+    return samples.result[0] if single else samples.result
+
+
+def _course(
+    loop: FixedStep,
+    width: int,
+    step: float,
+    count: int,
+    force: Array,
+    law: Law | None,
+    every: int,
+    hold: int,
+    noise: tuple[int, int, int],
+) -> Any:
+    """What all samples share: steps, forces and references piece by piece."""
+    pieces = force.shape[1]  # forces are constant on each
+    edges, table = _timetable(law, step, count, pieces)
+    return loop.course(
+        width,
+        step,
         np.diff(np.append(edges, count)),
         channels=[("force", i) for i in range(force.shape[2])],
         coefficient=force[:, None, edges // (count // pieces)],
@@ -184,19 +211,13 @@ def rollout(
         reference=table,
         every=every,
         hold=hold,
-        noise=(0, 0, 0) if law is None else (*law.program(robot).drawn, law.seed),
+        noise=noise,
     )
-    known = loop.inputs
-    if law is not None:
-        each = {**each, "sample": law.draw + np.arange(float(size))[:, None]}
-    samples = loop.samples(
-        width,
-        count // every,
-        common={name: value for name, value in parameters.items() if name in known},
-        each={"state": states} | {name: value for name, value in each.items() if name in known},
-        case=np.arange(size) if len(force) > 1 else None,
-    )
-    code, result = loop.code(width), samples.result
+
+
+def _roll(
+    code: Any, course: Any, samples: Any, size: int, threads: int | None, progress: Callable[[int, int], None] | None
+) -> None:
     ensure_loops()
 
     def chunk(first: int) -> int:
@@ -208,8 +229,6 @@ def rollout(
         chunk(0)
     else:
         spread(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
-    tell_bad(np.flatnonzero(~np.isfinite(result[:, -1]).all(axis=1)), size)
-    return result[0] if single else result
 
 
 def tell_bad(bad: Any, size: int) -> None:

@@ -20,17 +20,7 @@ from spacearm.errors import InputError, SimulationError, TimeLimitError, did_you
 from spacearm.model import Robot
 from spacearm.result import Certificate
 from spacearm.simulate.certificate import TOLERANCE, CertificateWarning, certify
-from spacearm.simulate.chain import (
-    MAX_EVENTS,
-    Chain,
-    Occurrence,
-    Phases,
-    Segment,
-    Settings,
-    Stats,
-    as_items,
-    first_phase,
-)
+from spacearm.simulate.chain import MAX_EVENTS, Chain, Phases, Settings, as_items, first_phase
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.dataset import dataset
@@ -39,6 +29,7 @@ from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion
 from spacearm.simulate.phase import Phase, sample_times
 from spacearm.simulate.prepare import check_limits
+from spacearm.simulate.segment import Occurrence, Segment, Stats
 from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
 from spacearm.simulate.touched import Touched, touched

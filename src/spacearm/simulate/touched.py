@@ -18,8 +18,8 @@ from spacearm.simulate.contact import Touching
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
-    from spacearm.simulate.chain import Occurrence
     from spacearm.simulate.motion import WorldMotion
+    from spacearm.simulate.segment import Occurrence
     from spacearm.simulate.world import World
 
 

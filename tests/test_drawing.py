@@ -54,6 +54,18 @@ def test_maps_bars_and_histograms_keep_their_numbers() -> None:
     np.testing.assert_array_equal(of_stack.lines[1].get_ydata(), [2.0, 3.0])  # stands on the first
 
 
+def test_bars_of_several_traces_stand_side_by_side() -> None:
+    figure = new_figure()
+    figure.add_bar(x=["a", "b"], y=[3.0, 7.0], name="one")
+    figure.add_bar(x=["a", "b"], y=[1.0, 2.0], name="two")
+    (axes,) = drawn(figure).axes
+    edges = [(bar.get_x(), bar.get_x() + bar.get_width(), bar.get_height()) for bar in axes.patches]
+    assert [height for *_, height in edges] == [3.0, 7.0, 1.0, 2.0]
+    np.testing.assert_allclose([first for first, *_ in edges], [-0.4, 0.6, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose([last for _, last, _ in edges], [0.0, 1.0, 0.4, 1.4], atol=1e-12)
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["a", "b"]
+
+
 def test_logarithmic_axes_and_ranges() -> None:
     figure = new_figure(x="frequency")
     curve(figure, [1.0, 10.0, 100.0], [1.0, 2.0, 3.0])

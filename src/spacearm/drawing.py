@@ -114,9 +114,14 @@ class _Drawing:
         self.canvas, self.layout, self.colours = canvas, layout, colours
         self.axes: dict[str, Axes] = {}
         self.stacks: dict[str, Array] = {}
+        self.bars: dict[str, int] = {}  # traces of bars that stand side by side, by their axis
+        self.drawn: dict[str, int] = {}
         self.next_colour = 0
 
     def all(self, traces: list[Mapping[str, Any]]) -> None:
+        for trace in traces:
+            if trace.get("type") == "bar" and self.layout.get("barmode", "group") == "group":
+                self.bars[trace.get("xaxis", "x")] = self.bars.get(trace.get("xaxis", "x"), 0) + 1
         for trace in traces:
             kind = trace.get("type", "scatter")
             paint = getattr(self, f"_{kind}", None)
@@ -270,12 +275,20 @@ class _Drawing:
         axes = self.on(trace.get("xaxis", "x"), trace.get("yaxis", "y"))
         across = trace.get("orientation") == "h"
         names, values = (_values(trace[way]) for way in ("yx" if across else "xy"))
-        paint = "barh" if across else "bar"
+        many, own = self.bars.get(trace.get("xaxis", "x"), 1), self.drawn.get(trace.get("xaxis", "x"), 0)
+        self.drawn[trace.get("xaxis", "x")] = own + 1
+        step = float(np.min(np.diff(np.sort(names)), initial=1.0)) if names.dtype.kind in "fiu" else 1.0
+        if many > 1:
+            if names.dtype.kind not in "fiu":
+                getattr(axes, "set_yticks" if across else "set_xticks")(np.arange(len(names)), list(names))
+                names = np.arange(len(names))
+            names = names + 0.8 * step * ((own + 0.5) / many - 0.5)
         colour = trace.get("marker", {}).get("color")
         shade: Any = [_colour(one) for one in colour] if isinstance(colour, list | tuple) else None
-        thick = {"height" if paint == "barh" else "width": 0.8}
+        thick = {"height" if across else "width": 0.8 * step / many}
         style = {"color": shade or _colour(self._style(trace)), "alpha": trace.get("opacity"), **thick}
-        drawn = getattr(axes, paint)(names, values, label=_text(trace.get("name", "")), **style)
+        paint = axes.barh if across else axes.bar
+        drawn = paint(names, values, label=_text(trace.get("name", "")), **style)
         if trace.get("text") is not None:
             axes.bar_label(drawn, [_text(str(text)) for text in trace["text"]], padding=2)
 

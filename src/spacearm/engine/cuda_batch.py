@@ -106,7 +106,7 @@ def _compiled(kernel: Kernel, varied: tuple[str, ...]) -> GpuBatch:
 
 
 def call_on_gpu(kernel: Kernel, given: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, Any]:
-    """Outputs (*lead, shape) of inputs (..., size), on the GPU if any of these is there, else here."""
+    """Outputs (..., shape) of inputs (..., size), on the GPU if any of these is there, else here."""
     cp = cupy()
     there = any(is_device_array(value) for value in given.values())
     count = int(np.prod(lead, dtype=np.int64))

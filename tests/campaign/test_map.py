@@ -27,6 +27,31 @@ def plan_of(folder: Path, text: str) -> Plan:
     return Plan.read(folder / "map.toml")
 
 
+def test_a_run_leaves_the_numbers_of_the_next_alone(tmp_path: Path) -> None:
+    """Entries of a list that an axis or a fixed key sets are varied about that list, whatever ran before."""
+    plan = plan_of(
+        tmp_path,
+        """
+runs = 3
+fixed = { "target.com" = [0.1, 0.2, 0.3] }
+[[axis]]
+name = "tumble"
+cases."slow" = { "target.tumble_deg" = [1.0, -2.0, 0.5] }
+[[vary]]
+key = "target.tumble_deg[1]"
+deviation = 0.1
+relative = true
+[[vary]]
+key = "target.com[2]"
+deviation = 0.01
+""",
+    )
+    first = [plan.arranged(0, number)[2] for number in range(3)]
+    assert [plan.arranged(0, number)[2] for number in range(3)] == first
+    assert all(-3.0 < drawn["target.tumble_deg[1]"] < -1.0 for drawn in first)
+    assert all(0.2 < drawn["target.com[2]"] < 0.4 for drawn in first)
+
+
 def test_a_map_says_what_breaks_first_and_any_run_comes_back(tmp_path: Path) -> None:
     plan_of(
         tmp_path,

@@ -235,11 +235,11 @@ class Plan:
             whole["robot"] = parse_toml(self.robot_text, "")
         with at("fixed"):
             for name, value in self.file.fixed.items():
-                _put(*_root(whole, name), value)
+                _put(*_root(whole, name), deepcopy(value))  # what is varied may be an entry of it
         for axis in self.file.axis:
             with at(f"axis {axis.name!r}"):
                 for name, value in axis.settings(self.cells[cell][axis.name]).items():
-                    _put(*_root(whole, name), value)
+                    _put(*_root(whole, name), deepcopy(value))
         drawn = {}
         for k, entry in enumerate(self.file.vary):
             with at(f"vary[{k}]"):

@@ -237,7 +237,6 @@ def test_a_loop_that_diverges_ends_with_its_reason_and_time():
         (lambda: control.Law(lambda plant: {}), "commands nothing"),
         (lambda: control.Law(lambda plant: 3.0), "expected a mapping"),
         (lambda: control.Law(lambda plant: {"j0": plant.reference("x").value}), "reference"),
-        (lambda: control.Law(lambda plant: {"j0": plant.memory("m")}, period=None), "no memory"),
         (lambda: control.Law(lambda plant: plant.named(plant.joints[:3])), "3 numbers for 7"),
         (lambda: control.Law(lambda plant: control.Commands(thrusters={"main": 1.0}), period=None), "on or off"),
         (lambda: control.Law(lambda plant: {"j0": 1.0}, period=-1.0), "period"),

@@ -93,12 +93,16 @@ def joint_pid(
         error = wanted - plant.joints[chosen]
         kp, kd, ki = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping", "integral"))
         force = kp * error + kd * (rate - plant.rates[chosen])
-        memory = {}
-        if integrates:
-            pull = plant.memory("integral", np.zeros(len(chosen)))
-            force = force + pull
-            memory["integral"] = ca.fmax(ca.fmin(pull + ki * plant.period * error, windup), -windup)
-        return Commands(_named(plant, chosen, force), memory=memory)
+        if not integrates:
+            return Commands(_named(plant, chosen, force))
+        pull = plant.memory("integral", np.zeros(len(chosen)))
+        forces = _named(plant, chosen, force + pull)
+        if plant.period is None:
+            further = ca.logic_and(ca.fabs(pull) >= windup, pull * error > 0)
+            return Commands(forces, rates={"integral": ca.if_else(further, 0, ki * error)})
+        return Commands(
+            forces, memory={"integral": ca.fmax(ca.fmin(pull + ki * plant.period * error, windup), -windup)}
+        )
 
     gains = {"stiffness": stiffness, "damping": damping, "integral": integral}
     return make_law(build, "joint_pid", settings, gains, joints=reference)

@@ -1,7 +1,8 @@
 """A control law inside the solver: asked at its ticks and held between them, or asked with every rate.
 
 Its kernel gets (state, time, references, memory, random numbers, inputs of the motion) and gives (actions, memory, and
-whatever else is recorded). Actions are added to the motion kernel's inputs.
+whatever else is recorded). Actions are added to the motion kernel's inputs. What a sampled law gives as memory it gets
+back at the next tick; a continuous law gives the rate of its memory, which is integrated with the state.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from spacearm.engine.noise import draw
 from spacearm.engine.signals import Signals, fill, merge
 from spacearm.typing import Array
 
+#: In place of a place in y.
+SAMPLED = -(2**62)
 #: Share of the time within which a tick and a break, or the end of the phase, are the same instant.
 SAME_TICK = 1e-14
 
@@ -39,13 +42,16 @@ class Law(NamedTuple):
     stream: Any  # (2,) int64: number of the sample, ticks in phases before
     felt: Any  # int64: places in the motion kernel's input that the law reads behind the random numbers
     start: Array  # memory at the first tick
+    kept: int  # where the memory of a continuous law stands in y; far below zero: sampled
 
 
 def no_law() -> Law:
     """Nothing is asked."""
     none, count, empty = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), np.zeros(0)
     noise, log = np.zeros(4, dtype=np.int64), np.zeros((0, 1))
-    return Law(0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, noise, count, none, empty)
+    return Law(
+        0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, noise, count, none, empty, SAMPLED
+    )
 
 
 @lean
@@ -54,6 +60,9 @@ def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
     for i in range(law.size):
         law.inp[i] = y[law.first + i]
     law.inp[law.size] = t
+    if law.kept >= 0:
+        for i in range(law.memory[1]):
+            law.inp[law.memory[0] + i] = y[law.kept + i]
     fill(law.reference, piece, t, law.inp)
     draw(law.noise, law.stream[0], law.stream[1] + law.counts[0], 1, law.inp, law.noise[3])
     first = law.noise[3] + law.noise[0] + law.noise[1]

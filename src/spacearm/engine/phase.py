@@ -185,6 +185,9 @@ def _load(stage: Stage, rows: Rows, b: int, state: Array) -> None:
         record.counts[i] = 0
     work.count[0] = 0
     forget(system.law, rows.first + b)
+    if system.law.kept >= 0:
+        for i in range(system.law.memory[1]):
+            work.y[system.law.kept + i] = system.law.start[i]
 
 
 @compiled

@@ -16,8 +16,8 @@ from spacearm.typing import Array
 class Code(NamedTuple):
     """A motion kernel and its offsets (see :func:`spacearm.mechanics.motion.motion_program`).
 
-    The integrated vector ``y`` is (state, energies): ``nx`` and ``ny - nx`` numbers, whose time derivative is the
-    kernel's output ``out[:ny]``.
+    The integrated vector ``y`` is (state, energies, memory of a continuous law, memory of force elements): ``ny``
+    numbers. The time derivative of the first ``moved`` of them is the kernel's output ``out[:moved]``.
     """
 
     address: int
@@ -30,6 +30,7 @@ class Code(NamedTuple):
     friction: int
     reaction: int  # offset of the reactions in the output
     record: int  # length of the input's prefix that samples keep
+    moved: int
 
 
 class DryFriction(NamedTuple):
@@ -126,7 +127,7 @@ def make_code(
 ) -> Code:
     """The code of a kernel; without degrees of freedom (``speed``) nothing can be driven and nothing sticks."""
     places = np.array(speed, dtype=np.int64), np.array(quaternion, dtype=np.int64)
-    return Code(address, nx, ny, *places, drive, mode, friction, reaction, record)
+    return Code(address, nx, ny, *places, drive, mode, friction, reaction, record, ny)
 
 
 def make_work(inp: Array, n_out: int, ny: int) -> Work:
@@ -219,11 +220,13 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
         _feed(system, t, y)
     call_kernel(code.address, inp, out)
     system.work.count[0] += 1
-    moved = code.ny - feedback.memory
-    for i in range(moved):
+    for i in range(code.moved):
         dy[i] = out[i]
+    remembered = code.ny - feedback.memory
+    for i in range(code.moved, remembered):
+        dy[i] = law.out[law.target.size + i - code.moved] if i < law.kept + law.memory[1] else 0.0
     for i in range(feedback.memory):
-        dy[moved + i] = feedback.out[feedback.target.size + i]
+        dy[remembered + i] = feedback.out[feedback.target.size + i]
     # A driven degree of freedom gets the given acceleration to the last bit, so that a stuck one stays at zero.
     for j in range(code.speed.size):
         if inp[code.mode + j] != 0.0:

@@ -30,7 +30,9 @@ class Commands:
         forces: degree of freedom to force, N or N m (base: base axes).
         accelerations: degree of freedom to acceleration; it is then driven, whatever force that takes.
         thrusters: thruster to level; it is on where the level is above one half.
-        memory: new values of what the law has asked for with :meth:`Plant.memory`.
+        memory: values at the next tick of what a sampled law has asked for with :meth:`Plant.memory`.
+        rates: time derivatives of such memory. A continuous law's are integrated with the state; a sampled law
+            adds its period times them.
         events: name to an expression whose sign changes are events.
         readings: name and unit of a measured number to its expression, to be recorded.
     """
@@ -39,6 +41,7 @@ class Commands:
     accelerations: Mapping[str, SX] = field(default_factory=dict)
     thrusters: Mapping[str, SX] = field(default_factory=dict)
     memory: Mapping[str, SX] = field(default_factory=dict)
+    rates: Mapping[str, SX] = field(default_factory=dict)
     events: Mapping[str, SX] = field(default_factory=dict)
     readings: Mapping[tuple[str, str], SX] = field(default_factory=dict)
 
@@ -48,7 +51,8 @@ class LawProgram:
     """A law's program and what its numbers are.
 
     Inputs: ``state``, ``time``, ``reference``, ``memory``, ``model`` (numbers of the plant), and of a law with sensors
-    ``noise`` and ``felt`` (wrenches). Outputs: ``action``, ``memory``, ``level`` (of each actuator, as it acts),
+    ``noise`` and ``felt`` (wrenches). Outputs: ``action``, ``memory`` (of a continuous law, its rate), ``level`` (of
+    each actuator, as it acts),
     ``margin`` (of each level to its limits: below zero it is saturated; then of each event), and ``reading`` of a law
     with sensors.
     """
@@ -174,12 +178,13 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Com
     memory: dict[str, SX] = {}
     events: dict[str, SX] = {}
     readings: dict[tuple[str, str], SX] = {}
+    rates: dict[str, SX] = {}
     for prefix, every, own in commands:
         own_plant = plant.view(prefix, plant.period)
         count = own_plant.memory("tick") if every > 1 else None
         if count is not None:
             memory[f"{prefix}tick"] = ca.if_else(count >= every - 1, 0, count + 1)
-        for name, value in own.memory.items():
+        for name, value in _stepped(own_plant, own, every).items():
             old = plant.memory_symbols.get(prefix + name)
             kept = value if count is None or old is None else ca.if_else(count == 0, value, old)
             memory[prefix + name] = kept
@@ -192,6 +197,8 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Com
                 if name in found and kind != "forces":
                     raise InputError(f"two laws command {name!r}", hint="expected one for each")
                 found[name] = found[name] + now if name in found else now
+        if plant.period is None:
+            rates |= {prefix + name: value for name, value in own.rates.items()}
         events |= {prefix + name: value for name, value in own.events.items()}
         for (name, unit), value in own.readings.items():
             now = value
@@ -199,7 +206,20 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Com
                 held = own_plant.memory(f"read {name}")
                 now = memory[f"{prefix}read {name}"] = ca.if_else(count == 0, value, held)
             readings[prefix + name, unit] = now
-    return Commands(**sums, memory=memory, events=events, readings=readings)
+    return Commands(**sums, memory=memory, rates=rates, events=events, readings=readings)
+
+
+def _stepped(plant: Plant, commands: Commands, every: int = 1) -> dict[str, SX]:
+    """Memory at the next tick; none of a continuous law."""
+    symbols, found, period = plant.memory_symbols, dict(commands.memory), plant.period
+    if period is None:
+        return found
+    for name, rate in commands.rates.items():
+        checks.known(plant.prefix + name, symbols, "memory", of="the law")
+        if name in found:
+            raise InputError(f"memory {name!r} has a next value and a rate", place="law", hint="expected one of them")
+        found[name] = symbols[plant.prefix + name] + every * period * rate
+    return found
 
 
 def law_program(
@@ -225,10 +245,22 @@ def law_program(
         work.limit()
     work.act()
     symbols = plant.memory_symbols
-    new = {**commands.memory, **work.memory}
-    for name in new:
+    continuous = plant.period is None
+    if continuous and commands.memory:
+        name = next(iter(commands.memory))
+        raise InputError(
+            f"a continuous law has no next tick for its memory {name!r}", place="law", hint="give its rate: rates={...}"
+        )
+    new = commands.rates if continuous else {**_stepped(plant, commands), **work.memory}
+    for name, value in new.items():
         checks.known(name, symbols, "memory", of="the law")
-    kept = [ca.densify(ca.SX(new.get(name, symbol))) for name, symbol in symbols.items()]
+        if ca.SX(value).numel() not in (1, symbols[name].numel()):
+            raise InputError(
+                f"memory {name!r} becomes {ca.SX(value).numel()} numbers",
+                place="law",
+                hint=f"expected {symbols[name].numel()}",
+            )
+    kept = [_like(symbol, new.get(name, 0.0 if continuous else symbol)) for name, symbol in symbols.items()]
     inputs = {
         "state": plant.state,
         "time": plant.time,
@@ -265,6 +297,11 @@ def law_program(
         (int(drawn[0].numel()), int(drawn[1].numel())),
         tuple(plant.felt),
     )
+
+
+def _like(symbol: SX, value: Any) -> SX:
+    """A value for each number of the symbol."""
+    return ca.densify(ca.SX(value) + ca.SX.zeros(symbol.numel()))
 
 
 def _within(symbol: SX, inputs: Mapping[str, SX]) -> bool:

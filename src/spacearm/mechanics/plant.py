@@ -148,9 +148,10 @@ class Plant:
         return found
 
     def memory(self, name: str, start: npt.ArrayLike = 0.0) -> SX:
-        """A number or column that the law keeps from tick to tick, with its value at the first one."""
-        if self.period is None:
-            raise InputError("a continuous law has no memory", place="law", hint="give it a period")
+        """A number or column that the law keeps: from tick to tick, or integrated with the state; with its first value.
+
+        How it goes on is told by ``Commands(rates={name: ...})`` or, at ticks, ``Commands(memory={name: ...})``.
+        """
         value = np.atleast_1d(checks.numbers(start, f"memory {name!r}"))
         name = self.prefix + name
         if name in self.memory_symbols:

@@ -19,7 +19,7 @@ from spacearm.simulate.commands import CommandLog, command_log
 from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
+from spacearm.simulate.motion import WorldMotion, law_memory, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
 from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
 from spacearm.simulate.segment import Occurrence, Segment, Stats
@@ -242,9 +242,10 @@ class Chain:
 
     def _prepare(self, phases: list[Phase]) -> None:
         settings, segment, frames = self.settings, self.segment, load_frames(self.world, phases)
-        model = segment.model if segment is not None and segment.model.carries(frames) else None
+        memory = law_memory(self.world, phases)
+        model = segment.model if segment is not None and segment.model.carries(frames, memory) else None
         if model is None:
-            model = self._model(frames)
+            model = self._model(frames, memory)
         prepared = [self._prepared(model, phase, self.number + k) for k, phase in enumerate(phases)]
         pushed = settings.full and settings.ledger and (bool(self.world.elements) or any(p.pushed for p in prepared))
         wanted = phases[0].sample
@@ -261,12 +262,12 @@ class Chain:
         self._ready = prepared
         self.number += len(prepared)
 
-    def _model(self, frames: Mapping[str, tuple[LoadFrame, ...]]) -> WorldMotion:
+    def _model(self, frames: Mapping[str, tuple[LoadFrame, ...]], memory: int) -> WorldMotion:
         if self.entries:
-            return world_motion(self.world, frames, self.settings.ledger)
-        key = tuple(frames.items())  # before any change all samples of a batch have the same robots
+            return world_motion(self.world, frames, self.settings.ledger, memory)
+        key = (*frames.items(), memory)  # before any change all samples of a batch have the same robots
         if key not in self.settings.models:
-            self.settings.models[key] = world_motion(self.world, frames, self.settings.ledger)
+            self.settings.models[key] = world_motion(self.world, frames, self.settings.ledger, memory)
         return self.settings.models[key]
 
     def _prepared(self, model: WorldMotion, phase: Phase, number: int) -> Prepared:
@@ -361,7 +362,8 @@ class Chain:
         segment.logs.append((logged, int(record.counts[1])))
         self._sides = last_sides(prepared, system)
         if law is not None:
-            kept = system.law.inp[law.kernel.inputs["memory"]].copy()
+            held = slice(model.code.moved, model.code.moved + law.integrated)
+            kept = (work.y[held] if law.integrated else system.law.inp[law.kernel.inputs["memory"]]).copy()
             self._remembered[law.law] = kept, ticks + int(system.law.counts[0])
             if law.law.period is not None:
                 log = command_log(law, system.law, prepared.number, self.time, self.time + local)

@@ -414,8 +414,16 @@ class PreparedLaw:
         found = [("saturation", name, "nothing") for name in self.own.limited]
         return found + [("law", name, "phase") for name in self.own.events]
 
-    def enter(self, memory: Array | None, sample: int = 0, ticks: int = 0) -> engine.Law:
-        """For a phase that begins now, with what the law remembers and the ticks that it has had."""
+    @property
+    def integrated(self) -> int:
+        """Numbers of memory that are integrated with the state."""
+        return self.own.memory.size if self.law.period is None else 0
+
+    def enter(self, memory: Array | None, sample: int = 0, ticks: int = 0, kept: int = 0) -> engine.Law:
+        """For a phase that begins now, with what the law remembers and the ticks that it has had.
+
+        ``kept``: where memory that is integrated stands in the integrated vector.
+        """
         inputs, outputs = self.kernel.inputs, self.kernel.outputs
         inp = np.zeros(self.kernel.n_in)
         start = inp[inputs["memory"]] = self.own.memory if memory is None else memory
@@ -438,6 +446,7 @@ class PreparedLaw:
             np.array([self.law.draw + sample, ticks]),
             self.felt,
             start,
+            kept if self.law.period is None else engine.SAMPLED,
         )
 
 

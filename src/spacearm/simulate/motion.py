@@ -110,6 +110,12 @@ def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFr
     return {name: tuple(frames) for name, frames in found.items()}
 
 
+def law_memory(world: World, phases: Iterable[Phase]) -> int:
+    """Most numbers of memory that continuous laws of any of the phases have."""
+    laws = [(world.robot(system), law) for phase in phases for system, law in laws_of(world, phase)]
+    return max((law.program(robot).memory.size for robot, law in laws if law.period is None), default=0)
+
+
 def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
     """The law of a phase with the system that it is for; several laws of it are one."""
     found: list[tuple[str, Law]] = []
@@ -153,6 +159,7 @@ class WorldMotion:
     ledger: bool
     dof_names: tuple[str, ...]
     elements: Elements | None = None
+    memory: int = 0  # most numbers that a continuous law remembers
 
     @property
     def nx(self) -> int:
@@ -208,17 +215,17 @@ class WorldMotion:
                 target.append(self.kernel.inputs["force"].start + self.index(*key))
         return self.elements.feedback(self.kernel.n_in, target)
 
-    def with_elements(self, elements: Elements) -> WorldMotion:
-        """The same with force elements, whose memory stands behind the energies."""
-        code = self.code._replace(ny=self.code.ny + elements.memory.size)
-        parts = self.parts
+    def remembering(self, elements: Elements | None, memory: int) -> WorldMotion:
+        """The same with force elements, and room behind the energies for memory of continuous laws and of these."""
+        size = memory + (0 if elements is None else elements.memory.size)
+        code, parts = self.code._replace(ny=self.code.ny + size), self.parts
         if len(parts) == 1:
             parts = (replace(parts[0], y=slice(0, self.code.ny)),)
-        return replace(self, elements=elements, code=code, parts=parts)
+        return replace(self, elements=elements, code=code, parts=parts, memory=memory)
 
-    def carries(self, frames: Mapping[str, tuple[LoadFrame, ...]]) -> bool:
-        """Whether it knows all these frames."""
-        return all({*frames[part.name]} <= {*part.motion.loads} for part in self.parts)
+    def carries(self, frames: Mapping[str, tuple[LoadFrame, ...]], memory: int) -> bool:
+        """Whether it knows all these frames, and has room for so much memory of continuous laws."""
+        return memory <= self.memory and all({*frames[part.name]} <= {*part.motion.loads} for part in self.parts)
 
     def input(self, parameters: Sequence[Mapping[str, Array]]) -> Array:
         """The kernel's flat input with these parameters of each system; everything else zero."""
@@ -242,16 +249,18 @@ def _columns(sizes: Sequence[Mapping[str, int]]) -> list[npt.NDArray[np.int64]]:
     return [np.concatenate(own) for own in found]
 
 
-def world_motion(world: World, loads: Mapping[str, tuple[LoadFrame, ...]], ledger: bool = True) -> WorldMotion:
-    """The motion kernel of a world, compiled or from the cache."""
+def world_motion(
+    world: World, loads: Mapping[str, tuple[LoadFrame, ...]], ledger: bool = True, memory: int = 0
+) -> WorldMotion:
+    """The motion kernel of a world, compiled or from the cache; ``memory``: numbers that a continuous law remembers."""
     model = _world_motion(tuple(world.systems.items()), tuple(loads[name] for name in world.systems), bool(ledger))
     elements = elements_of(world)
-    return model if elements is None else _fed(model, elements)
+    return _remembering(model, elements, memory) if elements or memory else model
 
 
 @lru_cache(maxsize=32)
-def _fed(model: WorldMotion, elements: Elements) -> WorldMotion:
-    return model.with_elements(elements)
+def _remembering(model: WorldMotion, elements: Elements | None, memory: int) -> WorldMotion:
+    return model.remembering(elements, memory)
 
 
 @lru_cache(maxsize=32)

@@ -86,7 +86,7 @@ _LISTS: Mapping[str, tuple[type, str]] = {
     "until": (Event, "expected Event(quantity, value)"),
     "events": (Event, "expected Event(quantity, value)"),
     "loads": (Load, "expected Load(frame, wrench), Load.along(frame, direction, force) or firing(robot, thruster)"),
-    "laws": (Law, "expected a Law, as control.joint_pd(...) gives it"),
+    "laws": (Law, "expected a Law, as control.joint_pid(...) gives it"),
     "locked": (str, "expected names of degrees of freedom"),
 }
 

@@ -17,7 +17,7 @@ from spacearm.engine.solver import Reason
 from spacearm.engine.system import make_work
 from spacearm.model import Robot
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import load_frames, world_motion
+from spacearm.simulate.motion import law_memory, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.prepare import enter, prepare
@@ -41,7 +41,7 @@ class PhaseBatch:
     ) -> None:
         world = World.of(robot)
         self.method, self.overrides = method, overrides
-        self.model = world_motion(world, load_frames(world, [phase]), False)
+        self.model = world_motion(world, load_frames(world, [phase]), False, law_memory(world, [phase]))
         self.prepared = prepare(self.model, world, phase, number)
         self.own = robot_parameters(robot)
         # Friction is watched where any sample has it; the numbers are the sample's own.

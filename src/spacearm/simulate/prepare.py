@@ -378,6 +378,7 @@ def enter(
     events = make_events(code, friction, prepared.levels, functions, time, sides, watched, asked)
     system = System(code, prepared.signals, friction, events, work, model.feedback())
     if law is not None:
-        system = system._replace(law=law.enter(memory, sample, ticks))
+        system = system._replace(law=law.enter(memory, sample, ticks, code.moved))
+        y[code.moved : code.moved + law.integrated] = system.law.start[: law.integrated]
     begin(system)
     return system

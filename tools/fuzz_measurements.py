@@ -72,10 +72,10 @@ file = "FILE"
 duration = 60.0
 configuration = "normal"
 
-[[experiment.path]]
-joint = "joint1"
+[experiment.excursions.joint1]
+kind = "spline"
 times = {[7.5 * k for k in range(9)]}
-positions_deg = {list(NODES)}
+values_deg = {list(NODES)}
 """,
 }
 

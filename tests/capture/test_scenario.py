@@ -17,8 +17,11 @@ duration = 2.0
 
 [[load]]
 frame = "hand"
-force = [50, 0, 50]
+axes = "frame"
+direction = [1, 0, 1]
+force = { kind = "pulse", value = 70.71, start = 0, width = 0.01 }
 """
+FORCE = HIT[HIT.index("force") :].strip()
 
 
 def _run(tmp_path, text, **options):
@@ -86,12 +89,6 @@ def _frames(name):
 
 def test_plain_hit_with_clutch_and_table(tmp_path):
     more = """
-profile = "table"
-duration = 0.1
-times = [0.0, 0.05, 0.1]
-values = [0.0, 1.0, 0.0]
-start = 0.2
-
 [[clutch]]
 mode = "rigid"
 until = { force = 5.0, delay = 0.01 }
@@ -99,7 +96,8 @@ until = { force = 5.0, delay = 0.01 }
 [[clutch]]
 mode = "soft"
 """
-    result = _run(tmp_path, HIT + more)
+    table = 'force = { kind = "table", times = [0.2, 0.25, 0.3], values = [0, 70.71, 0] }'
+    result = _run(tmp_path, HIT.replace(FORCE, table) + more)
     rows = {row.quantity: row.value for row in result.rows}
     assert 0.2 < rows["clutch.soft.2"] < 0.25
 
@@ -122,9 +120,12 @@ mode = "soft"
         (("[[load]]", "[target]\nmass = 0\n[[load]]"), "target", "mass"),
         (("[[load]]", "[design]\nstiffness = [0.0, 3.0]\nruns = 64\n[[load]]"), "design", "more than 0"),
         (("[[load]]", "[settling]\nfraction = 0.0\n[[load]]"), "settling", "above zero"),
-        (("force = [50, 0, 50]", "profile = 'table'"), "load[0]", "times"),
-        (("force = [50, 0, 50]", "profile = 'table'\ntimes = []\nvalues = []"), "load[0]", "times"),
-        (("force = [50, 0, 50]", "start = 2.0"), "load[0]", "the run is over"),
+        ((FORCE, "force = { kind = 'table' }"), "load[0]", "times"),
+        ((FORCE, "force = { kind = 'table', times = [], values = [] }"), "load[0]", "times"),
+        (("start = 0,", "start = 2.0,"), "load[0]", "the run is over"),
+        ((FORCE, ""), "load[0]", "neither 'force' nor 'moment'"),
+        ((FORCE, "force = [50, 0, 50]"), "load[0].force", "the vector of a load is its 'direction'"),
+        ((FORCE, f"{FORCE}\nprofile = 'half-sine'"), "load[0]", "it belongs to the signal now: force = "),
         (
             ("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0, delay = 0.5 }\n[[load]]"),
             "clutch[0]",
@@ -152,10 +153,11 @@ def test_errors_have_a_place(tmp_path, change, place, words):
     assert caught.value.file is not None
 
 
-def test_a_table_lasts_as_long_as_its_times(tmp_path):
-    shape = "axes = 'world'\nprofile = 'table'\ntimes = [0.0, 0.1, 0.2]\nvalues = [0.0, 1.0, 0.0]\n"
-    rows = {row.quantity: row.value for row in _run(tmp_path, HIT + shape).rows}
-    assert rows["momentum.base.end"][2] + rows["momentum.arm.end"][2] == pytest.approx(50.0 * 0.1, rel=1e-9)
+def test_the_momentum_of_a_blow_is_its_impulse(tmp_path):
+    blow = "force = { kind = 'table', times = [0.0, 0.1, 0.2], values = [0.0, 50.0, 0.0] }"
+    text = HIT.replace('axes = "frame"\n', "").replace(FORCE, blow)
+    rows = {row.quantity: row.value for row in _run(tmp_path, text).rows}
+    assert rows["momentum.base.end"][2] + rows["momentum.arm.end"][2] == pytest.approx(50.0 * 0.1 / 2**0.5, rel=1e-9)
 
 
 def test_the_clutch_closes_by_one_limit_for_both(tmp_path):
@@ -182,8 +184,9 @@ turn_x = { stiffness = 300, damping = 20 }
 
 [[load]]
 frame = "link6"
-force = [5, 3, -4]
-duration = 0.1
+axes = "frame"
+direction = [5, 3, -4]
+force = { kind = "pulse", value = 7.07, start = 0, width = 0.1 }
 
 [design]
 stiffness = [300, 300]

@@ -146,7 +146,7 @@ def test_a_stage_that_fails_ends_the_mission_and_says_why() -> None:
         ({"approach__duration": 30.2}, "approach.duration"),
         ({"crew__soft": ["nothing"]}, "crew"),
         ({"strategy": "hopeful"}, "strategy"),
-        ({"weigh__path": [{"joint": "wheel_x", "times": [0, 1], "positions": [0, 1]}]}, "path[0]"),
+        ({"weigh__excursions": {"wheel_x": {"kind": "spline", "times": [0, 1], "values": [0, 1]}}}, "excursions"),
         ({"target__mass": -1.0}, "target"),
     ],
 )

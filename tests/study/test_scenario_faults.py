@@ -139,7 +139,7 @@ def test_an_absurd_blow_ends_within_the_budget_of_steps(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(import_module("spacearm.capture.cushion"), "simulate", counted)
     file = tmp_path / "case.toml"
-    file.write_bytes(changed("capture-hit", "load.0.force.2", -1e30))
+    file.write_bytes(changed("capture-hit", "load.0.force.value", -1e30))
     with pytest.raises(SimulationError, match="more steps than allowed") as caught:
         run_scenario(file)
     assert caught.value.file == file

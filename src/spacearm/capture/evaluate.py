@@ -83,7 +83,7 @@ class Responses:
 
 @dataclass(eq=False)
 class Evaluator:
-    """A robot, its cases and how long each is skyhook_speed; called with designs.
+    """A robot, its cases and how long each is followed; called with designs.
 
     Args:
         robot: with soft joints. Designs are of all soft axes but those of a contact.

@@ -33,12 +33,12 @@ from spacearm.model.toml_schema import Duration, Limit, Name, Number, Origin, Se
 from spacearm.model.toml_values import pose_of
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import Load, State, table
+from spacearm.simulate import Load, State
 from spacearm.simulate.ledger import Entry
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, largest, makes, row, xyz
 from spacearm.study.keys import made
-from spacearm.study.signal_tables import SignalTable, not_an_angle
-from spacearm.study.tables import BodyTable, MotionKeys, Numbers, Pair, StartTable
+from spacearm.study.signal_tables import LoadTable, SignalTable, not_an_angle
+from spacearm.study.tables import BodyTable, MotionKeys, Pair, StartTable
 from spacearm.words import number
 
 if TYPE_CHECKING:
@@ -73,34 +73,6 @@ class SoftTable(Table):
     turn_x: AxisTable | None = None
     turn_y: AxisTable | None = None
     turn_z: AxisTable | None = None
-
-
-class LoadTable(Table):
-    """A force and moment at a frame that come and go."""
-
-    frame: Name
-    force: Vector3 = key([0.0, 0.0, 0.0], "at the peak, N")
-    moment: Vector3 = key([0.0, 0.0, 0.0], "at the peak, N m")
-    duration: Number | None = key(None, "s; 0.01 where left out, of a table its last time")
-    start: Number = key(0.0, "s")
-    profile: Literal["rectangle", "half-sine", "triangle", "table"] = key("rectangle")
-    times: Numbers | None = key(None, "of a table, s from the start")
-    values: Numbers | None = key(None, "of a table, factors of force and moment")
-    axes: Literal["world", "frame"] = key("frame", "of force and moment")
-
-    def of(self, robot: Robot, end: float) -> Load:
-        """The load on this robot in a run that ends then."""
-        options = self.options("frame", "force", "moment", "duration", "start", "profile", "axes")
-        if self.profile == "table":
-            if not self.times or not self.values:
-                raise InputError("a table needs 'times' and 'values'", hint="seconds since the start, and factors")
-            options = {"duration": self.times[-1], **options, "profile": table(self.times, self.values)}
-        elif self.times is not None or self.values is not None:
-            raise InputError("'times' and 'values' belong to profile 'table'", hint='profile = "table"')
-        if self.start >= end > 0.0:
-            raise InputError(f"starts at {self.start:g} s, when the run is over", hint=f"expected less than {end:g} s")
-        robot.frame(self.frame)
-        return Load.pulse(**options)
 
 
 class TargetTable(BodyTable, MotionKeys):

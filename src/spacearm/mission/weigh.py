@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from spacearm.checks import known
 from spacearm.control.attitude import STANDARD_GRAVITY
-from spacearm.errors import InputError
-from spacearm.identify.inertia import Experiment, Firing, OutputErrorProblem, Record, Sensors, fit_output_error
+from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record, Sensors, fit_output_error
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of
-from spacearm.identify.inertia.scenario import PathTable
+from spacearm.identify.inertia.scenario import ExciteKeys
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE
 from spacearm.mechanics.reframe import transport
 from spacearm.mission.flight import Flight, Limit, Use
@@ -24,8 +24,7 @@ from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Seed, Vector3
 from spacearm.simulate import Phase, Release, constant, firing, spline
-from spacearm.study import Noted, Table, distinct, key
-from spacearm.study.signal_tables import ThrusterTable
+from spacearm.study import Noted, Table, key
 from spacearm.typing import Array
 
 ChannelName = Literal["position", "attitude", "velocity", "rate", "joint_position", "joint_rate"]
@@ -110,32 +109,20 @@ class SensorsTable(Table):
         return Sensors(np.array(self.mount), self.sample, noise=noise | {str(k): v for k, v in self.noise.items()})
 
 
-class WeighTable(StageTable):
+class WeighTable(StageTable, ExciteKeys):
     """The target is weighed: thrusters fire, joints move, wheels keep their speed."""
 
     called: ClassVar[str] = "weigh"
 
     duration: Duration = key(30.0, "s")
     sensors: SensorsTable = key(SensorsTable(), "what is measured, with which noise, from which seed")
-    path: list[PathTable] = key([], "joints of the arm that move, from where they are and back to rest")
-    thruster: list[ThrusterTable] = key([], "thrusters that fire, at a level that is a number")
     mass: Positive = key(0.05, "largest standard deviation of the mass, relative to it")
 
     def experiment(self, flight: Flight) -> Experiment:
-        distinct(self.path, "path", "joint")
-        paths = {}
-        for k, path in enumerate(self.path):
-            with at(f"path[{k}]"):
-                if path.joint not in flight.crew.arm:
-                    raise InputError(f"{path.joint!r} is no joint of the arm", hint=", ".join(flight.crew.arm))
-                paths[path.joint] = path.make()
-        firings = []
-        for k, item in enumerate(self.thruster):
-            with at(f"thruster[{k}]"):
-                level = item.throttle(self.duration)
-                spans = [(0.0, self.duration)] if item.on is None else item.intervals()
-                firings += [Firing(item.name, low, high, float(level(0.5 * (low + high)))) for low, high in spans]
-        return Experiment("weigh", self.duration, flight.state.joints, paths, firings)
+        for joint in self.excursions:
+            known(joint, flight.crew.arm, "joint", of="arm", place="excursions")
+        paths = self.paths(flight.here.world.own_robot(flight.name))
+        return Experiment("weigh", self.duration, flight.state.joints, paths, self.firings(self.duration))
 
     def phases(self, flight: Flight, experiment: Experiment, times: Array) -> list[Phase]:
         """Joints on their paths, wheels at their speed, thrusters firing; sampled as the sensors do."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from spacearm.errors import InputError, SpacearmError, at, did_you_mean, quoted, shown_path
 from spacearm.model import catalogue
@@ -23,7 +23,7 @@ from spacearm.model.toml_schema import Table
 
 __all__ = ["Table", "at", "find_robot", "read_document", "validated"]
 
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T", bound=Table)
 
 
 def read_document(path: str | Path, expected: str) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from spacearm.errors import ModelError, did_you_mean
-from spacearm.model.toml_schema import RobotFile, shortened
+from spacearm.model.toml_schema import RobotFile, Table, shortened
 
 #: Endings by which other formats and data sheets mark a unit.
 UNIT_ENDINGS = ("degree", "degrees", "deg", "rad", "mm", "cm", "m", "g", "kg", "kgmm2", "kgm2", "gmm2", "n", "nm")
@@ -51,7 +51,7 @@ class Place:
         return f"{self.path} ({self.name!r})" if self.name else self.path
 
 
-def schema_error(error: ValidationError, data: Mapping[str, Any], root: type[BaseModel] = RobotFile) -> ModelError:
+def schema_error(error: ValidationError, data: Mapping[str, Any], root: type[Table] = RobotFile) -> ModelError:
     """The first fault as a :class:`ModelError`; unknown keys first, since they explain keys that are missing.
 
     ``root`` is the schema of the whole file, from which the known keys of each table are read.
@@ -62,9 +62,7 @@ def schema_error(error: ValidationError, data: Mapping[str, Any], root: type[Bas
     return first
 
 
-def schema_errors(
-    error: ValidationError, data: Mapping[str, Any], root: type[BaseModel] = RobotFile
-) -> list[ModelError]:
+def schema_errors(error: ValidationError, data: Mapping[str, Any], root: type[Table] = RobotFile) -> list[ModelError]:
     """All faults as :func:`schema_error` has the first."""
     faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
     errors = []
@@ -75,11 +73,12 @@ def schema_errors(
     return errors
 
 
-def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[BaseModel]) -> tuple[str, str]:
+def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[Table]) -> tuple[str, str]:
     context = fault.get("ctx", {})
     kind, key = fault["type"], str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
-        return f"unknown key {key!r}", suggestion(key, _known_keys(loc, root))
+        table = _table(loc, root)
+        return f"unknown key {key!r}", table.moved.get(key) or suggestion(key, table.model_fields)
     if kind == "missing":
         return f"{key!r} is missing", ""
     if kind == "literal_error":
@@ -115,17 +114,18 @@ def suggestion(key: str, known: Iterable[str]) -> str:
     return did_you_mean(key, words)
 
 
-def _known_keys(loc: Sequence[int | str], root: type[BaseModel]) -> list[str]:
+def _table(loc: Sequence[int | str], root: type[Table]) -> type[Table]:
+    """The table in which a key stands."""
     table = root
     for part in loc[:-1]:
         if isinstance(part, str) and part in table.model_fields:
             table = table_in(table.model_fields[part].annotation) or table
-    return list(table.model_fields)
+    return table
 
 
-def table_in(annotation: object) -> type[BaseModel] | None:
+def table_in(annotation: object) -> type[Table] | None:
     """The table that an annotation speaks of, if any."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Table):
         return annotation
     return next((found for part in get_args(annotation) if (found := table_in(part)) is not None), None)
 

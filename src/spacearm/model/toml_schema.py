@@ -7,8 +7,8 @@ are errors. Numbers are finite (limits may be infinite), a string or a boolean i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic_core import PydanticCustomError
@@ -115,6 +115,8 @@ class Table(BaseModel):
     """A table of the file; keys that it does not know are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    #: Keys of older files, and where to say it now.
+    moved: ClassVar[Mapping[str, str]] = {}
 
 
 class RobotTable(Table):

@@ -10,19 +10,27 @@ from spacearm.control import JointPlan, Sensor
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at
-from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3
+from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.motion.figures import figures
 from spacearm.motion.law_tables import LawTable, SensorTable, sensors_of
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.motion.surroundings import SurroundingsKeys
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, Reason, Run, Signal, State, Touched, World, simulate
+from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, Run, Signal, State, Touched, World, simulate
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check
 from spacearm.simulate.methods import Method
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
-from spacearm.study.signal_tables import SignalKey, SignalTable, ThrusterTable, bounds, not_an_angle, thrust
+from spacearm.study.signal_tables import (
+    LoadTable,
+    SignalKey,
+    SignalTable,
+    ThrusterTable,
+    bounds,
+    not_an_angle,
+    thrust,
+)
 from spacearm.study.tables import StartTable
 from spacearm.words import number
 
@@ -46,28 +54,6 @@ class MethodTable(Table):
         if self.step is None:
             raise InputError("'step' is missing", hint="expected seconds")
         return RK4(self.step)
-
-
-class LoadTable(Table):
-    """A force or a moment at a frame."""
-
-    either: ClassVar = (("force", "moment"),)
-
-    frame: Name
-    direction: Vector3
-    force: SignalKey | None = key(None, "N")
-    moment: SignalKey | None = key(None, "N m")
-    axes: Literal["world", "frame"] = key("world", "of the direction")
-
-    def of(self, robot: Robot) -> Load:
-        """The load on this robot."""
-        name = "force" if self.moment is None else "moment"
-        size = getattr(self, name)
-        if size is None:
-            raise InputError("neither 'force' nor 'moment' is given")
-        robot.frame(self.frame)
-        signal = size.of(name, f"a {name} has no degrees")
-        return Load.along(self.frame, self.direction, signal, axes=self.axes, moment=name == "moment")
 
 
 class EventTable(Table):

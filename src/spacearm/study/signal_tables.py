@@ -1,4 +1,4 @@
-"""Functions of time in a scenario file: signals, paths of joints, thrusters."""
+"""Functions of time in a scenario file: signals, loads, paths of joints, thrusters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot
 from spacearm.model.document import at
-from spacearm.model.toml_schema import Name, Number
+from spacearm.model.toml_schema import Name, Number, Vector3
 from spacearm.simulate import Load, Signal, constant, firing, half_sine, pulse, spline, table, triangle
 from spacearm.study.keys import Table, key, refused
 
@@ -74,12 +74,42 @@ def _number_or_table(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"value": value}
     if not isinstance(value, dict | SignalTable):
-        raise refused(f"{quoted(value)} is no signal", 'expected a number or { kind = "...", ... }')
+        vector = "; the vector of a load is its 'direction'" if isinstance(value, list) else ""
+        raise refused(f"{quoted(value)} is no signal", 'expected a number or { kind = "...", ... }' + vector)
     return value
 
 
 #: A number, or a table.
 SignalKey = Annotated[SignalTable, BeforeValidator(_number_or_table)]
+
+
+class LoadTable(Table):
+    """A force or a moment at a frame; what has both is two loads."""
+
+    either: ClassVar = (("force", "moment"),)
+    moved: ClassVar = dict.fromkeys(
+        ("profile", "duration", "start", "times", "values"),
+        'it belongs to the signal now: force = { kind = "half-sine", value = 50, start = 0, width = 0.01 }',
+    )
+
+    frame: Name
+    force: SignalKey | None = key(None, "N")
+    moment: SignalKey | None = key(None, "N m")
+    direction: Vector3
+    axes: Literal["world", "frame"] = key("world", "of the direction")
+
+    def of(self, robot: Robot, end: float = math.inf) -> Load:
+        """The load on this robot, in a run that ends then."""
+        name = "force" if self.moment is None else "moment"
+        size = getattr(self, name)
+        if size is None:
+            raise InputError("neither 'force' nor 'moment' is given")
+        robot.frame(self.frame)
+        signal = size.of(name, f"a {name} has no degrees")
+        if (size.start or 0.0) >= end:
+            hint = f"expected less than {end:g} s"
+            raise InputError(f"starts at {size.start:g} s, when the run is over", place=name, hint=hint)
+        return Load.along(self.frame, self.direction, signal, axes=self.axes, moment=name == "moment")
 
 
 def not_an_angle(robot: Robot, quantity: str) -> str:

@@ -218,12 +218,26 @@ def test_what_a_scenario_refuses(change: dict[str, Any], message: str, tmp_path:
         run(data, folder=tmp_path)
 
 
-def test_paths_need_one_kind_of_position(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": [0.0] * 9}, "both 'values' and 'values_deg'"),
+        ({"ends": "natural"}, r"experiment\[1\]: excursions.joint1: is no clamped spline"),
+        ({"times": None}, "excursions.joint1: is no clamped spline"),
+    ],
+)
+def test_an_excursion_is_a_clamped_spline(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     data = document()
-    data["experiment"][1]["path"][0]["positions"] = [0.0] * 9
-    with pytest.raises(InputError, match="both 'positions' and 'positions_deg'"):
+    data["experiment"][1]["excursions"]["joint1"] |= change
+    with pytest.raises(InputError, match=message):
         run(data, folder=tmp_path)
-    assert np.isfinite(paper.WRONG)
+
+
+def test_paths_of_older_files_are_told_their_new_name(tmp_path: Path) -> None:
+    data = document()
+    data["experiment"][1]["path"] = [{"joint": "joint1", "times": [0.0, 1.0], "positions": [0.0, 0.1]}]
+    with pytest.raises(InputError, match=r"unknown key 'path' \(it is 'excursions' now: excursions.<joint> = "):
+        run(data, folder=tmp_path)
 
 
 def measured(tmp_path: Path) -> dict[str, Any]:
@@ -362,10 +376,6 @@ def test_what_experiments_refuse(tmp_path: Path) -> None:
     for table in data["experiment"][0]["thruster"]:
         table["on"] = [[table["on"][0][0] + 0.3, table["on"][0][0] + 0.7]]
     with pytest.raises(InputError, match=r"fire between two samples, from 0\.3 s to 0\.7 s"):
-        run(data, folder=tmp_path)
-    data = document()
-    data["experiment"][1]["path"] *= 2
-    with pytest.raises(InputError, match="two are called 'joint1'"):
         run(data, folder=tmp_path)
     data = document()
     data["experiment"][1]["name"] = "thrusters"

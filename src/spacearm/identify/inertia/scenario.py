@@ -34,7 +34,7 @@ from spacearm.result import Check
 from spacearm.simulate.crosscheck import cross_check
 from spacearm.study import Session, StudyFile, Table, agreement, distinct, key, makes, refused
 from spacearm.study.scenario import Progress
-from spacearm.study.signal_tables import ThrusterTable
+from spacearm.study.signal_tables import SignalTable, ThrusterTable, not_an_angle
 from spacearm.study.tables import ColumnTable, ConfigurationKeys, Count, MeasuredKeys, MotionKeys, Numbers
 from spacearm.typing import Array
 
@@ -89,28 +89,48 @@ class SensorTable(Table):
         return Sensors(interval=self.sample, noise={str(name): value for name, value in noise.items()}, **options)
 
 
-class PathTable(Table):
-    """A joint's path from its configuration and back to rest: a spline through nodes, relative to the configuration."""
+class ExciteKeys(Table):
+    """What excites an experiment: joints that move, thrusters that fire."""
 
-    joint: Name
-    times: Numbers = key(what="from zero on, s")
-    positions: Numbers | None = key(None, "rad or m")
-    positions_deg: Numbers | None = None
+    moved: ClassVar = {
+        "path": "it is 'excursions' now: excursions.<joint> = { kind = \"spline\", times = [...], values_deg = [...] }"
+    }
 
-    def make(self) -> Nodes:
-        if self.positions is None and self.positions_deg is None:
-            raise InputError("give positions or positions_deg")
-        return Nodes(np.array(self.times), np.array(self.si("positions")))
+    excursions: dict[str, SignalTable] = key(
+        {}, "joint = clamped spline from where the joint is and back to rest, relative to that position, rad or m"
+    )
+    thruster: list[ThrusterTable] = key([], "thrusters that fire, at a level that is a number")
+
+    def paths(self, robot: Robot) -> dict[str, Nodes]:
+        """Joints that move, and how."""
+        found = {}
+        for joint, path in self.excursions.items():
+            with at(f"excursions.{joint}"):
+                path.no_degrees(not_an_angle(robot, joint))
+                values = path.si("values")
+                if path.kind != "spline" or path.ends != "clamped" or path.times is None or values is None:
+                    hint = 'expected { kind = "spline", times = [...], values = [...] }'
+                    raise InputError("is no clamped spline through nodes", hint=hint)
+                found[joint] = Nodes(np.array(path.times), np.array(values))
+        return found
+
+    def firings(self, duration: float) -> list[Firing]:
+        """Thrusters that fire in an experiment of this duration (s)."""
+        found = []
+        for k, item in enumerate(self.thruster):
+            with at(f"thruster[{k}]"):
+                level = item.throttle(duration)
+                spans = [(0.0, duration)] if item.on is None else item.intervals()
+                found += [Firing(item.name, begin, end, float(level(0.5 * (begin + end)))) for begin, end in spans]
+        return found
 
 
-class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys):
-    """An experiment: simulated, or measured. Of a simulated one, joints without a path are locked; of a measured one,
-    those whose readings differ by no more than their noise."""
+class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
+    """An experiment: simulated, or measured. Of a simulated one, joints without an excursion are locked; of a measured
+    one, those whose readings differ by no more than their noise."""
 
     name: Name
     duration: Duration | None = key(None, "s; of a measured one, what its file has")
-    path: list[PathTable] = key([], "joints that move")
-    thruster: list[ThrusterTable] = key([], "thrusters that fire, at a level that is a number")
     velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin at first, world axes, m/s")
     known_momentum: bool = key(False, "the momentum at first is known")
     missing: Literal["keep", "drop", "reject"] = key(  # type: ignore[assignment]
@@ -124,24 +144,13 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys):
 
     def of(self, robot: Robot, folder: Path = Path()) -> Experiment:
         """The experiment with this robot."""
-        place = f"experiment {self.name!r}"
-        distinct(self.path, f"{place}, path", "joint")
-        paths = {}
-        for path in self.path:
-            with at(f"{place}, path of {path.joint!r}"):
-                paths[path.joint] = path.make()
-        duration, firings = self._duration(folder), []
-        for k, item in enumerate(self.thruster):
-            with at(f"thruster[{k}]"):
-                level = item.throttle(duration)
-                spans = [(0.0, duration)] if item.on is None else item.intervals()
-                firings += [Firing(item.name, begin, end, float(level(0.5 * (begin + end)))) for begin, end in spans]
+        duration = self._duration(folder)
         return Experiment(
             self.name,
             duration,
             self.positions(robot),
-            paths,
-            firings,
+            self.paths(robot),
+            self.firings(duration),
             tuple(self.velocity),
             tuple(self.turning()),
             self.known_momentum,

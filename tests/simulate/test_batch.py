@@ -13,13 +13,19 @@ import pytest
 
 from spacearm.engine import NonFiniteWarning
 from spacearm.errors import InputError, ModelError
-from spacearm.model import Body, Friction, Inertia, Joint, Limits, Robot
+from spacearm.model import Body, Frame, Friction, Inertia, Joint, Limits, Pose, Robot, Spring
 from spacearm.simulate import (
     RK4,
+    Attach,
+    Event,
     Load,
+    Lock,
     Phase,
+    Release,
     RunWarning,
+    Separate,
     State,
+    Switch,
     pulse,
     rollout,
     simulate,
@@ -27,6 +33,7 @@ from spacearm.simulate import (
 )
 from spacearm.simulate.motion import motion
 from support.arms import BASE_LOCKED, arm, slider, tumbling
+from support.worlds import sliding_block, two
 
 
 def test_limits_at_the_starts_of_a_batch() -> None:
@@ -224,3 +231,66 @@ def test_what_nothing_resists_is_told_before_a_run() -> None:
     spread = point.inertia_parameters + np.array([[0.0] * 10, [0.0] * 4 + [0.1] * 3 + [0.0] * 3])
     assert simulate(point, start, 0.1, overrides={"inertia": spread}).sound
     assert np.all(np.isfinite(rollout(point, start.vector, 0.01, 2, overrides={"inertia": spread})))
+
+
+@pytest.mark.filterwarnings("error")
+def test_many_runs_across_changes() -> None:
+    robot = sliding_block(Spring(50.0))
+    chain = [Phase(0.3), Lock("x"), Phase(0.2), Release("x"), Switch(damping={"x": 2.0}), Phase(0.4)]
+    starts = np.array([State.moving(robot, [0.1 * k], [0.5]).vector for k in range(5)])
+    times = np.linspace(0.0, 0.9, 10)
+    batch = simulate_batch(robot, starts, chain, sample=times, ledger=True, max_events=50)
+    for k, start in enumerate(starts):
+        run = simulate(robot, State.from_vector(start), chain, sample=times)
+        assert run.end is not None
+        np.testing.assert_allclose(batch.end[k], run.end.vector, rtol=0, atol=1e-9)
+        assert [event.kind for event in batch.events[k]] == [event.kind for event in run.events]
+        last = np.searchsorted(run.times, times, side="right") - 1
+        np.testing.assert_allclose(batch.states[k], run.states[last], rtol=0, atol=1e-9)
+    assert np.all(batch.energy_residual < 1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_many_runs_in_which_systems_separate_and_join() -> None:
+    """Each sample as the run of its own, system by system."""
+    robot = sliding_block(Spring(50.0, 0.3))
+    robot = robot.replace(frames=(Frame("stub", "base", Pose(translation=np.array([0.3, 0.0, 0.0]))),))
+    chain = [
+        Phase(9.0, until=Event("x", 0.25)),
+        Separate("x", "block"),
+        Phase(0.3),
+        Attach("block", "stub"),
+        Phase(0.2),
+    ]
+    starts = np.array([State.moving(robot, [0.0], [0.1 * k], base_velocity=[0.0, 0.1 * k, 0.0]).vector for k in (0, 1)])
+    times = np.linspace(0.0, 0.6, 7)
+    batch = simulate_batch(robot, starts, chain, sample=times, ledger=True, max_events=50)
+    assert batch.systems == ("slider", "block")
+    for k, start in enumerate(starts):
+        run = simulate(robot, State.from_vector(start), chain, sample=times)
+        assert run.ends is not None
+        np.testing.assert_allclose(batch.of("slider")[1][k], run.ends["slider"].vector, rtol=0, atol=1e-9)
+        flown = ~np.isnan(batch.of("block")[0][k, :, 0])
+        at = np.searchsorted(run.of("block").times, times[flown])
+        np.testing.assert_allclose(batch.of("block")[0][k, flown], run.of("block").states[at], rtol=0, atol=1e-9)
+        assert flown.sum() in (2, 3)
+    assert np.all(batch.energy_residual < 1e-9)
+    with pytest.raises(InputError, match=r"several systems took part .of.system.: slider, block"):
+        _ = batch.end
+
+
+@pytest.mark.filterwarnings("error")
+def test_many_runs_of_a_world() -> None:
+    world, states = two(8)
+    starts = np.array([world.flat(states), world.flat({**states, "chaser": State.at_rest(world.robot("chaser"))})])
+    batch = simulate_batch(world, starts, 0.3, sample=[0.1])
+    for k, start in enumerate(starts):
+        run = simulate(world, world.states(start), 0.3, sample=[0.1])
+        for name in world.systems:
+            kept, end = batch.of(name)
+            np.testing.assert_allclose(kept[k, 0], run.of(name).states[0], rtol=0, atol=1e-9)
+            np.testing.assert_allclose(end[k], run.of(name).end.vector, rtol=0, atol=1e-9)
+    with pytest.raises(InputError, match="starts has shape"):
+        simulate_batch(world, starts[:, 1:], 0.3)
+    with pytest.raises(InputError, match="no system 'chase'"):
+        batch.of("chase")

@@ -7,5 +7,5 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-#: An array of float64; its shape is told where it matters.
+#: An array of float64; its shape is given where it matters.
 Array: TypeAlias = npt.NDArray[np.float64]

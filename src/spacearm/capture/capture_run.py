@@ -224,7 +224,7 @@ class CaptureRun:
 
     def joint(self, name: str) -> Array:
         """Position of a joint (T,), m or rad; of a soft axis, its deformation."""
-        return self.states[:, 7 + self.robot.joint_index(name)]
+        return self.states[:, Layout(self.robot.n).joint(self.robot.joint_index(name))]
 
     @cached_property
     def _computed(self) -> dict[str, Array]:

@@ -66,7 +66,9 @@ class SoftTable(Table):
     """Soft axes at a joint of the robot."""
 
     joint: Name
-    where: Literal["after", "before", "instead"] = key("after", "the joint, or in its place")
+    where: Literal["after", "before", "instead"] = key(
+        "after", "the axes stand after or before the joint, or in its place"
+    )
     slide_x: AxisTable | None = None
     slide_y: AxisTable | None = None
     slide_z: AxisTable | None = None
@@ -108,11 +110,11 @@ class UntilTable(Table):
     """When a mode of the clutch ends: at a time, when contact is felt, or when the axes have settled."""
 
     time: Number | None = key(None, "s")
-    force: Number | None = key(None, "that is felt, N")
-    moment: Number | None = key(None, "that is felt, N m")
-    delay: Number | None = key(None, "after contact is felt, s")
-    slide: Number | None = key(None, "amplitude of the rates, m/s; stands for `turn` too")
-    turn: Number | None = key(None, "amplitude of the rates, rad/s; stands for `slide` too")
+    force: Number | None = key(None, "ends when a locked axis that slides carries more than this, N")
+    moment: Number | None = key(None, "the same for an axis that turns, N m")
+    delay: Number | None = key(None, "of sensing and switching after that, s")
+    slide: Number | None = key(None, "ends when sliding rates have settled below this, m/s; stands for `turn` too")
+    turn: Number | None = key(None, "the same for turning rates, rad/s; stands for `slide` too")
 
     def make(self) -> At | Felt | Settled:
         felt, settled = self.options("force", "moment"), self.options("slide", "turn")
@@ -151,8 +153,8 @@ class SettlingTable(Table):
     """When a vibration has settled: below a fraction of its peak, or below a velocity or rate."""
 
     fraction: Number = 0.05
-    velocity: Number = key(0.0, "m/s")
-    rate: Number = key(0.0, "rad/s")
+    velocity: Number = key(0.0, "fixed bound of the velocity, m/s")
+    rate: Number = key(0.0, "fixed bound of the angular velocity, rad/s")
 
     make = makes(Settling)
 
@@ -171,16 +173,16 @@ class DesignTable(Table):
     stiffness: Pair = key(what="range of all springs")
     damping: Pair = key([0.0, 5.0], "range of all dampers")
     objectives: list[Name] = key(["base_rate", "moment", "settling"], min_length=1)
-    over: Literal["expected", "worst"] = key("expected", "of all cases")
+    over: Literal["expected", "worst"] = key("expected", "mean over the cases, by probability, or the worst")
     runs: Annotated[int, whole(64, 10_000_000)] = 20_480
     law: Literal["constant", "balance", "skyhook"] = key("constant", "how dampers switch")
-    off: Number = key(0.0, "of dampers that switch")
-    duration: Duration = key(40.0, "s")
-    step: Duration = key(0.05, "s")
+    off: Number = key(0.0, "damping of switched dampers while they are off")
+    duration: Duration = key(40.0, "of each run, s")
+    step: Duration = key(0.05, "largest step of RK4, s")
     settling: SettlingTable = SettlingTable()
-    ties: list[list[Name]] = key([], "axes that are alike")
+    ties: list[list[Name]] = key([], "groups of axes that share one spring and damper")
     seed: Seed = 0
-    case: list[CaseTable] = key([], "the file's own loads and target where left out")
+    case: list[CaseTable] = key([], "ways of being struck; the file's own loads and target where left out")
 
 
 class CaptureFile(StudyFile):
@@ -192,7 +194,7 @@ class CaptureFile(StudyFile):
     sample: Duration = key(0.02, "interval of the recorded samples, s")
     hand: Name = key("hand", "frame that catches")
     free: list[Name] = key([], "joints other than soft axes that may move")
-    travel: Literal["error", "report"] = key("error", "what it is when an axis leaves its travel")
+    travel: Literal["error", "report"] = key("error", "an axis beyond its travel is an error, or is reported")
     damping: Number | dict[str, Number] | None = key(None, "of all soft axes, or by axis; their own where left out")
     soft: list[SoftTable] = key([], "soft axes in addition to the robot's")
     start: StartTable = key(StartTable(), "at rest with springs relaxed where left out")

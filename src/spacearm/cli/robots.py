@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_robot(name: str, *, reading: Reading, out: Path | None, json: bool) -> int:
-    """Print a robot; a degree of freedom that nothing resists is told, but it is no error: it may be driven."""
+    """Print a robot; a degree of freedom that nothing resists is reported, but it is no error: it may be driven."""
     from spacearm.model.weightless import weightless_dofs, weightless_message
 
     if out is not None and not reading.repair:

@@ -34,7 +34,7 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
     if not scenario.is_file():
         raise InputError("there is no such scenario file", file=scenario)
     study = studies.study_of(scenario)
-    # Before the run: a folder that cannot be written is told at once.
+    # Before the run: a folder that cannot be written is reported at once.
     with _going_on(scenario.name), publish(out, study) as staging:
         with progress_bar(scenario.name) as tick:
             result = studies.run_scenario(scenario, cross_check=cross_check, progress=tick)

@@ -118,8 +118,8 @@ def eject_batch(
             (factor on the force of all springs), and of equal springs ``stiffness`` (of all together, N/m) and
             ``compression`` (m).
         flight: length of each run after separation, s.
-        keep_out: regions, fixed to the satellite, from which the clearance is told; collision shapes of the arm count
-            among each other too.
+        keep_out: regions, fixed to the satellite, from which the clearance is reported; collision shapes of the arm
+            count among each other too.
         samples: instants of the flight at which the clearance is looked at, besides start and separation.
         progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
     """
@@ -267,7 +267,7 @@ def _nearest(
     arm, carrier = rig.split(leaving)
     states = np.concatenate([before[:, None], arm[:, None], passed], axis=1)
     satellite = None
-    turning = bool(np.any(carrier[:, 10:13] != 0.0))
+    turning = bool(np.any(carrier[:, Layout(0).angular_velocity] != 0.0))
     if turning or not rig.device.heavy:
         still = np.zeros((count, 1, 13))
         still[..., 3] = 1.0

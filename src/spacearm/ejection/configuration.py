@@ -21,6 +21,7 @@ from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
+from spacearm.simulate.dataset import labelled
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -286,8 +287,6 @@ def configuration_map(
     progress: Progress | None = None,
 ) -> xr.Dataset:
     """Velocity, tumbling, equivalent mass and what is allowed over two joints' ranges; the others as in ``at``."""
-    import xarray as xr
-
     constraints = constraints or Constraints()
     low, high = joint_ranges(rig, [first, second])
     axes = [rig.arm.joint_index(name) for name in (first, second)]
@@ -310,12 +309,13 @@ def configuration_map(
         threads=threads,
         progress=progress,
     )
-    shape = mesh[0].shape
 
-    def grid(values: Any, units: str, text: str) -> tuple[tuple[str, str], Array, dict[str, str]]:
-        return (first, second), np.asarray(values).reshape(shape), {"units": units, "long_name": text}
+    def grid(values: Any, units: str, text: str) -> tuple[Any, ...]:
+        return (first, second), np.asarray(values).reshape(mesh[0].shape), units, text
 
-    return xr.Dataset(
+    along = zip((first, second), axes, grids, strict=True)
+    return labelled(
+        {name: ((name,), values, rig.arm.joints[axis].unit) for name, axis, values in along},
         {
             "velocity": grid(runs.velocity, "m/s", "ejection velocity"),
             "tumbling": grid(runs.tumbling, "rad/s", "size of the ejection angular velocity"),
@@ -323,9 +323,5 @@ def configuration_map(
             "mass": grid(equivalent_mass(rig, points), "kg", "equivalent mass, all joints free"),
             "clearance": grid(runs.clearance, "m", "least clearance"),
             "allowed": grid(constraints.allowed(runs).astype(np.int8), "1", "1 where all constraints are kept"),
-        },
-        coords={
-            first: (first, grids[0], {"units": rig.arm.joints[axes[0]].unit}),
-            second: (second, grids[1], {"units": rig.arm.joints[axes[1]].unit}),
         },
     )

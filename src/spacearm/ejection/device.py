@@ -165,7 +165,7 @@ class Device:
         object.__setattr__(self, "springs", springs)
         if not springs or not all(isinstance(spring, SeparationSpring) for spring in springs):
             raise InputError(
-                "springs are not all springs", place=place, hint="expected SeparationSpring(...), 1 or more"
+                "springs are no list of SeparationSpring", place=place, hint="expected one or more of them"
             )
         for name in ("stiffness", "compression"):
             if getattr(self, name) is not None:

@@ -153,7 +153,7 @@ class Rig:
         at = Layout(n + 1)  # the rail is joint 0
         position, quaternion, joints = y[..., at.position], y[..., at.quaternion], y[..., at.joints][..., 1:]
         velocity = y[..., at.velocity]
-        travel, speed = y[..., 7:8] * self.device.direction, velocity[..., 6:7] * self.device.direction
+        travel, speed = (part * self.device.direction for part in (y[..., at.joints][..., :1], velocity[..., 6:7]))
         linear = velocity[..., :3] + np.cross(velocity[..., 3:6], travel) + speed
         place = position + np.einsum("...ij,...j->...i", rotation_matrices(quaternion), travel)
         arm = np.concatenate([place, quaternion, joints, linear, velocity[..., 3:6], velocity[..., 7:]], axis=-1)

@@ -39,6 +39,7 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate, Check, Checks
 from spacearm.simulate import Dopri853, Occurrence, Run, State, Track, World, collision_pairs, simulate
 from spacearm.simulate.bodies import momentum, move
+from spacearm.simulate.dataset import labelled
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class Ejection:
         times = np.concatenate([self.rail.times, self.flight.times])
         for i, joint in enumerate(self.rig.arm.joints):
             for bound, sign in ((joint.limits.lower, -1.0), (joint.limits.upper, 1.0)):
-                beyond = np.flatnonzero(sign * (states[:, 7 + i] - bound) > LIMIT_SLACK)
+                beyond = np.flatnonzero(sign * (states[:, Layout(self.rig.arm.n).joint(i)] - bound) > LIMIT_SLACK)
                 if beyond.size and not any(hit.joint == joint.name and hit.value == bound for hit in found):
                     found.append(LimitReached(float(times[beyond[0]]), joint.name, bound))
         return tuple(sorted(found, key=lambda hit: hit.time))
@@ -300,7 +301,7 @@ def eject(
         limits: joint limits that are reached are reported, or end the run as well, or are ignored.
         friction: whether the dry friction of joints and rail acts.
         locked: joints that do not give way at all.
-        keep_out: regions fixed to the satellite from which the clearance of every body is told.
+        keep_out: regions fixed to the satellite from which the clearance of every body is reported.
         radii: of the bodies around their skeletons, m (see :mod:`spacearm.ejection.clearance`).
         sample: interval of the samples in flight, s; 1000 intervals where left out.
     """
@@ -357,54 +358,40 @@ def _clearance(rig: Rig, run: Run, keep_out: Sequence[KeepOut], radii: Mapping[s
 
 def curves(ejection: Ejection) -> xr.Dataset:
     """Rail and flight on one time axis: base velocity and angular velocity (world axes), joints, energies."""
-    import xarray as xr
-
     rig, rail, flight = ejection.rig, ejection.rail, ejection.flight
-    n = rig.arm.n
+    at = Layout(rig.arm.n)
     arm = np.concatenate([rig.split(rail.states)[0], flight.states[1:]])
-    times = np.concatenate([rail.times, flight.times[1:]])
     turn = rotation_matrices(arm[:, QUATERNION])
-    velocity = np.einsum("tij,tj->ti", turn, arm[:, Layout(n).linear_velocity])
-    spin = np.einsum("tij,tj->ti", turn, arm[:, Layout(n).angular_velocity])
-    variables = {
-        "velocity": (("time",), velocity @ rig.device.direction, "m/s", "velocity of the arm's base along the rail"),
-        "base_velocity": (("time", "axis"), velocity, "m/s", "velocity of the arm's base, world axes"),
-        "angular_velocity": (("time", "axis"), spin, "rad/s", "angular velocity of the arm's base, world axes"),
-        "position": (("time", "axis"), arm[:, :3], "m", "origin of the arm's base in the world"),
-        "variation": (("time", "joint"), arm[:, Layout(n).joints] - ejection.start, "rad or m", "joint variation"),
-        "rate": (("time", "joint"), arm[:, Layout(n).rates], "rad/s or m/s", "joint rate"),
-    }
-    loads = (np.concatenate([part, np.zeros((len(flight.times) - 1, 3))]) for part in rail_loads(rig, rail))
-    for name, values, units, text in zip(
-        ("rail_force", "rail_moment"),
-        loads,
-        ("N", "N m"),
-        ("force of the rail on the arm across the rail, axes of the arm's base", "moment of the rail about its origin"),
-        strict=True,
-    ):
-        variables[name] = (("time", "axis"), values, units, text)
-    ends = {}
-    for key in ("kinetic", "elastic", "damping", "friction"):
-        before, after = getattr(rail.ledger, key), getattr(flight.ledger, key)[1:]
-        before = elastic_on_rail(rig, rail.states) if key == "elastic" else before
-        carried = before[-1] if key in ("damping", "friction") else 0.0
-        ends[key] = np.concatenate([before, carried + after])
-    for key, meaning in (
-        ("kinetic", "kinetic energy (in flight: of the arm)"),
-        ("elastic", "energy in the springs"),
-        ("damping", "energy dissipated by damping"),
-        ("friction", "energy dissipated by dry friction"),
-    ):
-        variables[f"energy_{key}"] = (("time",), ends[key], "J", meaning)
-    coords = {
-        "time": ("time", times, {"units": "s", "long_name": "time since release"}),
-        "axis": ("axis", ["x", "y", "z"]),
-        "joint": ("joint", list(rig.arm.joint_names)),
-    }
-    data = {
-        name: (dims, np.ascontiguousarray(values), {"units": units, "long_name": text})
-        for name, (dims, values, units, text) in variables.items()
-    }
-    return xr.Dataset(
-        data, coords=coords, attrs={"separation_time": ejection.time, "stable_time": ejection.stable_time}
+    velocity, spin = (np.einsum("tij,tj->ti", turn, arm[:, part]) for part in (at.linear_velocity, at.angular_velocity))
+    variation = arm[:, at.joints] - ejection.start
+    force, moment = (np.concatenate([part, np.zeros((len(flight.times) - 1, 3))]) for part in rail_loads(rig, rail))
+    across = "force of the rail on the arm across the rail, axes of the arm's base"
+
+    def energy(name: str) -> Array:
+        before, after = getattr(rail.ledger, name), getattr(flight.ledger, name)[1:]
+        before = elastic_on_rail(rig, rail.states) if name == "elastic" else before
+        return np.concatenate([before, (before[-1] if name in ("damping", "friction") else 0.0) + after])
+
+    return labelled(
+        {
+            "time": ("time", np.concatenate([rail.times, flight.times[1:]]), "s", "time since release"),
+            "axis": ["x", "y", "z"],
+            "joint": list(rig.arm.joint_names),
+        },
+        {
+            "velocity": ("time", velocity @ rig.device.direction, "m/s", "velocity of the arm's base along the rail"),
+            "base_velocity": ("time axis", velocity, "m/s", "velocity of the arm's base, world axes"),
+            "angular_velocity": ("time axis", spin, "rad/s", "angular velocity of the arm's base, world axes"),
+            "position": ("time axis", arm[:, :3], "m", "origin of the arm's base in the world"),
+            "variation": ("time joint", variation, "rad or m", "joint variation"),
+            "rate": ("time joint", arm[:, at.rates], "rad/s or m/s", "joint rate"),
+            "rail_force": ("time axis", force, "N", across),
+            "rail_moment": ("time axis", moment, "N m", "moment of the rail about its origin"),
+            "energy_kinetic": ("time", energy("kinetic"), "J", "kinetic energy (in flight: of the arm)"),
+            "energy_elastic": ("time", energy("elastic"), "J", "energy in the springs"),
+            "energy_damping": ("time", energy("damping"), "J", "energy dissipated by damping"),
+            "energy_friction": ("time", energy("friction"), "J", "energy dissipated by dry friction"),
+        },
+        separation_time=ejection.time,
+        stable_time=ejection.stable_time,
     )

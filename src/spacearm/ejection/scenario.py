@@ -117,21 +117,21 @@ class MapTable(Table):
     """Velocity and tumbling over the ranges of two joints."""
 
     joints: list[Name] = key(min_length=2, max_length=2)
-    configuration: Name | None = key(None, "of the other joints")
+    configuration: Name | None = key(None, "positions of the other joints, by name")
     resolution: list[Annotated[int, whole(2, 1000)]] = key([41, 41], min_length=2, max_length=2)
 
 
 class SearchTable(Table):
     """The best configuration."""
 
-    velocity: Number = key(1.0, "weight")
-    tumbling: Number = key(0.0, "weight")
-    samples: Count = key(4096, "Sobol samples")
-    refine: Annotated[int, whole(0, 1_000_000)] = key(80, "generations")
-    keep: Count = key(24, "populations")
-    joints: list[Name] | None = key(None, "that are searched")
-    margin: Number = key(0.0, "to what must not be touched, m")
-    limit_margin: Number | None = key(None, "to the joints' limits, rad or m")
+    velocity: Number = key(1.0, "weight of the ejection velocity")
+    tumbling: Number = key(0.0, "weight of the angular velocity after it")
+    samples: Count = key(4096, "configurations that are screened, a Sobol sequence")
+    refine: Annotated[int, whole(0, 1_000_000)] = key(80, "generations of the evolution")
+    keep: Count = key(24, "populations that evolve from the best samples")
+    joints: list[Name] | None = key(None, "joints that are searched; all where left out")
+    margin: Number = key(0.0, "least clearance from keep-out regions, m")
+    limit_margin: Number | None = key(None, "least distance from joint limits, rad or m")
     limit_margin_deg: Number | None = None
     respect_limits: bool = key(True, "no joint reaches a limit")
     seed: Seed = 0
@@ -159,7 +159,9 @@ class EjectionFile(StudyFile):
     keep_out: Annotated[list[KeepOutTable], OneOrMore] = key([], "what the arm must not touch")
     radii: Number | dict[str, Number] = key(0.0, "of the bodies around their skeletons, one or by body, m")
     flight: Number = key(10.0, "after separation, s")
-    limits: Literal["report", "stop", "ignore"] = key("report", "what a joint limit does")
+    limits: Literal["report", "stop", "ignore"] = key(
+        "report", "joint limits are reported, end the run, or are ignored"
+    )
     segmented: bool = key(False, "run the paper's algorithm too")
     segment: Duration = key(0.02, "its step, s")
     map: MapTable | None = None
@@ -219,7 +221,7 @@ class EjectionFile(StudyFile):
         with at("table"):
             rig = Rig(arm, device, self.table)
         with at("device"):
-            _ = rig.mounted  # springs that no joint can have are told here
+            _ = rig.mounted  # springs that no joint can have are reported here
         return rig
 
     def _starts(self, rig: Rig) -> dict[str, Array]:

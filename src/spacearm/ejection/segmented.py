@@ -29,6 +29,7 @@ from spacearm.ejection.response import Arm, Response, energy_lost, first_stop
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.segmented_flight import Flight, fly
 from spacearm.errors import InputError
+from spacearm.simulate.dataset import labelled
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -65,14 +66,12 @@ class Segmented:
     @property
     def data(self) -> xr.Dataset:
         """Curves over time."""
-        import xarray as xr
-
-        return xr.Dataset(
+        return labelled(
+            {"time": ("time", self.curve_time, "s"), "joint": list(self.rig.arm.joint_names)},
             {
-                "velocity": (("time",), self.curve_velocity, {"units": "m/s"}),
-                "variation": (("time", "joint"), self.curve_variation, {"units": "rad"}),
+                "velocity": ("time", self.curve_velocity, "m/s", "velocity of the base along the rail"),
+                "variation": ("time joint", self.curve_variation, "rad", "joint variation"),
             },
-            coords={"time": ("time", self.curve_time, {"units": "s"}), "joint": list(self.rig.arm.joint_names)},
         )
 
 

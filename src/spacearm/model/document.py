@@ -1,7 +1,7 @@
 """Other TOML files than robots: read and checked in the same way, with the same errors.
 
 A study's scenario schema derives its tables from :class:`Table`, and takes numbers and vectors from
-:mod:`spacearm.model.toml_schema`, so that units, NaN and wrong types are told in the same words everywhere.
+:mod:`spacearm.model.toml_schema`, so that units, NaN and wrong types are reported in the same words everywhere.
 """
 
 from __future__ import annotations

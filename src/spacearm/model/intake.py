@@ -229,7 +229,7 @@ class Intake:
         return robot
 
     def tell_problems(self, *, stacklevel: int = 3) -> None:
-        """Raise the problems found so far, if any; what was not read is told as well, since it may explain them."""
+        """Raise the problems found so far, if any; what was not read is reported as well, since it may explain them."""
         if not self.problems.found:
             return
         for problem in self.problems.found:
@@ -242,7 +242,7 @@ class Intake:
     def _beyond_base(
         self, bodies: Sequence[Body], joints: list[Joint], welds: list[Weld]
     ) -> tuple[Sequence[Body], list[Joint], list[Weld]]:
-        """What the body chosen as the base carries; the rest is told as lost."""
+        """What the body chosen as the base carries; the rest is reported as lost."""
         base = self.reading.base
         if base is None:
             return bodies, joints, welds

@@ -75,7 +75,7 @@ class Compiled:
 
 
 def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
-    """The compiled model; MuJoCo's warnings are told with the losses."""
+    """The compiled model; MuJoCo's warnings are reported with the losses."""
     _check_mujoco()
     parts = [bundle.text.encode("utf-8", errors="replace"), *bundle.files.values()]
     request = {"names": list(bundle.files)}

@@ -1,6 +1,6 @@
 """What acts on the bodies of a compiled MuJoCo model: actuators, tendons, equality constraints, keyframes.
 
-What spacearm has a word for is kept (thrusters, effort limits, couplings, configurations); all else is told as lost.
+What spacearm has a word for (thrusters, effort limits, couplings, configurations) is kept; the rest is reported lost.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Extras:
         return damping, armature
 
     def effort(self, joint: int) -> float:
-        """The most that the actuators of a joint give, N or N m; their laws are told as lost."""
+        """The most that the actuators of a joint give, N or N m; their laws are reported as lost."""
         model, total = self.model, 0.0
         for each in self._on_joints.get(joint, ()):
             gear = float(model.actuator_gear[each.index, 0])
@@ -104,7 +104,7 @@ class Extras:
         return total
 
     def thrusters(self, sites: dict[int, tuple[str, Pose]]) -> tuple[list[Thruster], set[int]]:
-        """Actuators that push at a site; also the sites that serve nothing else. Other actuators are told."""
+        """Actuators that push at a site; also the sites that serve nothing else. Other actuators are reported."""
         model, thrusters, used = self.model, [], set()
         taken = {each.name for each in self.actuators}
         for each in self.actuators:
@@ -171,7 +171,7 @@ class Extras:
         damping = 0.0 if model.off_damper else float(model.tendon_damping[t])
         self._tell_of_tendon(t, place)
         if not stiffness and not damping:
-            return None  # it only measures, or an actuator pulls at it, which is told
+            return None  # it only measures, or an actuator pulls at it, which is reported
         parts = range(int(model.tendon_adr[t]), int(model.tendon_adr[t]) + int(model.tendon_num[t]))
         low, high = (float(x) for x in model.tendon_lengthspring[t])
         joints = [int(model.wrap_objid[w]) for w in parts]
@@ -205,7 +205,7 @@ class Extras:
             self.losses.add(place, "its armature is left out")
 
     def mimics(self, names: dict[int, str], *, repair: bool) -> list[Mimic]:
-        """Equality constraints that let a joint follow another, where they shall become couplings; others are told."""
+        """Equality constraints that let a joint follow another, where they shall become couplings; others reported."""
         model, found = self.model, {}
         for e in range(0 if model.off_equality else model.neq):
             kind, place = int(model.eq_type[e]), f"equality {model.name('eq', e) or e!r}"

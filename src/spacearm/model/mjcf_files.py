@@ -28,7 +28,7 @@ _SILENT = {
     *("texture", "skin", "light", "camera", "sensor", "custom", "visual", "statistic", "size", "extension", "layer"),
     "lengthrange",
 }
-#: Elements that spacearm cannot follow, and what they are called where that is told.
+#: Elements that spacearm cannot follow, and what they are called where that is reported.
 _TOLD = {"flexcomp": "flexible body", "composite": "composite body", "deformable": "flexible body", "plugin": "plugin"}
 #: Stands for the file of a mesh whose shape a plugin would make.
 _FROM_PLUGIN = "(plugin)"

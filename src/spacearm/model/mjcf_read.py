@@ -178,7 +178,7 @@ class _Reader:
         self.rows: dict[int, list[Joint]] = {}
 
     def _inside(self) -> set[int]:
-        """The bodies of the robot; what is not among them is told."""
+        """The bodies of the robot; what is not among them is reported."""
         inside = self.tree.beyond(self.base)
         if self.base == 0:
             free = [i for i in self.tree.roots if any(self.model.jnt_type[j] == FREE for j in self.tree.joints_of(i))]

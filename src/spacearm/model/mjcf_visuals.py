@@ -55,7 +55,7 @@ def _collides(model: Compiled, g: int) -> bool:
 
 
 def collisions_of(model: Compiled, body: int, shift: Pose, losses: Losses) -> tuple[CollisionShape, ...]:
-    """The shapes by which a MuJoCo body can touch others; those that are not simple are told."""
+    """The shapes by which a MuJoCo body can touch others; those that are not simple are reported."""
     if model.geom_type is None or not model.ngeom:
         return ()
     place, found = f"body {quoted(model.name('body', body))}", []

@@ -33,7 +33,7 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
 
     Frames become sites, couplings fixed tendons, thrusters motors on sites (control in N), configurations keyframes.
     Rotors with a ratio of one or more are exact (see :mod:`spacearm.model.mjcf_rotors`). What MuJoCo only approximates
-    or does not know is told by a :class:`LossyConversion` warning each, or is an error where ``strict``.
+    or does not know is reported by a :class:`LossyConversion` warning each, or is an error where ``strict``.
 
     Raises:
         NotExpressible: a massless body that MuJoCo cannot do without.

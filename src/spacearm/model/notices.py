@@ -1,4 +1,4 @@
-"""What is told about a robot file beside errors: what a conversion loses, and what reading has repaired.
+"""What is reported about a robot file beside errors: what a conversion loses, and what reading has repaired.
 
 Each is a warning for every kind of loss or repair, with its places; where the caller is strict, losses are one error.
 """

@@ -232,7 +232,7 @@ class _Builder:
         return result
 
     def check_names(self) -> None:
-        """Names that occur twice are told with both places in the file; the robot does not know these."""
+        """Names that occur twice are reported with both places in the file; the robot does not know these."""
         places = self.places
         parts: dict[str, list[Any]] = {"body": self.bodies, "joint": self.joints, "coupling": self.couplings}
         for what, each in parts.items():

@@ -1,4 +1,4 @@
-"""Shapes of URDF links, read and written; what is wrong with a shape is told, and the robot is read all the same."""
+"""Shapes of URDF links, read and written; what is wrong with a shape is reported, and the robot is read anyway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing URDF: what is written reads back equal; what URDF cannot say is told."""
+"""Writing URDF: what is written reads back equal; what URDF cannot say is reported."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def figures(run: Run) -> Iterator[Figure]:
 
 
 def hand(robot: Robot) -> str:
-    """The frame whose path is told: the last one of the robot, or its last body."""
+    """The frame whose path is shown: the last one of the robot, or its last body."""
     return robot.frames[-1].name if robot.frames else robot.bodies[-1].name
 
 

@@ -121,7 +121,7 @@ class PhaseTable(Table):
 
 
 def check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
-    """A path stays where angles are known; a name that is no joint's is told by the phase."""
+    """A path stays where angles are known; a name that is no joint's is reported by the phase."""
     if name in robot.joint_names and robot.joint(name).kind == "revolute":
         farthest = max(map(abs, bounds(path, duration)))
         if farthest > LARGEST_ANGLE:
@@ -190,7 +190,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
             raise SimulationError(
                 f"the run ended at t = {done.end_time:.9g} s of {total:g} s: {done.why}",
                 place=phases[len(done.phase_starts) - 1].numbered(len(done.phase_starts) - 1),
-                hint="take away what is so fast, or set method.max_steps",
+                hint="slow down what moves so fast, or raise method.max_steps",
             )
         checked = None
         if session.cross_check:

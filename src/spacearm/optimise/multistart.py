@@ -1,4 +1,4 @@
-"""The same estimator from several starts: the best is kept, and whether the others agree is told."""
+"""The same estimator from several starts: the best is kept, and whether the others agree is reported."""
 
 from __future__ import annotations
 

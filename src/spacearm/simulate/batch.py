@@ -177,7 +177,7 @@ def simulate_batch(
         return Chain(own, states[i], items[i if len(items) > 1 else 0], settings, i)
 
     if count and len(items) == 1:
-        chain(0)  # what is wrong with the phases is told before anything runs
+        chain(0)  # what is wrong with the phases is reported before anything runs
 
     def chunk(first: int) -> int:
         last = min(first + CHUNK, count)

@@ -180,7 +180,7 @@ class Chain:
         self._wanted = settings.wanted
         self._ready: list[Prepared] = []
         self._blocks = _blocks(as_items(phases), Here(self))
-        # What can be wrong with the first phases is told before anything runs.
+        # What can be wrong with the first phases is reported before anything runs.
         self._begin()
 
     @property

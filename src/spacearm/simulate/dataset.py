@@ -32,6 +32,24 @@ ENERGIES = {
 ANGLES = "roll, pitch, yaw of the base: world from base is Rz(yaw) Ry(pitch) Rx(roll)"
 
 
+def labelled(coords: Mapping[str, Any], variables: Mapping[str, tuple[Any, ...]], **attrs: Any) -> xr.Dataset:
+    """A dataset from variables (dimensions, values, unit, meaning); coordinates are lists, or such tuples too.
+
+    Dimensions are a text with blanks between or, where names may hold blanks, a tuple. The meaning may be left out.
+    """
+    import xarray as xr
+
+    def entry(dims: str | tuple[str, ...], values: Any, unit: str, text: str = "") -> tuple[Any, Any, dict[str, str]]:
+        about = {"units": unit, "long_name": text} if text else {"units": unit}
+        return dims.split() if isinstance(dims, str) else dims, np.ascontiguousarray(values), about
+
+    return xr.Dataset(
+        {name: entry(*given) for name, given in variables.items()},
+        {name: entry(*given) if isinstance(given, tuple) else given for name, given in coords.items()},
+        attrs,
+    )
+
+
 def dataset(
     model: Motion,
     times: Array,
@@ -43,68 +61,41 @@ def dataset(
     attrs: Mapping[str, Any],
 ) -> xr.Dataset:
     """Samples of the integrated vector, of the kernel's input and of its output at each time."""
-    import xarray as xr
-
-    robot, n = model.robot, model.robot.n
-    rotation = rotation_matrices(y[:, QUATERNION])
-    velocity = y[:, Layout(n).velocity]
-    places = model.kernel.inputs
-    mode = inputs[:, places["mode"]]
-    variables: dict[str, tuple[tuple[str, ...], Any, str, str]] = {
-        "base_position": (("time", "axis"), y[:, :3], "m", "base origin in the world"),
-        "base_quaternion": (("time", "component"), y[:, QUATERNION], "1", "base to world rotation, w x y z"),
-        "base_attitude": (("time", "angle"), attitude_angles(rotation), "rad", ANGLES),
-        "base_velocity": (
-            ("time", "axis"),
-            np.einsum("tij,tj->ti", rotation, velocity[:, :3]),
-            "m/s",
-            "velocity of the base origin, world axes",
-        ),
-        "base_angular_velocity": (
-            ("time", "axis"),
-            np.einsum("tij,tj->ti", rotation, velocity[:, 3:6]),
-            "rad/s",
-            "angular velocity of the base, world axes",
-        ),
-        "joint_position": (("time", "joint"), y[:, Layout(n).joints], "rad or m", "joint positions"),
-        "joint_velocity": (("time", "joint"), velocity[:, 6:], "rad/s or m/s", "joint rates"),
-        "acceleration": (
-            ("time", "dof"),
-            outputs[:, Layout(n).velocity],
-            "rad/s2 or m/s2",
-            "rate of the generalised velocity (base: components in base axes)",
-        ),
-        "force": (("time", "dof"), inputs[:, places["force"]], "N or N m", "applied generalised force"),
-        "reaction": (
-            ("time", "dof"),
-            outputs[:, model.code.reaction : model.code.reaction + robot.dofs],
-            "N or N m",
-            "force that drives or holds a driven, locked or stuck degree of freedom",
-        ),
-        "friction": (("time", "dof"), inputs[:, places["friction"]], "N or N m", "dry friction while slipping"),
-        "mode": (("time", "dof"), mode.astype(np.int8), "1", "0 free, 1 driven, locked or stuck"),
-        "stuck": (("time", "dof"), stuck, "1", "whether dry friction holds it"),
+    robot, at = model.robot, Layout(model.robot.n)
+    rotation, places, reaction = rotation_matrices(y[:, QUATERNION]), model.kernel.inputs, model.code.reaction
+    velocity, spin = (np.einsum("tij,tj->ti", rotation, y[:, p]) for p in (at.linear_velocity, at.angular_velocity))
+    held = "force that drives or holds a driven, locked or stuck degree of freedom"
+    rate = "rate of the generalised velocity (base: components in base axes)"
+    variables: dict[str, tuple[Any, ...]] = {
+        "base_position": ("time axis", y[:, :3], "m", "base origin in the world"),
+        "base_quaternion": ("time component", y[:, QUATERNION], "1", "base to world rotation, w x y z"),
+        "base_attitude": ("time angle", attitude_angles(rotation), "rad", ANGLES),
+        "base_velocity": ("time axis", velocity, "m/s", "velocity of the base origin, world axes"),
+        "base_angular_velocity": ("time axis", spin, "rad/s", "angular velocity of the base, world axes"),
+        "joint_position": ("time joint", y[:, at.joints], "rad or m", "joint positions"),
+        "joint_velocity": ("time joint", y[:, at.rates], "rad/s or m/s", "joint rates"),
+        "acceleration": ("time dof", outputs[:, at.velocity], "rad/s2 or m/s2", rate),
+        "force": ("time dof", inputs[:, places["force"]], "N or N m", "applied generalised force"),
+        "reaction": ("time dof", outputs[:, reaction : reaction + robot.dofs], "N or N m", held),
+        "friction": ("time dof", inputs[:, places["friction"]], "N or N m", "dry friction while slipping"),
+        "mode": ("time dof", inputs[:, places["mode"]].astype(np.int8), "1", "0 free, 1 driven, locked or stuck"),
+        "stuck": ("time dof", stuck, "1", "whether dry friction holds it"),
+    }
+    coords: dict[str, Any] = {
+        "time": ("time", times, "s", "time"),
+        "axis": ["x", "y", "z"],
+        "angle": ["roll", "pitch", "yaw"],
+        "component": ["w", "x", "y", "z"],
+        "joint": list(robot.joint_names),
+        "dof": list(robot.dof_names),
     }
     if model.loads:
         wrench = inputs[:, places["wrench"]].reshape(len(times), -1, 6)
-        variables["wrench"] = (("time", "load", "entry"), wrench, "N or N m", "applied wrenches: force, then moment")
+        variables["wrench"] = ("time load entry", wrench, "N or N m", "applied wrenches: force, then moment")
+        coords["load"] = [f"{load.frame} ({load.by or load.axes + ' axes'})" for load in model.loads]
+        coords["entry"] = ["fx", "fy", "fz", "mx", "my", "mz"]
     if account is not None:
         for name, meaning in ENERGIES.items():
-            variables[f"energy_{name}"] = (("time",), getattr(account, name), "J", meaning)
-    coords = {
-        "time": ("time", times, {"units": "s", "long_name": "time"}),
-        "axis": ("axis", ["x", "y", "z"]),
-        "angle": ("angle", ["roll", "pitch", "yaw"]),
-        "component": ("component", ["w", "x", "y", "z"]),
-        "joint": ("joint", list(robot.joint_names)),
-        "dof": ("dof", list(robot.dof_names)),
-        "joint_unit": ("joint", [joint.unit for joint in robot.joints]),
-    }
-    if model.loads:
-        coords["load"] = ("load", [f"{load.frame} ({load.by or load.axes + ' axes'})" for load in model.loads])
-        coords["entry"] = ("entry", ["fx", "fy", "fz", "mx", "my", "mz"])
-    data = {
-        name: (dims, np.ascontiguousarray(values), {"units": units, "long_name": text})
-        for name, (dims, values, units, text) in variables.items()
-    }
-    return xr.Dataset(data, coords=coords, attrs=attrs)
+            variables[f"energy_{name}"] = ("time", getattr(account, name), "J", meaning)
+    found = labelled(coords, variables, **attrs)
+    return found.assign_coords(joint_unit=("joint", [joint.unit for joint in robot.joints]))

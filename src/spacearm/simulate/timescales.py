@@ -31,7 +31,7 @@ MANY_STEPS = 50_000
 FREE_STEPS, STEPS_PER_SECOND, STEPS_PER_EDGE = 100_000, 100, 50
 #: How many times the steps that the time scales of the start need: they may become faster.
 AMPLE = 10
-#: Largest budgets: for the motion, for springs and dampers (which are told before the run), for a given step.
+#: Largest budgets: for the motion, for springs and dampers (which are reported before the run), for a given step.
 MOST_STEPS, MOST_STIFF, MOST_GIVEN = 250_000, 10_000_000, 10_000_000
 
 

@@ -55,7 +55,7 @@ class Touched:
 
 @dataclass(eq=False)
 class TouchLog:
-    """What is told of the steps in which something touched, for one segment; it does not grow with their number.
+    """What is reported of the steps in which something touched, for one segment; it does not grow with their number.
 
     ``rows`` of each place: time, state, gap, normal force, closing speed, stored energy, works (2), impulse (3).
     """

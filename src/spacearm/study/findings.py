@@ -11,6 +11,11 @@ import numpy.typing as npt
 
 from spacearm.model import Robot
 from spacearm.result import Check, Checks, Figure, Row
+from spacearm.simulate.dataset import labelled as dataset
+
+__all__ = [
+    "Findings", "Noted", "RobotFile", "agreement", "by_joint", "dataset", "largest", "row", "rows_of", "xyz",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -164,18 +169,3 @@ class Findings:
     def robot_file(self) -> RobotFile | None:
         """A robot that the study identified."""
         return None
-
-
-def dataset(coords: Mapping[str, Any], variables: Mapping[str, tuple[str, Any, str, str]], **attrs: Any) -> xr.Dataset:
-    """A dataset from variables (dimensions, values, unit, meaning); coordinates are lists, or such tuples too."""
-    import numpy as np
-    import xarray as xr
-
-    def entry(dims: str, values: Any, unit: str, text: str) -> tuple[list[str], Any, dict[str, str]]:
-        return dims.split(), np.ascontiguousarray(values), {"units": unit, "long_name": text}
-
-    return xr.Dataset(
-        {name: entry(*given) for name, given in variables.items()},
-        {name: entry(*given) if isinstance(given, tuple) else given for name, given in coords.items()},
-        attrs,
-    )

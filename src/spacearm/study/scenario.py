@@ -60,7 +60,7 @@ class Session:
 class StudyFile(Table):
     """The whole scenario file of a study."""
 
-    #: Whether a cross-check needs MuJoCo; where it is missing, that is told before the run.
+    #: Whether a cross-check needs MuJoCo; where it is missing, that is reported before the run.
     needs_mujoco: ClassVar[bool] = True
 
     study: Name = key("motion", "which study")

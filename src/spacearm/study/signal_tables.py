@@ -38,10 +38,10 @@ class SignalTable(Table):
     value_deg: Number | None = None
     acceleration: Number | None = key(None, "of a parabola, from rest at time zero")
     acceleration_deg: Number | None = None
-    start: Number | None = key(None, "s")
-    width: Number | None = key(None, "s")
-    times: Numbers | None = key(None, "s")
-    values: Numbers | None = key(None, "at these times")
+    start: Number | None = key(None, "when it begins, s")
+    width: Number | None = key(None, "how long it lasts, s")
+    times: Numbers | None = key(None, "of the nodes, s")
+    values: Numbers | None = key(None, "at the nodes")
     values_deg: Numbers | None = None
     ends: Literal["clamped", "natural", "not-a-knot"] = key("clamped", "how a spline ends")
 
@@ -119,7 +119,7 @@ def not_an_angle(robot: Robot, quantity: str) -> str:
         return f"joint {quoted(name)} slides" if robot.joint(name).kind == "prismatic" else ""
     if name.startswith("base_") and not name.startswith("base_w"):
         return f"{name!r} is along an axis"
-    return ""  # the base's turning, or a name that is told as unknown elsewhere
+    return ""  # the base's turning, or a name that is reported as unknown elsewhere
 
 
 def bounds(signal: Signal, duration: float) -> tuple[float, float]:
@@ -163,7 +163,7 @@ class ThrusterTable(Table):
         level = constant(1.0)
         if self.level is not None:
             level = self.level.of("level", "a level is a share of the full thrust")
-            low, high = bounds(level, max(duration, 0.0))  # what is wrong with the duration is told by the phase
+            low, high = bounds(level, max(duration, 0.0))  # what is wrong with the duration is reported by the phase
             if low < -ROUNDING or high > 1.0 + ROUNDING:
                 reached = low if low < -ROUNDING else high
                 raise InputError(f"level reaches {reached:.6g}", place="level", hint="expected 0 (off) to 1 (full)")

@@ -170,6 +170,6 @@ class MeasuredKeys(Table):
 
     file: Name | None = key(None, "CSV, Parquet, NetCDF or MATLAB file, relative to the scenario")
     time: ColumnTable = key(ColumnTable(column="time", unit="s"), "column of the time")
-    missing: Literal["reject", "drop"] = key("reject", "samples without a number")
-    gaps: Literal["reject", "keep"] = key("reject", "steps of time longer than 1.5 times the usual")
-    hold_out: bool = key(False, "not used, but predicted")
+    missing: Literal["reject", "drop"] = key("reject", "samples without a number are an error, or dropped")
+    gaps: Literal["reject", "keep"] = key("reject", "time steps above 1.5 times the usual: an error, or kept")
+    hold_out: bool = key(False, "not used to identify: it is predicted, as a test of what was found")

@@ -16,6 +16,7 @@ from spacearm.result import Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import State
 from spacearm.simulate.bodies import move
+from spacearm.simulate.dataset import labelled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -231,23 +232,19 @@ def dataset(study: Study) -> xr.Dataset:
         if name.startswith("rail"):  # nothing of the rail between separation and the next sample
             for rows, curves in ((values, full), (damped, other)):
                 rows[grid > np.array([[curve.attrs["separation_time"]] for curve in curves])] = 0.0
-        data[name] = (("attitude", "time"), values, {"units": unit, "long_name": text})
-        shape = (2, len(dampings), grid.size)
-        dims = ("damped_attitude", "damping", "time")
-        data[f"damped_{name}"] = (dims, damped.reshape(shape), {"units": unit, "long_name": f"{text}, other dampings"})
+        data[name] = ("attitude time", values, unit, text)
+        damped = damped.reshape(2, len(dampings), grid.size)
+        data[f"damped_{name}"] = ("damped_attitude damping time", damped, unit, f"{text}, other dampings")
         if name in ("velocity", "joint2", "joint4"):  # after its last joint has stopped the algorithm says no more
             values = on_grid(parts, name, right=np.nan)
-            own = {"units": unit, "long_name": f"{text}, segmented algorithm; NaN after the last stop"}
-            data[f"segmented_{name}"] = (("attitude", "time"), values, own)
+            said = f"{text}, segmented algorithm; NaN after the last stop"
+            data[f"segmented_{name}"] = ("attitude time", values, unit, said)
     chart = study.map.rename({"joint2": "map_joint2", "joint4": "map_joint4"})
     chart = chart.rename({name: f"map_{name}" for name in chart.data_vars})
-    base = xr.Dataset(
-        data,
-        coords={
-            "attitude": ("attitude", list(ATTITUDES)),
-            "damped_attitude": ("damped_attitude", [3, 4]),
-            "damping": ("damping", dampings, {"units": "N m s/rad"}),
-            "time": ("time", grid, {"units": "s", "long_name": "time since release"}),
-        },
-    )
-    return xr.merge([base, chart])
+    coords = {
+        "attitude": list(ATTITUDES),
+        "damped_attitude": [3, 4],
+        "damping": ("damping", dampings, "N m s/rad"),
+        "time": ("time", grid, "s", "time since release"),
+    }
+    return xr.merge([labelled(coords, data), chart])

@@ -14,6 +14,7 @@ import numpy as np
 from spacearm.errors import InputError
 from spacearm.model import catalogue
 from spacearm.model.files import robot_text
+from spacearm.model.layout import Layout
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings
 from spacearm.papers.wojtunik2023.claims import findings
@@ -120,7 +121,8 @@ def _plain_run() -> Run:
 
 def _against_engine(campaign: Campaign) -> float:
     run, link = _plain_run(), campaign.robot.joint_index("joint1")
-    return float(np.max(np.abs(run.states[:, 7 + link] - campaign.truths[1].joints[: len(run.states), link])))
+    own = run.states[:, Layout(campaign.robot.n).joint(link)]
+    return float(np.max(np.abs(own - campaign.truths[1].joints[: len(own), link])))
 
 
 def _mujoco() -> Check:

@@ -22,6 +22,7 @@ from spacearm.papers.wojtunik2023.data import (
 )
 from spacearm.papers.wojtunik2023.runs import Campaign, Common, Searches, Setups, Study, Use
 from spacearm.result import Figure
+from spacearm.simulate.dataset import labelled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -185,33 +186,29 @@ def held_out(found: Use) -> go.Figure:
 
 def dataset(study: Study) -> xr.Dataset:
     """Curves of Figures 4 to 8, and the standard deviations over the start offset."""
-    import xarray as xr
-
-    campaign = study.campaign
-
-    t = times()
-    seen = np.stack([test.measured["joint1"] for test in campaign.tests])
-    model = np.stack([fit.outputs(0)["joint1"] for fit in campaign.fits])
-    base = np.stack([test.measured["base_rz"] for test in campaign.tests])
-    sd = np.stack([np.sqrt(np.asarray(test.noise)[:, 0, 0]) for test in campaign.tests])
-    rigid = paths()["joint1.motor"](t)
-    rad = {"units": "rad"}
-    return xr.Dataset(
+    tests, fits, t = study.campaign.tests, study.campaign.fits, times()
+    seen = [test.measured["joint1"] for test in tests]
+    sd = [np.sqrt(np.asarray(test.noise)[:, 0, 0]) for test in tests]
+    model = [fit.outputs(0)["joint1"] for fit in fits]
+    spread = {f"relative_sd_{name.replace('.', '_')}": values for name, values in study.curve.items()}
+    return labelled(
         {
-            "joint1_measured": (("test", "time"), seen, {**rad, "long_name": "flexible joint, reconstructed (Eq. 21)"}),
-            "joint1_sd": (("test", "time"), sd, {**rad, "long_name": "its standard deviation"}),
-            "joint1_identified": (("test", "time"), model, {**rad, "long_name": "flexible joint, identified model"}),
-            "joint1_rigid": (("time",), rigid, {**rad, "long_name": "rigid reference"}),
-            "base_attitude": (("test", "time"), base, {**rad, "long_name": "base attitude as seen"}),
-            **{
-                f"relative_sd_{name.replace('.', '_')}": (("start_offset",), values, {"units": "1"})
-                for name, values in study.curve.items()
-            },
-        },
-        coords={
-            "time": ("time", t, {"units": "s"}),
+            "time": ("time", t, "s"),
             "test": np.arange(1, 6),
-            "start_offset": ("start_offset", study.offsets, {"units": "deg"}),
+            "start_offset": ("start_offset", study.offsets, "deg"),
         },
-        attrs={"base_attitude_sd_rad": NOISE.base_attitude},
+        {
+            "joint1_measured": ("test time", seen, "rad", "flexible joint, reconstructed (Eq. 21)"),
+            "joint1_sd": ("test time", sd, "rad", "its standard deviation"),
+            "joint1_identified": ("test time", model, "rad", "flexible joint, identified model"),
+            "joint1_rigid": ("time", paths()["joint1.motor"](t), "rad", "rigid reference"),
+            "base_attitude": (
+                "test time",
+                [test.measured["base_rz"] for test in tests],
+                "rad",
+                "base attitude as seen",
+            ),
+            **{name: ("start_offset", values, "1") for name, values in spread.items()},
+        },
+        base_attitude_sd_rad=NOISE.base_attitude,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from spacearm.papers.agreement import figure
 from spacearm.papers.xu2017.data import NAME, SYMBOLS
 from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Study, Swarms, Validation
 from spacearm.result import Figure
+from spacearm.simulate.dataset import labelled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -160,33 +161,27 @@ def _online(more: Beyond) -> go.Figure:
 
 def dataset(study: Study) -> xarray.Dataset:
     """The curves behind the figures."""
-    import xarray as xr
-
     case, swarm, noise, check, more = study.exact, study.swarms, study.noisy, study.validation, study.beyond
-
-    def entry(dims: tuple[str, ...], values: Any, units: str, text: str) -> tuple[Any, ...]:
-        return dims, np.asarray(values), {"units": units, "long_name": text}
-
-    estimate = noise.identification.estimate
-    return xr.Dataset(
+    estimate, found, target = noise.identification.estimate, check.identified, more.target
+    return labelled(
         {
-            "truth": entry(("parameter",), case.truth, "SI", "base parameters of the simulated robot"),
-            "exact": entry(("parameter",), case.linear.estimate.values, "SI", "identified without noise"),
-            "noisy": entry(("parameter",), estimate.values, "SI", "identified with noise"),
-            "noisy_std": entry(("parameter",), estimate.std, "SI", "claimed standard deviation"),
-            "errors": entry(("repetition", "parameter"), noise.monte_carlo.errors, "1", "errors in deviations"),
-            "swarm_single": entry(("iteration",), swarm.single.history, "1", "best cost, Eq. 37"),
-            "base_position": entry(("time", "axis"), check.identified.base_position, "m", "base position error"),
-            "base_attitude": entry(("time", "axis"), check.identified.base_attitude, "rad", "base attitude error"),
-            "joint_angle": entry(("time", "joint"), check.identified.joints, "rad", "joint angle error"),
-            "target_time": entry(("update",), [s.time for s in more.target], "s", "time of the update"),
-            "target": entry(("update", "number"), [s.values for s in more.target], "SI", "target parameters"),
-            "target_std": entry(("update", "number"), [s.std for s in more.target], "SI", "their deviation"),
-        },
-        coords={
             "parameter": list(case.base_parameters.names),
-            "time": ("time", check.identified.times, {"units": "s"}),
+            "time": ("time", found.times, "s"),
             "axis": ["x", "y", "z"],
             "joint": list(case.robot.joint_names),
+        },
+        {
+            "truth": ("parameter", case.truth, "SI", "base parameters of the simulated robot"),
+            "exact": ("parameter", case.linear.estimate.values, "SI", "identified without noise"),
+            "noisy": ("parameter", estimate.values, "SI", "identified with noise"),
+            "noisy_std": ("parameter", estimate.std, "SI", "claimed standard deviation"),
+            "errors": ("repetition parameter", noise.monte_carlo.errors, "1", "errors in deviations"),
+            "swarm_single": ("iteration", swarm.single.history, "1", "best cost, Eq. 37"),
+            "base_position": ("time axis", found.base_position, "m", "base position error"),
+            "base_attitude": ("time axis", found.base_attitude, "rad", "base attitude error"),
+            "joint_angle": ("time joint", found.joints, "rad", "joint angle error"),
+            "target_time": ("update", [s.time for s in target], "s", "time of the update"),
+            "target": ("update number", [s.values for s in target], "SI", "target parameters"),
+            "target_std": ("update number", [s.std for s in target], "SI", "their deviation"),
         },
     )

@@ -8,40 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support import ROOT
+from tests.support.missions import EXAMPLES, SHORT, flown, rows
 
 from spacearm.errors import InputError
 from spacearm.mission.flight import brought
 from spacearm.mission.scenario import Mission
 from spacearm.simulate import Attach
-from spacearm.study import Session, rows_of, run_scenario, solve_document
-
-EXAMPLES = ROOT / "examples"
-#: Without what comes after the tumble.
-SHORT = {"weigh": None, "decide": None, "stow": None, "eject": None}
-
-
-def flown(**changes: Any) -> Mission:
-    """The example with other keys: ``target__mass = 3.0``."""
-    document = tomllib.loads((EXAMPLES / "mission.toml").read_text())
-    for name, value in changes.items():
-        *path, last = name.split("__")
-        table = document
-        for part in path:
-            table = table.setdefault(part, {})
-        table[last] = value
-    found = solve_document(document, Session(EXAMPLES))[1]
-    assert isinstance(found, Mission)
-    return found
+from spacearm.study import Session, run_scenario, solve_document
 
 
 @lru_cache(maxsize=1)
 def example() -> Mission:
     return flown()
-
-
-def rows(mission: Mission) -> dict[str, Any]:
-    return {row.quantity: row.value for row in rows_of(mission)}
 
 
 def test_the_example_keeps_its_limits_and_its_momentum() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from spacearm.control import point_to_point
 from spacearm.mission import laws
 from spacearm.mission.encounter import BODY, GRASP, TARGET
-from spacearm.mission.flight import Flight, Limit, Use
+from spacearm.mission.flight import UNSETTLED, Flight, Limit, Use
 from spacearm.mission.laws import Wheels
 from spacearm.mission.stages import Flown, GainKeys, Positive, StageTable
 from spacearm.model import Pose, Robot
@@ -53,7 +53,7 @@ class DecideTable(StageTable):
         """After a stage that failed, or after all of them."""
         if failed is None:
             return "go"
-        if failed.binding.name == "not settled" and self.wait is not None and not waited:
+        if failed.binding.name == UNSETTLED and self.wait is not None and not waited:
             return "wait"
         return "eject" if can_eject else "abort"
 
@@ -85,7 +85,7 @@ class StowTable(GainKeys):
         most = np.radians(0.5) if given is None else float(given)
         off = np.abs(flight.state.joints[index] - goal)
         k = int(np.argmax(off))
-        limits = [Limit("not settled", float(off[k]), most, "rad", crew.arm[k]), *use.arm(), *use.wheels()]
+        limits = [Limit(UNSETTLED, float(off[k]), most, "rad", crew.arm[k]), *use.arm(), *use.wheels()]
         return limits, {"error": Noted(float(off[k]), "largest of a joint at the end", "rad")}
 
 
@@ -98,7 +98,7 @@ class EjectTable(StageTable):
     stroke: Positive = key(0.05, "m")
     duration: Duration = key(60.0, "s that it is watched")
     speed: Positive = key(0.02, "least speed at which hand and grasp part, m/s")
-    clearance: Positive = key(0.5, "least distance of the target's ball from the bus's at the end, m")
+    clearance: Positive = key(0.5, "least distance of target and servicer at the end, m")
 
     def fly(self, flight: Flight) -> Flown:
         use = Use(flight.crew)
@@ -115,16 +115,18 @@ class EjectTable(StageTable):
         yield Disconnect(SPRINGS)
         _, _, speed = flight.gap()
         yield from flight.phase(use, Phase(self.duration, limits="ignore", name=self.called))
-        gap = flight.bodies_apart()
+        gap, parts = flight.apart()
+        k = int(np.argmin(gap[-1]))
+        away = Limit("clearance lost", float(gap[-1, k]), self.clearance, "m", f"{TARGET} and {parts[k]}", least=True)
         spin = float(np.linalg.norm(flight.here.states[TARGET].base_angular_velocity))
         limits = [
             Limit("too slow", speed, self.speed, "m/s", TARGET, least=True),
-            Limit("clearance lost", float(gap[-1]), self.clearance, "m", TARGET, least=True),
+            min(away, *use.near, key=lambda limit: limit.margin) if use.near else away,
         ]
         return limits, {
             "speed": Noted(speed, "of the grasp from the hand, as the springs end", "m/s"),
             "spin": Noted(spin, "of the target", "rad/s"),
-            "clearance": Noted(float(gap[-1]), "at the end", "m"),
+            "clearance": Noted(away.used, "at the end", "m"),
         }
 
 

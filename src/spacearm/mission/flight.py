@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.control import CommandLog, propellant
+from spacearm.mission.clearance import apart, held
 from spacearm.mission.encounter import GRASP, TARGET, Encounter, smooth
 from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
-from spacearm.simulate import ForceElement, Here, Lock, Phase, State, World, spline
+from spacearm.simulate import Here, Lock, Phase, State, World, spline
 from spacearm.simulate.bodies import centred, frame_pose, move
 from spacearm.simulate.chain import Item
 from spacearm.simulate.overrides import robot_parameters
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from spacearm.mission.scenario import MissionFile
     from spacearm.mission.stages import StageTable
     from spacearm.mission.weigh import Weighed, Weighing
+
+
+#: How a limit is called that waiting may mend.
+UNSETTLED = "not settled"
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,9 @@ class Outcome:
 
     @property
     def binding(self) -> Limit:
-        """The limit with the least margin."""
-        return min(self.limits, key=lambda limit: limit.margin, default=Limit("none", 0.0, 1.0))
+        """The limit with the least margin; where one is exceeded, that it has not settled is but what follows."""
+        causes = [limit for limit in self.limits if limit.margin < 0.0 and limit.name != UNSETTLED]
+        return min(causes or self.limits, key=lambda limit: limit.margin, default=Limit("none", 0.0, 1.0))
 
     @property
     def margin(self) -> float:
@@ -84,14 +90,14 @@ class Outcome:
         }
 
 
-def _most(name: str, used: Array, limits: Array, parts: Sequence[str], unit: str) -> list[Limit]:
+def _most(name: str, used: Array, limits: Array, parts: Sequence[str], units: Sequence[str]) -> list[Limit]:
     """The entry that is nearest to its limit; nothing where none has one."""
     bounded = np.isfinite(limits) & (limits > 0.0)
     if not np.any(bounded):
         return []
     share = np.where(bounded, used / np.where(bounded, limits, 1.0), -np.inf)
     k = int(np.argmax(share))
-    return [Limit(name, float(used[k]), float(limits[k]), unit, parts[k])]
+    return [Limit(name, float(used[k]), float(limits[k]), units[k], parts[k])]
 
 
 class Use:
@@ -102,6 +108,7 @@ class Use:
         self.lowest, self.highest = np.full(n, np.inf), np.full(n, -np.inf)
         self.rates, self.base_rate, self.propellant = np.zeros(n), 0.0, 0.0
         self.torques: dict[str, float] = {}  # least margin to the effort, N m
+        self.near: list[Limit] = []  # how near the target came
 
     def add(self, here: Here) -> None:
         """The phase before."""
@@ -127,29 +134,31 @@ class Use:
             self.torques[name] = min(self.torques.get(name, np.inf), float(margins.min(initial=np.inf)))
 
     def arm(self) -> list[Limit]:
-        """Torque asked for, rate and range of the arm's joints."""
+        """Torque asked for, rate and range of the arm's joints, and how near the target came to the rest."""
         crew, robot = self.crew, self.crew.robot
         bounds = [robot.joint(name).limits for name in crew.arm]
         effort = np.array([bound.effort for bound in bounds])
         asked = np.array(
             [bound.effort - self.torques.get(n, np.inf) for n, bound in zip(crew.arm, bounds, strict=True)]
         )
-        found = _most("torque limit", np.nan_to_num(asked, nan=0.0, neginf=0.0), effort, crew.arm, "N m")
+        units = [robot.joint(name).unit for name in crew.arm]
+        drives = ["N m" if unit == "rad" else "N" for unit in units]
+        found = _most("torque limit", np.nan_to_num(asked, nan=0.0, neginf=0.0), effort, crew.arm, drives)
         speeds = np.array([bound.velocity for bound in bounds])
-        found += _most("rate limit", self.rates[crew.index(crew.arm)], speeds, crew.arm, "rad/s")
-        return [*found, *self._travel("range limit", crew.arm, "rad")]
+        rates = [f"{unit}/s" for unit in units]
+        found += _most("rate limit", self.rates[crew.index(crew.arm)], speeds, crew.arm, rates)
+        return [*found, *self._travel("range limit", crew.arm), *self.near]
 
     def soft(self) -> list[Limit]:
         """Travel of the soft joints."""
-        units = {self.crew.robot.joint(name).unit for name in self.crew.soft}
-        return self._travel("travel exceeded", self.crew.soft, units.pop() if len(units) == 1 else "")
+        return self._travel("travel exceeded", self.crew.soft)
 
-    def _travel(self, name: str, joints: Sequence[str], unit: str) -> list[Limit]:
-        index, bounds = self.crew.index(joints), [self.crew.robot.joint(joint).limits for joint in joints]
-        low, high = (np.array([getattr(bound, side) for bound in bounds]) for side in ("lower", "upper"))
+    def _travel(self, name: str, joints: Sequence[str]) -> list[Limit]:
+        index, each = self.crew.index(joints), [self.crew.robot.joint(joint) for joint in joints]
+        low, high = (np.array([getattr(joint.limits, side) for joint in each]) for side in ("lower", "upper"))
         middle = np.where(np.isfinite(low + high), 0.5 * (low + high), 0.0)
         used = np.maximum(self.highest[index] - middle, middle - self.lowest[index])
-        return _most(name, used, high - middle, joints, unit)
+        return _most(name, used, high - middle, joints, [joint.unit for joint in each])
 
     def wheels(self, still_to_take: Array | float = 0.0) -> list[Limit]:
         """Speeds of the wheels, with a momentum (3,), base axes, that they would still have to take."""
@@ -157,7 +166,7 @@ class Use:
         more = np.linalg.pinv(crew.axes) @ np.broadcast_to(still_to_take, 3) if crew.wheels else np.zeros(0)
         speeds = np.array([crew.robot.joint(name).limits.velocity for name in crew.wheels])
         used = self.rates[crew.index(crew.wheels)] + np.abs(more) / crew.rotors
-        return _most("wheel saturated", used, speeds, crew.wheels, "rad/s")
+        return _most("wheel saturated", used, speeds, crew.wheels, ["rad/s"] * len(speeds))
 
 
 class Flight:
@@ -228,6 +237,7 @@ class Flight:
         """A phase, and what it takes."""
         yield phase
         use.add(self.here)
+        use.near = sorted([*use.near, *self.clearance()], key=lambda limit: limit.margin)[:1]
 
     # -- wheels and loads -------------------------------------------------------------------------------------------
 
@@ -310,20 +320,24 @@ class Flight:
         return float(np.linalg.norm(q - p)), float(np.arccos(cosine)), float(np.linalg.norm(w - v))
 
     def clearance(self) -> list[Limit]:
-        """Least distance of the target's ball from the bus's in the phase before, against what is wanted."""
-        _, states = self.here.samples
+        """Least distance of target and servicer in the phase before, against what is wanted."""
         wanted = self.file.clearance
-        if TARGET not in states or wanted is None:
+        if wanted is None:
             return []
-        return [Limit("clearance lost", float(self.bodies_apart().min()), wanted, "m", TARGET, least=True)]
+        far, parts = self.apart()
+        _, k = np.unravel_index(int(np.argmin(far)), far.shape)
+        return [Limit("clearance lost", float(far.min()), wanted, "m", f"{TARGET} and {parts[k]}", least=True)]
 
-    def bodies_apart(self) -> Array:
-        """Distance (T,) of the target's ball from the bus's in the phase before, m."""
+    def apart(self) -> tuple[Array, list[str]]:
+        """Gaps (T, P) of the target and parts of the servicer in the phase before, m, and these parts' names."""
         _, states = self.here.samples
-        bodies = move(self.table.made, states[TARGET])
-        centre = bodies.origin[:, 0] + bodies.rotation[:, 0] @ self.table.made.bodies[0].inertia.com
-        between = np.linalg.norm(centre - states[self.name][:, :3], axis=1)
-        return np.asarray(between - self.table.ball - self.file.bus_radius)
+        rows = states[self.name]
+        if TARGET in states:
+            target = states[TARGET][:, :7]
+        else:
+            assert self.caught is not None
+            target = held(self.crew, self.caught, rows)
+        return apart(self.crew, self.table, self.file.bus_radius, rows, target)
 
     def catch_pose(self) -> Pose:
         """The target's frame in the hand's, now."""
@@ -347,8 +361,8 @@ def brought(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
     return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
 
 
-def worlds(crew: Crew, target: Robot, elements: Sequence[ForceElement] = ()) -> World:
+def worlds(crew: Crew, target: Robot) -> World:
     """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked."""
     name, used = crew.robot.name, (*crew.arm, *crew.wheels)
-    held = tuple(f"{name}/{joint}" for joint in crew.robot.joint_names if joint not in used)
-    return World({name: crew.robot, TARGET: target}, held, elements=tuple(elements))
+    still = tuple(f"{name}/{joint}" for joint in crew.robot.joint_names if joint not in used)
+    return World({name: crew.robot, TARGET: target}, still)

@@ -17,6 +17,7 @@ from spacearm.mission.stages import (
     CatchTable,
     CrewTable,
     DetumbleTable,
+    Positive,
     SettleTable,
     StageTable,
     TouchTable,
@@ -47,8 +48,8 @@ class MissionFile(StudyFile):
     sample: Duration = key(0.5, "interval of the recorded samples, s")
     tolerance: Number = key(1e-8, "relative error that the certificate allows")
     orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along it, z normal")
-    clearance: Number | None = key(None, "least distance of the target's ball from the bus's, m")
-    bus_radius: Number = key(0.0, "of a ball about the bus's origin, m")
+    clearance: Positive | None = key(None, "least distance of target and servicer, m; the gripper may come nearer")
+    bus_radius: Number = key(0.0, "of a ball about the bus's origin, m, of a servicer without collision shapes")
     start: StartKeys = key(StartKeys(), "the servicer's joints at time zero")
     crew: CrewTable = key(CrewTable(), "hand, arm and soft joints")
     wheels: WheelsTable = key(WheelsTable(), "loops of the wheels by strategy")
@@ -110,14 +111,15 @@ class MissionFile(StudyFile):
             met = encounter(
                 self.target, crew, servicer, self.approach.duration, self.touch.wait, self.approach.reach, self.orbit
             )
+        world = worlds(crew, self.target.made)
         elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
-        if self.touch.contact is not None:
-            with at("touch.contact"):
-                elements.append(self.touch.contact.make())
+        for k, contact in enumerate(self.touch.contact):
+            with at(f"touch.contact[{k}]"):
+                elements += contact.contacts(world)
         flight = Flight(self, crew, servicer, met)
         session.tell(0.1, "flying")
         run = simulate(
-            worlds(crew, self.target.made, elements),
+            world.replace(elements=tuple(elements)),
             {crew.robot.name: servicer, TARGET: met.start},
             flight.fly,
             duration=self.longest,

@@ -18,7 +18,7 @@ from spacearm.errors import InputError, at
 from spacearm.mechanics import Program
 from spacearm.mission import laws
 from spacearm.mission.encounter import GRASP, TARGET, hand_way
-from spacearm.mission.flight import Flight, Limit, Use, worlds
+from spacearm.mission.flight import UNSETTLED, Flight, Limit, Use, worlds
 from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.layout import Layout
@@ -88,7 +88,7 @@ class ApproachTable(GainKeys):
         yield from flight.phase(
             use, Phase(self.duration, laws=self.law(flight), event_function=gate, limits="ignore", name=self.called)
         )
-        limits = [*use.arm(), *use.wheels(), *flight.clearance()]
+        limits = [*use.arm(), *use.wheels()]
         turned = 2.0 * np.arccos(min(1.0, abs(float(flight.state.quaternion @ flight.start.quaternion))))
         far, _, _ = flight.gap()
         return limits, {
@@ -107,7 +107,7 @@ class TouchTable(StageTable):
     angle: Positive | None = key(None, "largest angle between the axes then, rad; 10 deg where left out")
     angle_deg: Positive | None = None
     speed: Positive = key(0.1, "largest relative speed then, m/s")
-    contact: ContactTable | None = key(None, "shapes of hand and target that may touch before the latch closes")
+    contact: list[ContactTable] = key([], "shapes of hand and target that may touch before the latch closes")
 
     @property
     def steepest(self) -> float:
@@ -119,20 +119,21 @@ class TouchTable(StageTable):
         return _gate(flight.crew, flight.table.grasp.pose(), self.distance)
 
     def fly(self, flight: Flight) -> Flown:
-        use, touched = Use(flight.crew), _touched(flight)
+        use, touched, meanwhile = Use(flight.crew), _touched(flight), list[Limit]()
         if flight.gap()[0] > self.distance * (1.0 + 1e-9):
             law, gate = flight.file.approach.law(flight), self.gate(flight)
             wait = max(flight.met.times[-1] - flight.here.time, 0.01)
             phase = Phase(wait, laws=law, event_function=gate, limits="ignore", name=self.called)
             yield from flight.phase(use, phase)
-            touched = touched or _touched(flight)
+            touched, meanwhile = touched or _touched(flight), [*use.arm(), *use.wheels()]
         far, angle, speed = flight.gap()
         numbers = {"distance": Noted(far, "", "m"), "angle": Noted(angle, "", "rad"), "speed": Noted(speed, "", "m/s")}
         if far > self.distance * (1.0 + 1e-6):
-            return [Limit("contact lost" if touched else "missed", far, self.distance, "m"), *use.arm()], numbers
+            return [Limit("contact lost" if touched else "missed", far, self.distance, "m"), *meanwhile], numbers
         return [
             Limit("misaligned", angle, self.steepest, "rad"),
             Limit("touch speed", speed, self.speed, "m/s"),
+            *meanwhile,
         ], numbers
 
 
@@ -299,8 +300,8 @@ class DetumbleTable(StageTable):
 def _settled(rate: float, slow: float, lasted: float, most: float) -> list[Limit]:
     """At rest in time, or not at rest: of the time that there was, or of the rate that counts as rest."""
     if rate <= slow * (1.0 + 1e-6):
-        return [Limit("not settled", lasted, most, "s")]
-    return [Limit("not settled", rate / slow, 1.0, "of the rate at rest")]
+        return [Limit(UNSETTLED, lasted, most, "s")]
+    return [Limit(UNSETTLED, rate / slow, 1.0, "of the rate at rest")]
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,33 @@
+"""The example mission with other keys, flown."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from tests.support import ROOT
+
+from spacearm.mission.scenario import Mission
+from spacearm.study import Session, rows_of, solve_document
+
+EXAMPLES = ROOT / "examples"
+#: Without what comes after the tumble.
+SHORT = {"weigh": None, "decide": None, "stow": None, "eject": None}
+
+
+def flown(*, cross_check: bool = False, **changes: Any) -> Mission:
+    """The example with other keys: ``target__mass = 3.0``."""
+    document = tomllib.loads((EXAMPLES / "mission.toml").read_text())
+    for name, value in changes.items():
+        *path, last = name.split("__")
+        table = document
+        for part in path:
+            table = table.setdefault(part, {})
+        table[last] = value
+    found = solve_document(document, Session(EXAMPLES, cross_check=cross_check))[1]
+    assert isinstance(found, Mission)
+    return found
+
+
+def rows(mission: Mission) -> dict[str, Any]:
+    return {row.quantity: row.value for row in rows_of(mission)}

@@ -156,7 +156,7 @@ def test_bad_springs() -> None:
     devices = {
         "stroke is 0 (expected more than 0 and at most 1000 m)": {"springs": [good]},
         "springs are no list of SeparationSpring": {"stroke": STROKE, "springs": []},
-        "springs are not all": {"stroke": STROKE, "springs": [800.0]},
+        "springs are no list": {"stroke": STROKE, "springs": [800.0]},
         "stiffness is given besides": {"stroke": STROKE, "springs": [good], "stiffness": 1.0},
         "the rail at 0.086 m": {"stroke": STROKE, "springs": [SeparationSpring(curve=[(0.0, 5.0), (0.01, 4.0)])]},
         "have no stiffness": {"stroke": STROKE},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import casadi as ca
@@ -85,11 +86,16 @@ def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tup
 
     The torque is about the mass centre in the configuration with all joints at zero.
     """
+    names = tuple(part.name for part in robot.thrusters) if thrusters is None else tuple(thrusters)
+    return names, _pulses(robot, names).copy()
+
+
+@lru_cache(maxsize=16)
+def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
     from scipy.optimize import linprog
 
     from spacearm.engine.mechanics import mechanics_of
 
-    names = tuple(part.name for part in robot.thrusters) if thrusters is None else tuple(thrusters)
     parts = [robot.thruster(name) for name in names]
     if any(part.body != robot.bodies[0].name for part in parts):
         raise InputError("a thruster is not on the base", hint="expected thrusters of the base")
@@ -106,7 +112,7 @@ def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tup
                 hint="expected opposed pairs of thrusters",
             )
         table[row] = found.x
-    return names, table
+    return table
 
 
 def attitude_by_thrusters(

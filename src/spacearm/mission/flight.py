@@ -181,6 +181,7 @@ class Flight:
         self.weighed: Weighed | None = None  # what was found of the target
         self.spent = 0.0  # kg of propellant
         self.caught: Pose | None = None  # target's frame in the hand's
+        self._believed: tuple[Pose, Robot] | None = None
         self.verdict = ""
         self.here: Here
 
@@ -252,7 +253,9 @@ class Flight:
     def believed(self) -> Robot:
         """The servicer with the target as it is believed to be before it is weighed."""
         assert self.caught is not None
-        return edit.attach(self.crew.robot, self.crew.hand, self.table.guess, self.caught)
+        if self._believed is None or self._believed[0] is not self.caught:
+            self._believed = self.caught, edit.attach(self.crew.robot, self.crew.hand, self.table.guess, self.caught)
+        return self._believed[1]
 
     def wheels(self, before_touch: bool = False) -> Wheels:
         """What the wheels do from the approach until all has settled, by the strategy."""

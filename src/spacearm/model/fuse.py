@@ -97,18 +97,20 @@ def fuse(
     new_joints = []
     for joint in joints:
         parent, placement = on_carrier(joint.parent, joint.placement)
-        new_joints.append(replace(joint, parent=parent, placement=placement))
+        new_joints.append(joint if parent == joint.parent else replace(joint, parent=parent, placement=placement))
     new_frames = []
     for frame in frames:
         carrier, placement = on_carrier(frame.body, frame.placement)
-        new_frames.append(Frame(frame.name, carrier, placement))
+        new_frames.append(frame if carrier == frame.body else Frame(frame.name, carrier, placement))
     new_frames += [Frame(weld.child, *places[weld.child]) for weld in welds]
     new_thrusters = []
     for thruster in thrusters:
-        carrier, pose = on_carrier(thruster.body, Pose())
-        position = pose.rotation @ thruster.position + pose.translation
-        direction = pose.rotation @ thruster.direction
-        new_thrusters.append(replace(thruster, body=carrier, position=position, direction=direction))
+        carrier, pose = places.get(thruster.body, (thruster.body, Pose()))
+        turned: dict[str, Any] = {
+            "position": pose.rotation @ thruster.position + pose.translation,
+            "direction": pose.rotation @ thruster.direction,
+        }
+        new_thrusters.append(thruster if carrier == thruster.body else replace(thruster, body=carrier, **turned))
     welded = tuple(
         Body(body.name, inertias[body.name], *map(tuple, shapes[body.name]))
         for body in bodies

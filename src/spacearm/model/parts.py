@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -44,9 +44,13 @@ def finite(value: object, what: str, **bounds: Any) -> float:
 
 def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """``value`` as a read-only float64 array of this shape, or a :class:`ModelError` that names it."""
-    found = checks.array(value, what, shape, error=ModelError)
+    found: Any = value
+    right = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape
+    if not right or not np.abs(found).max(initial=0.0) <= LARGEST:
+        found = checks.array(value, what, shape, error=ModelError)
+        found = checks.array(found, what, least=-LARGEST, most=LARGEST, hint=_TOO_LARGE, error=ModelError)
     # Adding zero copies, and turns -0.0 into 0.0: equal numbers shall also be written, and turned into angles, alike.
-    array = checks.array(found, what, least=-LARGEST, most=LARGEST, hint=_TOO_LARGE, error=ModelError) + 0.0
+    array: Array = found + 0.0
     array.setflags(write=False)
     return array
 
@@ -69,7 +73,7 @@ class Part:
     __slots__ = ()
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, each.name) for each in fields(self))  # type: ignore[arg-type]
+        return tuple(getattr(self, name) for name in self.__dataclass_fields__)  # type: ignore[attr-defined]
 
     def _expect_text(self, *keys: str) -> None:
         """Names are text; that they are good names is checked by the robot."""
@@ -91,8 +95,9 @@ class Part:
 
 def skew(vector: npt.ArrayLike) -> Array:
     """Matrices (..., 3, 3) of the cross product with vectors (..., 3): ``skew(a) @ b == cross(a, b)``."""
-    x, y, z = np.moveaxis(np.asarray(vector, dtype=np.float64), -1, 0)
-    full = np.zeros((*np.shape(x), 3, 3))
+    given = np.asarray(vector, dtype=np.float64)
+    x, y, z = given[..., 0], given[..., 1], given[..., 2]
+    full = np.zeros((*given.shape, 3))
     full[..., 0, 1], full[..., 0, 2], full[..., 1, 2] = -z, y, -x
     full[..., 1, 0], full[..., 2, 0], full[..., 2, 1] = z, -y, x
     return full
@@ -107,9 +112,10 @@ class Pose(Part):
 
     def __post_init__(self) -> None:
         rotation = frozen_array(self.rotation, (3, 3), "rotation")
-        if np.abs(rotation @ rotation.T - np.eye(3)).max() > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
+        off = np.abs(rotation @ rotation.T - np.eye(3)).max()
+        if off > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
             raise ModelError("rotation is not a rotation matrix", hint="expected orthonormal rows and determinant +1")
-        if np.abs(rotation @ rotation.T - np.eye(3)).max() > ROTATION_ROUNDING:
+        if off > ROTATION_ROUNDING:
             # Data sheets round; a matrix that is not quite a rotation would break momentum in a long run.
             left, _, right = np.linalg.svd(rotation)
             rotation = frozen_array(left @ right, (3, 3), "rotation")

@@ -93,7 +93,8 @@ class Robot:
     def structure(self) -> tuple[Any, ...]:
         """Names, tree, axes, placements, gear ratios: where equal, equations differ in numbers that are inputs only."""
         joints = [
-            (joint.name, joint.kind, joint.parent, joint.child, joint.placement, joint.axis.tobytes(),
+            (joint.name, joint.kind, joint.parent, joint.child, joint.placement.rotation.tobytes(),
+             joint.placement.translation.tobytes(), joint.axis.tobytes(),
              None if joint.rotor is None else joint.rotor.ratio)
             for joint in self.joints
         ]  # fmt: skip

@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 
 from spacearm.errors import ModelError
-from spacearm.model.fuse import motion
 from spacearm.model.parts import Inertia, skew
 from spacearm.model.robot import Robot
+from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
 
 #: A motion has no kinetic energy when the root of its energy is below this, relative to that of the degrees of freedom
@@ -44,7 +44,7 @@ def _weightless(robot: Robot, held: frozenset[int]) -> tuple[str, ...]:
     free = [index for index in range(robot.dofs) if index not in held]
     if not free:
         return ()
-    root, most = _root_of_energy(robot)
+    root, most = _generic(robot)
     root, most = root[:, free], most[free]
     sizes = np.linalg.norm(root, axis=0)
     # Each degree of freedom is measured by its own size, so that a light wrist on a heavy satellite is not taken for
@@ -53,6 +53,12 @@ def _weightless(robot: Robot, held: frozenset[int]) -> tuple[str, ...]:
     _, values, directions = np.linalg.svd(np.linalg.qr(scaled, mode="r"))
     share = np.linalg.norm(directions[values < NEGLIGIBLE], axis=0)
     return tuple(robot.dof_names[free[index]] for index in np.flatnonzero(share > SHARE))
+
+
+@lru_cache(maxsize=64)
+def _generic(robot: Robot) -> tuple[Array, Array]:
+    """One for all that is held: phases of a run differ in that alone."""
+    return _root_of_energy(robot)
 
 
 def weightless_message(names: Iterable[str]) -> str:
@@ -91,17 +97,17 @@ def _root_of_energy(robot: Robot, joints: Array | None = None) -> tuple[Array, A
     #: of each body: rotation to base axes, origin in base axes, and how its origin moves and it turns (base axes)
     rotations, origins, linear, angular = [np.eye(3)], [np.zeros(3)], [base[:3]], [base[3:]]
     for index, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
-        place = joint.placement @ motion(joint.kind, joint.axis, float(joints[index]))
-        axis = rotations[parent] @ joint.placement.rotation @ joint.axis
-        arm = rotations[parent] @ place.translation
+        frame, turns = rotations[parent] @ joint.placement.rotation, joint.kind == "revolute"
+        axis, position = frame @ joint.axis, float(joints[index])
+        arm = rotations[parent] @ joint.placement.translation + (0.0 if turns else position) * axis
         turning = np.array(angular[parent])
         moving = linear[parent] - skew(arm) @ turning
         if joint.rotor is not None:
             spin = axis @ angular[parent]
             spin[6 + index] += joint.rotor.ratio
             rows.append(np.sqrt(joint.rotor.inertia) * spin[None, :])
-        (turning if joint.kind == "revolute" else moving)[:, 6 + index] += axis
-        rotations.append(rotations[parent] @ place.rotation)
+        (turning if turns else moving)[:, 6 + index] += axis
+        rotations.append(frame @ rotation_about(joint.axis, position) if turns else frame)
         origins.append(origins[parent] + arm)
         linear.append(moving)
         angular.append(turning)

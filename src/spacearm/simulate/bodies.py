@@ -1,4 +1,4 @@
-"""Momentum, energy and frames of a robot from plain body sums in NumPy, vectorised over states.
+"""Momentum, energy and frames of a robot from plain body sums, for many states at once.
 
 Written apart from :mod:`spacearm.mechanics`, with world-frame vectors and rotation matrices throughout, because the
 certificate of a run must not share a formula with what was integrated.
@@ -6,12 +6,16 @@ certificate of a run must not share a formula with what was integrated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine.loops import lean
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -42,47 +46,76 @@ def cross(a: Array, b: Array) -> Array:
     return found
 
 
-def _turn(axis: Array, angle: Array) -> Array:
-    """Rotation by ``angle`` (T,) about a unit axis: (T, 3, 3)."""
-    x, y, z = axis
-    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    c, s = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
-    turned: Array = c * np.eye(3) + s * cross + (1.0 - c) * np.outer(axis, axis)
-    return turned
+class _Tree(NamedTuple):
+    """The robot's joints as arrays."""
+
+    parents: npt.NDArray[np.int64]  # (n,)
+    turns: npt.NDArray[np.bool_]  # (n,) revolute
+    rotation: Array  # (n, 3, 3) placements
+    shift: Array  # (n, 3)
+    axis: Array  # (n, 3)
+
+
+@lru_cache(maxsize=64)
+def _tree(robot: Robot) -> _Tree:
+    n, joints = robot.n, robot.joints
+    return _Tree(
+        np.array(robot.parents, dtype=np.int64),
+        np.array([joint.kind == "revolute" for joint in joints], dtype=np.bool_),
+        np.array([joint.placement.rotation for joint in joints]).reshape(n, 3, 3),
+        np.array([joint.placement.translation for joint in joints]).reshape(n, 3),
+        np.array([joint.axis for joint in joints]).reshape(n, 3),
+    )
 
 
 def move(robot: Robot, states: Array) -> Bodies:
     """Bodies for states (T, 13 + 2 n)."""
-    n = robot.n
-    q, rates = states[:, Layout(n).joints], states[:, Layout(n).rates]
-    rotation = [rotation_matrices(states[:, QUATERNION])]
-    origin = [states[:, :3]]
-    velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).linear_velocity])]
-    angular_velocity = [np.einsum("tij,tj->ti", rotation[0], states[:, Layout(n).angular_velocity])]
-    axes = []
-    for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
-        frame = rotation[parent] @ joint.placement.rotation
-        axis = frame @ joint.axis
-        arm = rotation[parent] @ joint.placement.translation
-        rate = rates[:, i, None]
-        if joint.kind == "revolute":
-            rotation.append(frame @ _turn(joint.axis, q[:, i]))
-            turning, sliding = axis * rate, np.zeros_like(axis)
-        else:
-            rotation.append(frame)
-            arm = arm + axis * q[:, i, None]
-            turning, sliding = np.zeros_like(axis), axis * rate
-        origin.append(origin[parent] + arm)
-        velocity.append(velocity[parent] + cross(angular_velocity[parent], arm) + sliding)
-        angular_velocity.append(angular_velocity[parent] + turning)
-        axes.append(axis)
-    return Bodies(
-        np.stack(rotation, 1),
-        np.stack(origin, 1),
-        np.stack(velocity, 1),
-        np.stack(angular_velocity, 1),
-        np.stack(axes, 1) if axes else np.zeros((len(states), 0, 3)),
-    )
+    n, count = robot.n, len(states)
+    rotation, axis = np.empty((count, n + 1, 3, 3)), np.empty((count, n, 3))
+    origin, velocity, spin = np.empty((3, count, n + 1, 3))
+    rotation[:, 0] = rotation_matrices(states[:, QUATERNION])
+    origin[:, 0] = states[:, :3]
+    velocity[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).linear_velocity])
+    spin[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).angular_velocity])
+    q, rates = (np.ascontiguousarray(states[:, part]) for part in (Layout(n).joints, Layout(n).rates))
+    _go_along(_tree(robot), q, rates, rotation, origin, velocity, spin, axis)
+    return Bodies(rotation, origin, velocity, spin, axis)
+
+
+@lean
+def _go_along(
+    tree: _Tree, q: Array, rates: Array, rotation: Array, origin: Array, velocity: Array, spin: Array, axis: Array
+) -> None:
+    """From body to body; the first of each array is there."""
+    for t in range(q.shape[0]):
+        for i in range(q.shape[1]):
+            p, b, turns = tree.parents[i], i + 1, tree.turns[i]
+            angle = q[t, i] if turns else 0.0
+            slid = 0.0 if turns else q[t, i]
+            spun, sliding = (rates[t, i], 0.0) if turns else (0.0, rates[t, i])
+            c, s = math.cos(angle), math.sin(angle)
+            x, y, z = tree.axis[i, 0], tree.axis[i, 1], tree.axis[i, 2]
+            for k in range(3):
+                r0, r1, r2 = rotation[t, p, k, 0], rotation[t, p, k, 1], rotation[t, p, k, 2]
+                place = tree.rotation[i]
+                f0 = r0 * place[0, 0] + r1 * place[1, 0] + r2 * place[2, 0]
+                f1 = r0 * place[0, 1] + r1 * place[1, 1] + r2 * place[2, 1]
+                f2 = r0 * place[0, 2] + r1 * place[1, 2] + r2 * place[2, 2]
+                along = f0 * x + f1 * y + f2 * z
+                axis[t, i, k] = along
+                # a row of frame times (c 1 + s [axis x] + (1 - c) axis axis^T)
+                rotation[t, b, k, 0] = c * f0 + s * (f1 * z - f2 * y) + (1.0 - c) * along * x
+                rotation[t, b, k, 1] = c * f1 + s * (f2 * x - f0 * z) + (1.0 - c) * along * y
+                rotation[t, b, k, 2] = c * f2 + s * (f0 * y - f1 * x) + (1.0 - c) * along * z
+                arm = r0 * tree.shift[i, 0] + r1 * tree.shift[i, 1] + r2 * tree.shift[i, 2] + along * slid
+                origin[t, b, k] = origin[t, p, k] + arm
+                spin[t, b, k] = spin[t, p, k] + along * spun
+                velocity[t, b, k] = arm  # until the next loop
+            a0, a1, a2 = velocity[t, b, 0], velocity[t, b, 1], velocity[t, b, 2]
+            w0, w1, w2 = spin[t, p, 0], spin[t, p, 1], spin[t, p, 2]
+            velocity[t, b, 0] = velocity[t, p, 0] + (w1 * a2 - w2 * a1) + axis[t, i, 0] * sliding
+            velocity[t, b, 1] = velocity[t, p, 1] + (w2 * a0 - w0 * a2) + axis[t, i, 1] * sliding
+            velocity[t, b, 2] = velocity[t, p, 2] + (w0 * a1 - w1 * a0) + axis[t, i, 2] * sliding
 
 
 def frame_pose(robot: Robot, bodies: Bodies, name: str) -> tuple[Array, Array]:
@@ -106,27 +139,10 @@ class Motion:
 
 def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors: Array) -> Motion:
     """Momentum and kinetic energy with these inertias (bodies, 10) and rotor inertias (one for each rotor)."""
-    count = len(states)
-    linear, angular = np.zeros((count, 3)), np.zeros((count, 3))
-    linear_scale, angular_scale, kinetic = np.zeros(count), np.zeros(count), np.zeros(count)
-    for b, row in enumerate(np.asarray(inertia).reshape(-1, 10)):
-        mass, first = row[0], row[1:4]
-        xx, yy, zz, xy, xz, yz = row[4:]
-        tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        rotation, origin = bodies.rotation[:, b], bodies.origin[:, b]
-        velocity, angular_velocity = bodies.velocity[:, b], bodies.angular_velocity[:, b]
-        moment = rotation @ first
-        in_body = np.einsum("tij,ti->tj", rotation, angular_velocity)
-        turning = np.einsum("tij,tj->ti", rotation, in_body @ tensor)
-        swing = cross(angular_velocity, moment)
-        push = mass * velocity + swing
-        about = cross(moment, velocity) + turning + cross(origin, push)
-        linear += push
-        angular += about
-        linear_scale += np.linalg.norm(push, axis=1)
-        angular_scale += np.linalg.norm(about, axis=1)
-        kinetic += 0.5 * np.einsum("ti,ti->t", push + swing, velocity)
-        kinetic += 0.5 * np.einsum("ti,ti->t", angular_velocity, turning)
+    rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, 10)
+    sums = np.zeros((len(states), 9))
+    _sum_up(rows, bodies.rotation, bodies.origin, bodies.velocity, bodies.angular_velocity, sums)
+    linear, angular, linear_scale, angular_scale, kinetic = sums[:, :3], sums[:, 3:6], *sums[:, 6:].T
     geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
     for i, axial in zip(geared, rotors, strict=True):
         rotor = robot.joints[i].rotor
@@ -139,6 +155,43 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
     return Motion(linear, angular, linear_scale, angular_scale, kinetic)
 
 
+@lean
+def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, spin: Array, sums: Array) -> None:
+    """Add to ``sums`` (T, 9): linear and angular momentum, sizes of both, kinetic energy."""
+    for t in range(rotation.shape[0]):
+        for b in range(rows.shape[0]):
+            turn, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], spin[t, b], rows[b]
+            v0, v1, v2, w0, w1, w2 = v[0], v[1], v[2], w[0], w[1], w[2]
+            # first moment in world axes, spin in body axes, moment of momentum of the spin in both
+            h0 = turn[0, 0] * m[1] + turn[0, 1] * m[2] + turn[0, 2] * m[3]
+            h1 = turn[1, 0] * m[1] + turn[1, 1] * m[2] + turn[1, 2] * m[3]
+            h2 = turn[2, 0] * m[1] + turn[2, 1] * m[2] + turn[2, 2] * m[3]
+            u0 = turn[0, 0] * w0 + turn[1, 0] * w1 + turn[2, 0] * w2
+            u1 = turn[0, 1] * w0 + turn[1, 1] * w1 + turn[2, 1] * w2
+            u2 = turn[0, 2] * w0 + turn[1, 2] * w1 + turn[2, 2] * w2
+            l0 = m[4] * u0 + m[7] * u1 + m[8] * u2
+            l1 = m[7] * u0 + m[5] * u1 + m[9] * u2
+            l2 = m[8] * u0 + m[9] * u1 + m[6] * u2
+            k0 = turn[0, 0] * l0 + turn[0, 1] * l1 + turn[0, 2] * l2
+            k1 = turn[1, 0] * l0 + turn[1, 1] * l1 + turn[1, 2] * l2
+            k2 = turn[2, 0] * l0 + turn[2, 1] * l1 + turn[2, 2] * l2
+            s0, s1, s2 = w1 * h2 - w2 * h1, w2 * h0 - w0 * h2, w0 * h1 - w1 * h0
+            p0, p1, p2 = m[0] * v0 + s0, m[0] * v1 + s1, m[0] * v2 + s2
+            a0 = (h1 * v2 - h2 * v1) + k0 + (place[1] * p2 - place[2] * p1)
+            a1 = (h2 * v0 - h0 * v2) + k1 + (place[2] * p0 - place[0] * p2)
+            a2 = (h0 * v1 - h1 * v0) + k2 + (place[0] * p1 - place[1] * p0)
+            sums[t, 0] += p0
+            sums[t, 1] += p1
+            sums[t, 2] += p2
+            sums[t, 3] += a0
+            sums[t, 4] += a1
+            sums[t, 5] += a2
+            sums[t, 6] += math.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
+            sums[t, 7] += math.sqrt(a0 * a0 + a1 * a1 + a2 * a2)
+            sums[t, 8] += 0.5 * ((p0 + s0) * v0 + (p1 + s1) * v1 + (p2 + s2) * v2)
+            sums[t, 8] += 0.5 * (w0 * k0 + w1 * k1 + w2 * k2)
+
+
 def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -> tuple[float, Array, Array]:
     """Mass (kg), first moment (T, 3) and inertia tensor (T, 3, 3) of all bodies about the origin, world axes.
 
@@ -147,8 +200,7 @@ def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -
     rows = np.asarray(inertia).reshape(-1, 10)
     mass, origin = rows[:, 0], bodies.origin
     arm = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
-    xx, yy, zz, xy, xz, yz = rows[:, 4:].T
-    tensor = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
+    tensor = rows[:, [[4, 7, 8], [7, 5, 9], [8, 9, 6]]]
     # Second moments of mass about the origin, of which the tensor is the trace less the moments themselves.
     own = 0.5 * np.einsum("bii->b", tensor)[:, None, None] * np.eye(3) - tensor
     mixed = np.einsum("tbi,tbj->tbij", origin, arm)

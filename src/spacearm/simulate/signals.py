@@ -173,16 +173,19 @@ def half_sine(peak: float, start: float, width: float) -> Signal:
 def _framed(signal: Signal) -> Signal:
     """Zero outside the signal's own breaks."""
     breaks = np.concatenate([[signal.breaks[0] - 1.0], signal.breaks, [signal.breaks[-1] + 1.0]])
-    return Signal(breaks, np.pad(signal.coefficients, ((0, 0), (1, 1))))
+    coefficients = np.zeros((signal.coefficients.shape[0], breaks.size - 1))
+    coefficients[:, 1:-1] = signal.coefficients
+    return Signal(breaks, coefficients)
 
 
 def _held(signal: Signal) -> Signal:
     """The end values are kept before and after the signal's own breaks."""
-    framed = np.array(_framed(signal).coefficients)
-    framed[0, 0] = signal.coefficients[0, 0]
+    framed = _framed(signal)
+    coefficients = np.array(framed.coefficients)
+    coefficients[0, 0] = signal.coefficients[0, 0]
     width = signal.breaks[-1] - signal.breaks[-2]
-    framed[0, -1] = np.polynomial.polynomial.polyval(width, signal.coefficients[:, -1])
-    return Signal(_framed(signal).breaks, framed)
+    coefficients[0, -1] = np.polynomial.polynomial.polyval(width, signal.coefficients[:, -1])
+    return Signal(framed.breaks, coefficients)
 
 
 def _nodes(times: npt.ArrayLike, values: npt.ArrayLike, what: str) -> tuple[Array, Array]:

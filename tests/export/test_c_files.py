@@ -6,16 +6,31 @@ import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spacearm.cli.app import run_app
-from spacearm.control import computed_torque, joint_pid
+from spacearm.control import Encoder, ForceTorque, Gyro, computed_torque, joint_pid
 from spacearm.errors import InputError
 from spacearm.export import MotionCode, export_c, motion_code, read_source
-from spacearm.model import Frame, Friction, Pose, Robot, catalogue
-from spacearm.simulate import RK4, Dopri853, Event, Load, Phase, State, spline
+from spacearm.model import Frame, Friction, Limits, Pose, Robot, catalogue
+from spacearm.simulate import (
+    RK4,
+    Dopri853,
+    Event,
+    Gravity,
+    JointStops,
+    Load,
+    Phase,
+    Reason,
+    State,
+    simulate,
+    spline,
+    table,
+)
+from spacearm.simulate.law import PythonLaw
 from support.cli import Capture
 from support.compilers import build
 from support.random_robots import random_robot
@@ -87,20 +102,87 @@ def test_a_scenario_with_laws_ends_where_simulate_ends(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
 
 
+def same_end(robot: Robot, start: State, plan: list[Phase], folder: Path, step: float, **options: Any) -> MotionCode:
+    """The exported scenario ends where ``simulate`` ends, after as many steps."""
+    motion = motion_code(robot, start, plan, RK4(step), **options)
+    done = runs(robot, folder, motion, "-O1")
+    assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
+    return motion
+
+
+def test_dry_friction_sticks_and_slips_as_in_simulate(tmp_path: Path) -> None:
+    """Joints that come to rest, break loose, reverse; what is held in one phase rubs in the next."""
+    plain = random_robot(9, 4, geometry="mixed", passive=True)
+    sizes = [(0.2, 0.1), (0.05, 0.05), (0.4, 0.3), (0.1, 0.02)]
+    joints = [replace(joint, friction=Friction(*size)) for joint, size in zip(plain.joints, sizes, strict=True)]
+    robot = plain.replace(joints=tuple(joints))
+    start, phases = scenario(robot)
+    third, last = robot.joint_names[2:]
+    push = Load.along(robot.frames[0].name, [1, 2, 3], table([0.0, 0.5], [4.0, -6.0]))
+    plan = [
+        replace(phases[0], friction=True, limits="ignore"),
+        Phase(0.5, loads=[push], forces={last: table([0.0, 0.5], [0.3, -0.2])}, limits="ignore"),
+        Phase(0.2, friction=False, limits="ignore"),
+        Phase(0.5, forces={third: table([0.0, 0.5], [-2.0, 2.5]), "base_wz": 1.0}, limits="ignore"),
+    ]
+    run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
+    assert {"stick", "slip", "reverse"} <= {event.kind for event in run.events}
+    same_end(robot, start, plan, tmp_path, 0.013)
+
+
+def test_events_end_phases_and_limits_the_run(tmp_path: Path) -> None:
+    """Levels that end a phase, that are recorded, that are never met; a limit that is passed, one that ends all."""
+    plain = random_robot(9, 4, geometry="mixed", passive=True)
+    bounded = replace(plain.joints[-1], limits=Limits(-0.02, 0.05))
+    robot = plain.replace(joints=(*plain.joints[:-1], bounded))
+    start, _ = scenario(robot)
+    second, third, last = robot.joint_names[1:]
+    until = [Event(third, 0.01), Event("base_x", 5.0)]
+    plan = [
+        Phase(0.6, until=until, events=[Event(f"{second}.rate", 0.0)], forces={third: 0.5}),
+        Phase(0.3, until=Event("base_vx", 10.0), forces={third: -0.5, last: 1.0}),
+        Phase(3.0, forces={last: -5.0}, limits="stop"),
+    ]
+    run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
+    assert run.reason == Reason.TERMINAL_EVENT
+    assert {"event", "limit", "timeout"} <= {event.kind for event in run.events}
+    assert run.phase_starts[1] < 0.6
+    motion = same_end(robot, start, plan, tmp_path, 0.013)
+    assert f"0 event {third}" in motion.header("x")
+
+
+def test_sensors_and_continuous_laws_are_exported(tmp_path: Path) -> None:
+    """Noisy encoders and a force sensor in a sampled law, over two phases; a continuous law that saturates."""
+    plain = random_robot(9, 4, geometry="mixed", passive=True)
+    robot = plain.replace(joints=tuple(replace(j, limits=Limits(effort=2.0)) for j in plain.joints))
+    start, phases = scenario(robot)
+    sensors = [Encoder(noise=1e-4, resolution=1e-5), Gyro(noise=1e-4, spread=1e-3, period=0.02)]
+    frame = robot.frames[0].name
+    sampled = joint_pid([0.0] * robot.n, 3.0, 1.0, period=0.01).replace(sensors=sensors, seed=5, draw=2)
+    force = ForceTorque(frame=frame, noise=0.1)
+    feeling = joint_pid([0.1] * robot.n, 3.0, 1.0, period=0.01).replace(sensors=[*sensors, force])
+    continuous = joint_pid([0.4] * robot.n, 20.0, 1.0, period=None)
+    plan = [
+        Phase(0.1, laws=sampled, limits="ignore"),
+        replace(phases[1], laws=feeling, limits="ignore"),
+        Phase(0.1, laws=sampled, limits="ignore"),
+        Phase(0.5, laws=continuous, limits="ignore"),
+    ]
+    run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
+    assert "saturation" in {event.kind for event in run.events}
+    same_end(robot, start, plan, tmp_path, 0.013, elements=[Gravity([0.0, 0.3, -9.81])])
+
+
 def test_what_cannot_be_exported_is_refused() -> None:
     robot = catalogue.load("cai2023")
     start = State.at_rest(robot)
     with pytest.raises(InputError, match="only a fixed step"):
         motion_code(robot, start, [Phase(1.0)], Dopri853())
-    until = Event(robot.joint_names[0], 0.1)
-    with pytest.raises(InputError, match="events that end it"):
-        motion_code(robot, start, [Phase(1.0, until=until, friction=False)], RK4(0.01))
-    continuous = joint_pid([0.0] * robot.n, 1.0, 1.0, period=None)
-    with pytest.raises(InputError, match="no sampled expression"):
-        motion_code(robot, start, [Phase(1.0, laws=continuous, friction=False)], RK4(0.01))
-    joints = tuple(replace(joint, friction=Friction(1.0, 1.0)) for joint in robot.joints)
-    with pytest.raises(InputError, match="dry friction"):
-        motion_code(robot.replace(joints=joints), start, [Phase(1.0)], RK4(0.01))
+    python = PythonLaw(lambda *_: {"joint1": 0.0}, forces=["joint1"])
+    with pytest.raises(InputError, match="Python function"):
+        motion_code(robot, start, [Phase(1.0, laws=python)], RK4(0.001))
+    with pytest.raises(InputError, match="contacts and stops"):
+        motion_code(robot, start, [Phase(1.0)], RK4(0.001), elements=[JointStops(["joint1"], 1e3)])
 
 
 def test_frames_with_one_name_in_c_are_refused(tmp_path: Path) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import zipfile
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from spacearm.control import joint_pid
 from spacearm.errors import InputError
-from spacearm.export import export_fmu
-from spacearm.model import Robot
-from spacearm.simulate import RK4, Phase, State, simulate
+from spacearm.export import export_fmu, motion_code
+from spacearm.model import Friction, Robot
+from spacearm.simulate import RK4, Event, Load, Phase, State, simulate, table
 from spacearm.typing import Array
 from support.compilers import compiler
 from support.random_robots import random_robot
@@ -50,7 +52,8 @@ class Unit:
         assert variables is not None
         self.number = {own.attrib["name"]: int(own.attrib["valueReference"]) for own in variables}
         self.start = {own.attrib["name"]: float(own.attrib.get("start", "nan")) for own in variables}
-        self.states = [own.attrib["name"] for own in variables if own.attrib["causality"] == "output"]
+        outputs = [own.attrib["name"] for own in variables if own.attrib["causality"] == "output"]
+        self.states = [name for name in outputs if name != "phase"]
         self.dll: Any = ctypes.CDLL(str(next((folder / "binaries" / "x86_64-linux").iterdir())))
         make = getattr(self.dll, f"fmi3Instantiate{kind}")
         make.restype = ctypes.c_void_p
@@ -114,13 +117,32 @@ def test_model_exchange_gives_the_rate(file: Path, tmp_path: Path) -> None:
     assert unit.dll.fmi3GetContinuousStateDerivatives(unit.instance, found, ctypes.c_size_t(count)) == 0
     rate = np.array(found)
     assert np.array_equal(unit.get([f"der({name})" for name in unit.states]), rate)
-    h, ends = 1e-5, []
-    for sign in (1.0, -1.0):
-        other = Unit(file, tmp_path / str(sign), "CoSimulation")
-        other.set(step=1.0)
-        other.step(0.0, sign * h)
+    h, ends = 1e-5, [unit.get(unit.states)]
+    other = Unit(file, tmp_path / "other", "CoSimulation")
+    for k in range(2):
+        other.step(k * h, h)
         ends.append(other.get(other.states))
-    np.testing.assert_allclose(rate, (ends[0] - ends[1]) / (2 * h), rtol=0, atol=1e-6 * np.abs(rate).max())
+    slope = (4.0 * ends[1] - 3.0 * ends[0] - ends[2]) / (2.0 * h)
+    np.testing.assert_allclose(rate, slope, rtol=0, atol=1e-6 * np.abs(rate).max())
+
+
+def test_a_state_can_be_kept_and_gone_back_to(file: Path, tmp_path: Path) -> None:
+    unit = Unit(file, tmp_path, "CoSimulation")
+    unit.step(0.0, 0.1)
+    there, kept, size = unit.get(unit.states), ctypes.c_void_p(), ctypes.c_size_t()
+    assert unit.dll.fmi3GetFMUState(unit.instance, ctypes.byref(kept)) == 0
+    assert unit.dll.fmi3SerializedFMUStateSize(unit.instance, kept, ctypes.byref(size)) == 0
+    bytes_ = (ctypes.c_uint8 * size.value)()
+    assert unit.dll.fmi3SerializeFMUState(unit.instance, kept, bytes_, size) == 0
+    unit.step(0.1, 0.1)
+    after = unit.get(unit.states)
+    assert not np.array_equal(after, there)
+    assert unit.dll.fmi3DeserializeFMUState(unit.instance, bytes_, size, ctypes.byref(kept)) == 0
+    assert unit.dll.fmi3SetFMUState(unit.instance, kept) == 0
+    assert np.array_equal(unit.get(unit.states), there)
+    unit.step(0.1, 0.1)
+    assert np.array_equal(unit.get(unit.states), after)
+    assert unit.dll.fmi3FreeFMUState(unit.instance, ctypes.byref(kept)) == 0
 
 
 @pytest.mark.skipif(find_spec("fmpy") is None, reason="FMPY IS NOT INSTALLED: the FMU was not validated")
@@ -129,7 +151,7 @@ def test_fmpy_finds_no_fault_and_agrees(file: Path, robot: Robot, start: State) 
     from fmpy.validation import validate_fmu
 
     assert validate_fmu(str(file)) == []
-    names = [own.name for own in fmpy.read_model_description(str(file)).modelVariables if own.causality == "output"]
+    names = states(file)
     expected = simulate(robot, start, Phase(0.5, friction=False, limits="ignore")).states[-1]
     for kind in ("CoSimulation", "ModelExchange"):
         found = fmpy.simulate_fmu(
@@ -138,6 +160,51 @@ def test_fmpy_finds_no_fault_and_agrees(file: Path, robot: Robot, start: State) 
         np.testing.assert_allclose([found[name][-1] for name in names], expected, rtol=0, atol=1e-9)
 
 
+def states(file: Path) -> list[str]:
+    import fmpy
+
+    variables = fmpy.read_model_description(str(file)).modelVariables
+    return [own.name for own in variables if own.causality == "output" and own.name != "phase"]
+
+
+@pytest.mark.skipif(find_spec("fmpy") is None, reason="FMPY IS NOT INSTALLED: the FMU was not validated")
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_a_scenario_agrees_with_simulate(fmi: Literal[2, 3], tmp_path: Path) -> None:
+    """Friction, an event that ends a phase, a sampled law with memory, a load; the start is at another time."""
+    import fmpy
+    from fmpy.validation import validate_fmu
+
+    plain = random_robot(9, 4, geometry="mixed", passive=True)
+    sizes = [(0.2, 0.1), (0.05, 0.05), (0.4, 0.3), (0.1, 0.02)]
+    joints = [replace(joint, friction=Friction(*size)) for joint, size in zip(plain.joints, sizes, strict=True)]
+    robot = plain.replace(joints=tuple(joints))
+    velocity = np.linspace(-0.2, 0.2, robot.dofs)
+    velocity[6:8] = 0.0
+    start = State([0.1, -0.2, 0.3], [1, 0, 0, 0], np.zeros(robot.n), velocity)
+    push = Load.along(robot.frames[0].name, [1, 2, 3], table([0.0, 0.5], [4.0, -6.0]))
+    law = joint_pid([0.05] * robot.n, 3.0, 1.0, integral=2.0, period=0.01)
+    plan = [
+        Phase(0.4, locked=["joint2"], forces={"joint4": 0.3}),
+        Phase(0.5, loads=[push], until=Event("joint1", 0.03)),
+        Phase(0.3, laws=law),
+    ]
+    run = simulate(robot, start, plan, method=RK4(0.001), ledger=False)
+    assert {"stick", "slip", "reverse", "event"} <= {event.kind for event in run.events}
+    file = tmp_path / "scenario.fmu"
+    export_fmu(motion_code(robot, start, plan, RK4(0.001), tested=False), file, fmi=fmi)
+    assert validate_fmu(str(file)) == []
+    names = states(file)
+    for kind in ("CoSimulation", "ModelExchange"):
+        found = fmpy.simulate_fmu(
+            str(file), fmi_type=kind, start_time=2.0, stop_time=4.0, output_interval=0.01, output=names,
+            relative_tolerance=1e-13,
+        )  # fmt: skip
+        assert found["time"][-1] < 2.02 + run.end_time  # it ends by itself
+        np.testing.assert_allclose([found[name][-1] for name in names], run.states[-1], rtol=0, atol=1e-9)
+
+
 def test_what_an_fmu_cannot_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no FMI 1"):
+        export_fmu(random_robot(1, 1), tmp_path / "robot.fmu", fmi=1)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"no suffix \.fmu"):
         export_fmu(random_robot(1, 1), tmp_path / "robot.zip")

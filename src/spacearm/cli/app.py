@@ -244,19 +244,21 @@ def export(
     c: Annotated[
         Path | None, Parameter(name="--c", help="folder for C99 code, made if it is absent", converter=_folder)
     ] = None,
-    fmu: Annotated[Path | None, Parameter(name="--fmu", help="file for an FMU (FMI 3.0)")] = None,
+    fmu: Annotated[Path | None, Parameter(name="--fmu", help="file for an FMU")] = None,
+    step: Annotated[float | None, Parameter(help="of RK4 in place of the scenario's method, s")] = None,
+    fmi: Annotated[Literal[2, 3], Parameter(help="version of the FMU")] = 3,
     json: Json = False,
 ) -> int:
-    """Write a robot or a motion scenario as self-contained C99 with a test of its own, or a robot as an FMU.
+    """Write a robot or a motion scenario as self-contained C99 with a test of its own, or as an FMU.
 
     Parameters
     ----------
     source
-        A robot file, the name of a catalogue robot, or a motion scenario with method rk4.
+        A robot file, the name of a catalogue robot, or a motion scenario.
     """
     from spacearm.cli.tools import export_source
 
-    return export_source(source, c, fmu, json=json)
+    return export_source(source, c, fmu, step, fmi, json=json)
 
 
 @catalogue_app.command(name="list")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from spacearm.cli.terminal import progress_bar, show, show_json
 from spacearm.errors import InputError
@@ -27,15 +28,16 @@ def run_benchmark(*, json: bool) -> int:
     return 0
 
 
-def export_source(source: str, folder: Path | None, fmu: Path | None, *, json: bool) -> int:
+def export_source(
+    source: str, folder: Path | None, fmu: Path | None, step: float | None, fmi: Literal[2, 3], *, json: bool
+) -> int:
     from spacearm.export import export_c, export_fmu, read_source
+    from spacearm.export.fmu import STEP
 
     if folder is None and fmu is None:
         raise InputError("nothing to write", place="export", hint="expected --c DIR or --fmu FILE")
-    robot, motion = read_source(source)
-    if fmu is not None and motion is not None:
-        raise InputError("a scenario cannot be an FMU", place="--fmu", hint="expected a robot")
-    platforms = [] if fmu is None else export_fmu(robot, fmu)
+    robot, motion = read_source(source, step, None if folder else STEP, tested=folder is not None)
+    platforms = [] if fmu is None else export_fmu(motion or robot, fmu, step=step or STEP, fmi=fmi)
     paths = [] if folder is None else export_c(robot, folder, motion=motion)
     paths += [] if fmu is None else [fmu]
     if json:

@@ -124,7 +124,7 @@ def c_texts(robot: Robot, motion: MotionCode | None = None) -> dict[str, str]:
     if len(set(names)) < len(names):
         raise InputError("two frames have one name in C", place=f"robot {robot.name!r}", hint="rename one of them")
     sources = [function.kernel for function in functions] + ([] if motion is None else [motion.kernel])
-    values = own_parameters(robot, sources)
+    values = own_parameters(robot, sources) | ({} if motion is None else motion.friction)
     header = header_text(robot, prefix, functions, values, motion)
     return {
         f"{prefix}.h": header,

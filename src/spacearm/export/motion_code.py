@@ -1,39 +1,54 @@
-"""The step function of a scenario in C: RK4 with a fixed step through phases whose inputs are given in time."""
+"""The step function of a scenario in C: RK4 with a fixed step, as :mod:`spacearm.engine.solver` takes it.
+
+Signals in time, driven and locked joints, laws, sensors, dry friction, events and joint limits: the algorithm is the
+solver's, in ``templates/motion.c``; what is written here are its numbers and tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from spacearm.engine.c_source import literal, statements
+from spacearm.engine.events import NODES, ROUNDING, TIME_TOLERANCE
+from spacearm.engine.friction import SLACK
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.law import SAME_TICK
 from spacearm.engine.signals import Signals
+from spacearm.engine.solver import BURST_EVENTS, NO_PROGRESS, TOGETHER
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
-from spacearm.simulate import RK4, Phase, State, simulate
+from spacearm.simulate import RK4, ForceElement, Phase, State, World, simulate
 from spacearm.simulate.law import Law, PreparedLaw, PythonLaw
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.prepare import Prepared, prepare
-from spacearm.simulate.world import World
 from spacearm.typing import Array
+
+TEMPLATES = Path(__file__).with_name("templates")
+#: Parameters of dry friction, a number for each degree of freedom.
+FRICTION = ("static_friction", "coulomb_friction")
+_ENDS = {"nothing": 0, "phase": 1, "run": 2}
 
 
 @dataclass(frozen=True, eq=False)
 class MotionCode:
     """A scenario that C can step: see :func:`motion_code`."""
 
+    world: World
     robot: Robot
     start: State
     step: float
     model: WorldMotion
     phases: tuple[Prepared, ...]
-    end: Array  # spacearm's own last state
-    steps: int
+    end: Array | None = None  # spacearm's own last state
+    steps: int = 0
+    forced: bool = False  # whether forces from outside are added: the member ``force`` of a run
 
     @property
     def kernel(self) -> Kernel:
@@ -44,212 +59,362 @@ class MotionCode:
         """Each law once; it remembers from phase to phase."""
         return {prepared.law.law: prepared.law for prepared in self.phases if prepared.law is not None}
 
-    def _remembered(self, law: Law) -> int:
-        """Where its memory begins."""
-        laws = list(self.laws)
-        return sum(len(self.laws[own].own.memory) for own in laws[: laws.index(law)])
+    @cached_property
+    def friction(self) -> dict[str, Array]:
+        """Parameters of dry friction, where some joint has it and some phase heeds it."""
+        own = robot_parameters(self.robot)
+        return {name: own[name] for name in FRICTION} if any(map(self._rubbing, self.phases)) else {}
 
-    def _fields(self) -> str:
-        if not self.laws:
-            return ""
-        memory = max(1, sum(len(law.own.memory) for law in self.laws.values()))
-        actions = max(law.target.size for law in self.laws.values())
-        return f"""    double ticks;  /* of the law since the phase began */
-    double action[{actions}]; /* what the law commanded */
-    double memory[{memory}]; /* what laws remember */
-"""
+    def _rubbing(self, prepared: Prepared) -> list[int]:
+        if not prepared.phase.friction:
+            return []
+        static = robot_parameters(self.robot)["static_friction"]
+        return [j for j in range(static.size) if static[j] > 0.0 and j not in prepared.driven]
 
-    def _law(self, prefix: str) -> str:
-        """Every law as a function, and the function that asks the right one."""
-        if not self.laws:
-            return ""
-        texts, cases = [], []
-        for k, (law, own) in enumerate(self.laws.items()):
-            at, first, actions = own.kernel.inputs, self._remembered(law), own.target.size
-            size = len(own.own.memory)
-            lines = statements(own.kernel.trace.prefix(actions + size), "in[{}]".format, "out[{}]".format)
-            model = _numbers(own.numbers) or "0"
-            body = "\n".join(f"    {line}" for line in [*([] if "in[" in "".join(lines) else ["(void)in;"]), *lines])
-            texts.append(f"static void {prefix}_law_{k}(const double *in, double *out)\n{{\n{body}\n}}")
-            cases.append(f"""    if (now->law == {k + 1}) {{
-        static const double model[] = {{ {model} }};
-        double in[{own.kernel.n_in}], out[{actions + size}];
-        memcpy(in, y + {own.first}, {own.size} * sizeof *in);
-        in[{own.size}] = t;
-        for (i = 0; i < now->references; ++i) {{
-            in[now->read[i]] = {prefix}_value(now->follow, now->references, now->follow_powers, local, piece, i);
-        }}
-        for (i = 0; i < {size}; ++i) in[{at["memory"].start} + i] = run->memory[{first} + i];
-        for (i = 0; i < {own.numbers.size}; ++i) in[{at["model"].start} + i] = model[i];
-        {prefix}_law_{k}(in, out);
-        for (i = 0; i < {actions}; ++i) run->action[i] = out[i];
-        for (i = 0; i < {size}; ++i) run->memory[{first} + i] = out[{actions} + i];
-    }}""")
-        takes = f"const {prefix}_phase *now, int piece, double t, const double *y, {prefix}_run *run"
-        head = f"static void {prefix}_ask({takes})"
-        body = "\n".join(["    const double local = t - now->breaks[piece];", "    int i;", *cases])
-        return "\n\n".join([*texts, f"{head}\n{{\n{body}\n}}"])
+    def _margins(self, prepared: Prepared) -> list[tuple[int, bool]]:
+        return [] if prepared.law is None else prepared.law.asked
+
+    @cached_property
+    def watched(self) -> int:
+        """How many functions are watched at most in a phase."""
+        return max(len(self._rubbing(each)) + len(each.levels) + len(self._margins(each)) for each in self.phases)
+
+    def _sizes(self) -> dict[str, str]:
+        """Sizes and places, by their names in C."""
+        code, inputs, laws = self.model.code, self.kernel.inputs, [*self.laws.values()]
+        rubbing = max(len(self._rubbing(each)) for each in self.phases)
+        sizes = {
+            "NX": code.nx,
+            "DOFS": len(self.model.dof_names),
+            "INPUTS": code.record,
+            "OUTPUTS": code.reaction + len(self.model.dof_names) if rubbing else code.nx,
+            "MODE": code.mode,
+            "DRIVE": code.drive,
+            "FORCE": inputs["force"].start,
+            "FRICTION": code.friction,
+            "REACTION": code.reaction,
+            "QUATERNIONS": code.quaternion.size,
+            "PHASES": len(self.phases),
+            "RUBBING": rubbing,
+            "WATCHED": self.watched,
+            "LAWS": len(laws),
+            "LAW_INPUTS": max((law.kernel.n_in for law in laws), default=0),
+            "ANSWER": max((_answers(law) for law in laws), default=0),
+            "NOISE": int(any(sum(law.own.drawn) for law in laws)),
+            "FED": int(self.model.elements is not None),
+            "FORCED": int(self.forced),
+            "BURST_EVENTS": BURST_EVENTS,
+        }
+        numbers = {"STEP": self.step, "SLACK": SLACK, "TOGETHER": TOGETHER, "ROUNDING": ROUNDING}
+        numbers |= {"TIME_TOLERANCE": TIME_TOLERANCE, "NO_PROGRESS": NO_PROGRESS, "SAME_TICK": SAME_TICK}
+        return {name: str(size) for name, size in sizes.items()} | {name: literal(x) for name, x in numbers.items()}
 
     def header(self, prefix: str) -> str:
         at, total = Layout(self.robot.n), sum(prepared.phase.duration for prepared in self.phases)
+        fields = "\n".join(f"    {line}" for line in self._fields())
         return f"""/*
- * The scenario: {len(self.phases)} phases, {total:.9g} s, RK4 with steps of at most {self.step:.9g} s, as spacearm's
- * method "rk4" takes them. Joint limits and recorded events are not watched.
+ * The scenario: {len(self.phases)} phases, at most {total:.9g} s, RK4 with steps of at most {self.step:.9g} s, as
+ * spacearm's method "rk4" takes them.
  *
  * state[{at.position.start}..{at.position.stop - 1}]: position of the base's origin, m, world axes
  * state[{at.quaternion.start}..{at.quaternion.stop - 1}]: quaternion of the base, w x y z
  * state[{at.joints.start}..{at.joints.stop - 1}]: joint positions
  * state[{at.velocity.start}..{at.velocity.stop - 1}]: generalised velocity
- */
+{self._watched_lines()} */
 #define {prefix.upper()}_STATES {self.model.nx}
 
 typedef struct {{
     double time;  /* s, since the start */
+    double began; /* s, when the phase began */
     double since; /* s, since the phase began */
     int phase;    /* {len(self.phases)}: at the end */
     int piece;    /* of the phase's inputs */
     int fresh;    /* 1: the piece has just begun */
-{self._fields()}    double state[{prefix.upper()}_STATES];
+    int opened;   /* 1: the phase has just begun */
+{fields}
+    double state[{prefix.upper()}_STATES];
 }} {prefix}_run;
 
 /* The state at time zero. */
 void {prefix}_start({prefix}_run *run);
 
-/* One step; 0 when the scenario is at its end, and nothing was done. */
+/* One step, or as far as the next event. 0 at the end of the scenario, where nothing is done; -1 where it cannot go
+ * on: numbers are not finite, or events come without end. */
 int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
+
+    def _watched_lines(self) -> str:
+        """The numbers of events, for the header."""
+        lines = []
+        for k, prepared in enumerate(self.phases):
+            named = [f"{i} {kind} {name}" for i, (kind, name, _) in enumerate(prepared.labels)]
+            lines += [f" * events of phase {k}: {', '.join(named)}\n"] if named else []
+        return "".join([" *\n", *lines]) if lines else ""
+
+    def _fields(self) -> list[str]:
+        sizes = {name: value for name, value in self._sizes().items() if value != "0"}
+        found = []
+        if "LAWS" in sizes:
+            actions = max(law.target.size for law in self.laws.values())
+            found.append("double ticks; /* of the law since the phase began */")
+            found.append(f"double had[{sizes['LAWS']}]; /* ticks of each law in phases before */")
+            found.append(f"double action[{actions}]; /* what the law commands */")
+            found.append(f"double memory[{self._memory().size}]; /* what laws remember */")
+        if "RUBBING" in sizes:
+            found.append(f"int status[{sizes['RUBBING']}]; /* of dry friction: 0 stuck, 1 or -1 direction of slip */")
+        if "WATCHED" in sizes:
+            found.append("int event;   /* number of what was crossed in the last step, -1 for nothing */")
+            found.append("int stalled; /* events in a row without progress */")
+            found.append(f"int sign[{sizes['WATCHED']}]; /* sides of what is watched */")
+            found.append(f"double nodes[{sizes['WATCHED']}], opening[{sizes['WATCHED']}]; /* its values */")
+        if self.forced:
+            found.append(f"double force[{sizes['DOFS']}]; /* added to the forces of the scenario */")
+        return found
+
+    def _memory(self) -> Array:
+        """What laws remember at the start; not empty, since C has no empty arrays."""
+        found = np.concatenate([np.zeros(0), *(law.own.memory for law in self.laws.values())])
+        return found if found.size else np.zeros(1)
 
     def _read(self, flat: int) -> str:
         for name, place in self.kernel.inputs.items():
             if place.start <= flat < place.stop:
-                first = self.model.code.record
-                return f"in[{flat}]" if flat < first else f"p->{name}[{flat - place.start}]"
+                return f"in[{flat}]" if flat < self.model.code.record else f"p->{name}[{flat - place.start}]"
         raise AssertionError(flat)
 
-    def _tables(self, k: int, prepared: Prepared) -> str:
-        signals, code = prepared.signals, self.model.code
-        breaks = signals.breaks
-        mode = np.zeros(len(self.model.dof_names))
-        mode[list(prepared.driven)] = 1.0
-        still = [int(code.speed[index]) for index in prepared.locked]
-        lines = [f"static const double breaks_{k}[] = {{ {_numbers(breaks)} }};"]
-        lines.append(f"static const double mode_{k}[] = {{ {_numbers(mode)} }};")
-        lines.append(f"static const double signals_{k}[] = {{ {_table(signals) or '0'} }};")
-        lines.append(f"static const int targets_{k}[] = {{ {', '.join(str(int(t)) for t in signals.target) or '0'} }};")
-        lines.append(f"static const int still_{k}[] = {{ {', '.join(map(str, still)) or '0'} }};")
-        law = prepared.law
-        acts, read, follow = ([], [], "") if law is None else (law.target, law.reference.target, _table(law.reference))
-        lines.append(f"static const int acts_{k}[] = {{ {', '.join(str(int(t)) for t in acts) or '0'} }};")
-        lines.append(f"static const int read_{k}[] = {{ {', '.join(str(int(t)) for t in read) or '0'} }};")
-        lines.append(f"static const double follow_{k}[] = {{ {follow or '0'} }};")
-        return "\n".join(lines)
+    def _law_code(self) -> list[str]:
+        """Every law as a function, and a table of them."""
+        blocks, rows, first = [], [], 0
+        for k, (law, own) in enumerate(self.laws.items()):
+            lines = statements(own.kernel.trace.prefix(_answers(own)), "in[{}]".format, "out[{}]".format)
+            blocks.append(_function(f"NAME_law_{k}(const double *in, double *out)", lines, "in"))
+            blocks.append(_array(f"law_numbers_{k}", own.numbers))
+            inputs, size = own.kernel.inputs, own.own.memory.size
+            row = {
+                "call": f"NAME_law_{k}",
+                "actions": own.target.size,
+                "remembers": size,
+                "first": first,
+                "memory": inputs["memory"].start,
+                "model": inputs["model"].start,
+                "numbers": own.numbers.size,
+                "drawn": own.own.drawn[0],
+                "once": own.own.drawn[1],
+                "margin": own.kernel.outputs["margin"].start,
+                "seed": f"{law.seed}u",
+                "draw": f"{law.draw}u",
+                "own": f"law_numbers_{k}",
+            }
+            rows.append(_row(row))
+            first += size
+        if rows:
+            blocks.append(_LAW_TYPE + "\n".join(["static const NAME_law NAME_laws[] = {", *rows, "};"]))
+            blocks.append(_array("NAME_memory", self._memory()))
+        return blocks
 
-    def _entry(self, k: int, prepared: Prepared) -> str:
-        signals = prepared.signals
-        sizes = (signals.breaks.size - 1, signals.target.size, signals.coefficient.shape[0], len(prepared.locked))
-        law, none = prepared.law, (0, 0, 0, 0)
-        number = 0 if law is None else 1 + list(self.laws).index(law.law)
-        asked = none if law is None else (number, law.target.size, law.reference.target.size, _powers(law.reference))
-        names = ("breaks", "mode", "signals", "targets", "still", "acts", "read", "follow")
-        period = literal(float(law.law.period or 0.0)) if law is not None else "0"
-        arrays = ", ".join([*(f"{name}_{k}" for name in names), period])
-        return f"    {{ {', '.join(map(str, (*sizes, *asked)))}, {arrays} }},"
+    def _phase_code(self) -> list[str]:
+        """The phases as tables, one row for each."""
+        blocks, rows, before = [], [], None
+        for k, prepared in enumerate(self.phases):
+            signals, law = prepared.signals, prepared.law
+            mode = np.zeros(len(self.model.dof_names))
+            mode[list(prepared.driven)] = 1.0
+            asked, rubbing = self._margins(prepared), self._rubbing(prepared)
+            speed = self.model.code.speed
+            levels = prepared.levels
+            reference = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
+            reference = reference if law is None else law.reference
+            moving = {at: int(speed[j]) for j, at in enumerate(self.model.positions) if at >= 0}
+            arrays: dict[str, tuple[str, Iterable[float]]] = {
+                "breaks": ("double", signals.breaks),
+                "mode": ("double", mode),
+                "signals": ("double", _table(signals)),
+                "targets": ("int", signals.target),
+                "still": ("int", [speed[index] for index in prepared.locked]),
+                "acts": ("int", () if law is None else law.target),
+                "read": ("int", reference.target),
+                "follow": ("double", _table(reference)),
+                "felt": ("int", () if law is None else law.felt),
+                "rub": ("int", rubbing),
+                "component": ("int", [level.component for level in levels]),
+                "level": ("double", [level.value for level in levels]),
+                "rate": ("int", [moving.get(level.component, 0) for level in levels]),
+                "direction": ("int", [*(level.direction for level in levels), *(way for way, _ in asked)]),
+                "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
+                "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
+                "from": ("int", self._carried(before, prepared)),
+            }
+            sizes: dict[str, object] = {
+                "pieces": signals.breaks.size - 1,
+                "channels": signals.target.size,
+                "powers": signals.coefficient.shape[0],
+                "locked": len(prepared.locked),
+                "law": 0 if law is None else 1 + [*self.laws].index(law.law),
+                "actions": 0 if law is None else law.target.size,
+                "references": reference.target.size,
+                "follow_powers": reference.coefficient.shape[0],
+                "feels": 0 if law is None else law.felt.size,
+                "rubbing": len(rubbing),
+                "levels": len(levels),
+                "margins": len(asked),
+                "watched": len(rubbing) + len(levels) + len(asked),
+                "period": literal(0.0 if law is None else float(law.law.period or 0.0)),
+            }
+            for name, (kind, values) in arrays.items():
+                if len(text := _numbers(values, kind)):
+                    blocks.append(f"static const {kind} {name}_{k}[] = {{ {text} }};")
+                    sizes[name] = f"{name}_{k}"
+            rows.append(_row(sizes))
+            before = prepared
+        return [_PHASE_TYPE, *blocks, "\n".join(["static const NAME_phase NAME_phases[] = {", *rows, "};"])]
+
+    def _carried(self, before: Prepared | None, prepared: Prepared) -> list[int]:
+        """For each level and margin, where the phase before has the side of the same one; -1 where it has not."""
+        known = {} if before is None else {key: i for i, key in enumerate(_watched_keys(before))}
+        first = 0 if before is None else len(self._rubbing(before))
+        return [first + known[key] if key in known else -1 for key in _watched_keys(prepared)]
+
+    def _feed_code(self) -> list[str]:
+        """What force elements add to the motion's input."""
+        elements = self.model.elements
+        if elements is None:
+            return []
+        nx, numbers, target = self.model.nx, elements.input(self.world), self.model.feedback().target
+        own = elements.kernel.inputs["numbers"]
+
+        def read(flat: int) -> str:
+            if flat < nx:
+                return f"in[{flat}]"
+            return "time" if flat == nx else literal(float(numbers[own][flat - own.start]))
+
+        lines = statements(elements.kernel.trace, read, lambda k: f"out[{k}]")
+        body = ["double out[FED_TARGETS];", "int i;", "{", *lines, "}"]
+        body.append("for (i = 0; i < FED_TARGETS; ++i) in[fed[i]] += out[i];")
+        head = [f"#define FED_TARGETS {target.size}", f"static const int fed[] = {{ {_numbers(target, 'int')} }};"]
+        return [*head, _function("NAME_feed(double time, double *in)", body, "time")]
 
     def code(self, prefix: str) -> str:
-        code, kernel = self.model.code, self.kernel
-        rate = statements(kernel.trace.prefix(code.nx), self._read, lambda k: f"out[{k}]")
-        if not any("p->" in line for line in rate):
-            rate.insert(0, "(void)p;")
-        quaternions = "\n".join(f"    unit(y + {int(at)});" for at in code.quaternion)
-        speeds = ", ".join(str(int(at)) for at in code.speed)
-        dofs = len(self.model.dof_names)
-        laws = bool(self.laws)
-        memory = _numbers(np.concatenate([np.zeros(0), *(law.own.memory for law in self.laws.values())]))
-        return _TEMPLATE.format(
-            prefix=prefix,
-            law=self._law(prefix),
-            act=_ACT if laws else "    (void)action;\n",
-            action="run->action" if laws else "0",
-            remember=_REMEMBER.format(memory=memory) if memory else "",
-            anew="            run->ticks = 0;\n" if laws else "",
-            tick=_TICK.format(prefix=prefix, same=literal(SAME_TICK)) if laws else "",
-            next_tick=_NEXT.format(same=literal(SAME_TICK)) if laws else "",
-            tables="\n".join(self._tables(k, prepared) for k, prepared in enumerate(self.phases)),
-            entries="\n".join(self._entry(k, prepared) for k, prepared in enumerate(self.phases)),
-            inputs=code.record,
-            nx=code.nx,
-            rate="\n".join(f"    {line}" for line in rate),
-            quaternions=quaternions,
-            speeds=speeds,
-            dofs=dofs,
-            drive=code.drive,
-            mode=code.mode,
-            step=literal(self.step),
-            slack=literal(1e-9),
-            half=literal(0.5),
-            phases=len(self.phases),
-            start=_numbers(self.start.vector),
-        )
+        code = self.model.code
+        sizes = self._sizes()
+        rate = statements(self.kernel.trace.prefix(int(sizes["OUTPUTS"])), self._read, "out[{}]".format)
+        parts = [
+            "\n".join(f"#define {name} {value}" for name, value in sizes.items()),
+            f"static const int NAME_speed[] = {{ {_numbers(code.speed, 'int')} }};",
+            f"static const int NAME_quaternion[] = {{ {_numbers(code.quaternion, 'int')} }};",
+            _array("NAME_state", self.start.vector),
+            _array("NAME_nodes", NODES) if sizes["WATCHED"] != "0" else "",
+            _function("NAME_motion(const NAME_parameters *p, const double *in, double *out)", rate, "p"),
+            *self._feed_code(),
+            *self._law_code(),
+            *self._phase_code(),
+            (TEMPLATES / "motion.c").read_text(encoding="utf-8"),
+        ]
+        return "\n\n".join(part for part in parts if part).replace("NAME_", f"{prefix}_")
 
     def test(self, prefix: str) -> str:
+        assert self.end is not None
         return f"""static void test_motion(const {prefix}_parameters *p)
 {{
     static const double end[{self.model.nx}] = {{ {_numbers(self.end)} }};
     {prefix}_run run;
     double steps = 0, expected = {self.steps};
     {prefix}_start(&run);
-    while ({prefix}_step(p, &run)) ++steps;
+    while ({prefix}_step(p, &run) > 0) ++steps;
     same("end of the scenario", run.state, end, {self.model.nx}ul);
     same("steps", &steps, &expected, 1ul);
 }}"""
 
 
-def _table(signals: Signals) -> str:
-    return _numbers(np.moveaxis(signals.coefficient, 0, -1))  # (pieces, channels, powers)
+def _answers(law: PreparedLaw) -> int:
+    """How many of a law's outputs are used."""
+    kept = law.target.size + law.own.memory.size
+    return int(law.kernel.outputs["margin"].stop) if law.asked else kept
 
 
-def _powers(signals: Signals) -> int:
-    return int(signals.coefficient.shape[0])
+def _watched_keys(prepared: Prepared) -> list[tuple[object, ...]]:
+    levels: list[tuple[object, ...]] = [(level.component, level.value) for level in prepared.levels]
+    return levels + [(kind, name) for kind, name, _ in prepared.labels[len(levels) :]]
 
 
-def _numbers(values: Array) -> str:
-    return ", ".join(literal(float(value)) for value in np.ravel(values))
+def _function(prototype: str, lines: Sequence[str], given: str) -> str:
+    """A static function that may not use an argument."""
+    unused = [] if any(given in line for line in lines) else [f"(void){given};"]
+    return "\n".join([f"static void {prototype}", "{", *(f"    {line}" for line in [*unused, *lines]), "}"])
 
 
-def motion_code(robot: Robot, start: State, phases: Sequence[Phase], method: object) -> MotionCode:
+def _table(signals: Signals) -> Array:
+    return np.moveaxis(signals.coefficient, 0, -1)  # (pieces, channels, powers)
+
+
+def _numbers(values: Iterable[float], kind: str = "double") -> str:
+    flat = np.ravel(np.asarray(values))
+    return ", ".join(literal(float(value)) if kind == "double" else str(int(value)) for value in flat)
+
+
+def _array(name: str, values: Array) -> str:
+    return f"static const double {name}[] = {{ {_numbers(values) or '0'} }};"
+
+
+def _row(members: Mapping[str, object]) -> str:
+    return "    { " + ", ".join(f".{name} = {value}" for name, value in members.items()) + " },"
+
+
+def motion_code(
+    robot: Robot,
+    start: State,
+    phases: Sequence[Phase],
+    method: object,
+    *,
+    elements: Sequence[ForceElement] = (),
+    tested: bool = True,
+    forced: bool = False,
+) -> MotionCode:
     """A scenario made ready for C, with spacearm's own run of it as a test.
 
-    Its method must be RK4; no event may end a phase and no dry friction act. Joint limits and events that are only
-    recorded are not watched.
+    Args:
+        method: RK4.
+        elements: force elements without memory and events: gravity, orbit.
+        tested: whether spacearm's own run of it is made, as a test.
+        forced: whether the run takes forces from outside.
     """
     if not isinstance(method, RK4):
-        raise InputError("only a fixed step can be exported", place="method", hint='expected kind = "rk4" and a step')
-    plain = []
+        raise InputError(
+            "only a fixed step can be exported", place="method", hint='expected kind = "rk4" and a step, or --step'
+        )
     for k, phase in enumerate(phases):
         place = phase.numbered(k)
-        if phase.until or phase.event_function is not None:
-            raise InputError("has events that end it, which cannot be exported", place=place, hint="remove 'until'")
+        if phase.event_function is not None:
+            raise InputError("has event functions, which cannot be exported", place=place, hint="expected 'until'")
         laws = [phase.laws] if isinstance(phase.laws, Law) else phase.laws
-        if any(isinstance(law, PythonLaw) or law.period is None for law in laws):
-            raise InputError("has a law that is no sampled expression", place=place, hint="give the law a period")
-        rubbing = [joint.name for joint in robot.joints if joint.friction is not None]
-        if phase.friction and rubbing:
-            raise InputError(
-                f"joint {rubbing[0]!r} has dry friction, which cannot be exported",
-                place=place,
-                hint="set friction = false",
-            )
-        plain.append(replace(phase, events=(), limits="ignore"))
-    world = World.of(robot)
-    model = world_motion(world, load_frames(world, plain), False)
-    prepared = tuple(prepare(model, world, phase, k) for k, phase in enumerate(plain))
-    done = simulate(robot, start, plain, method=method, ledger=False)
+        for law in laws:
+            if isinstance(law, PythonLaw):
+                raise InputError("is a Python function, which cannot be exported", place=f"{place}, {law.place}")
+    world = World.of(robot).replace(elements=tuple(elements))
+    model = world_motion(world, load_frames(world, phases), False)
+    if model.elements is not None and (model.elements.memory.size or model.elements.labels):
+        raise InputError("contacts and stops cannot be exported", place="scenario", hint="remove them")
+    prepared = tuple(prepare(model, world, phase, k) for k, phase in enumerate(phases))
+    made = MotionCode(world, robot, start, method.step, model, prepared, forced=forced)
+    if not tested:
+        return made
+    done = simulate(world, dict.fromkeys(world.systems, start), phases, method=method, ledger=False)
     if not done.sound:
         raise InputError(f"the scenario does not run to its end: {done.why}", place="phase")
-    return MotionCode(robot, start, method.step, model, prepared, done.states[-1], done.stats.steps)
+    return MotionCode(world, robot, start, method.step, model, prepared, done.states[-1], done.stats.steps, forced)
 
 
-_TEMPLATE = """typedef struct {{
-    int pieces, channels, powers, locked, law, actions, references, follow_powers;
+_LAW_TYPE = """typedef struct {
+    void (*call)(const double *in, double *out);
+    int actions, remembers, first, memory, model, numbers, drawn, once, margin;
+    unsigned long long seed, draw; /* of random numbers */
+    const double *own;             /* numbers of its model */
+} NAME_law;
+
+"""
+
+_PHASE_TYPE = """typedef struct {
+    int pieces, channels, powers, locked, law, actions, references, follow_powers, feels;
+    int rubbing, levels, margins, watched;
+    double period;         /* s between two ticks of the law; 0: continuous, or none */
     const double *breaks;  /* pieces + 1, s since the phase began */
     const double *mode;    /* 1: a degree of freedom whose motion is given */
     const double *signals; /* of each piece, of each channel: coefficients, lowest power first */
@@ -258,134 +423,13 @@ _TEMPLATE = """typedef struct {{
     const int *acts;       /* place in the input of each command of the law */
     const int *read;       /* place in the law's input of what it follows */
     const double *follow;  /* as signals */
-    double period;         /* s between two ticks of the law */
-}} {prefix}_phase;
-
-{tables}
-
-static const {prefix}_phase {prefix}_phases[] = {{
-{entries}
-}};
-
-static void {prefix}_motion(const {prefix}_parameters *p, const double *in, double *out)
-{{
-{rate}
-}}
-
-static double {prefix}_value(const double *table, int channels, int powers, double local, int piece, int channel)
-{{
-    const double *c = table + (piece * channels + channel) * powers;
-    int power = powers - 1;
-    double result = c[power];
-    while (power-- > 0) result = result * local + c[power];
-    return result;
-}}
-
-static double {prefix}_signal(const {prefix}_phase *now, int piece, int channel, double t)
-{{
-    return {prefix}_value(now->signals, now->channels, now->powers, t - now->breaks[piece], piece, channel);
-}}
-
-{law}
-
-static void {prefix}_rates(const {prefix}_parameters *p, const {prefix}_phase *now, int piece, double t,
-                           const double *y, const double *action, double *dy)
-{{
-    static const int speed[] = {{ {speeds} }};
-    double in[{inputs}] = {{ 0 }};
-    int i;
-    for (i = 0; i < {nx}; ++i) in[i] = y[i];
-    for (i = 0; i < {dofs}; ++i) in[{mode} + i] = now->mode[i];
-    for (i = 0; i < now->channels; ++i) in[now->targets[i]] = {prefix}_signal(now, piece, i, t);
-{act}    {prefix}_motion(p, in, dy);
-    for (i = 0; i < {dofs}; ++i) {{
-        if (in[{mode} + i] != 0) dy[speed[i]] = in[{drive} + i];
-    }}
-}}
-
-static void unit(double *q)
-{{
-    const double norm = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-    int i;
-    for (i = 0; i < 4; ++i) q[i] /= norm;
-}}
-
-/* Quaternions of length one, driven joints on their paths. */
-static void {prefix}_project(const {prefix}_phase *now, int piece, double t, double *y)
-{{
-    int i;
-{quaternions}
-    for (i = 0; i < now->channels; ++i) {{
-        if (now->targets[i] < {nx}) y[now->targets[i]] = {prefix}_signal(now, piece, i, t);
-    }}
-}}
-
-void {prefix}_start({prefix}_run *run)
-{{
-    static const double start[{nx}] = {{ {start} }};
-    memset(run, 0, sizeof *run);
-    memcpy(run->state, start, sizeof start);
-    run->fresh = 1;
-{remember}}}
-
-int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run)
-{{
-    const {prefix}_phase *now;
-    double k[4][{nx}], tried[{nx}], *y = run->state;
-    double left, parts, h, t, t_new, end;
-    int i, stage, last;
-    if (run->phase >= {phases}) return 0;
-    now = &{prefix}_phases[run->phase];
-    t = run->since;
-    if (run->fresh && run->piece == 0) {{
-        for (i = 0; i < now->locked; ++i) y[now->still[i]] = 0;
-    }}
-{tick}    if (run->fresh) {{
-        {prefix}_project(now, run->piece, t, y);
-        run->fresh = 0;
-    }}
-    end = now->breaks[run->piece + 1];
-{next_tick}    left = end - t;
-    parts = ceil(left / {step} - {slack});
-    h = left / (parts > 1 ? parts : 1);
-    last = h >= left;
-    {prefix}_rates(p, now, run->piece, t, y, {action}, k[0]);
-    for (stage = 1; stage < 4; ++stage) {{
-        const double part = stage == 3 ? h : {half} * h;
-        for (i = 0; i < {nx}; ++i) tried[i] = y[i] + part * k[stage - 1][i];
-        {prefix}_rates(p, now, run->piece, t + part, tried, {action}, k[stage]);
-    }}
-    for (i = 0; i < {nx}; ++i) y[i] = y[i] + h / 6 * (k[0][i] + 2 * (k[1][i] + k[2][i]) + k[3][i]);
-    {prefix}_project(now, run->piece, t + h, y);
-    t_new = last ? end : t + h;
-    run->time += t_new - t;
-    run->since = t_new;
-    if (last && end >= now->breaks[run->piece + 1]) {{
-        run->fresh = 1;
-        if (++run->piece == now->pieces) {{
-            run->piece = 0;
-            run->since = 0;
-{anew}            ++run->phase;
-        }}
-    }}
-    return 1;
-}}"""
-
-
-_ACT = "    for (i = 0; i < now->actions; ++i) in[now->acts[i]] += action[i];\n"
-
-_REMEMBER = """    {{
-        static const double memory[] = {{ {memory} }};
-        memcpy(run->memory, memory, sizeof memory);
-    }}
-"""
-
-_TICK = """    if (now->law && t >= run->ticks * now->period - {same} * (1 + t)) {{
-        {prefix}_ask(now, run->piece, t, y, run);
-        ++run->ticks;
-        run->fresh = 1;
-    }}
-"""
-
-_NEXT = """    if (now->law && run->ticks * now->period < end - {same} * (1 + end)) end = run->ticks * now->period;
-"""
+    const int *felt;       /* place in the input of what the law feels */
+    const int *rub;        /* degrees of freedom with dry friction */
+    const int *component;  /* places in the state of what is watched, and the levels */
+    const double *level;
+    const int *rate;       /* place in the state of the rate of each */
+    const int *direction;  /* of the crossing: 1, -1, 0 both */
+    const int *inside;     /* side of a limit on which the joint may be */
+    const int *ends;       /* 1: the phase, 2: the run */
+    const int *from;       /* where the phase before has the side, or -1 */
+} NAME_phase;"""

@@ -9,20 +9,38 @@ from spacearm.export.motion_code import MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.document import find_robot, read_document
 from spacearm.motion.scenario import MotionFile
+from spacearm.simulate import RK4
 from spacearm.study.scenario import Session, study_file
 
 
-def read_source(source: str) -> tuple[Robot, MotionCode | None]:
-    """The robot of a file or of the catalogue, or the robot and the motion of a scenario file."""
+def read_source(
+    source: str, step: float | None = None, default: float | None = None, **options: bool
+) -> tuple[Robot, MotionCode | None]:
+    """The robot of a file or of the catalogue, or the robot and the motion of a scenario file.
+
+    ``step``: of RK4 in place of the scenario's method, s; ``default``: the same in place of an adaptive one;
+    ``options``: of :func:`motion_code`.
+    """
     path = Path(source)
     document = read_document(path, "a robot or a scenario") if path.suffix == ".toml" and path.is_file() else {}
+    if isinstance(document.get("scenario"), str):
+        hint = f"export its scenario, {document['scenario']}, or a robot"
+        raise InputError("a campaign cannot be exported", file=path, hint=hint)
     if not isinstance(document.get("robot"), str):  # a scenario names its robot, a robot file is one
         return find_robot(source), None
     try:
         file = study_file(document)
         if not isinstance(file, MotionFile):
-            raise InputError("cannot be exported", place=f"study {file.study!r}", hint="expected a motion scenario")
-        robot, start, phases, method, _ = file.made(Session(path.parent))
-        return robot, motion_code(robot, start, phases, method)
+            hint = f'export its robot, {document["robot"]}, or a scenario with study = "motion"'
+            raise InputError("cannot be exported", place=f"study {file.study!r}", hint=hint)
+        for key in ("system", "latch"):
+            if getattr(file, key):
+                raise InputError("several systems cannot be exported", place=key, hint="expected the robot alone")
+        session = Session(path.parent)
+        robot, start, phases, method, _ = file.made(session)
+        world, _ = file.world(session, robot, start)
+        chosen = default if step is None and not isinstance(method, RK4) else step
+        taken = method if chosen is None else RK4(chosen)
+        return robot, motion_code(robot, start, phases, taken, elements=world.elements, **options)
     except SpacearmError as error:
         raise error if error.file is not None else error.in_file(path) from error.__cause__

@@ -1,0 +1,224 @@
+
+/* What FMI 2.0 and 3.0 share. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+enum { OK = 0, DISCARD = 2, ERROR = 3 };
+
+/* Instants that are nearer to each other than this share of them are one. */
+#define INSTANT 1e-12
+
+typedef struct {
+    double origin; /* time at the start, s */
+    double time, step, phase;
+    double rate[NX], watched[WATCHED + 1];
+    int stale; /* parameters were set: what follows from them is not yet known */
+    NAME_parameters p;
+    NAME_run run;
+} model;
+
+static void reset(model *m)
+{
+    memset(m, 0, sizeof *m);
+    m->step = STEP;
+    NAME_defaults(&m->p);
+    NAME_start(&m->run);
+}
+
+static void *make(const char *token)
+{
+    model *m;
+    if (strcmp(token, TOKEN) != 0) return 0;
+    m = (model *)malloc(sizeof *m);
+    if (m) reset(m);
+    return m;
+}
+
+static void prepare(model *m, NAME_work *w)
+{
+    memset(w, 0, sizeof *w);
+    if (m->stale) {
+        DERIVE
+        m->stale = 0;
+    }
+    w->p = &m->p, w->run = &m->run;
+    w->now = &NAME_phases[m->run.phase < PHASES ? m->run.phase : PHASES - 1];
+#if WATCHED
+    memcpy(w->nodes[0], m->run.nodes, sizeof m->run.nodes);
+#endif
+}
+
+static void set_time(model *m, double time)
+{
+    m->time = time;
+    if (m->run.phase >= PHASES) return;
+    m->run.time = time - m->origin;
+    m->run.since = m->run.time - m->run.began;
+}
+
+/* Events at this instant, whatever their kind; 0 where that fails. */
+static int update(model *m)
+{
+    NAME_run *run = &m->run;
+    NAME_work w;
+    double end;
+    int ended = 0;
+    prepare(m, &w);
+    if (run->phase >= PHASES) return 1;
+#if WATCHED
+    if (!run->opened) {
+        int i, first = -1;
+        NAME_rates(&w, run->since, run->state, w.slope);
+        NAME_functions(&w, run->since, run->state, w.g);
+        for (i = 0; i < w.now->watched && first < 0; ++i) {
+            if (run->sign[i] * w.g[i] <= 0 && run->sign[i] * NAME_direction(&w, i) <= 0 && run->sign[i]) first = i;
+        }
+        if (first >= 0) {
+            memcpy(w.next, run->state, sizeof w.next);
+            run->stalled = 0;
+            ended = NAME_happen(&w, 0, first, INFINITY);
+            if (ended < 0) return 0;
+        }
+    }
+#endif
+    end = NAME_until(&w);
+    if (!ended && fabs(run->since - end) <= INSTANT * (1.0 + fabs(m->time) + fabs(m->origin))) run->since = end;
+    if (!ended && run->since >= w.now->breaks[run->piece + 1]) {
+        run->fresh = 1;
+        if (run->piece + 1 < w.now->pieces) ++run->piece;
+        else ended = 1;
+    }
+    if (ended) {
+        NAME_leave(&w, ended);
+        if (run->phase >= PHASES) return 1;
+        w.now = &NAME_phases[run->phase];
+    }
+    if (run->opened) NAME_open(&w);
+#if LAWS
+    if (NAME_due(&w, run->since)) NAME_tick(&w, run->since);
+#endif
+    if (run->fresh && !NAME_begin(&w, run->since)) return 0;
+#if WATCHED
+    memcpy(run->nodes, w.nodes[0], sizeof run->nodes);
+#endif
+    return 1;
+}
+
+/* When the next event in time comes; INFINITY for never. */
+static double next_event(model *m)
+{
+    NAME_work w;
+    prepare(m, &w);
+    return m->run.phase < PHASES ? m->origin + m->run.began + NAME_until(&w) : INFINITY;
+}
+
+/* Rates of the state, and what is watched. */
+static int evaluate(model *m)
+{
+    NAME_run kept = m->run;
+    NAME_work w;
+    int i, known = !m->run.opened || update(m); /* nothing has begun yet: as if it had */
+    prepare(m, &w);
+    memset(m->rate, 0, sizeof m->rate);
+    for (i = 0; i <= WATCHED; ++i) m->watched[i] = 1;
+    if (known && m->run.phase < PHASES) {
+        NAME_rates(&w, m->run.since, m->run.state, m->rate);
+#if WATCHED
+        NAME_functions(&w, m->run.since, m->run.state, m->watched);
+#endif
+    }
+    m->phase = kept.phase;
+    if (kept.opened) m->run = kept;
+    return known ? OK : ERROR;
+}
+
+/* Sides of what was exactly at its level, once it has left it. */
+static void completed(model *m)
+{
+#if WATCHED
+    NAME_work w;
+    int i, open = 0;
+    prepare(m, &w);
+    if (m->run.phase >= PHASES || m->run.opened) return;
+    for (i = w.now->rubbing; i < w.now->watched; ++i) open = open || m->run.sign[i] == 0;
+    if (!open) return;
+    NAME_functions(&w, m->run.since, m->run.state, w.g);
+    for (i = w.now->rubbing; i < w.now->watched; ++i) {
+        if (m->run.sign[i] == 0) m->run.sign[i] = NAME_side(w.g[i]);
+    }
+#else
+    (void)m;
+#endif
+}
+
+/* Co-simulation: steps as far as the communication point; the end of the scenario may come before. */
+static int advance(model *m, double now, double length, bool *ends, double *reached)
+{
+    const double target = now + length - m->origin, near = INSTANT * (1.0 + fabs(target) + fabs(m->origin));
+    NAME_work w;
+    int done = 1;
+    prepare(m, &w);
+    while (done > 0 && target - m->run.time > near) {
+        done = NAME_advance(&m->p, &m->run, target - m->run.began, m->step);
+    }
+    *ends = m->run.phase >= PHASES && !done;
+    m->time = *reached = *ends ? m->origin + m->run.time : now + length;
+    m->phase = m->run.phase;
+    return done < 0 ? ERROR : OK;
+}
+
+static double *place(model *m, uint32_t k)
+{
+    if (k == 0) return &m->time;
+    if (k < AT_STATE) return m->run.force + (k - 1);
+    if (k < AT_RATE) return m->run.state + (k - AT_STATE);
+    if (k < AT_WATCHED) return m->rate + (k - AT_RATE);
+    if (k < AT_PHASE) return m->watched + (k - AT_WATCHED);
+    if (k == AT_PHASE) return &m->phase;
+CASES
+    return 0;
+}
+
+static int get(model *m, const uint32_t *which, size_t count, double *values)
+{
+    size_t i;
+    int status = OK, known = 0;
+    for (i = 0; i < count; ++i) {
+        const double *at = place(m, which[i]);
+        if (!at) return ERROR;
+        if (!known && which[i] >= AT_RATE && which[i] <= AT_PHASE) {
+            status = evaluate(m);
+            known = 1;
+        }
+        values[i] = *at;
+    }
+    return status;
+}
+
+static int set(model *m, const uint32_t *which, size_t count, const double *values)
+{
+    size_t i;
+    for (i = 0; i < count; ++i) {
+        double *at = place(m, which[i]);
+        if (!at || (which[i] >= AT_RATE && which[i] <= AT_PHASE)) return ERROR;
+        *at = values[i];
+        if (which[i] > AT_PHASE) m->stale = 1;
+    }
+    return OK;
+}
+
+/* All of a model is one block without pointers. */
+static int keep(const model *m, void **kept)
+{
+    if (!*kept) *kept = malloc(sizeof *m);
+    if (!*kept) return ERROR;
+    memcpy(*kept, m, sizeof *m);
+    return OK;
+}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ import numpy as np
 from benchmarks.common import Row, show
 from benchmarks.robots import arm, skew_chain, states
 from spacearm.engine import mechanics_of
-from spacearm.engine.cuda import GpuRollout, RolloutSource
-from spacearm.engine.device import cupy
+from spacearm.engine.cuda import Course, GpuRollout, RolloutSource, Shape, Tuning
+from spacearm.engine.device import NVRTC, SINGLE, cupy
 from spacearm.engine.trace import Trace
 from spacearm.errors import EngineError
 from spacearm.model import Robot
@@ -57,7 +56,7 @@ def rate(robot: Robot, precision: str, size: int = SIZE) -> tuple[float, float]:
     return 4 * COUNT * size / seconds, float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def jax_rate(robot: Robot, size: int = 1 << 16, count: int = 5) -> float | None:
+def jax_rate(robot: Robot, precision: str, size: int = 1 << 16, count: int = 5) -> float | None:
     """The same with JAX: the trace of the rate, one array operation each, RK4 in a loop. None without JAX."""
     try:
         import jax
@@ -76,8 +75,8 @@ def jax_rate(robot: Robot, size: int = 1 << 16, count: int = 5) -> float | None:
     slopes = Trace(trace.instructions, trace.outputs[:nx], trace.n_in)
 
     def slope(x: Any) -> Any:
-        inputs = [x[k - start] if start <= k < start + nx else row[k] for k in range(kernel.n_in)]
-        return jnp.stack([jnp.broadcast_to(v, x[0].shape) for v in _by(jnp, slopes, inputs)])
+        inputs = [x[k - start] if start <= k < start + nx else float(row[k]) for k in range(kernel.n_in)]
+        return jnp.stack([jnp.broadcast_to(v, x[0].shape).astype(x.dtype) for v in _by(jnp, slopes, inputs)])
 
     def step(_: int, x: Any) -> Any:
         a = slope(x)
@@ -87,7 +86,7 @@ def jax_rate(robot: Robot, size: int = 1 << 16, count: int = 5) -> float | None:
         return x + STEP / 6 * (a + 2 * (b + c) + d)
 
     task = jax.jit(lambda x: jax.lax.fori_loop(0, count, step, x))
-    x = jnp.asarray(np.tile(states(robot, 4096), (size // 4096, 1)).T)
+    x = jnp.asarray(np.tile(states(robot, 4096), (size // 4096, 1)).T, dtype=precision)
     return 4 * count * size / best(lambda: task(x).block_until_ready(), lambda: None, 3)
 
 
@@ -113,7 +112,10 @@ def _by(xp: Any, trace: Trace, inputs: list[Any]) -> list[Any]:
 def guarded(what: str, task: Callable[[], list[Row]]) -> list[Row]:
     """Rows of a part; a part that fails says why, and the others go on."""
     try:
-        return task()
+        rows = task()
+        for row in rows:
+            print(f"{row.what}: {row.value:.4g} {row.unit} {row.ratio or ''}", flush=True)
+        return rows
     except Exception as error:
         print(f"{what}: failed: {type(error).__name__}: {str(error)[:600]}", flush=True)
         return []
@@ -121,13 +123,21 @@ def guarded(what: str, task: Callable[[], list[Row]]) -> list[Row]:
 
 def rollouts(robot: Robot, what: str, precision: str, target: float | None) -> list[Row]:
     found, difference = rate(robot, precision)
-    note = f"{what}, {precision}: states differ by {difference:.1e} from the processor's after {COUNT} steps"
-    peer = jax_rate(robot) if precision == "float64" else None
+    peer = jax_rate(robot, precision)
     # As time, so that a ratio above one is in our favour and a target is the longest time.
-    mine = 1e9 / found
-    longest = None if target is None else 1 / target
-    rows = [Row(f"{what}, {precision}", mine, "ns/evaluation", target=longest, note=note)]
-    return rows if peer is None else [*rows, Row(f"{what}, {precision}", mine, "ns/evaluation", "JAX", 1e9 / peer)]
+    mine, name = 1e9 / found, f"{what}, {precision}"
+    rows = [Row(name, mine, "ns/evaluation", target=None if target is None else 1 / target)]
+    rows += [] if peer is None else [Row(name, mine, "ns/evaluation", "JAX", 1e9 / peer)]
+    close = f"{name}: difference to the processor after {COUNT} steps"
+    return [*rows, Row(close, difference, "of the largest number", target=1e-12 if precision == "float64" else None)]
+
+
+def calls(robot: Robot) -> list[Row]:
+    """What a call costs besides its kernel: a roll-out of few samples."""
+    cp = cupy()
+    starts = cp.asarray(states(robot, 256))
+    seconds = best(lambda: rollout(robot, starts, STEP, 1, device="gpu"), cp.cuda.Device().synchronize, 50)
+    return [Row("256 samples, one step", 1e3 * seconds, "ms/call")]
 
 
 def tensors(robot: Robot, size: int = 1_000_000) -> list[Row]:
@@ -157,13 +167,15 @@ def accelerations(robot: Robot, what: str, size: int = 1 << 20) -> list[Row]:
     return [Row(f"{what}, forward dynamics of a batch", 1e9 * seconds / size, "ns/evaluation", note=note)]
 
 
-def closed_loops(robot: Robot, size: int = 100_000, count: int = 10_000) -> list[Row]:
+def closed_loops(robot: Robot, what: str, noisy: bool, size: int = 100_000, count: int = 10_000) -> list[Row]:
     """Computed torque at 1 kHz, 10 s, RK4 steps of 1 ms."""
-    from spacearm.control import computed_torque
+    from spacearm.control import Encoder, Gyro, computed_torque
 
     cp = cupy()
     powers = np.array([0.0, 0.0, 0.0, 10.0, -15.0, 6.0]) * 0.3 / 10.0 ** np.arange(6.0)
-    law = computed_torque([Signal(np.array([0.0, 10.0]), powers[:, None])] * robot.n, 100.0, 20.0, period=STEP)
+    sensors = [Encoder(noise=1e-5), Gyro(noise=1e-5)] if noisy else []
+    path = [Signal(np.array([0.0, 10.0]), powers[:, None])] * robot.n
+    law = computed_torque(path, 100.0, 20.0, period=STEP, sensors=sensors)
     few = states(robot, 1000)
     starts = cp.asarray(np.tile(few, (size // len(few), 1)))
 
@@ -172,78 +184,87 @@ def closed_loops(robot: Robot, size: int = 100_000, count: int = 10_000) -> list
 
     task(25)
     seconds = best(task, cp.cuda.Device().synchronize, 2)
-    found, expected = cp.asnumpy(task(25)[-len(few) :, -1]), rollout(robot, few, STEP, 25, law=law)[:, -1]
-    note = f"closed loops: {np.count_nonzero(found != expected)} of {found.size} numbers differ in any bit at 25 steps"
-    return [Row("100,000 runs of 10 s at 1 kHz, computed torque", seconds, "s", target=5.0, note=note)]
+    found, expected = cp.asnumpy(task(25)[: len(few), -1]), rollout(robot, few, STEP, 25, law=law)[:, -1]
+    difference = float(np.abs(found - expected).max() / np.abs(expected).max())
+    return [
+        Row(f"100,000 runs of 10 s at 1 kHz, {what}", seconds, "s", target=None if noisy else 5.0),
+        Row(f"{what}: difference to the processor after 25 steps", difference, "of the largest number", target=1e-12),
+    ]
 
 
-#: What is tried beside the defaults: block, NVRTC's options.
-VARIANTS: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (64, ()),
-    (128, ()),
-    (256, ()),
-    (128, ("--maxrregcount=168",)),
-    (128, ("--maxrregcount=128",)),
-)
-FLOAT_VARIANTS: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (64, ()),
-    (128, ()),
-    (256, ()),
-    (128, ("--ftz=true",)),
-    (128, ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")),
-    (128, ("--maxrregcount=128",)),
-    (128, ("--maxrregcount=168",)),
-    (128, ("--maxrregcount=168", "--ftz=true")),
-    (256, ("--ftz=true",)),
-)
+EXACT = (*NVRTC, "--ftz=true")
+FUSED = (*(option for option in NVRTC if "fmad" not in option), "--fmad=true", *SINGLE)
+#: What is tried beside the defaults, in each precision: how the text is made, NVRTC's options (None: as usual).
+VARIANTS: dict[str, tuple[tuple[Tuning, tuple[str, ...] | None], ...]] = {
+    "float32": (
+        (Tuning(), None),
+        (Tuning(), EXACT),
+        (Tuning(), FUSED),
+        (Tuning(block=64), None),
+        (Tuning(block=128), None),
+        (Tuning(block=128, blocks=3), None),
+        (Tuning(block=128, blocks=4), None),
+        (Tuning(block=64, blocks=6), None),
+        (Tuning(block=64, blocks=8), None),
+        (Tuning(block=64, blocks=6), FUSED),
+        (Tuning(order="given"), None),
+        (Tuning(block=128, blocks=3, order="given"), None),
+        (Tuning(unroll=2), None),
+        (Tuning(unroll=4), None),
+        (Tuning(unroll=4), FUSED),
+        (Tuning(block=128, blocks=3, unroll=2), None),
+        (Tuning(block=128, shared=True), None),
+        (Tuning(block=128, blocks=3, shared=True), None),
+    ),
+    "float64": (
+        (Tuning(), None),
+        (Tuning(block=64), None),
+        (Tuning(block=128), None),
+        (Tuning(order="given"), None),
+        (Tuning(unroll=2), None),
+        (Tuning(block=64, shared=True), None),
+        (Tuning(block=128, blocks=3), None),
+    ),
+}
 
 
 def variant(
-    robot: Robot, precision: str, block: int, options: tuple[str, ...], order: str, shared: bool, size: int = SIZE
-) -> str:
-    """One line: registers, spills, rate and error of a kernel made otherwise than by default."""
+    robot: Robot, precision: str, tuning: Tuning, options: tuple[str, ...] | None, size: int = SIZE
+) -> list[Row]:
+    """Registers, spills, rate and error of a kernel made otherwise than by default; the kernel alone."""
     cp = cupy()
     loop = _loop(robot, frozenset(), frozenset(), None)
-    real = "double" if precision == "float64" else "float"
-    source = RolloutSource(loop, [], real=real, block=block, order=order, shared=shared)
-    kernel = GpuRollout(source, options)
+    shape = Shape(real="double" if precision == "float64" else "float")
+    kernel = GpuRollout(RolloutSource(loop, shape, tuning), options)
     few = states(robot, 4096)
-    starts = cp.asarray(np.tile(few, (size // 4096, 1)))
+    starts = cp.asarray(np.tile(few, (size // 4096, 1)), dtype=precision)
     common = robot_parameters(robot)
     common |= loop.stage.derive(common)
-    given = {"state": starts}
-    none = np.zeros((1, 1, 0))
-    seconds = best(lambda: kernel.run(given, common, none, STEP, COUNT, COUNT), cp.cuda.Device().synchronize, 3)
-    found = cp.asnumpy(kernel.run(given, common, none, STEP, COUNT, COUNT)[-4096:, -1])
+    course = Course(np.array([COUNT]), np.array([STEP]), np.zeros(1))
+
+    def task() -> Any:
+        return kernel.run({"state": starts}, common, course, COUNT).rows
+
+    seconds = best(task, cp.cuda.Device().synchronize, 3)
     expected = rollout(robot, few, STEP, COUNT)[:, -1]
-    error = np.abs(found - expected).max() / np.abs(expected).max()
-    registers, spilled = kernel.kernel.num_regs, kernel.kernel.local_size_bytes
-    how = f"block {block} {order}{' shared' if shared else ''} {' '.join(options)}"
-    return (
-        f"{robot.name} {precision} {how}: {4 * COUNT * size / seconds:.3e}/s, "
-        f"{registers} registers, {spilled} bytes spilled, error {error:.1e}"
-    )
+    error = float(np.abs(cp.asnumpy(task()[-4096:, -1]) - expected).max() / np.abs(expected).max())
+    how = " ".join(f"{key} {value}" for key, value in tuning._asdict().items())
+    note = f"{kernel.kernel.num_regs} registers, {kernel.kernel.local_size_bytes} bytes spilled, error {error:.1e}"
+    what = f"{robot.name} {precision} kernel: {how} {'' if options is None else ' '.join(options)}"
+    print(f"{4 * COUNT * size / seconds:.3e}/s, {note}", end="  ", flush=True)
+    return [Row(what, 1e9 * seconds / (4 * COUNT * size), "ns/evaluation", note=note)]
 
 
-def variants(limit: float = 240.0) -> list[Row]:
-    """Prints what could be other defaults."""
+def variants(limit: float = 200.0) -> list[Row]:
+    """What could be other defaults."""
+    rows: list[Row] = []
     begin = time.perf_counter()
-    for robot in (skew_chain(7), arm()):
-        for precision, own in (("float64", VARIANTS), ("float32", FLOAT_VARIANTS)):
-            for block, options in own:
-                few = block == 64 or (precision == "float32" and block == 128)  # else too much shared memory
-                ways = [
-                    ("waiting", False),
-                    *([] if options else [("given", False)]),
-                    *([("waiting", True)] if few else []),
-                ]
-                for order, shared in ways:
-                    if time.perf_counter() - begin < limit:
-                        try:
-                            print(variant(robot, precision, block, options, order, shared), flush=True)
-                        except Exception as error:
-                            print(f"{robot.name} {precision} {block} {options}: {str(error)[:300]}", flush=True)
-    return []
+    for precision, own in VARIANTS.items():
+        for robot in (arm(), skew_chain(7)):
+            for tuning, options in own:
+                if time.perf_counter() - begin < limit:
+                    rows += guarded(robot.name, partial(variant, robot, precision, tuning, options))
+    return rows
 
 
 def main() -> list[Row]:
@@ -259,17 +280,14 @@ def main() -> list[Row]:
         "chain": lambda: rollouts(skew_chain(7), general, "float64", 3.0),
         "arm, float32": lambda: rollouts(arm(), "7-joint arm", "float32", 12.0),
         "chain, float32": lambda: rollouts(skew_chain(7), general, "float32", None),
+        "calls": lambda: calls(arm()),
         "tensors": lambda: tensors(arm()),
         "batch, arm": lambda: accelerations(arm(), "7-joint arm"),
         "batch, chain": lambda: accelerations(skew_chain(7), general),
-        "closed loops": lambda: closed_loops(arm()),
+        "closed loops": lambda: closed_loops(arm(), "computed torque", False),
+        "noisy loops": lambda: closed_loops(arm(), "computed torque with noisy sensors", True),
     }
     rows = [row for what, task in parts.items() for row in guarded(what, task)]
     title = f"{name}: {SIZE} roll-outs of {COUNT} RK4 steps, arrays on the GPU"
     shown = show(title, rows, "1 ns: 1e9 evaluations/s.")
-    out = os.environ.get("OUT")
-    if out:
-        found = [{"what": row.what, "value": row.value, "unit": row.unit, "note": row.note} for row in rows]
-        (Path(out) / "gpu-rows.json").write_text(json.dumps(found, indent=1))
-    guarded("variants", variants)
-    return shown
+    return [*shown, *(variants() if os.environ.get("SPACEARM_BENCH_VARIANTS") else [])]

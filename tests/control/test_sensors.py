@@ -212,11 +212,6 @@ def test_sensors_that_cannot_be(law, message):
         simulate(ROBOT, START, Phase(1.0, laws=law(), limits="ignore"))
 
 
-def test_noise_is_drawn_on_the_processor_only():
-    with pytest.raises(InputError, match="on the processor only"):
-        rollout(ROBOT, START.vector, 0.005, 10, law=pid(), device="gpu")
-
-
 def test_rollouts_feel_no_forces():
     with pytest.raises(InputError, match="roll-outs have none"):
         rollout(ROBOT, START.vector, 0.005, 10, law=pid([ForceTorque(frame="hand")]))

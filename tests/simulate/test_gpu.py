@@ -1,22 +1,30 @@
-"""Roll-outs on a GPU have the processor's bits. Run by ``make gpu``."""
+"""``device="gpu"`` gives the processor's bits: on a GPU (``make gpu``), and without one by kernels compiled as C."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
-from spacearm.control import computed_torque, joint_pid
+from spacearm.control import Encoder, Gyro, computed_torque, joint_pid
 from spacearm.engine import Mechanics, NonFiniteWarning
+from spacearm.errors import EngineError
 from spacearm.impact import ImpactPoint, extended_inertia_tensor, virtual_mass
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import rollout, spline
 from spacearm.typing import Array
+from support.cuda_as_c import as_gpu
 from support.random_robots import random_robot, random_state
 
-pytestmark = pytest.mark.gpu
+
+@pytest.fixture(scope="module", autouse=True, params=["C", pytest.param("GPU", marks=pytest.mark.gpu)])
+def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with as_gpu(tmp_path_factory.mktemp("kernels")) if request.param == "C" else nullcontext():
+        yield request.param
 
 
 def batch(robot: Robot, count: int) -> Array:
@@ -138,12 +146,53 @@ def test_tensors_and_virtual_masses(robot: Robot) -> None:
     np.testing.assert_allclose(cp.asnumpy(there.angle), here.angle, rtol=0, atol=1e-12)
 
 
+def test_noise_of_sensors(robot: Robot, where: str) -> None:
+    """Each sample draws its own numbers. Logarithm and cosine are the libraries' own, and differ in the last place."""
+    law = joint_pid(
+        [0.0] * robot.n, 30.0, 5.0, period=0.02,
+        sensors=[Encoder(noise=1e-3, spread=1e-2), Gyro(noise=1e-3, delay=0.02)], seed=5, draw=7,
+    )  # fmt: skip
+    given: dict[str, Any] = {"law": law, "every": 5, "ignore_friction": True}
+    starts = np.tile(batch(robot, 1), (30, 1))
+    here, there = (rollout(robot, starts, 0.01, 25, device=device, **given) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
+    assert np.abs(here[0] - here[1]).max() > 1e-6
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-12 * np.abs(here).max() * (where == "GPU"))
+
+
 def test_a_batch_larger_than_the_memory_is_split(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     from spacearm.engine import device
 
     starts = batch(robot, 100)
     q = starts[:, Layout(robot.n).joints]
-    whole = rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True)
+    law = joint_pid([0.0] * robot.n, 30.0, 5.0, period=0.01, sensors=[Encoder(noise=1e-3)])
+    given: dict[str, Any] = {"device": "gpu", "law": law, "ignore_friction": True}
+    whole = rollout(robot, starts, 0.01, 5, **given)
     monkeypatch.setattr(device, "_SHARE", 1e-7)
-    np.testing.assert_array_equal(rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True), whole)
+    np.testing.assert_array_equal(rollout(robot, starts, 0.01, 5, **given), whole)
     np.testing.assert_array_equal(Mechanics(robot, device="gpu").mass_matrix(q), Mechanics(robot).mass_matrix(q))
+
+
+def test_memory_that_is_not_there_after_all(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU is short of memory though it said otherwise: the batch is halved until it fits."""
+    import cupy as cp
+
+    starts, most, tried = batch(robot, 40), 15, []
+    empty = cp.empty
+
+    def scarce(shape: Any, *args: Any, **options: Any) -> Any:
+        size = shape[0] if isinstance(shape, tuple) else shape
+        tried.append(size)
+        if size > most:
+            raise cp.cuda.memory.OutOfMemoryError(0, 0, 0)
+        return empty(shape, *args, **options)
+
+    whole = rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True)
+    monkeypatch.setattr(cp, "empty", scarce)
+    found = rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True)
+    np.testing.assert_array_equal(found, whole)
+    assert {40, 20, 10} <= {*tried}
+    most = 0
+    with pytest.raises(EngineError, match="a single sample does not fit"):
+        rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True)
+    with pytest.raises(EngineError, match=r"results of .* GiB do not fit into memory.*pass NumPy arrays"):
+        rollout(robot, cp.asarray(starts), 0.01, 5, device="gpu", ignore_friction=True)

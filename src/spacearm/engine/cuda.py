@@ -1,63 +1,91 @@
 """Roll-outs on a GPU: a whole roll-out of a sample in one thread, from the traces of the fixed step.
 
-The text is that of :mod:`spacearm.engine.c_source`, compiled by NVRTC without contraction, so that in float64 a sample
-has the bits that it has on the processor.
+The loop is that of :func:`spacearm.engine.fixed_step.roll`, the text of its pieces that of
+:mod:`spacearm.engine.c_source`, compiled by NVRTC without contraction, so that in float64 a sample has the bits that it
+has on the processor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spacearm.engine.c_source import helpers, statements
-from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, cupy, portions, set_uniform
+from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, cupy, in_portions, room_for, set_uniform
 from spacearm.engine.fixed_step import CLOCK, FixedStep
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import evaluate
 from spacearm.engine.trace import Trace
 from spacearm.typing import Array
 
+_SUMS = ("slope", "total")
 #: Threads of a block: as many as the registers of a multiprocessor serve (255 each). 64 are 3 % slower on an H200.
 BLOCK = 256
 
 
-class RolloutSource:
-    """The text of a roll-out, and what stands where.
+class Shape(NamedTuple):
+    """What a roll-out's text depends on besides its step.
 
     Args:
-        loop: a step without observer.
-        each: inputs that differ from sample to sample, besides the state.
+        each: inputs and memory of which each sample has its own at the start, ``state`` among them.
+        held: an input that is held over a step and given for samples and steps.
+        channels: inputs that are polynomials of time on each piece.
+        recorded: what is recorded after every so many steps.
+        kept: inputs or memory of which the end is kept.
+        drawn: random numbers at each tick of a law, and those drawn once.
         real: ``double`` or ``float``.
-        order: of a stage's operations, ``waiting``: fewest values waiting, or as ``given``.
-        shared: whether state and sums stand in the multiprocessor's shared memory.
     """
 
-    def __init__(
-        self,
-        loop: FixedStep,
-        each: Sequence[str],
-        *,
-        real: str = "double",
-        block: int = BLOCK,
-        order: str = "waiting",
-        shared: bool = False,
-    ) -> None:
-        self.loop, self.real, self.block, self.order = loop, real, block, order
-        self._shared = ("state", "total_state") if shared else ()
-        kernels = [loop.stage, loop.finish] + ([] if loop.asked is None else [loop.asked])
+    each: tuple[str, ...] = ("state",)
+    held: str = "force"
+    channels: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ("state",)
+    kept: tuple[str, ...] = ()
+    drawn: tuple[int, int] = (0, 0)
+    real: str = "double"
+
+
+class Tuning(NamedTuple):
+    """How a roll-out's text is made; results do not depend on it.
+
+    Args:
+        block: threads of a block.
+        blocks: of a multiprocessor at least, which limits the registers of a thread.
+        order: of a stage's operations, ``waiting``: fewest values waiting, or as ``given``.
+        shared: whether state and sums stand in the multiprocessor's shared memory.
+        unroll: stages of a step that are written out.
+    """
+
+    block: int = BLOCK
+    blocks: int = 1
+    order: str = "waiting"
+    shared: bool = False
+    unroll: int = 1
+
+
+class RolloutSource:
+    """The text of a roll-out, and what stands where."""
+
+    def __init__(self, loop: FixedStep, shape: Shape = Shape(), tuning: Tuning = Tuning()) -> None:  # noqa: B008
+        self.loop, self.shape, self.tuning, self.real = loop, shape, tuning, shape.real
+        self._shared = ("state", "total_state") if tuning.shared else ()
+        kernels = [k for k in (loop.stage, loop.finish, loop.asked, loop.observe) if k is not None]
         read = {int(i.constant) for k in kernels for i in k.trace.instructions if i.op == "input"}
         used = [name for name, at in loop.stage.inputs.items() if read.intersection(range(at.start, at.stop))]
-        #: What a thread keeps for itself: what any piece of the step writes, and what a law follows.
         written = dict.fromkeys(name for kernel in kernels for name in kernel.outputs)
-        self.local = (*written, *(("reference",) if "reference" in loop.memory else ()))
-        #: Inputs of which each sample has its own, and those that are the same for all; the others do not matter.
-        self.each = tuple(name for name in each if name in used and name not in self.local)
-        self.uniform = tuple(name for name in used if name not in (*each, *CLOCK, *self.local, "force"))
-        self.nx = loop.size("state")
-        self.forces = loop.size("force")
+        drawn = [name for name in ("reference", "noise") if name in loop.memory]
+        #: What a thread keeps for itself: what any piece of the step writes, what a law follows, channels.
+        self.local = tuple(dict.fromkeys([*written, *drawn, *shape.channels, *shape.recorded, *shape.kept]))
+        #: Numbers of each sample, those of which stay as they are first; numbers that are the same for all; those of
+        #: them that a thread's own begin with. The others do not matter.
+        self.each = tuple(name for name in shape.each if name in used or name in self.local)
+        apart = (*self.each, *CLOCK, *self.local, shape.held, "sample")
+        self.uniform = tuple(name for name in used if name not in apart)
+        apart = (*self.each, *drawn, *shape.channels, *(f"{kind}_{n}" for kind in _SUMS for n in loop.room.moving))
+        self.begun = tuple(name for name in self.local if name not in apart)
 
     def _offsets(self, names: Sequence[str]) -> dict[str, int]:
         found, at = {}, 0
@@ -70,16 +98,22 @@ class RolloutSource:
         """Numbers that these inputs take."""
         return sum(self.loop.size(name) for name in names)
 
-    def _place(self, name: str, entry: int) -> str:
+    def _place(self, name: str, entry: int | str) -> str:
         if name in CLOCK:
             return name
         if name in self.local:
-            return f"{name}[{entry}]{'[threadIdx.x]' if name in self._shared else ''}"
-        if name == "force":
+            return f"{name}_[{entry}]{'[threadIdx.x]' if name in self._shared else ''}"
+        if name == self.shape.held:
             return f"now[{entry} * force_entry]"
         if name in self.each:
-            return f"each[{self._offsets(self.each)[name] + entry} * samples + sample]"
-        return f"uniform[{self._offsets(self.uniform)[name] + entry}]"
+            return self._own(name, entry)
+        return f"uniform[{self._offsets(self.uniform)[name] + int(entry)}]"
+
+    def _own(self, name: str, entry: int | str) -> str:
+        """Where a sample's own number stands; states go row by row, since they are read once."""
+        if name == "state":
+            return f"start[sample * {self.loop.size(name)} + {entry}]"
+        return f"each[({self._offsets([n for n in self.each if n != 'state'])[name]} + {entry}) * samples + sample]"
 
     @cached_property
     def _split(self) -> tuple[Trace, Trace]:
@@ -87,20 +121,23 @@ class RolloutSource:
         kernel = self.loop.stage
         same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
         once, rest = kernel.trace.hoisted(frozenset(same))
-        return once, rest.reordered() if self.order == "waiting" else rest
+        return once, rest.reordered() if self.tuning.order == "waiting" else rest
 
     def constants(self, common: Mapping[str, Array]) -> Array:
-        """All that is the same for all samples and steps: inputs, what depends on these alone, a law's first memory."""
+        """All that is the same for all samples and steps: inputs, what depends on these alone, memory at first."""
         kernel, once = self.loop.stage, self._split[0]
         row = np.zeros(once.n_in)
         for name in self.uniform:
             if name in common:
                 row[kernel.inputs[name]] = np.ravel(common[name])
         own = [row[kernel.inputs[name]] for name in self.uniform]
-        first = np.ravel(common["memory"]) if "memory" in self.local else np.zeros(0)
-        return np.concatenate([*own, evaluate(once, row), first])
+        first = [np.ravel(common.get(name, np.zeros(self.loop.size(name)))) for name in self.begun]
+        return np.concatenate([*own, evaluate(once, row), *first])
 
-    def _lines(self, kernel: Kernel, trace: Trace) -> list[str]:
+    def _lines(self, kernel: Kernel | None, trace: Trace | None = None) -> list[str]:
+        if kernel is None:
+            return []
+        trace = kernel.trace.reordered() if trace is None else trace
         at = self.room(self.uniform)
 
         def place(places: Mapping[str, slice], flat: int) -> str:
@@ -114,199 +151,338 @@ class RolloutSource:
         keep = [k for k, text in read.items() if text.startswith("uniform[")]
         return statements(trace, read.__getitem__, lambda k: place(kernel.outputs, k), real=self.real, keep=keep)
 
+    def _begin(self, first: int) -> list[str]:
+        """What a thread starts with."""
+        found, starts = [], {name: first + at for name, at in self._offsets(self.begun).items()}
+        for name in self.local:
+            for k in range(self.loop.size(name)):
+                value = self._own(name, k) if name in self.each else "0"
+                found.append(f"{self._place(name, k)} = {f'uniform[{starts[name] + k}]' if name in starts else value};")
+        return found
+
+    def _copied(self, names: Sequence[str], target: str) -> str:
+        """Numbers of a thread to a row of the results."""
+        lines, at = [], 0
+        for name in names:
+            size = self.loop.size(name)
+            lines.append(f"#pragma unroll\nfor (i = 0; i < {size}; ++i) {target}[{at} + i] = {self._place(name, 'i')};")
+            at += size
+        return "\n".join(lines)
+
+    def _law(self, lines: list[str]) -> str:
+        if not lines:
+            return ""
+        follow = (
+            _polynomials("reference", self.loop.size("reference"), "reference") if "reference" in self.local else ""
+        )
+        drawn = _DRAW.format(tick=self.shape.drawn[0], all=sum(self.shape.drawn)) if "noise" in self.local else ""
+        return _LAW.format(law="\n".join(lines), follow=follow, drawn=drawn)
+
     @cached_property
     def text(self) -> str:
+        loop, shape, tuning = self.loop, self.shape, self.tuning
         once, rest = self._split
-        loop, first = self.loop, self.room(self.uniform) + once.n_out
+        first = self.room(self.uniform) + once.n_out
         pieces = [self._lines(loop.stage, rest), self._lines(loop.finish, loop.finish.trace)]
-        pieces.append([] if loop.asked is None else self._lines(loop.asked, loop.asked.trace.reordered()))
-        stage, finish, law = ("\n".join(f"            {line}" for line in lines) for lines in pieces)
-        memory = loop.size("memory") if "memory" in self.local else 0
-        begin = [
-            f"{self._place(name, k)} = 0;" for name in self.local if name != "state" for k in range(loop.size(name))
-        ]
-        begin += [f"memory[{k}] = uniform[{first + k}];" for k in range(memory)]
+        pieces += [self._lines(loop.asked), self._lines(loop.observe)]
+        stage, finish, _, observe = ("\n".join(lines) for lines in pieces)
+        width = self.room(shape.channels)
+        offsets = self._offsets(shape.channels)
+        now = "\n".join(_polynomials(n, loop.size(n), "channel", width, offsets[n]) for n in shape.channels)
+        own = [name for name in self.local if name not in self._shared]
         text = _TEMPLATE.format(
-            stage=stage, finish=finish, nx=self.nx, uniform=max(1, first + memory), block=self.block,
-            local=", ".join(f"{name}[{max(1, loop.size(name))}]" for name in self.local if name not in self._shared),
-            shared="".join(f"    __shared__ double {n}[{loop.size(n)}][{self.block}];\n" for n in self._shared),
-            state=self._place("state", 0).replace("[0]", "[i]"),
-            begin="\n".join(f"    {line}" for line in begin),
-            law="" if loop.asked is None else _LAW.format(
-                law=law, follow=_FOLLOW.format(references=loop.size("reference")) if "reference" in self.local else ""
-            ),
+            stage=stage, finish=finish, law=self._law(pieces[2]), uniform=max(1, first + self.room(self.begun)),
+            block=tuning.block, bounds=f"{tuning.block}, {tuning.blocks}" if tuning.blocks > 1 else tuning.block,
+            unroll=tuning.unroll, row=self.room(shape.recorded), end=self.room(shape.kept), nx=loop.size("state"),
+            local=", ".join(f"{name}_[{max(1, loop.size(name))}]" for name in own),
+            shared="".join(f"__shared__ double {n}_[{loop.size(n)}][{tuning.block}];\n" for n in self._shared),
+            begin="\n".join(self._begin(first)), now=now,
+            later=f"if (number & 1) {{\nlocal = ticked + part;\n{now}\n}}" if now else "",
+            state=self._place("state", "i"), record=self._copied(shape.recorded, "row"),
+            keep=self._copied(shape.kept, "end"),
+            observe=f"if (number == 0) {{\n{observe}\n}}" if observe else "", observed=int(bool(observe)),
         )  # fmt: skip
-        own = helpers([line for lines in pieces for line in lines], self.real, "__device__ __forceinline__") + "\n"
+        own_functions = helpers([line for lines in pieces for line in lines], self.real, "__device__ __forceinline__")
+        normal = _NORMAL if "noise" in self.local else ""
         if self.real == "double":
-            return own + text
-        return _FLOAT + own + text.replace("double", "float").replace("0.5", "0.5f")
+            return f"{normal}{own_functions}\n{text}"
+        return f"{normal}{_FLOAT}{own_functions}\n" + text.replace("double", "float").replace("0.5", "0.5f")
 
 
-#: Sine and cosine in single precision. The argument is reduced in double precision: no slow path for large ones, which
-#: would take local memory (Cephes' polynomials on a quarter turn, S. L. Moshier).
+#: Sine and cosine in single precision, reduced by half turns in three parts: no conversions, no slow path for large
+#: arguments, which would take local memory (Cephes' polynomials on a quarter turn, S. L. Moshier).
 _FLOAT = """__device__ __forceinline__ void sa_sine_cosine(float x, float *sine, float *cosine)
 {
-    const double turns = rint((double)x * 0.63661977236758134);
-    const float r = (float)fma(turns, -6.123233995736766e-17, fma(turns, -1.5707963267948966, (double)x));
-    const int quadrant = (int)(long long)turns & 3;
-    const float z = r * r;
-    const float s = fmaf(r * z, fmaf(z, fmaf(z, -1.9515295891e-4f, 8.3321608736e-3f), -1.6666654611e-1f), r);
-    const float c = fmaf(z * z, fmaf(z, fmaf(z, 2.443315711809948e-5f, -1.388731625493765e-3f),
-                                     4.166664568298827e-2f), fmaf(z, -0.5f, 1.0f));
-    const float a = quadrant & 1 ? c : s, b = quadrant & 1 ? s : c;
-    *sine = quadrant & 2 ? -a : a;
-    *cosine = (quadrant + 1) & 2 ? -b : b;
+    const float shifted = fmaf(x, 0.636619772f, 12582912.0f), turns = shifted - 12582912.0f;
+    float r = fmaf(turns, -0x1.921fb6p+0f, x), z, s, c, t;
+    unsigned quadrant, bits;
+    memcpy(&quadrant, &shifted, sizeof quadrant);
+    r = fmaf(turns, 0x1.777a5cp-25f, r);
+    r = fmaf(turns, 0x1.ee59dap-50f, r);
+    z = r * r;
+    s = fmaf(r * z, fmaf(z, fmaf(z, -1.9515295891e-4f, 8.3321608736e-3f), -1.6666654611e-1f), r);
+    c = fmaf(z * z, fmaf(z, fmaf(z, 2.443315711809948e-5f, -1.388731625493765e-3f), 4.166664568298827e-2f),
+             fmaf(z, -0.5f, 1.0f));
+    if (quadrant & 1u) { t = s; s = c; c = t; }
+    memcpy(&bits, &s, sizeof bits);
+    bits ^= (quadrant << 30) & 0x80000000u;
+    memcpy(sine, &bits, sizeof bits);
+    memcpy(&bits, &c, sizeof bits);
+    bits ^= ((quadrant + 1u) << 30) & 0x80000000u;
+    memcpy(cosine, &bits, sizeof bits);
+}
+"""
+
+#: As :mod:`spacearm.engine.noise`; in double precision always.
+_NORMAL = """__device__ __forceinline__ unsigned long long sa_mixed(unsigned long long x)
+{
+    x += 0x9E3779B97F4A7C15ull;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+__device__ __forceinline__ double sa_normal(long long seed, long long sample, long long tick, int channel)
+{
+    const unsigned long long run = sa_mixed(seed) ^ (unsigned long long)sample;
+    const unsigned long long key = sa_mixed(sa_mixed(run) ^ (unsigned long long)tick);
+    const double first = (double)(sa_mixed(key ^ (2ull * channel)) >> 11);
+    const double second = (double)(sa_mixed(key ^ (2ull * channel + 1)) >> 11);
+    const double size = sqrt(-2.0 * log((first + 1.0) * 0x1p-53));
+    return size * cos(2.0 * 3.141592653589793 * second * 0x1p-53);
 }
 """
 
 _TEMPLATE = """
 __constant__ double uniform[{uniform}];
 
-SA_EXTERN __global__ void __launch_bounds__({block}) rollout(
-    const double *__restrict__ start, const double *__restrict__ each, const double *__restrict__ force,
-    long long force_sample, long long force_piece, long long force_entry, double *__restrict__ result,
-    long long samples, long long count, long long every, double step, const double *__restrict__ table,
-    const double *__restrict__ begins, const long long *__restrict__ firsts, int pieces, int powers, long long hold)
+SA_EXTERN __global__ void __launch_bounds__({bounds}) rollout(
+    const double *__restrict__ start, const double *__restrict__ each, const long long *__restrict__ cases,
+    const double *__restrict__ force, long long force_sample, long long force_step, long long force_entry,
+    double *__restrict__ result, double *__restrict__ ends, int *__restrict__ bad,
+    long long samples, long long before, long long seed, int every, int hold, int pieces,
+    const int *__restrict__ counts, const double *__restrict__ steps, const double *__restrict__ begins,
+    const double *__restrict__ reference_table, int reference_powers,
+    const double *__restrict__ channel_table, int channel_powers, long long records)
 {{
     const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-{shared}    double {local};
-    double *row = result + sample * (count / every) * {nx};
-    long long n;
-    int i, number, piece = 0;
+    {shared}double {local};
+    int i, number, piece, k, done = 0;
     if (sample >= samples) return;
-    #pragma unroll
-    for (i = 0; i < {nx}; ++i) {state} = start[sample * {nx} + i];
-{begin}
-    (void)table, (void)begins, (void)firsts, (void)pieces, (void)powers, (void)hold, (void)piece, (void)each;
+    const long long which = cases ? cases[sample] : 0;
+    {begin}
+    (void)each, (void)force, (void)ends, (void)before, (void)hold, (void)seed, (void)begins, (void)which;
+    (void)reference_table, (void)reference_powers, (void)channel_table, (void)channel_powers;
     #pragma unroll 1
-    for (n = 0; n < count; ++n) {{
-        const double *now = force + sample * force_sample + n * force_piece;
-{law}
+    for (piece = 0; piece < pieces; ++piece) {{
+        const double step = steps[piece];
         #pragma unroll 1
-        for (number = 0; number < 4; ++number) {{
-            const double part = number == 0 ? 0 : number == 3 ? step : 0.5 * step;
-            const double weight = number == 1 || number == 2 ? 2 : 1;
-{stage}
-        }}
-        {{
-{finish}
-        }}
-        if ((n + 1) % every == 0) {{
-            #pragma unroll
-            for (i = 0; i < {nx}; ++i) row[i] = {state};
-            row += {nx};
+        for (k = 0; k < counts[piece] + {observed}; ++k) {{
+            const int looking = {observed} && k == counts[piece];
+            const double *now = force + sample * force_sample + done * force_step;
+            double local = (double)k * step;
+            const double time = begins[piece] + local, ticked = local;
+            (void)time, (void)now, (void)ticked;
+            {now}
+            {law}
+            #pragma unroll {unroll}
+            for (number = 0; number < (looking ? 1 : 4); ++number) {{
+                const double part = number == 0 ? 0 : number == 3 ? step : 0.5 * step;
+                const double weight = looking ? 0 : number == 1 || number == 2 ? 2 : 1;
+                {later}
+                {stage}
+                {observe}
+            }}
+            if (looking) break;
+            {{
+                {finish}
+            }}
+            ++done;
+            if (done % every == 0) {{
+                double *row = result + (sample * records + (done / every - 1)) * {row};
+                {record}
+            }}
         }}
     }}
+    double *end = ends + sample * {end}, sum = 0;
+    {keep}
+    (void)end;
+    #pragma unroll
+    for (i = 0; i < {nx}; ++i) sum += 0 * {state};
+    if (!(sum == 0)) *bad = 1;
 }}
 """
 
-#: A law is asked at every so-many-th step; its references are polynomials on pieces of the time.
-_LAW = """        while (piece + 1 < pieces && n >= firsts[piece + 1]) ++piece;
-        if (n % hold == 0) {{
-            const double local = (double)(n - firsts[piece]) * step;
-            const double time = begins[piece] + local;
-            (void)time;
-{follow}
-{law}
-        }}"""
+#: A law is asked at every so-many-th step; what it follows and draws is new then.
+_LAW = """if (!looking && done % hold == 0) {{
+    {follow}
+    {drawn}
+    {law}
+}}"""
 
-_FOLLOW = """            #pragma unroll
-            for (i = 0; i < {references}; ++i) {{
-                int power = powers - 1;
-                const double *at = table + piece * {references} + i;
-                double value = at[power * pieces * {references}];
-                while (power-- > 0) value = value * local + at[power * pieces * {references}];
-                reference[i] = value;
-            }}"""
+_DRAW = """for (i = 0; i < {all}; ++i) {{
+    noise_[i] = sa_normal(seed, before + sample, i < {tick} ? done / hold : -1, i);
+}}"""
 
 
-class Timetable(NamedTuple):
-    """What a law follows: the first step of each piece, when it begins (s), polynomials (powers, pieces, references)
-    there; and steps between two ticks."""
+def _polynomials(name: str, size: int, table: str, width: int | None = None, at: int = 0) -> str:
+    """Values of polynomials ``local`` seconds into a piece, into a thread's own numbers; tables of each case, unless
+    all references are alike."""
+    case = "" if width is None else f"which * {table}_powers * pieces + "
+    width = size if width is None else width
+    return f"""{{
+    const double *base = {table}_table + ({case}piece) * {width} + {at};
+    #pragma unroll
+    for (i = 0; i < {size}; ++i) {{
+        int power = {table}_powers - 1;
+        double value = base[power * pieces * {width} + i];
+        while (power-- > 0) value = value * local + base[power * pieces * {width} + i];
+        {name}_[i] = value;
+    }}
+}}"""
 
-    firsts: Any
+
+class Course(NamedTuple):
+    """What happens in time, as :class:`spacearm.engine.fixed_step.Course` has it.
+
+    Args:
+        counts: (pieces,) steps in each.
+        steps, begins: (pieces,) s.
+        references: (powers, pieces, references) of what a law follows.
+        hold: steps between two ticks of a law.
+        channels: (cases, powers, pieces, channels) of inputs that move.
+        seed, draw: of random numbers; the first sample's number.
+    """
+
+    counts: Any
+    steps: Array
     begins: Array
-    table: Array
+    references: Array = np.zeros((1, 1, 0))
     hold: int = 1
+    channels: Array = np.zeros((1, 1, 1, 0))
+    seed: int = 0
+    draw: int = 0
 
 
-NOTHING = Timetable(np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros((1, 1, 0)))
+class Found(NamedTuple):
+    """Rows (B, records, numbers), ends (B, numbers), and whether any sample's last state is not finite."""
+
+    rows: Any
+    ends: Any
+    bad: bool
 
 
 class GpuRollout:
     """A compiled roll-out."""
 
-    def __init__(self, source: RolloutSource, options: Sequence[str] = ()) -> None:
+    def __init__(self, source: RolloutSource, options: Sequence[str] | None = None) -> None:
         self.source, self.cp = source, cupy()
-        precise = () if source.real == "double" else SINGLE
-        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=(*NVRTC, *precise, *options))
+        usual = (*NVRTC, *(() if source.real == "double" else SINGLE))
+        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=tuple(options or usual))
         self.kernel = self.module.get_function("rollout")
         self.dtype = np.float64 if source.real == "double" else np.float32
         self.given: bytes | None = None
+        self.course: tuple[Any, tuple[Any, ...]] = None, ()
 
     def run(
         self,
         each: Mapping[str, Any],
         common: Mapping[str, Array],
-        force: Any,
-        step: float,
-        count: int,
+        course: Course,
         every: int,
-        timetable: Timetable = NOTHING,
         *,
+        force: Any = None,
+        case: Array | None = None,
         there: bool = True,
-    ) -> Any:
-        """States (B, count // every, nx), on the device if they are to stay ``there``.
+    ) -> Found:
+        """What is recorded and kept, on the device if it is to stay ``there``.
 
         Args:
-            each: (B, size) of the inputs that differ.
-            common: the others.
-            force: (B or 1, count or 1, nv or 0).
+            each: (B, size) of what differs.
+            common: the other inputs and memory.
+            force: (B or 1, steps or 1, size) of the input that is held; zero without.
+            case: (B,) which table of channels each sample takes; the first by default.
         """
-        cp, source = self.cp, self.source
-        samples, nx = each["state"].shape
-        shape = (samples, count // every, nx)
-        numbers = source.room(source.each) + nx * (1 + shape[1]) + (force[0].size if len(force) > 1 else 0)
+        cp, source, xp = self.cp, self.source, self.cp if there else np
+        samples, total = len(each["state"]), int(np.sum(course.counts))
+        shape = source.shape
+        sizes = ((total // every, source.room(shape.recorded)), (source.room(shape.kept),))
         self._set_uniform(common)
-        found = (cp if there else np).empty(shape, dtype=self.dtype)
-        law = [cp.asarray(timetable.table, dtype=self.dtype), cp.asarray(timetable.begins, dtype=self.dtype)]
-        more = (*law, cp.asarray(timetable.firsts), np.int32(len(timetable.firsts)), np.int32(len(timetable.table)))
-        for rows in portions(cp, samples, numbers, np.dtype(self.dtype).itemsize):
-            own = {name: cp.asarray(each[name][rows], dtype=self.dtype) for name in ("state", *source.each)}
-            part = found[rows] if there else cp.empty((len(own["state"]), *shape[1:]), dtype=self.dtype)
-            pushes = force[rows] if len(force) > 1 else force
-            self._launch(own, pushes, part, (count, every), step, (*more, np.int64(timetable.hold)))
+        found = [room_for(xp, (samples, *size), self.dtype) for size in sizes]
+        bad, shared = cp.zeros(1, dtype=np.int32), self._course(course, total // every)
+        own_force = force is not None and len(force) > 1
+        numbers = source.room(source.each) + sum(map(np.prod, sizes)) + (force[0].size if own_force else 0)
+
+        def portion(rows: slice) -> None:
+            own = {name: cp.asarray(each[name][rows], dtype=self.dtype) for name in source.each}
+            count = len(own["state"])
+            parts = [
+                all_[rows] if there else cp.empty((count, *size), self.dtype)
+                for all_, size in zip(found, sizes, strict=True)
+            ]
+            chosen = cp.asarray(case[rows], dtype=np.int64) if case is not None else np.int64(0)
+            pushes = self._pushes(force[rows] if own_force else force)
+            counted = map(np.int64, (count, course.draw + rows.start, course.seed))
+            spaced = map(np.int32, (every, course.hold))
+            start, rest = cp.ascontiguousarray(own.pop("state")), [value.T for value in own.values()]
+            mine = cp.ascontiguousarray(cp.concatenate(rest)) if rest else bad
+            arguments = (start, mine, chosen, *pushes, *parts, bad, *counted, *spaced, *shared)
+            block = source.tuning.block
+            self.kernel((-(-count // block),), (block,), arguments)
             if not there:
-                found[rows] = cp.asnumpy(part)
-        return found
+                for results, part in zip(found, parts, strict=True):
+                    results[rows] = cp.asnumpy(part)
+
+        in_portions(cp, samples, int(numbers), np.dtype(self.dtype).itemsize, portion)
+        return Found(found[0], found[1], bool(int(bad[0])))
+
+    def _course(self, course: Course, records: int) -> tuple[Any, ...]:
+        """The course as the kernel's last arguments; the same one as before is there already."""
+        cp, key = self.cp, (records, *(value.tobytes() for value in course if isinstance(value, np.ndarray)))
+        if key == self.course[0]:
+            return self.course[1]
+        tables = [cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (course.references, course.channels)]
+        times = [cp.asarray(t, dtype=self.dtype) for t in (course.steps, course.begins)]
+        powers = [np.int32(len(course.references)), np.int32(course.channels.shape[1])]
+        there = (
+            np.int32(len(course.counts)), cp.asarray(course.counts, dtype=np.int32), *times, tables[0], powers[0],
+            tables[1], powers[1], np.int64(records),
+        )  # fmt: skip
+        self.course = key, there
+        return there
 
     def _set_uniform(self, common: Mapping[str, Array]) -> None:
         """Numbers that are the same for all samples; those of the call before are there already."""
-        names = (*self.source.uniform, "memory")
+        names = (*self.source.uniform, *self.source.begun)
         given = b"".join(np.ravel(common[name]).tobytes() for name in names if name in common)
         if given != self.given:
             set_uniform(self.cp, self.module, self.source.constants(common).astype(self.dtype))
             self.given = given
 
-    def _launch(
-        self,
-        each: Mapping[str, Any],
-        force: Any,
-        result: Any,
-        lengths: tuple[int, int],
-        step: float,
-        more: Sequence[Any],
-    ) -> None:
-        """States go row by row, since they are read and written once; what every stage reads goes sample by sample."""
-        cp, source = self.cp, self.source
-        start, samples = cp.ascontiguousarray(each["state"]), len(each["state"])
-        own = cp.concatenate([each[name].T for name in source.each]) if source.each else cp.empty(1, self.dtype)
-        table = cp.asarray(force, dtype=self.dtype)
-        if not force.shape[2]:
-            table = cp.zeros((1, 1, source.forces), dtype=self.dtype)
-        moved = cp.ascontiguousarray(cp.moveaxis(table, 0, -1))  # (pieces, nv, B or 1)
+    def _pushes(self, force: Any) -> tuple[Any, ...]:
+        """The held input sample by sample, and how far apart samples, steps and entries stand."""
+        cp, held = self.cp, self.source.shape.held
+        if force is None or not force.shape[2]:
+            size = self.source.loop.size(held) if held in self.source.loop.inputs else 0
+            return cp.zeros(max(1, size), dtype=self.dtype), np.int64(0), np.int64(0), np.int64(1)
+        moved = cp.ascontiguousarray(cp.moveaxis(cp.asarray(force, dtype=self.dtype), 0, -1))  # (steps, size, B or 1)
         wide = moved.shape[2]
         strides = (int(wide > 1), moved.shape[1] * wide if moved.shape[0] > 1 else 0, wide)
-        own = cp.ascontiguousarray(own)
-        arguments = (start, own, moved, *map(np.int64, strides), result, *map(np.int64, (samples, *lengths)))
-        self.kernel((-(-samples // source.block),), (source.block,), (*arguments, self.dtype(step), *more))
+        return (moved, *map(np.int64, strides))
+
+
+@lru_cache(maxsize=32)
+def compiled_rollout(loop: FixedStep, shape: Shape) -> GpuRollout:
+    """The roll-out of a step, compiled at the first call."""
+    return GpuRollout(RolloutSource(loop, shape))
+
+
+def roll_on_gpu(
+    loop: FixedStep, shape: Shape, each: Mapping[str, Any], common: Mapping[str, Array], course: Course, every: int,
+    **given: Any,
+) -> Found:  # fmt: skip
+    """Samples through the course, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""
+    own = {name: value for name, value in each.items() if name in loop.inputs}
+    found = loop.stage.derive({**common, **own})
+    common = {**common, **{name: value for name, value in found.items() if name in loop.uniform}}
+    own |= {name: value for name, value in found.items() if name not in loop.uniform}
+    return compiled_rollout(loop, shape._replace(each=tuple(own))).run(own, common, course, every, **given)

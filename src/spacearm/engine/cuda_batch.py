@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spacearm.engine.c_source import helpers, statements
-from spacearm.engine.device import NVRTC, PREAMBLE, cupy, is_device_array, portions, set_uniform
+from spacearm.engine.device import NVRTC, PREAMBLE, cupy, in_portions, is_device_array, room_for, set_uniform
 from spacearm.engine.kernel import Kernel, warn_of_bad
 from spacearm.engine.machine import evaluate
 from spacearm.typing import Array
@@ -87,16 +87,18 @@ class GpuBatch:
         cp, source, kernel = self.cp, self.source, self.source.kernel
         set_uniform(cp, self.module, source.constants(common))
         sizes = {name: at.stop - at.start for name, at in kernel.outputs.items()}
-        found = {name: (cp if there else np).empty((samples, size)) for name, size in sizes.items()}
-        for rows in portions(cp, samples, kernel.n_in + kernel.n_out, 8):
+        found = {name: room_for(cp if there else np, (samples, size), np.float64) for name, size in sizes.items()}
+
+        def portion(rows: slice) -> None:
             own = [cp.ascontiguousarray(cp.asarray(varied[name][rows], dtype=np.float64)) for name in source.varied]
             count = rows.stop - rows.start
             parts = [found[name][rows] if there else cp.empty((count, size)) for name, size in sizes.items()]
-            blocks = -(-count // source.block)
-            self.function((blocks,), (source.block,), (*own, *parts, np.int64(count)))
+            self.function((-(-count // source.block),), (source.block,), (*own, *parts, np.int64(count)))
             if not there:
                 for name, part in zip(sizes, parts, strict=True):
                     found[name][rows] = cp.asnumpy(part)
+
+        in_portions(cp, samples, kernel.n_in + kernel.n_out, 8, portion)
         return found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from spacearm.errors import EngineError
 from spacearm.typing import Array
@@ -51,10 +53,32 @@ def on_device(cp: Any, value: Any) -> Any:
     return cp.asarray(value) if hasattr(value, "__cuda_array_interface__") else cp.from_dlpack(value)
 
 
-def portions(cp: Any, samples: int, numbers: int, itemsize: int) -> Iterator[slice]:
-    """Samples of which so many numbers fit into the GPU's memory at a time."""
-    most = max(1, int(_SHARE * cp.cuda.runtime.memGetInfo()[0] / max(1, numbers * itemsize)))
-    return (slice(first, min(first + most, samples)) for first in range(0, samples, most))
+def in_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Callable[[slice], None]) -> None:
+    """Do a task for samples of which so many numbers fit into the GPU's memory at a time; fewer if they do not."""
+    pool = cp.get_default_memory_pool()
+    free = cp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+    most, first = max(1, int(_SHARE * free / max(1, numbers * itemsize))), 0
+    while first < samples:
+        rows = slice(first, min(first + most, samples))
+        try:
+            task(rows)
+        except cp.cuda.memory.OutOfMemoryError as error:
+            if rows.stop - first == 1:
+                raise EngineError("a single sample does not fit into the GPU's memory", place="gpu") from error
+            pool.free_all_blocks()
+            most = (rows.stop - first) // 2
+        else:
+            first = rows.stop
+
+
+def room_for(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array for results."""
+    try:
+        return xp.empty(shape, dtype=dtype)
+    except MemoryError as error:  # CuPy's is one too
+        size = np.prod(shape, dtype=float) * np.dtype(dtype).itemsize / 2**30
+        hint = "record fewer steps, or pass NumPy arrays: what they give goes back after each launch"
+        raise EngineError(f"results of {size:.3g} GiB do not fit into memory", place="gpu", hint=hint) from error
 
 
 def set_uniform(cp: Any, module: Any, values: Array) -> None:

@@ -295,7 +295,7 @@ class FixedStep:
         self.stage = self._kernel("stage", room.stage())
         self.finish = self._kernel("finish", room.finish())
         self.asked = None if law is None else self._kernel("law", law.outputs)
-        self._observe = None if observer is None else self._kernel("observer", observer.outputs)
+        self.observe = None if observer is None else self._kernel("observer", observer.outputs)
 
     def _kernel(self, what: str, outputs: Mapping[str, SX]) -> Kernel:
         dense = {name: ca.densify(value) for name, value in outputs.items()}
@@ -322,7 +322,7 @@ class FixedStep:
             self.stage.address(width),
             self.finish.address(width),
             0 if self.asked is None else self.asked.address(width),
-            0 if self._observe is None else self._observe.address(width),
+            0 if self.observe is None else self.observe.address(width),
             width,
             part,
             weight,

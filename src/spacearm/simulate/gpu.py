@@ -1,15 +1,14 @@
-"""Roll-outs on a GPU: arrays there and back, kernels kept."""
+"""Roll-outs on a GPU: arrays there and back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.cuda import NOTHING, GpuRollout, RolloutSource, Timetable
+from spacearm.engine.cuda import Course, Shape, roll_on_gpu
 from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.engine.fixed_step import FixedStep
 from spacearm.errors import InputError
@@ -22,22 +21,15 @@ from spacearm.typing import Array
 Ready = Callable[..., tuple[FixedStep, dict[str, Array], dict[str, Array]]]
 
 
-@lru_cache(maxsize=16)
-def _compiled(loop: FixedStep, each: tuple[str, ...], real: str) -> GpuRollout:
-    return GpuRollout(RolloutSource(loop, each, real=real))
-
-
 def rollout_gpu(
     robot: Robot,
     starts: Any,
-    step: float,
-    count: int,
+    course: Course,
     every: int,
     forces: Any,
     overrides: Mapping[str, npt.ArrayLike] | None,
-    precision: str,
     ready: Ready,
-    timetable: Timetable = NOTHING,
+    shape: Shape,
 ) -> Array:
     """As :func:`spacearm.simulate.rollout` with ``device="gpu"``."""
     from spacearm.simulate.rollout import tell_bad
@@ -50,24 +42,14 @@ def rollout_gpu(
     # Overrides are few numbers; those on the device are checked here like any others.
     here = {name: cp.asnumpy(v) if is_device_array(v) else v for name, v in (overrides or {}).items()}
     loop, common, each = ready(here, len(states))
-    own = {"state": states} | {name: value for name, value in each.items() if name in loop.inputs}
-    found = loop.stage.derive({**common, **own})
-    common |= {name: value for name, value in found.items() if name in loop.uniform}
-    own |= {name: value for name, value in found.items() if name not in loop.uniform}
-    kernel = _compiled(loop, tuple(own), "double" if precision == "float64" else "float")
-    pushes = _pushes(cp, forces, len(states), count, robot.dofs)
-    result = kernel.run(own, common, pushes, step, count, every, timetable, there=there)
-    last, xp = result[:, -1], cp if there else np
-    if not xp.isfinite(last).all():  # all at once is far faster than row by row
-        tell_bad(xp.flatnonzero(~xp.isfinite(last).all(axis=1)), len(states))
-    found_states: Array = result[0] if single else result
-    return found_states
-
-
-def timetable(edges: Array, table: Array, step: float, count: int, hold: int) -> Timetable:
-    """The pieces of a law's references, and when they begin, summed up as the processor does."""
-    begins = np.concatenate([[0.0], np.cumsum(step * np.diff(np.append(edges, count)))[:-1]])
-    return Timetable(edges.astype(np.int64), begins, np.ascontiguousarray(table[0]), hold)
+    pushes = _pushes(cp, forces, len(states), int(np.sum(course.counts)), robot.dofs)
+    found = roll_on_gpu(loop, shape, {"state": states} | each, common, course, every, force=pushes, there=there)
+    if found.bad:
+        last = found.rows[:, -1]
+        xp = cp if there else np
+        tell_bad(xp.flatnonzero(~xp.isfinite(last).all(axis=1)), len(states), depth=4)
+    result: Array = found.rows[0] if single else found.rows
+    return result
 
 
 def _rows(cp: Any, states: Any, size: int) -> Any:

@@ -156,16 +156,7 @@ def rollout(
     hold = _check_law(law, step)
     ready = partial(_ready, robot, law, ignore_friction=ignore_friction)
     if _on_gpu(device, precision):
-        from spacearm.simulate.gpu import rollout_gpu, timetable
-
-        if law is not None and any(law.program(robot).drawn):
-            raise InputError(
-                "draws random numbers, on the processor only", place=law.place, hint="expected device='cpu'"
-            )
-        shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)  # type: ignore[arg-type]
-        pieces = count if len(shape) == 3 and shape[1] == count else 1
-        times = timetable(*_timetable(law, float(step), count, pieces), float(step), count, hold)
-        return rollout_gpu(robot, starts, float(step), count, every, forces, overrides, precision, ready, times)
+        return _rollout_gpu(robot, starts, float(step), count, every, forces, law, overrides, precision, ready, hold)
     states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
     size = len(states)
     force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
@@ -185,6 +176,35 @@ def rollout(
     _roll(loop.code(width), course, samples, size, threads, progress)
     tell_bad(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
     return samples.result[0] if single else samples.result
+
+
+def _rollout_gpu(
+    robot: Robot,
+    starts: Any,
+    step: float,
+    count: int,
+    every: int,
+    forces: Any,
+    law: Law | None,
+    overrides: Mapping[str, npt.ArrayLike] | None,
+    precision: str,
+    ready: Any,
+    hold: int,
+) -> Array:
+    from spacearm.engine.cuda import Course, Shape
+    from spacearm.simulate.gpu import rollout_gpu
+
+    shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)
+    # Forces begin anew at each step; so does the time within a piece, of which only laws know.
+    pieces = count if law is not None and len(shape) == 3 and shape[1] == count else 1
+    edges, table = _timetable(law, step, count, pieces)
+    counts = np.diff(np.append(edges, count))
+    steps = np.full(len(counts), step)
+    begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
+    drawn, seed, draw = ((0, 0), 0, 0) if law is None else (law.program(robot).drawn, law.seed, law.draw)
+    course = Course(counts, steps, begins, table[0], hold, seed=seed, draw=draw)
+    text = Shape(drawn=drawn, real="double" if precision == "float64" else "float")
+    return rollout_gpu(robot, starts, course, every, forces, overrides, ready, text)
 
 
 def _course(
@@ -231,14 +251,14 @@ def _roll(
         spread(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
 
 
-def tell_bad(bad: Any, size: int) -> None:
-    """Warn of samples, given by their numbers, that are not finite at the end."""
+def tell_bad(bad: Any, size: int, depth: int = 2) -> None:
+    """Warn of samples, given by their numbers, that are not finite at the end; ``depth``: calls up to the user's."""
     if bad.size:
         warnings.warn(
             f"rollout: {bad.size} of {size} samples ended in numbers that are not finite, the first at index "
             f"{int(bad[0])}",
             NonFiniteWarning,
-            stacklevel=3,
+            stacklevel=depth + 1,
         )
 
 

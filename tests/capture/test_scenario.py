@@ -125,7 +125,7 @@ mode = "soft"
         (("start = 0,", "start = 2.0,"), "load[0]", "the run is over"),
         ((FORCE, ""), "load[0]", "neither 'force' nor 'moment'"),
         ((FORCE, "force = [50, 0, 50]"), "load[0].force", "the vector of a load is its 'direction'"),
-        ((FORCE, f"{FORCE}\nprofile = 'half-sine'"), "load[0]", "it belongs to the signal now: force = "),
+        ((FORCE, f"{FORCE}\nprofile = 'half-sine'"), "load[0]", "it belongs to the signal now: axes = "),
         (
             ("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0, delay = 0.5 }\n[[load]]"),
             "clutch[0]",

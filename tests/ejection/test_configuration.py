@@ -20,7 +20,7 @@ from spacearm.ejection import (
     equivalent_mass,
     monte_carlo,
 )
-from spacearm.ejection.sensitivity import _log_normal
+from spacearm.ejection.montecarlo import _log_normal
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Limits
 

@@ -62,9 +62,11 @@ Fresh = Annotated[bool, Parameter(negative="", help="run again what is finished 
 CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]
 
 
-Repair = Annotated[bool, Parameter(negative="", help="change what cannot be to the nearest that can, and say what")]
-Base = Annotated[str | None, Parameter(help="body that is the base, where several stand on the world")]
-BaseMass = Annotated[float | None, Parameter(help="mass in kg of a base that the file gives none")]
+Repair = Annotated[
+    bool, Parameter(negative="", help="replace impossible values by the nearest possible, list them")
+]
+Base = Annotated[str | None, Parameter(help="body to take as the base, where the file has several")]
+BaseMass = Annotated[float | None, Parameter(help="mass (kg) of a base to which the file gives none")]
 Outside = Annotated[bool, Parameter(negative="", help="let MJCF use files outside its folder")]
 Strict = Annotated[bool, Parameter(negative="", help="refuse when something would be lost")]
 Fixed = Annotated[Path | None, Parameter(name=["--out", "-o"], help="file for the repaired robot")]

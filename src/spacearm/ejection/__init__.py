@@ -5,13 +5,13 @@ from spacearm.ejection.clearance import Box, Plane, clearance, skeleton
 from spacearm.ejection.compare import Comparison, compare
 from spacearm.ejection.configuration import BestConfiguration, Constraints, Goal, best_configuration, configuration_map
 from spacearm.ejection.damping import Fit, GridFit, Tests, fit_damping, grid_search, synthetic_tests
-from spacearm.ejection.device import Device, SeparationSpring
 from spacearm.ejection.mass import equivalent_mass, joint_free_bound
+from spacearm.ejection.montecarlo import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig, planar
 from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
 from spacearm.ejection.segmented import Segmented, segmented
-from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
+from spacearm.ejection.separation_device import Device, SeparationSpring
 from spacearm.ejection.verify import check_in_mujoco, friction_check, friction_laws
 
 __all__ = [

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.ejection.compare import Line
+from spacearm.ejection.montecarlo import Sensitivity
 from spacearm.ejection.run import Ejection
 from spacearm.ejection.segmented import Segmented
-from spacearm.ejection.sensitivity import Sensitivity
 from spacearm.figures import CLEAR, COLOURS, curve, key_to_lines, new_figure, panels
 from spacearm.model import Robot
 from spacearm.typing import Array

@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.ejection.device import Piece
 from spacearm.ejection.rig import Rig
+from spacearm.ejection.separation_device import Piece
 from spacearm.engine import mechanics_of
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS

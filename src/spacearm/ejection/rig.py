@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.ejection.device import Device
+from spacearm.ejection.separation_device import Device
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
 from spacearm.model.layout import Layout

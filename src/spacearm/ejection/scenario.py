@@ -11,13 +11,13 @@ from spacearm.ejection import figures
 from spacearm.ejection.clearance import Box, KeepOut, Plane, skeleton
 from spacearm.ejection.compare import lines_of
 from spacearm.ejection.configuration import BestConfiguration, Constraints, Goal, best_configuration, configuration_map
-from spacearm.ejection.device import Device, SeparationSpring
 from spacearm.ejection.mass import equivalent_mass
+from spacearm.ejection.montecarlo import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig, planar
 from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
 from spacearm.ejection.segmented import Segmented, segmented
-from spacearm.ejection.sensitivity import Sensitivity, Uncertainty, monte_carlo
+from spacearm.ejection.separation_device import Device, SeparationSpring
 from spacearm.ejection.verify import check_in_mujoco, friction_check
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Friction, Robot

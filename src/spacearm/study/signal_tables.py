@@ -89,7 +89,8 @@ class LoadTable(Table):
     either: ClassVar = (("force", "moment"),)
     moved: ClassVar = dict.fromkeys(
         ("profile", "duration", "start", "times", "values"),
-        'it belongs to the signal now: force = { kind = "half-sine", value = 50, start = 0, width = 0.01 }',
+        'it belongs to the signal now: axes = "frame", direction = [1, 0, 1], '
+        'force = { kind = "half-sine", value = 50, start = 0, width = 0.01 }',
     )
 
     frame: Name

@@ -62,9 +62,7 @@ Fresh = Annotated[bool, Parameter(negative="", help="run again what is finished 
 CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]
 
 
-Repair = Annotated[
-    bool, Parameter(negative="", help="replace impossible values by the nearest possible, list them")
-]
+Repair = Annotated[bool, Parameter(negative="", help="replace impossible values by the nearest possible, list them")]
 Base = Annotated[str | None, Parameter(help="body to take as the base, where the file has several")]
 BaseMass = Annotated[float | None, Parameter(help="mass (kg) of a base to which the file gives none")]
 Outside = Annotated[bool, Parameter(negative="", help="let MJCF use files outside its folder")]

@@ -133,7 +133,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         ({"search.seed": -1}, "search.seed", "value is -1"),
         ({"monte_carlo.seed": -1}, "monte_carlo.seed", "value is -1"),
         ({"device.spring": [{"stiffness": 1.0, "compression": 1.0}]}, "device", "both 'springs' and 'spring'"),
-        ({"device": {"stroke": 0.086, "spring": []}}, "device: separation device", "not all springs"),
+        ({"device": {"stroke": 0.086, "spring": []}}, "device: separation device", "no list of SeparationSpring"),
         ({"device": {"stroke": 0.086, "spring": [{"stiffness": 1.0}]}}, "device: spring[0]", "no compression"),
         ({"device": {"stroke": 0.086, "spring": [{"curve": [[0.0]]}]}}, "device: spring[0]", "two or more points"),
         ({"device": {"stroke": 0.086}}, "device: separation device", "no stiffness"),

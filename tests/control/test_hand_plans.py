@@ -121,3 +121,64 @@ def test_a_plan_that_breaks_limits_says_which_when_and_by_how_much():
     with pytest.raises(InputError, match=r"position of 'j0' is 0.8 at 5 s, 0.2 beyond its limit \(and 1 more\)"):
         plan.check()
     assert control.JointPlan.between(robot, START, POSTURE + 0.2, 20.0).check().broken() == []
+
+
+MOVING = State.moving(
+    ROBOT,
+    POSTURE,
+    0.015 * np.array([1.0, -1.0, 0.5, 0.7, -0.4, 0.8, -0.6]),
+    base_velocity=[0.005, -0.0025, 0.004],
+    base_angular_velocity=[0.005, 0.01, -0.008],
+)
+
+
+@pytest.mark.parametrize("spline", [False, True])
+def test_hand_paths_begin_with_the_motion_of_a_moving_start(spline):
+    """Without feedback a law stays on the path, and joints follow it from that very state: base and joints move."""
+    goal = ORIGIN + np.array([0.08, -0.05, 0.1])
+    turned = quaternion_of(turn([0, 0, 1.0], 0.2) @ ROTATION)
+    if spline:
+        between, half = ORIGIN + np.array([0.05, -0.02, 0.03]), quaternion_of(turn([0, 0, 1.0], 0.1) @ ROTATION)
+        path = control.hand_spline(ROBOT, MOVING, "hand", [3.0, 6.0], [between, goal], [half, turned])
+    else:
+        path = control.hand_line(ROBOT, MOVING, "hand", goal, turned, duration=6.0)
+    h = 1e-6  # the path's first velocity by differences of where the frame is in a free run
+    drifted = simulate(ROBOT, MOVING, Phase(h, accelerations=dict.fromkeys(ROBOT.joint_names, 0.0)))
+    velocity = (hand_path(drifted)[-1] - ORIGIN) / h
+    np.testing.assert_allclose([each.derivative()(0.0) for each in path.position], velocity, atol=1e-6)
+    assert np.linalg.norm(velocity) > 0.005
+    law = control.resolved_acceleration("hand", path.position, path.attitude, command="accelerations", period=None)
+    plan = control.follow_line(ROBOT, MOVING, path)
+    for run in (simulate(ROBOT, MOVING, Phase(6.0, laws=law, limits="ignore")), plan.run):
+        assert run.sound
+        wanted = np.stack([signal(run.times) for signal in path.position], axis=1)
+        assert np.abs(hand_path(run) - wanted).max() < 1e-6
+        end = run.end
+        reached = Mechanics(ROBOT).frame_pose("hand", end.joints, base=end.pose)[1]
+        np.testing.assert_allclose(reached, scipy_of(turned).as_matrix(), atol=1e-6)
+        twist = Mechanics(ROBOT).frame_velocity("hand", end.joints, end.velocity, base=end.pose)
+        assert np.abs(twist).max() < 1e-6  # at rest in the world, on a base that is not
+        assert np.abs(end.velocity[:6]).max() > 1e-3
+
+
+def test_joints_that_move_are_brought_to_their_goal():
+    plan = control.JointPlan.between(ROBOT, MOVING, POSTURE + 0.2, 5.0)
+    assert plan.run.sound
+    np.testing.assert_allclose(plan.end.joints, POSTURE + 0.2, atol=1e-12)
+    np.testing.assert_allclose(plan.end.rates, 0.0, atol=1e-12)
+    with pytest.raises(InputError, match=r"starts while it moves.*a duration"):
+        control.JointPlan.between(ROBOT, MOVING, POSTURE + 0.2)
+    with pytest.raises(InputError, match=r"moves at the start.*quintic"):
+        control.hand_line(ROBOT, MOVING, "hand", ORIGIN, duration=5.0, profile="trapezoid")
+
+
+def test_the_path_of_a_frame_along_any_plan_is_one_that_a_law_follows():
+    """A joint plan, as where it takes the hand: a law without feedback follows that, exact derivatives needed."""
+    plan = control.JointPlan.between(ROBOT, START, POSTURE + 0.1, 6.0)
+    path = plan.hand("hand")
+    law = control.resolved_acceleration("hand", path.position, path.attitude, command="accelerations", period=None)
+    run = simulate(ROBOT, START, Phase(6.0, laws=law, limits="ignore"), sample=0.05)
+    wanted = hand_path(simulate(ROBOT, START, plan.phase(limits="ignore"), sample=0.05))
+    assert np.abs(hand_path(run) - wanted).max() < 1e-6
+    for time in (6.0, 100.0):
+        np.testing.assert_allclose([each(time) for each in path.position], wanted[-1], atol=1e-9)

@@ -75,3 +75,48 @@ def test_what_is_wrong_with_a_plan_is_told(plan: dict[str, Any], phase: dict[str
     wrong["phase"][0] |= phase
     with pytest.raises(InputError, match=message):
         run_document(wrong, folder=EXAMPLE.parent)
+
+
+LINE = {"name": "line", "kind": "hand_line", "duration": 10.0, "frame": "hand", "way": [-0.1, 0.05, 0.1]}
+HAND = {"frame": "hand", "plan": "line", "period": 0.02}
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        {"kind": "resolved_acceleration", "stiffness": 4.0, "damping": 4.0},
+        {"kind": "resolved_rate", "gain": 4.0, "rate_gain": 20.0},
+        {"kind": "impedance", "mass": 20.0, "stiffness": 80.0, "damping": 80.0},
+    ],
+)
+def test_laws_at_the_hand_follow_a_plan(law: dict[str, Any]) -> None:
+    """A line of the hand, and where a plan of the joints takes it: both end there, though the base floats."""
+    swing_plan = {"name": "swing", "kind": "point_to_point", "duration": 10.0, "joints_deg": {"joint2": 50.0}}
+    robot, ends = catalogue.load("xu2017"), {}
+    for name, plan in (("line", LINE), ("swing", swing_plan)):
+        given = {"robot": "xu2017", "start": {"configuration": "normal"}, "plan": [plan], "sample": 1.0}
+        for way in ("servoed", "driven"):
+            phase = {"law": [HAND | law | {"plan": name}]} if way == "servoed" else {"plan": name}
+            result = run_document(given | {"phase": [{"duration": 12.0, "limits": "ignore"} | phase]}, folder=ROOT)
+            assert result.certificate.sound
+            at = result.data.isel(time=-1)
+            base = np.concatenate([at["base_position"].values, at["base_quaternion"].values])
+            ends[name, way] = np.concatenate(
+                [each.ravel() for each in Mechanics(robot).frame_pose("hand", at["joint_position"].values, base=base)]
+            )
+        np.testing.assert_allclose(ends[name, "servoed"], ends[name, "driven"], atol=3e-4)
+    first = Mechanics(robot).frame_pose("hand", robot.configurations["normal"])[0]
+    np.testing.assert_allclose(ends["line", "servoed"][:3] - first, LINE["way"], atol=3e-4)
+    assert np.linalg.norm(ends["swing", "servoed"][:3] - first) > 0.1
+
+
+def test_what_is_wrong_with_a_hand_law_of_a_plan_is_told() -> None:
+    gains = {"kind": "resolved_acceleration", "stiffness": 4.0, "damping": 4.0}
+    for law, message in (
+        (HAND | gains | {"plan": "lime"}, r"phase\[0\]: law\[0\]: plan: .*'lime'.*line"),
+        (HAND | gains | {"frame": "claw"}, r"phase\[0\]: law\[0\]: .*'claw'"),
+        ({"plan": "line"} | gains, r"phase\[0\]: law\[0\]: 'frame' is missing"),
+    ):
+        given = {"robot": "xu2017", "start": {"configuration": "normal"}, "plan": [LINE]}
+        with pytest.raises(InputError, match=message):
+            run_document(given | {"phase": [{"duration": 10.0, "law": [law]}]}, folder=ROOT)

@@ -74,8 +74,10 @@ class AttitudeSpline:
     quaternion: Sequence[Signal]
 
     @classmethod
-    def through(cls, times: npt.ArrayLike, attitudes: npt.ArrayLike) -> AttitudeSpline:
-        """From rest to rest through quaternions (K, 4) at these times (s), as :func:`rest_spline`."""
+    def through(
+        cls, times: npt.ArrayLike, attitudes: npt.ArrayLike, spin: npt.ArrayLike = (0.0, 0.0, 0.0)
+    ) -> AttitudeSpline:
+        """Through quaternions (K, 4) at these times (s) as :func:`rest_spline`, from this angular velocity (world)."""
         with at("attitude spline"):
             way = array(attitudes, "attitudes", ("K", 4))
             way = np.array([unit_vector(each, f"attitude {k}", (4,)) for k, each in enumerate(way)])
@@ -87,7 +89,15 @@ class AttitudeSpline:
                         f"attitudes {k - 1} and {k} are {np.degrees(angle):.3g} deg apart",
                         hint=f"expected at most {np.degrees(LARGEST_TURN):g}: give one between them",
                     )
-            return cls(tuple(rest_spline(times, column) for column in way.T))
+            wx, wy, wz = array(spin, "spin", (3,))
+            w, x, y, z = 0.5 * way[0]
+            rate = (
+                -wx * x - wy * y - wz * z,
+                wx * w + wy * z - wz * y,
+                wy * w + wz * x - wx * z,
+                wz * w + wx * y - wy * x,
+            )
+            return cls(tuple(rest_spline(times, *both) for both in zip(way.T, rate, strict=True)))
 
     @property
     def references(self) -> dict[str, Any]:
@@ -150,19 +160,33 @@ def _numeric() -> Any:
     return ca.Function("spin", each, [*_spin(*each)])
 
 
-def rest_spline(times: npt.ArrayLike, values: npt.ArrayLike) -> Signal:
-    """Through values at times from rest to rest, without a jump of acceleration anywhere, then still.
+def rest_spline(times: npt.ArrayLike, values: npt.ArrayLike, rate: float = 0.0) -> Signal:
+    """Through values at times to rest, without a jump of acceleration anywhere, then still.
 
-    Quintic pieces with four continuous derivatives inside, zero rate and acceleration at both ends.
+    Quintic pieces with four continuous derivatives inside, zero acceleration at both ends; ``rate`` at the start.
     """
-    from scipy.interpolate import PPoly, make_interp_spline
+    from scipy.interpolate import make_interp_spline
 
     with at("spline"):
         t, v = array(times, "times", ("K",)), array(values, "values", ("K",))
         if t.size < 2 or v.size != t.size or np.any(np.diff(t) <= 0.0):
             raise InputError(f"{t.size} times and {v.size} values", hint="expected two or more, at rising times")
-    ends = [(1, 0.0), (2, 0.0)]
-    fit = PPoly.from_spline(make_interp_spline(t, v, k=5, bc_type=(ends, ends)))
+    first, last = [(1, float(rate)), (2, 0.0)], [(1, 0.0), (2, 0.0)]
+    return _then_still(make_interp_spline(t, v, k=5, bc_type=(first, last)), t, v)
+
+
+def smooth(times: Array, values: Array) -> Signal:
+    """A quintic spline through many values, then still."""
+    from scipy.interpolate import make_interp_spline
+
+    return _then_still(make_interp_spline(times, values, k=5), times, values)
+
+
+def _then_still(spline: Any, times: Array, values: Array) -> Signal:
+    """A quintic spline as a signal that ends with its last value."""
+    from scipy.interpolate import PPoly
+
+    fit = PPoly.from_spline(spline)
     inside = np.flatnonzero(np.diff(fit.x) > 0.0)
-    pieces = np.column_stack([fit.c[::-1, inside], [v[-1], 0, 0, 0, 0, 0]])
-    return Signal(np.append(fit.x[inside], [t[-1], 2 * t[-1] - t[0]]), pieces)
+    pieces = np.column_stack([fit.c[::-1, inside], [values[-1], 0, 0, 0, 0, 0]])
+    return Signal(np.append(fit.x[inside], [times[-1], 2 * times[-1] - times[0]]), pieces)

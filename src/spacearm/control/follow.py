@@ -1,7 +1,7 @@
 """Joint paths on the floating base by rates: along a path of the hand, and without turning the base.
 
-At zero momentum the base moves as joint rates have it, so that a way of the hand or a wished motion of the joints is
-gone by integrating rates; timing and rest at the ends are those of the path.
+Momentum is conserved, so that the base moves as joint rates and the momentum of the start have it: a way of the hand or
+a wished motion of the joints is gone by integrating rates; timing and rest at the ends are those of the path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, positive
-from spacearm.control.plans import SAMPLES, HandPath, JointPlan, hermite, point_to_point
+from spacearm.control.plans import SAMPLES, STILL, HandPath, JointPlan, hermite, point_to_point, quintic
 from spacearm.control.workspace import longest_reach
 from spacearm.engine import Kernel
 from spacearm.engine.mechanics import mechanics_of
@@ -23,7 +23,7 @@ from spacearm.errors import InputError, at
 from spacearm.mechanics import Program
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.plant import Plant
-from spacearm.mechanics.spatial import quaternion_rate
+from spacearm.mechanics.spatial import SX, quaternion_rate
 from spacearm.model import Robot
 from spacearm.simulate import Signal, State
 from spacearm.simulate.overrides import robot_parameters
@@ -36,8 +36,6 @@ PULL = 2.0
 SINGULAR = 1e-4
 #: Evaluations after which an integration is given up.
 MOST = 50_000
-#: Speeds up to this (m/s, rad/s) are none.
-STILL = 1e-9
 
 
 _Rates = Callable[[float, dict[str, Any]], Array]
@@ -49,20 +47,29 @@ class _Stop(Exception):
 
 @lru_cache(maxsize=32)
 def _rates(robot: Robot, frame: str) -> Kernel:
-    """What joint rates do at zero momentum: to the frame, to the base, to the angular momentum."""
+    """What joint rates do: to the frame, to the base, to the angular momentum; and what the momentum alone does."""
     plant = Plant(robot, robot_parameters(robot))
-    matrix, pose = plant.mass_matrix, plant.pose(frame)
+    matrix, pose, momentum = plant.mass_matrix, plant.pose(frame), ca.SX.sym("momentum", 6)
     base = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:])
-    position = plant.base.rotation @ base[:3, :]
-    turn = ca.horzcat(*(quaternion_rate(plant.quaternion, base[3:, i]) for i in range(robot.n)))
+    about = momentum[3:] + ca.cross(plant.mass_centre - plant.position, momentum[:3])
+    own = ca.vertcat(plant.base.rotation.T @ momentum[:3], plant.base.rotation.T @ about)
+    drift = solve_symmetric(matrix[:6, :6], own)
+
+    def moved(velocity: SX) -> SX:
+        return ca.vertcat(plant.base.rotation @ velocity[:3], quaternion_rate(plant.quaternion, velocity[3:]))
+
     outputs = {
         "hand": plant.generalized_jacobian(frame),
-        "pose": ca.densify(ca.vertcat(position, turn)),
+        "pose": ca.densify(ca.horzcat(*(moved(base[:, i]) for i in range(robot.n)))),
         "reaction": ca.densify(plant.reaction_map()),
         "origin": pose.origin,
         "rotation": pose.rotation,
+        "pose_drift": moved(drift),
+        "hand_drift": plant.jacobian(frame)[:, :6] @ drift,
     }
-    return Kernel(Program("plan_rates", {"state": plant.state}, outputs, frozenset(outputs) - {"origin"}))
+    vectors = {"origin", "pose_drift", "hand_drift"}
+    inputs = {"state": plant.state, "momentum": momentum}
+    return Kernel(Program("plan_rates", inputs, outputs, frozenset(outputs) - vectors))
 
 
 def check_still(robot: Robot, start: State, what: str) -> None:
@@ -85,7 +92,7 @@ def _integrated(
     from scipy.integrate import solve_ivp
 
     kernel, still = _rates(robot, frame), np.zeros(6 + robot.n)
-
+    momentum = mechanics_of(robot).momentum(start.joints, start.velocity, base=start.pose, about="com")
     asked = 0
 
     def slope(t: float, y: Array) -> Array:
@@ -94,9 +101,9 @@ def _integrated(
         if asked > MOST:
             raise _Stop(t)
         pose = np.concatenate([y[:3], y[3:7] / np.linalg.norm(y[3:7]), y[7:], still])
-        seen = kernel({"state": pose})
+        seen = kernel({"state": pose, "momentum": momentum})
         speed = rates(t, seen)
-        return np.concatenate([seen["pose"] @ speed, speed])
+        return np.concatenate([seen["pose"] @ speed + seen["pose_drift"], speed])
 
     times = np.linspace(0.0, duration, samples + 1)
     begin = np.concatenate([start.pose, start.joints])
@@ -104,7 +111,7 @@ def _integrated(
         slope, (0.0, duration), begin, method="DOP853", t_eval=times, rtol=1e-11, atol=1e-12, max_step=duration / 40
     )
     states = np.hstack([found.y.T, np.tile(still, (len(times), 1))])
-    every = kernel({"state": states})
+    every = kernel({"state": states, "momentum": momentum})
     speeds = np.array([rates(t, {name: part[k] for name, part in every.items()}) for k, t in enumerate(times)])
     joints = found.y[7:]
     return (
@@ -137,7 +144,8 @@ def follow_line(
     """Inverse kinematics on the floating base: joint paths that take the hand along a path.
 
     On a floating base the joints that reach a pose depend on the way there, so the way is gone: with the generalized
-    Jacobian (least joint rates), the base moving as it does.
+    Jacobian (least joint rates), the base moving as it does. From a moving start the momentum is kept, and joint rates
+    that do not move the frame die out on the way.
 
     Args:
         still_base: the base does not turn meanwhile (reaction null space); takes three joints more.
@@ -146,9 +154,11 @@ def follow_line(
     Raises:
         InputError: the path leads through a dynamic singularity or out of reach; it says when.
     """
-    check_still(robot, start, "follow_line")
+    if still_base:
+        check_still(robot, start, "follow_line")
+    start.check(robot)
     rows = 3 if path.attitude is None else 6
-    position = [as_signal(each, "position") for each in path.position]
+    position, fading = [as_signal(each, "position") for each in path.position], quintic(1.0, 0.0, path.duration)
     speeds = [each.derivative() for each in position]
 
     def asked(t: float, seen: dict[str, Any]) -> Array:
@@ -161,10 +171,10 @@ def follow_line(
         return np.concatenate([wanted, spin + PULL * apart])
 
     def rates(t: float, seen: dict[str, Any]) -> Array:
-        matrix, right = seen["hand"][:rows], asked(t, seen)
+        matrix, right = seen["hand"][:rows], asked(t, seen) - seen["hand_drift"][:rows]
         if still_base:
             matrix, right = np.vstack([matrix, seen["reaction"]]), np.append(right, np.zeros(3))
-        return _solved(matrix, right, np.zeros(robot.n), t)
+        return _solved(matrix, right, start.rates * fading(t), t)
 
     with at("follow_line"):
         try:
@@ -177,14 +187,15 @@ def follow_line(
         off = float(np.linalg.norm(np.stack([each(times) for each in position], axis=1) - origin, axis=1).max())
         if off > tolerance:
             raise InputError(f"frame {path.frame!r} comes off its path by {off:.3g} m", hint="the path has jumps")
-    return JointPlan(robot, start, signals, path.duration, off)
+    return JointPlan(robot, start, signals, path.duration, off, path)
 
 
 def _why(robot: Robot, start: State, path: HandPath, still_base: bool) -> str:
     """Why a path cannot be followed: beyond reach, or a dynamic singularity."""
-    centre = mechanics_of(robot).centre_of_mass(start.joints, base=start.pose)
-    times = np.linspace(0.0, path.duration, 201)
-    way = np.stack([as_signal(each, "position")(times) for each in path.position], axis=1)
+    mechanics, times = mechanics_of(robot), np.linspace(0.0, path.duration, 201)[:, None]
+    linear = mechanics.momentum(start.joints, start.velocity, base=start.pose)[:3]
+    centre = mechanics.centre_of_mass(start.joints, base=start.pose) + times * linear / robot.mass
+    way = np.concatenate([as_signal(each, "position")(times) for each in path.position], axis=1)
     farthest, longest = float(np.linalg.norm(way - centre, axis=1).max()), longest_reach(robot, path.frame)
     if farthest > longest:
         return f"it goes {farthest:.4g} m away from the mass centre; the arm reaches at most {longest:.4g} m"

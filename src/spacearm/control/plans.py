@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, number, one_of, positive, unit_vector
-from spacearm.control.attitudes import Attitude, AttitudeSpline, Turning, rest_spline
+from spacearm.control.attitudes import Attitude, AttitudeSpline, Turning, rest_spline, smooth
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, SimulationError, at
 from spacearm.model import Robot
@@ -41,16 +41,19 @@ Profile = Literal["quintic", "trapezoid"]
 BLEND = 0.25
 #: Largest rate and acceleration of 10 s^3 - 15 s^4 + 6 s^5 on the unit interval.
 QUINTIC_RATE, QUINTIC_ACCELERATION = 15.0 / 8.0, 10.0 / math.sqrt(3.0)
+#: Speeds up to this (m/s, rad/s) are none.
+STILL = 1e-9
 #: Intervals between the samples of a plan.
 SAMPLES = 400
 #: A limit is broken by more than this, relative to the value or 1.
 ROUNDING = 1e-9
 
 
-def quintic(first: float, last: float, duration: float) -> Signal:
-    """From rest to rest with zero acceleration at both ends, then still."""
+def quintic(first: float, last: float, duration: float, rate: float = 0.0) -> Signal:
+    """To rest, from rest or from a ``rate``, with zero acceleration at both ends; then still."""
     way, t = last - first, positive(duration, "duration", unit="s", place="quintic")
-    powers = [first, 0.0, 0.0, 10 * way / t**3, -15 * way / t**4, 6 * way / t**5]
+    cubic, quartic, fifth = 10 * way / t - 6 * rate, -15 * way / t + 8 * rate, 6 * way / t - 3 * rate
+    powers = [first, rate, 0.0, cubic / t**2, quartic / t**3, fifth / t**4]
     return Signal(np.array([0.0, t, 2 * t]), np.array([powers, [last, 0, 0, 0, 0, 0]]).T)
 
 
@@ -89,16 +92,24 @@ def point_to_point(
     rate: npt.ArrayLike = math.inf,
     acceleration: npt.ArrayLike = math.inf,
     profile: Profile = "quintic",
+    start: npt.ArrayLike = 0.0,
 ) -> tuple[list[Signal], float]:
     """Joints (or positions) that start and arrive together, and how long they take.
 
     Args:
         duration: s; the shortest within the limits unless given.
         rate, acceleration: the largest of each, one for all or each.
+        start: rates at the start; other than zero they take a quintic profile, a duration, and no limits.
     """
     with at("point_to_point"):
         a = array(first, "first")
         b = array(last, "last", a.shape)
+        begin = np.broadcast_to(array(start, "start"), a.shape)
+        if np.any(begin):
+            if profile != "quintic" or duration is None:
+                raise InputError("starts while it moves", hint="expected a duration and the quintic profile")
+            moving = zip(a, b, begin, strict=True)
+            return [quintic(float(x), float(y), duration, float(v)) for x, y, v in moving], float(duration)
         shortest = shortest_duration(b - a, rate, acceleration, profile)
         if duration is None:
             duration = positive(shortest, "shortest duration", unit="s", hint="give limits, or a duration")
@@ -131,22 +142,43 @@ def hand_line(
 ) -> HandPath:
     """A straight way of a frame from where it is to ``goal`` (m, world), turning about one axis to ``attitude``.
 
+    A frame that moves at the start goes on from its velocity and angular velocity to rest at the goal, in a bend.
+
     Args:
         attitude: quaternion (w, x, y, z) at the end; as at the start unless given.
         hold_attitude: with False and no attitude, the attitude is left to itself.
     """
     with at("hand_line"):
         target = array(goal, "goal", (3,))
-        origin, rotation = mechanics_of(robot).frame_pose(frame, start.joints, base=start.pose)
-        position, _ = point_to_point(origin, target, duration, profile=profile)
+        origin, rotation, velocity, spin = _moving(robot, start, frame)
+        if profile != "quintic" and np.any([velocity, spin]):
+            raise InputError("the frame moves at the start", hint="expected profile='quintic'")
+        position, _ = point_to_point(origin, target, duration, profile=profile, start=velocity)
         first = quaternion_from_rotation(rotation)
+        if attitude is None and not hold_attitude:
+            return HandPath(frame, tuple(position), None, duration)
+        if np.any(spin):
+            ends = [first, first if attitude is None else array(attitude, "attitude", (4,))]
+            return HandPath(frame, tuple(position), AttitudeSpline.through([0.0, duration], ends, spin), duration)
         if attitude is None:
-            turning = Turning(first) if hold_attitude else None
-            return HandPath(frame, tuple(position), turning, duration)
+            return HandPath(frame, tuple(position), Turning(first), duration)
         turn = rotation_from_quaternion(unit_vector(attitude, "attitude", (4,))) @ rotation.T
         axis, angle = _axis_angle(turn)
         make = quintic if profile == "quintic" else trapezoid
         return HandPath(frame, tuple(position), Turning(first, axis, make(0.0, angle, duration)), duration)
+
+
+def _moving(robot: Robot, start: State, frame: str) -> tuple[Array, Array, Array, Array]:
+    """Origin and rotation of a frame in the world, its velocity and angular velocity (world axes)."""
+    mechanics = mechanics_of(robot)
+    origin, rotation = mechanics.frame_pose(frame, start.joints, base=start.pose)
+    twist = _or_still(mechanics.frame_velocity(frame, start.joints, start.velocity, base=start.pose))
+    return origin, rotation, twist[:3], twist[3:]
+
+
+def _or_still(speeds: Array) -> Array:
+    """Speeds, zeros where all of them are no more than rounding."""
+    return speeds if np.any(np.abs(speeds) > STILL) else np.zeros_like(speeds)
 
 
 def _axis_angle(rotation: Array) -> tuple[Array, float]:
@@ -171,7 +203,7 @@ def hand_spline(
 ) -> HandPath:
     """A smooth way of a frame from where it is through way points (K, 3), at times (K,) s above zero.
 
-    From rest to rest, quintic pieces, acceleration and angular acceleration without jumps.
+    From the velocity that it has to rest, quintic pieces, acceleration and angular acceleration without jumps.
 
     Args:
         attitudes: quaternions (K, 4) at the way points; as at the start unless given.
@@ -180,12 +212,16 @@ def hand_spline(
     with at("hand_spline"):
         when = np.append(0.0, array(times, "times", ("K",)))
         through = array(positions, "positions", (when.size - 1, 3))
-        origin, rotation = mechanics_of(robot).frame_pose(frame, start.joints, base=start.pose)
-        way = tuple(rest_spline(when, column) for column in np.vstack([origin, through]).T)
+        origin, rotation, velocity, spin = _moving(robot, start, frame)
+        columns = zip(np.vstack([origin, through]).T, velocity, strict=True)
+        way = tuple(rest_spline(when, *column) for column in columns)
         first = quaternion_from_rotation(rotation)
         turning: Attitude | None = Turning(first) if hold_attitude else None
+        if attitudes is None and hold_attitude and np.any(spin):
+            attitudes = np.tile(first, (len(through), 1))
         if attitudes is not None:
-            turning = AttitudeSpline.through(when, np.vstack([first, array(attitudes, "attitudes", (len(through), 4))]))
+            turns = np.vstack([first, array(attitudes, "attitudes", (len(through), 4))])
+            turning = AttitudeSpline.through(when, turns, spin)
         return HandPath(frame, way, turning, float(when[-1]))
 
 
@@ -215,13 +251,15 @@ class JointPlan:
     signals: dict[str, Signal]
     duration: float  # s
     error: float = 0.0  # m, largest of the frame on its way, where it was made for one
+    path: HandPath | None = None  # that it was made for
 
     @classmethod
     def between(cls, robot: Robot, start: State, last: npt.ArrayLike, duration: float | None = None) -> JointPlan:
         """Straight from the configuration at the start to ``last``; the shortest within the joints' rates unless
         ``duration`` is given."""
         rates = np.array([joint.limits.velocity for joint in robot.joints])
-        paths, lasting = point_to_point(start.joints, last, duration, rate=math.inf if duration else rates)
+        limit = math.inf if duration else rates
+        paths, lasting = point_to_point(start.joints, last, duration, rate=limit, start=_or_still(start.rates))
         return cls(robot, start, dict(zip(robot.joint_names, paths, strict=True)), lasting)
 
     @property
@@ -245,6 +283,19 @@ class JointPlan:
     def end(self) -> State:
         """Where it ends, the base included."""
         return self.run.end  # type: ignore[return-value]
+
+    def hand(self, frame: str) -> HandPath:
+        """Where the plan takes a frame in the world, for laws at the hand: the path that it was made for, or a spline
+        through its samples; then still."""
+        if self.path is not None and self.path.frame == frame:
+            return self.path
+        times, states, n = self.run.times, self.run.states, self.robot.n
+        origin, rotation = mechanics_of(self.robot).frame_pose(frame, states[:, 7 : 7 + n], base=states[:, :7])
+        turns = np.array([quaternion_from_rotation(each) for each in rotation])
+        for k in range(1, len(turns)):
+            turns[k] *= 1.0 if turns[k] @ turns[k - 1] >= 0.0 else -1.0
+        way, turn = (tuple(smooth(times, column) for column in values.T) for values in (origin, turns))
+        return HandPath(frame, way, AttitudeSpline(turn), self.duration)
 
     @property
     def turn(self) -> float:
@@ -322,12 +373,13 @@ class JointPlan:
 
 
 def hermite(times: Array, values: Array, rates: Array) -> Signal:
-    """Cubic pieces with these values and rates at the times; then still."""
+    """Cubic pieces with these values and rates at the times; then on at the last rate, still where that is none."""
     from scipy.interpolate import CubicHermiteSpline
 
     way = from_ppoly(CubicHermiteSpline(times, values, rates))
     breaks = np.append(way.breaks, 2 * times[-1] - times[0])
-    return Signal(breaks, np.column_stack([way.coefficients, [values[-1], 0.0, 0.0, 0.0]]))
+    last = rates[-1] if abs(rates[-1]) > STILL else 0.0
+    return Signal(breaks, np.column_stack([way.coefficients, [values[-1], last, 0.0, 0.0]]))
 
 
 def stretched(signal: Signal, factor: float) -> Signal:

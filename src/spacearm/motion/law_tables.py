@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
+
+from pydantic import PrivateAttr
 
 from spacearm import control
 from spacearm.checks import known
@@ -16,7 +18,6 @@ from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
 from spacearm.simulate import Signal, State, constant
 from spacearm.study import Table, key
 from spacearm.study.signal_tables import SignalKey, SignalTable, not_an_angle
-from spacearm.typing import Array
 
 _SENSED = ("name", "noise", "bias", "spread", "period", "delay")
 
@@ -58,7 +59,7 @@ class SensorTable(Table):
 
 
 _TIMED = ("period", "delay", "continuous", "sensors")
-_HAND = (*_TIMED, "frame", "reference", "attitude", "axis", "turn", "joints")
+_HAND = (*_TIMED, "plan", "frame", "reference", "attitude", "axis", "turn", "joints")
 
 
 class LawTable(Table):
@@ -95,13 +96,15 @@ class LawTable(Table):
     delay: Number = key(0.0, "s from tick to action, a whole number of periods")
     continuous: bool = key(False, "asked at all times, in place of ticks")
     sensors: list[Name] | None = key(None, "that it reads; all where left out")
-    plan: Name | None = key(None, "plan that joint_pid and computed_torque follow, but for joints that are held")
+    plan: Name | None = key(None, "plan that its joints (but for held ones) or its frame follow")
     reference: dict[str, SignalTable] = key(
         {}, "path that it follows: of each joint of the law, or of the frame's x, y, z (m, world)"
     )
     held: list[Name] = key([], "joints that are locked meanwhile; computed_torque takes the others as free of drive")
     frame: Name | None = key(None, "that a law at the hand moves; axes without a path stay where they are at time zero")
-    attitude: Literal["hold", "free"] = key("hold", "of that frame: as at time zero, or whatever it becomes")
+    attitude: Literal["hold", "free"] = key(
+        "hold", "of that frame: the plan's, as at time zero without one; or whatever it becomes"
+    )
     axis: Vector3 = key([0.0, 0.0, 1.0], "about which the frame turns, world")
     turn: SignalTable | None = key(None, "angle by which the frame turns about that axis")
     joints: list[Name] | None = key(None, "that move the frame; all but reaction wheels where left out")
@@ -122,6 +125,13 @@ class LawTable(Table):
     dead_band: Number | None = key(None, "rad")
     rate_gain: Number | None = key(None, "of thrusters, s; of resolved_rate, 1/s")
     torque: Number | None = key(None, "N m")
+    _planned: control.HandPath | None = PrivateAttr(None)
+
+    def following(self, path: control.HandPath) -> LawTable:
+        """The same at the hand, along the path of a plan but for what it says itself."""
+        table = self.model_copy()
+        table._planned = path
+        return table
 
     def of(self, robot: Robot, start: State, sensors: Mapping[str, control.Sensor], seed: int) -> control.Law:
         """The law of this robot, which is here at time zero."""
@@ -171,13 +181,16 @@ class LawTable(Table):
         robot.frame(frame)
         mechanics = mechanics_of(robot)
         origin, rotation = mechanics.frame_pose(frame, start.joints, base=start.pose)
-        attitude = None
-        if self.attitude == "hold":
+        attitude: control.Turning | control.AttitudeSpline | None = None
+        planned = self._planned
+        if self.attitude == "hold" and planned is not None and self.turn is None:
+            attitude = planned.attitude
+        elif self.attitude == "hold":
             angle = constant(0.0) if self.turn is None else self.turn.of("turn")
             attitude = control.Turning(quaternion_from_rotation(rotation), self.axis, angle)
         elif self.turn is not None:
             raise InputError("'turn' needs attitude = \"hold\"")
-        paths = _path(self.reference, "reference", origin)
+        paths = _path(self.reference, "reference", [*map(constant, origin)] if planned is None else planned.position)
         place: dict[str, Any] = {"frame": frame, "position": paths, "attitude": attitude}
         settings |= {"joints": self.joints}
         if self.kind == "resolved_rate":
@@ -191,17 +204,18 @@ class LawTable(Table):
             feels = any(isinstance(s, control.ForceTorque) and s.frame == frame for s in settings["sensors"])
             force: Literal["measured"] | None = "measured" if feels else None
             return control.impedance(**place, **gains, **self._needed("mass"), force=force, **settings)
-        centre = _path(self.centre, "centre", mechanics.centre_of_mass(start.joints, base=start.pose))
+        middle = mechanics.centre_of_mass(start.joints, base=start.pose)
+        centre = _path(self.centre, "centre", [*map(constant, middle)])
         gains |= self._needed("centre_stiffness", "centre_damping", "momentum_gain")
         return control.coordinated(**place, centre=centre, **gains, **settings)
 
 
-def _path(given: Mapping[str, SignalTable], what: str, still: Array) -> list[Signal]:
-    """Paths of x, y, z; the others stay where they are."""
+def _path(given: Mapping[str, SignalTable], what: str, others: Sequence[Signal]) -> list[Signal]:
+    """Paths of x, y, z, as given or else the others."""
     for name in given:
         known(name, "xyz", "axis", place=what)
     return [
-        given[axis].of(f"{what}.{axis}", "a length has no degrees") if axis in given else constant(float(still[k]))
+        given[axis].of(f"{what}.{axis}", "a length has no degrees") if axis in given else others[k]
         for k, axis in enumerate("xyz")
     ]
 

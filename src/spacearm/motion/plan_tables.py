@@ -173,7 +173,10 @@ def with_plans(phase: PhaseTable, plans: Mapping[str, control.JointPlan]) -> Pha
     laws = []
     for k, law in enumerate(phase.law):
         with at(f"law[{k}]"):
-            laws.append(_following(law, "reference", plans))
+            if law.plan is not None and law.frame is not None:
+                laws.append(law.following(plans[known(law.plan, plans, "plan", place="plan")].hand(law.frame)))
+            else:
+                laws.append(_following(law, "reference", plans))
     phase = phase.model_copy(update={"law": laws})
     followed = [name for name in (phase.plan, *(law.plan for law in laws)) if name is not None]
     for name in followed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from spacearm.model.document import at
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Seed, Vector3
-from spacearm.simulate import Phase, Release, constant, firing, spline
+from spacearm.simulate import Phase, Release, constant, firing, pulse, spline
 from spacearm.study import Noted, Table, key
 from spacearm.typing import Array
 
@@ -124,29 +123,22 @@ class WeighTable(StageTable, ExciteKeys):
         paths = self.paths(flight.here.world.own_robot(flight.name))
         return Experiment("weigh", self.duration, flight.state.joints, paths, self.firings(self.duration))
 
-    def phases(self, flight: Flight, experiment: Experiment, times: Array) -> list[Phase]:
+    def phase(self, flight: Flight, experiment: Experiment, times: Array) -> Phase:
         """Joints on their paths, wheels at their speed, thrusters firing; sampled as the sensors do."""
-        robot, crew = flight.here.world.own_robot(flight.name), flight.crew
-        start, found = flight.state.joints, list[Phase]()
-        paths = {
-            name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
-            for name, nodes in experiment.paths.items()
-        }
-        still = [name for name in crew.arm if name not in paths]
-        for low, high in pairwise(experiment.edges()):
-            loads = [firing(robot, f.thruster, f.level) for f in experiment.firings if f.start <= low < f.end]
-            phase = Phase(
-                high - low,
-                locked=still,
-                driven={name: path.shifted(-low) for name, path in paths.items()},
-                accelerations=dict.fromkeys(crew.wheels, constant(0.0)),
-                loads=loads,
-                limits="ignore",
-                sample=times if not found else None,
-                name=self.called,
-            )
-            found.append(phase)
-        return found
+        robot, crew, start = flight.here.world.own_robot(flight.name), flight.crew, flight.state.joints
+        return Phase(
+            self.duration,
+            locked=[name for name in crew.arm if name not in experiment.paths],
+            driven={
+                name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
+                for name, nodes in experiment.paths.items()
+            },
+            accelerations=dict.fromkeys(crew.wheels, constant(0.0)),
+            loads=[firing(robot, f.thruster, pulse(f.level, f.start, f.end - f.start)) for f in experiment.firings],
+            limits="ignore",
+            sample=times,
+            name=self.called,
+        )
 
     def fly(self, flight: Flight) -> Flown:
         crew, use, name = flight.crew, Use(flight.crew), flight.name
@@ -156,17 +148,14 @@ class WeighTable(StageTable, ExciteKeys):
         yield from flight.brake()
         if experiment.paths:
             yield Release([flight.here.world.label(name, joint) for joint in experiment.paths])
-        begin, seen, states = flight.here.time, [], []
+        begin = flight.here.time
         with at(self.called):
-            phases = self.phases(flight, experiment, times)
-        for phase in phases:
-            yield from flight.phase(use, phase)
-            at_times, rows = flight.here.samples
-            seen.append(at_times - begin)
-            states.append(rows[name])
+            phase = self.phase(flight, experiment, times)
+        yield from flight.phase(use, phase)
+        seen, rows = flight.here.samples
+        states = rows[name][np.searchsorted(seen - begin, times - 1e-9)]
         yield from flight.brake()
-        joined = np.concatenate(states)[np.searchsorted(np.concatenate(seen), times - 1e-9)]
-        record = self.record(flight, experiment, sensors, times, joined)
+        record = self.record(flight, experiment, sensors, times, states)
         assert flight.caught is not None
         place = crew.robot.frame(crew.hand).placement @ flight.caught
         own = crew.robot.inertia_parameters[crew.robot.body_index(crew.gripper)]

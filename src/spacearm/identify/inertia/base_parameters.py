@@ -10,7 +10,7 @@ directions) can be the parent's. Hence 10(n + 1) - 3 n_revolute - 6 n_prismatic 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -24,6 +24,7 @@ from spacearm.identify.inertia.inertia_parameters import (
     typical_sizes,
 )
 from spacearm.mechanics.reframe import transport
+from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Joint, Pose, Robot
 from spacearm.typing import Array
 
@@ -184,7 +185,9 @@ def base_parameters(robot: Robot, known: tuple[int, ...] = ()) -> BaseParameters
     ``known``: places of numbers that are known exactly, among the 10(n + 1). What a joint hides can then not pass to
     them: of a single unknown body at the end of a known arm all ten numbers can be told.
     """
-    return _closed_form(robot) if not known else _of_the_others(base_parameters(robot), known)
+    if known:
+        return _of_the_others(base_parameters(robot), known)
+    return replace(_closed_form(Keyed(structure(robot), robot)), robot=robot)
 
 
 def _of_the_others(whole: BaseParameters, known: tuple[int, ...]) -> BaseParameters:
@@ -218,7 +221,9 @@ def _of_the_others(whole: BaseParameters, known: tuple[int, ...]) -> BaseParamet
     )
 
 
-def _closed_form(robot: Robot) -> BaseParameters:
+@lru_cache(maxsize=16)
+def _closed_form(made: Keyed[Robot]) -> BaseParameters:
+    robot = made.value
     names = labels(robot)
     size = len(names)
     held = [np.eye(size)[10 * b : 10 * b + 10] for b in range(len(robot.bodies))]

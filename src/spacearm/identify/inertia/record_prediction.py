@@ -106,15 +106,15 @@ class RecordPrediction:
         return np.concatenate([base, self.momentum(base, np.concatenate([linear, turning]), inertia)])
 
     def momentum(self, base: Array, twist: Array, inertia: Array) -> Array:
-        """At the first sample, of a base with this pose (7,) and twist (6,), base axes."""
+        """At the first sample, of a base with this pose (7,) and twist (..., 6), base axes."""
         inputs = self.motion.inputs
-        velocity = np.concatenate([twist, inputs.rates[0]])
+        velocity = np.concatenate([twist, np.broadcast_to(inputs.rates[0], (*twist.shape[:-1], self.robot.n))], axis=-1)
         return mechanics_of(self.robot).momentum(inputs.joints[0], velocity, base=base, inertia=inertia.reshape(-1, 10))
 
     def twist(self, start: Array, inertia: Array) -> Array:
         """The other way round, of a state and momentum (13,)."""
-        own = [self.momentum(start[:7], unit, inertia) for unit in (np.zeros(6), *np.eye(6))]
-        return np.asarray(np.linalg.solve(np.stack(own[1:], axis=1) - own[0][:, None], start[7:] - own[0]))
+        own = self.momentum(start[:7], np.concatenate([np.zeros((1, 6)), np.eye(6)]), inertia)
+        return np.asarray(np.linalg.solve(own[1:].T - own[0][:, None], start[7:] - own[0]))
 
     def _first(self, name: str) -> Array:
         values = self.record.readings[name]

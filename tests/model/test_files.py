@@ -14,7 +14,9 @@ from spacearm.model import (
     load,
     save,
 )
+from spacearm.model.document import find_robot
 from spacearm.model.files import file_format, robot_text
+from spacearm.model.intake import Reading
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.toml_write import toml_text
 from support.robot_files import ARM, BASE, ELBOW
@@ -171,3 +173,14 @@ def test_a_whole_file_in_place_of_its_path_is_told_in_one_short_line():
             load(name)
         assert len(str(caught.value)) < 300
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"base": "link1"}, {"base_mass": 3.0}])
+def test_a_base_of_ones_own_is_not_ignored(tmp_path, options):
+    """Robots of spacearm's own files have theirs, those of the catalogue too."""
+    save(catalogue.load("xu2017"), tmp_path / "arm.toml")
+    for source in ("xu2017", tmp_path / "arm.toml"):
+        with pytest.raises(InputError, match="options for URDF and MJCF"):
+            load(source, **options)
+    with pytest.raises(InputError, match="options for URDF and MJCF"):
+        find_robot("xu2017", reading=Reading(**options))

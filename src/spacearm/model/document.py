@@ -69,4 +69,5 @@ def find_robot(name: str, folder: Path | None = None, reading: Reading | None = 
         raise InputError(
             f"{quoted(name)} is neither a file nor a robot of the catalogue", hint=did_you_mean(name, catalogue.names())
         )
+    (reading or Reading()).check_own(name)
     return catalogue.load(name)

@@ -58,30 +58,30 @@ def load(
     """The robot in this file, or the catalogue's robot of this name.
 
     Args:
-        path: the file; its ending decides the format. The name of a catalogue robot does too, if no file is called so.
-        repair: change what cannot be (an inertia that no body has, an axis not of length 1, mass missing where motion
-            needs it, mimic joints) to the nearest that can, and warn of each change (:class:`Repaired`);
+        path: the file; its ending decides the format. Or the name of a catalogue robot, if no file is called so.
+        repair: replace what is impossible (an inertia that no body has, an axis not of length 1, mass missing where
+            motion needs it, mimic joints) by the nearest that is possible, and warn of each change (:class:`Repaired`);
             for URDF and MJCF, since spacearm's own files say what they mean.
-        base: the body that is the base; what is not beyond it is left out. For files where several stand on the world.
-        base_mass: mass (kg) of a base that the file gives none.
+        base: body to take as the base; what it does not carry is left out. For files where several stand on the world.
+        base_mass: mass (kg) of a base to which the file gives none.
         outside: let an MJCF file include files and use meshes outside its folder.
         strict: refuse a file of which something would be lost, instead of warning (:class:`LossyConversion`).
 
     Raises:
         ModelError: with file and place, all that is wrong with the file.
     """
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
     if str(path) in catalogue.names() and not Path(path).exists():
+        reading.check_own(path)
         return catalogue.load(str(path))
-    return read(path, Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict))
+    return read(path, reading)
 
 
 def read(path: str | Path, reading: Reading) -> Robot:
     """The robot in this file, read as ``reading`` says: :func:`load` with its options in one value."""
     kind = file_format(path)
-    if kind == "toml" and (reading.base is not None or reading.base_mass is not None):
-        raise InputError(
-            "base and base mass are options for URDF and MJCF", file=path, hint="a robot file says both itself"
-        )
+    if kind == "toml":
+        reading.check_own(path)
     reader = import_module(f"spacearm.model.{kind}_read")
     robot: Robot = getattr(reader, f"read_{kind}")(path, reading)
     return robot

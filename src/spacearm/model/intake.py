@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.errors import ModelError
+from spacearm.errors import InputError, ModelError
 from spacearm.model import repair as mending
 from spacearm.model.fuse import Weld, fuse
 from spacearm.model.notices import Losses, Repair, tell_repairs
@@ -36,9 +37,9 @@ class Reading:
     """How a robot file is read.
 
     Args:
-        repair: change what cannot be to the nearest that can, and warn of each change.
-        base: the body that is the base; what is not beyond it is left out. Needed where several stand on the world.
-        base_mass: mass (kg) of a base that the file gives none: a ball of water, unless the file gives an inertia.
+        repair: replace impossible values by the nearest possible ones, and warn of each change.
+        base: body to take as the base; what it does not carry is left out. Needed where several stand on the world.
+        base_mass: mass (kg) of a base to which the file gives none: a ball of water, unless the file gives an inertia.
         outside: follow includes and meshes out of the file's folder.
         strict: refuse the file when anything of it would be lost.
     """
@@ -52,6 +53,12 @@ class Reading:
     def __post_init__(self) -> None:
         if self.base_mass is not None:
             object.__setattr__(self, "base_mass", finite(self.base_mass, "base mass", above=0.0))
+
+    def check_own(self, source: str | Path) -> None:
+        """An error where spacearm's own file, or a robot of the catalogue, is to have another base."""
+        if self.base is not None or self.base_mass is not None:
+            hint = "a robot file says both itself"
+            raise InputError("base and base mass are options for URDF and MJCF", file=source, hint=hint)
 
 
 class Intake:

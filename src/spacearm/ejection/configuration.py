@@ -16,11 +16,11 @@ import numpy.typing as npt
 from spacearm.checks import non_negative, number, whole
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
-from spacearm.ejection.evolution import evolve
 from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
+from spacearm.optimise import evolve
 from spacearm.simulate.dataset import labelled
 from spacearm.typing import Array
 
@@ -155,7 +155,7 @@ def best_configuration(
         joints: those to search over; the others stay as in ``at`` (zero where left out).
         release: how the arm moves at the release, the same for all configurations.
         keep: from how many of the best samples, apart from each other, a population starts.
-        refine: most generations (:mod:`spacearm.ejection.evolution`); 0: the best sample.
+        refine: most generations (:func:`spacearm.optimise.evolve`); 0: the best sample.
     """
     goal, constraints = goal or Goal(), constraints or Constraints()
     for name, value, least in (("samples", samples, 1), ("keep", keep, 1), ("refine", refine, 0)):

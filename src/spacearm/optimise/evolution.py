@@ -1,9 +1,8 @@
 """Refinement of a search by covariance matrix adaptation: several populations in a box, judged together in batches.
 
-Ejections are no smooth function of the configuration: where a joint just holds or just breaks loose, velocity and
-tumbling jump. A search by gradients or along the axes stalls there, and on narrow ridges. Each population here learns
-the shape of the ridge from the ranks of its own members alone. After N. Hansen, The CMA evolution strategy: a tutorial
-(2016).
+For scores that jump, such as those of ejections, in which a joint just holds or just breaks loose: a search by
+gradients or along the axes stalls there, and on narrow ridges. Each population learns the shape of the ridge from the
+ranks of its own members alone. After N. Hansen, The CMA evolution strategy: a tutorial (2016).
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
             raise SimulationError(
                 f"the run ended at t = {done.end_time:.9g} s of {total:g} s: {done.why}",
                 place=phases[len(done.phase_starts) - 1].numbered(len(done.phase_starts) - 1),
-                hint="slow down what moves so fast, or raise method.max_steps",
+                hint="slow down what moves so fast, or set method.max_steps higher",
             )
         checked = None
         if session.cross_check:

@@ -174,7 +174,7 @@ class Mission(Findings):
                 f"{self.run.end_time:.0f} s the bus turns at {rate} deg/s. The nearest limit is {worst.binding.name} "
                 f"in {worst.stage}, {left}."
             )
-        after = {"eject": " The target is thrown off", "abort": " Nothing more is done"}.get(self.flight.verdict, "")
+        after = {"eject": " The target is thrown off", "abort": " Nothing more is done."}.get(self.flight.verdict, "")
         last = self.outcomes[-1]
         if self.flight.verdict == "eject":
             after += " and gets clear." if last.success else f", but {last.binding.words}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,7 +14,8 @@ from tests.support.control import POSTURE, craft, quaternion_of, quintic, step_r
 from spacearm import Mechanics, control, rollout, simulate_batch
 from spacearm.control import Encoder, ForceTorque, Gyro, StarTracker
 from spacearm.errors import InputError
-from spacearm.simulate import RK4, Load, Phase, State, simulate
+from spacearm.model import Limits
+from spacearm.simulate import RK4, Load, Phase, State, load_run, simulate
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
@@ -178,6 +181,47 @@ def test_wheels_hold_an_attitude_with_gyro_and_star_tracker():
     found = simulate(robot, start, Phase(120.0, laws=law))
     assert found.sound
     assert 1e-7 < turned_by(found)[-1] < 2e-3  # it gets there, as well as it knows
+
+
+def test_a_law_believes_where_its_base_sensors_say_it_is():
+    """A force on the base in proportion to its measured position and velocity: bias and noise show in the commands."""
+    start = State.moving(ROBOT, POSTURE, base_velocity=[0.2, -0.1, 0.3], position=[1.0, 2.0, 3.0])
+    sensors = [control.BasePosition(bias=[0.1, 0.0, -0.2], noise=1e-2), control.BaseVelocity(bias=0.05, noise=1e-3)]
+
+    def build(plant: control.Plant) -> dict:
+        return {"base_vx": -plant.position[0], "base_vy": -plant.velocity[1], "base_vz": -plant.position[2]}
+
+    law = control.Law(build, period=0.05, sensors=sensors, seed=3)
+    found = simulate(ROBOT, start, Phase(0.5, laws=law, limits="ignore"), sample=0.05)
+    (log,), states = found.commands, found.states[:10]
+    position, velocity = states[:, :3], states[:, 14:17]
+    drawn = np.array([[normal(3, 0, tick, k) for k in range(6)] for tick in range(10)])
+    seen = position + [0.1, 0.0, -0.2] + 1e-2 * drawn[:, :3]
+    np.testing.assert_allclose(log["base_vx"], -seen[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(log["base_vz"], -seen[:, 2], rtol=1e-9)
+    np.testing.assert_allclose(log["base_vy"], -(velocity[:, 1] + 0.05 + 1e-3 * drawn[:, 4]), rtol=1e-9)
+    np.testing.assert_allclose(log.reading("base_position.z"), seen[:, 2], rtol=1e-9)
+
+
+def test_commands_and_readings_come_back_with_a_saved_run(tmp_path):
+    import pickle
+
+    robot = ROBOT.replace(joints=[replace(joint, limits=Limits(effort=0.5)) for joint in ROBOT.joints])
+    law = pid().replace(limited=True)
+    phases = [Phase(0.2, laws=law, limits="ignore"), Phase(0.1), Phase(0.1, laws=law, limits="ignore")]
+    found = simulate(robot, START, phases)
+    assert found.events_of("saturation")
+    for back in (load_run(found.to_netcdf(tmp_path / "run.nc")), pickle.loads(pickle.dumps(found))):
+        assert len(back.commands) == len(found.commands) == 2
+        for new, old in zip(back.commands, found.commands, strict=True):
+            assert (new.name, new.phase, new.names, new.units, new.limited, new.end, new.sensed) == (
+                old.name, old.phase, old.names, old.units, old.limited, old.end, old.sensed,
+            )  # fmt: skip
+            for name in ("times", "values", "margins", "readings"):
+                np.testing.assert_array_equal(getattr(new, name), getattr(old, name))
+            assert new.saturations() == old.saturations()
+            np.testing.assert_array_equal(new.signal("j3")(0.05), old.signal("j3")(0.05))
+        assert back.readings.equals(found.readings)
 
 
 def test_sensors_are_in_the_saved_run(tmp_path):

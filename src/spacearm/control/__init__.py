@@ -37,12 +37,14 @@ from spacearm.control.workspace import (
 )
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant
-from spacearm.mechanics.sensors import Encoder, ForceTorque, Gyro, Sensor, StarTracker
+from spacearm.mechanics.sensors import BasePosition, BaseVelocity, Encoder, ForceTorque, Gyro, Sensor, StarTracker
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.law import Law, PythonLaw
 
 __all__ = [
     "AttitudeSpline",
+    "BasePosition",
+    "BaseVelocity",
     "Broken",
     "CommandLog",
     "Commands",

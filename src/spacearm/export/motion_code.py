@@ -388,6 +388,12 @@ def motion_code(
         for law in laws:
             if isinstance(law, PythonLaw):
                 raise InputError("is a Python function, which cannot be exported", place=f"{place}, {law.place}")
+            if law.period is None and law.program(robot).memory.size:
+                raise InputError(
+                    "is continuous and has a memory, which cannot be exported",
+                    place=f"{place}, {law.place}",
+                    hint="give it a period",
+                )
     world = World.of(robot).replace(elements=tuple(elements))
     model = world_motion(world, load_frames(world, phases), False)
     if model.elements is not None and (model.elements.memory.size or model.elements.labels):

@@ -132,6 +132,34 @@ class Gyro(Sensor):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class BasePosition(Sensor):
+    """Position of the base's origin, m, world: of navigation relative to a target, say."""
+
+    def entries(self, robot: Robot) -> dict[str, str]:
+        return dict.fromkeys("xyz", "m")
+
+    def measured(self, plant: Plant, error: SX) -> SX:
+        return plant.position + error
+
+    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+        state[Layout(reader.plant.robot.n).position] = reading
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BaseVelocity(Sensor):
+    """Velocity of the base's origin, base axes, m/s."""
+
+    def entries(self, robot: Robot) -> dict[str, str]:
+        return dict.fromkeys(("vx", "vy", "vz"), "m/s")
+
+    def measured(self, plant: Plant, error: SX) -> SX:
+        return plant.velocity[:3] + error
+
+    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+        state[Layout(reader.plant.robot.n).linear_velocity] = reading
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class StarTracker(Sensor):
     """Attitude of the base as a quaternion. Noise and bias are small turns about the base's axes, rad."""
 

@@ -28,19 +28,25 @@ class SensorTable(Table):
     uses: ClassVar = {
         "encoder": (*_SENSED, "resolution", "joints", "smoothing"),
         "gyro": (*_SENSED, "resolution"),
+        "base_position": (*_SENSED, "resolution"),
+        "base_velocity": (*_SENSED, "resolution"),
         "star_tracker": _SENSED,
         "force_torque": (*_SENSED, "resolution", "frame"),
     }
     kinds: ClassVar[Mapping[str, type[control.Sensor]]] = {
         "encoder": control.Encoder,
         "gyro": control.Gyro,
+        "base_position": control.BasePosition,
+        "base_velocity": control.BaseVelocity,
         "star_tracker": control.StarTracker,
         "force_torque": control.ForceTorque,
     }
 
-    kind: Literal["encoder", "gyro", "star_tracker", "force_torque"]
+    kind: Literal["encoder", "gyro", "base_position", "base_velocity", "star_tracker", "force_torque"]
     name: Name = key("", "of its readings; the kind where left out")
-    noise: Number | list[Number] = key(0.0, "standard deviation, as one or for each entry: rad or m, rad/s, N and N m")
+    noise: Number | list[Number] = key(
+        0.0, "standard deviation, as one or for each entry: rad or m, rad/s or m/s, N and N m"
+    )
     bias: Number | list[Number] = key(0.0, "added to each reading")
     spread: Number | list[Number] = key(0.0, "standard deviation of a further bias, drawn once for the run")
     resolution: Number = key(0.0, "smallest step of a reading; 0: none")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class CommandLog:
     """What a sampled law commanded in a phase, tick by tick."""
 
-    law: Law
+    law: Law | None = field(repr=False)  # None where it comes from a file
+    name: str  # of the law
     phase: int
     times: Array  # (T,) s since the run's start
     names: tuple[str, ...]
@@ -37,13 +39,37 @@ class CommandLog:
     def __getitem__(self, name: str) -> Array:
         """The commands of one actuator."""
         if name not in self.names:
-            raise InputError(f"{self.law.place} commands no {name!r}", hint=f"expected one of {', '.join(self.names)}")
+            raise InputError(f"law {self.name!r} commands no {name!r}", hint=f"expected one of {', '.join(self.names)}")
         return self.values[:, self.names.index(name)]
 
     def reading(self, name: str) -> Array:
         """(T,) What a sensor read, by its name and entry: ``gyro.wx``."""
         names = [own for own, _ in self.sensed]
-        return self.readings[:, names.index(known(name, names, "reading", of=self.law.place))]
+        return self.readings[:, names.index(known(name, names, "reading", of=f"law {self.name!r}"))]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled without the law, which holds functions."""
+        return {**vars(self), "law": None}
+
+    def about(self) -> dict[str, Any]:
+        """All but the numbers, for a file."""
+        return {name: getattr(self, name) for name in ("name", "phase", "names", "units", "limited", "end", "sensed")}
+
+    @classmethod
+    def from_file(cls, about: Mapping[str, Any], data: xr.Dataset) -> CommandLog:
+        """From :meth:`about` and :meth:`data` with the margins as ``raw_margin``."""
+        own: dict[str, Any] = {name: tuple(about[name]) for name in ("names", "units", "limited")}
+        sensed = tuple((name, unit) for name, unit in about["sensed"])
+
+        def columns(kind: str, names: Iterable[str]) -> Array:
+            found = [data[f"{kind}.{name}"].values for name in names]
+            return np.stack(found, axis=1) if found else np.zeros((data.sizes["time"], 0))
+
+        readings = columns("reading", [name for name, _ in sensed])
+        values, margins = columns("command", own["names"]), np.ascontiguousarray(data["raw_margin"].values)
+        fixed: dict[str, Any] = {"name": about["name"], "phase": about["phase"], "end": about["end"]}
+        times = data["time"].values
+        return cls(None, **fixed, **own, times=times, values=values, margins=margins, sensed=sensed, readings=readings)
 
     def data(self) -> xr.Dataset:
         """Commands and readings at the ticks, with names and units."""
@@ -53,7 +79,7 @@ class CommandLog:
         columns |= {f"reading.{name}": column for (name, _), column in zip(self.sensed, self.readings.T, strict=False)}
         units = [*self.units, *(unit for _, unit in self.sensed)]
         data = {name: ("time", c, {"units": unit}) for (name, c), unit in zip(columns.items(), units, strict=True)}
-        about = {"law": self.law.name, "phase": self.phase}
+        about = {"law": self.name, "phase": self.phase}
         return xr.Dataset(data, {"time": ("time", self.times, {"units": "s"})}, about)
 
     def signal(self, name: str) -> Signal:
@@ -78,6 +104,7 @@ def command_log(prepared: PreparedLaw, law: engine.Law, phase: int, begin: float
     limited, readings = prepared.own.limited, outputs.get("reading", slice(0, 0))
     return CommandLog(
         prepared.law,
+        prepared.law.name,
         phase,
         begin + rows[:, 0],
         prepared.own.levels,

@@ -257,7 +257,7 @@ class _Drive:
 
     def _command(self, log: CommandLog, robot: Robot) -> None:
         """What a sampled law commanded, tick by tick, as signals."""
-        given = log.law.driven(robot)
+        given = () if log.law is None else log.law.driven(robot)
         for name in log.names:
             if name not in robot.dof_names:
                 self.loads.append(firing(robot, name, log.signal(name)))

@@ -104,6 +104,7 @@ class Run:
     ledger: Ledger | None = field(repr=False)  # energies of all systems, at the samples of all segments
     steps: tuple[Segment | Entry, ...] = field(repr=False)  # segments and changes in their order
     ends: dict[str, State] | None = field(repr=False)  # of each system at the end; None where one is not finite
+    commands: tuple[CommandLog, ...] = field(repr=False, default=())  # of sampled laws, phase by phase
 
     def __repr__(self) -> str:
         samples = sum(track.times.size for track in self.tracks)
@@ -139,11 +140,6 @@ class Run:
         """Whether it came to its end and kept what it should keep."""
         finished = self.reason in (Reason.FINISHED, Reason.TERMINAL_EVENT)
         return finished and (self.certificate is None or self.certificate.sound)
-
-    @property
-    def commands(self) -> tuple[CommandLog, ...]:
-        """What sampled laws commanded, phase by phase."""
-        return tuple(log for step in self.steps if isinstance(step, Segment) for log in step.commands)
 
     @property
     def readings(self) -> xr.Dataset:
@@ -440,4 +436,5 @@ def _result(world: World, start: Array, chain: Chain, tolerance: float) -> Run:
         whole,
         tuple(chain.steps),
         chain.world.states(chain.vector) if np.all(np.isfinite(chain.vector)) else None,
+        tuple(log for segment in chain.segments for log in segment.commands),
     )

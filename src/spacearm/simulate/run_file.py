@@ -16,6 +16,7 @@ from spacearm.mechanics import LoadFrame
 from spacearm.model.files import robot_text, write_atomically
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.result import Certificate, plain
+from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.ledger import Ledger
 from spacearm.simulate.motion import motion
 from spacearm.simulate.run import Run, Track
@@ -51,6 +52,7 @@ def save_run(run: Run, path: str | Path) -> Path:
         "start": {name: state.vector for name, state in run.start.items()},
         "ends": None if run.ends is None else {name: state.vector for name, state in run.ends.items()},
         "systems": {name: robot_text(robot, "toml") for name, robot in run.world.systems.items()},
+        "commands": [log.about() for log in run.commands],
         "tracks": [
             {
                 "name": track.name,
@@ -67,7 +69,8 @@ def save_run(run: Run, path: str | Path) -> Path:
     for number, track in enumerate(run.tracks):
         raw = {f"raw_{name}": (("time", size), getattr(track, name)) for name, size in _ARRAYS.items()}
         groups[f"track{number}"] = track.data.assign(raw).assign(_energies(track.ledger))
-    groups |= {f"law{number}": log.data() for number, log in enumerate(run.commands)}
+    for number, log in enumerate(run.commands):
+        groups[f"law{number}"] = log.data().assign(raw_margin=(("time", "limited"), log.margins))
     if run.ledger is not None:
         groups["energies"] = xr.Dataset(_energies(run.ledger))
     write_atomically(path, _packed(groups))
@@ -108,6 +111,10 @@ def load_run(path: str | Path) -> Run:
             if about["format"] != FORMAT:
                 raise InputError(f"is of format {about['format']}", file=path, hint=f"this version reads {FORMAT}")
             tracks = [_track(entry, tree[f"track{k}"].to_dataset()) for k, entry in enumerate(about["tracks"])]
+            logs = [
+                CommandLog.from_file(entry, tree[f"law{k}"].to_dataset())
+                for k, entry in enumerate(about.get("commands", ()))
+            ]
             whole = _ledger(tree["energies"].to_dataset()) if "energies" in tree.children else None
     except (OSError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
@@ -132,6 +139,7 @@ def load_run(path: str | Path) -> Run:
         whole,
         (),
         None if about["ends"] is None else _states(about["ends"]),
+        tuple(logs),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.checks import known
+from spacearm.checks import checked, known
 from spacearm.errors import ModelError
 from spacearm.model import Limits, Robot, Spring, edit
 from spacearm.model.parts import finite
@@ -47,9 +47,8 @@ class SoftAxis:
     preload: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stiffness", finite(self.stiffness, "stiffness", least=0.0))
-        object.__setattr__(self, "damping", finite(self.damping, "damping", least=0.0))
-        object.__setattr__(self, "preload", finite(self.preload, "preload"))
+        checked(self, finite, "stiffness", "damping", least=0.0)
+        checked(self, finite, "preload")
         lower, upper = self.range
         if math.isnan(lower) or math.isnan(upper) or not lower <= 0.0 <= upper:
             raise ModelError(f"travel is {self.travel}", hint="expected a range that holds zero, or one size")

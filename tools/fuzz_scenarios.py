@@ -94,6 +94,8 @@ def blank_figures() -> Iterator[None]:
     import plotly.graph_objects
     import plotly.subplots
 
+    from spacearm.figures import template
+
     blank: Any = Blank()
     names = ("graph_objects", "subplots")
     real = {name: getattr(plotly, name) for name in names}
@@ -106,6 +108,7 @@ def blank_figures() -> Iterator[None]:
         for name, module in real.items():
             setattr(plotly, name, module)
             sys.modules[f"plotly.{name}"] = module
+        template.cache_clear()  # it may hold a blank one, which real figures cannot have
 
 
 def judge(seed: int, number: int) -> Outcome:

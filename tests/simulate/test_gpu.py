@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spacearm.capture import Case, Evaluator, Settling
 from spacearm.control import Encoder, Gyro, computed_torque, joint_pid
 from spacearm.engine import Mechanics, NonFiniteWarning
+from spacearm.engine.sensitivity import TangentRollout
 from spacearm.errors import EngineError
 from spacearm.impact import ImpactPoint, extended_inertia_tensor, virtual_mass
-from spacearm.model import Robot
+from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot, catalogue
 from spacearm.model.layout import Layout
-from spacearm.simulate import rollout, spline
+from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.simulate import Load, rollout, spline
 from spacearm.typing import Array
 from support.cuda_as_c import as_gpu
 from support.random_robots import random_robot, random_state
@@ -196,3 +200,42 @@ def test_memory_that_is_not_there_after_all(robot: Robot, monkeypatch: pytest.Mo
         rollout(robot, starts, 0.01, 5, device="gpu", ignore_friction=True)
     with pytest.raises(EngineError, match=r"results of .* GiB do not fit into memory.*pass NumPy arrays"):
         rollout(robot, cp.asarray(starts), 0.01, 5, device="gpu", ignore_friction=True)
+
+
+def test_derivatives_of_rollouts() -> None:
+    """A thread for each sample and direction; parameters of each sample."""
+    robot = random_robot(4, 2, geometry="skew", passive=True)
+    tangent = TangentRollout(robot, {"inertia": [0, 11], "damping": [7]}, zero=["mode", "drive", "friction"])
+    rng = np.random.default_rng(0)
+    inputs: dict[str, Any] = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
+    moved = rng.normal(size=(3, len(batch(robot, 1)[0])))
+    for given in (
+        {"state": batch(robot, 1)[0]},
+        {"state": batch(robot, 3), "damping": rng.uniform(size=(3, robot.dofs))},
+    ):
+        for start in (None, moved):
+            here, there = (
+                tangent(inputs | given, 0.01, 6, start_tangent=start, every=2, device=device)  # type: ignore[arg-type]
+                for device in ("cpu", "gpu")
+            )
+            np.testing.assert_array_equal(there.states, here.states)
+            np.testing.assert_array_equal(there.derivatives, here.derivatives)
+    one = tangent(inputs | {"state": batch(robot, 3)[1]}, 0.01, 6)
+    many = tangent(inputs | {"state": batch(robot, 3)}, 0.01, 6)
+    np.testing.assert_array_equal(many.derivatives[1], one.derivatives)
+
+
+@pytest.mark.parametrize("law", ["constant", "balance", "skyhook"])
+def test_designs_of_soft_joints(law: Any) -> None:
+    """An observer, loads that are polynomials of time in each case, dampers that switch."""
+    robot = catalogue.load("zhang2020")
+    late = Load.pulse("hand", (5.0, -3.0, 8.0), (1.0, 2.0, -1.0), 0.3, 0.4, "half-sine", axes="world")
+    cases = [Case((six_hit(),)), Case((late, single_hit("mz")))]
+    rng = np.random.default_rng(0)
+    given: dict[str, Any] = {"duration": 2.0, "step": 0.02, "law": law, "settling": Settling(0.1)}
+    here, there = (Evaluator(robot, cases, device=device, **given) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
+    stiffness, damping = rng.uniform(10.0, 80.0, (9, here.axes.size)), rng.uniform(0.5, 5.0, (9, here.axes.size))
+    expected, found = here(stiffness, damping), there(stiffness, damping)
+    assert expected.peaks.min() > 0.0
+    for name in ("peaks", "travel", "settling"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import casadi as ca
@@ -94,6 +94,7 @@ class Evaluator:
         law: how dampers switch; ``constant``: they do not.
         off: damping of dampers that are off, at most what they have when on.
         free: joints other than soft axes that may move, without dry friction; all others are held.
+        device: "gpu" gives each design and case a thread of an NVIDIA GPU, with the same bits.
     """
 
     robot: Robot
@@ -104,10 +105,12 @@ class Evaluator:
     law: Law = "constant"
     off: float = 0.0
     free: Sequence[str] = ()
+    device: Literal["cpu", "gpu"] = "cpu"
 
     def __post_init__(self) -> None:
         with at("design"):
             some(self.cases, "case")
+            one_of(self.device, ("cpu", "gpu"), "device")
             one_of(self.law, LAWS, "law")
             positive(self.duration, "duration", unit="s")
             positive(self.step, "step", unit="s")
@@ -174,7 +177,29 @@ class Evaluator:
         mode = np.zeros(robot.dofs)
         mode[[robot.dof_index(name) for name in self.held]] = 1.0
         loop = _loop(robot, self.loads, self.law, tuple(self.axes.tolist()), self.settling)
-        width, total = host().lanes, size * cases
+        fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
+        roll = self._on_gpu if self.device == "gpu" else partial(self._on_processor, threads=threads, progress=progress)
+        found = roll(loop, fixed | _unseen(robot, mode), each, which)
+        ends = np.cumsum([loop.size(name) for name in _KEPT])[:-1]
+        peaks, low, high, settled, late = np.split(found, ends, axis=1)
+        latest = np.where(late != 0.0, np.inf, settled).max(axis=1)
+        return Responses(
+            peaks.reshape(size, cases, -1)[..., :9],
+            np.stack([low, high], axis=1).reshape(size, cases, 2, robot.n),
+            np.where(latest > LATEST * self.duration, np.inf, latest).reshape(size, cases),
+        )
+
+    def _on_processor(
+        self,
+        loop: FixedStep,
+        common: dict[str, Array],
+        each: dict[str, Array],
+        which: Array,
+        threads: int | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Array:
+        """What the observer keeps of each design in each case."""
+        width, total = host().lanes, len(which)
         course = loop.course(
             width,
             np.diff(self._breaks) / self._counts,
@@ -182,8 +207,7 @@ class Evaluator:
             channels=[("wrench", i) for i in range(6 * len(self.loads))],
             coefficient=self._wrench,
         )
-        fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
-        samples = loop.samples(width, 0, common=fixed | _unseen(robot, mode), each=each, case=which, kept=_KEPT)
+        samples = loop.samples(width, 0, common=common, each=each, case=which, kept=_KEPT)
         code = loop.code(width)
         ensure_loops()
 
@@ -193,14 +217,18 @@ class Evaluator:
             return last - first
 
         spread(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
-        ends = np.cumsum([loop.size(name) for name in _KEPT])[:-1]
-        peaks, low, high, settled, late = np.split(samples.end, ends, axis=1)
-        latest = np.where(late != 0.0, np.inf, settled).max(axis=1)
-        return Responses(
-            peaks.reshape(size, cases, -1)[..., :9],
-            np.stack([low, high], axis=1).reshape(size, cases, 2, robot.n),
-            np.where(latest > LATEST * self.duration, np.inf, latest).reshape(size, cases),
-        )
+        return samples.end
+
+    def _on_gpu(self, loop: FixedStep, common: dict[str, Array], each: dict[str, Array], which: Array) -> Array:
+        from spacearm.engine.cuda import Course, Shape, roll_on_gpu
+
+        steps = np.diff(self._breaks) / self._counts
+        begins = np.concatenate([[0.0], np.cumsum(steps * self._counts)[:-1]])
+        course = Course(self._counts, steps, begins, channels=self._wrench)
+        shape = Shape(held="", channels=("wrench",) if self.loads else (), recorded=(), kept=_KEPT)
+        never = int(self._counts.sum()) + 1
+        ends: Array = roll_on_gpu(loop, shape, each, common, course, never, case=which, there=False).ends
+        return ends
 
 
 #: What the observer keeps of a motion.

@@ -22,7 +22,7 @@ from spacearm.engine.trace import Trace
 from spacearm.typing import Array
 
 _SUMS = ("slope", "total")
-#: Threads of a block: as many as the registers of a multiprocessor serve (255 each). 64 are 3 % slower on an H200.
+#: Threads of a block: as many as the registers of a multiprocessor serve (255 each).
 BLOCK = 256
 
 
@@ -137,7 +137,8 @@ class RolloutSource:
     def _lines(self, kernel: Kernel | None, trace: Trace | None = None) -> list[str]:
         if kernel is None:
             return []
-        trace = kernel.trace.reordered() if trace is None else trace
+        if trace is None:
+            trace = kernel.trace.reordered() if self.tuning.order == "waiting" else kernel.trace
         at = self.room(self.uniform)
 
         def place(places: Mapping[str, slice], flat: int) -> str:
@@ -379,6 +380,7 @@ class GpuRollout:
         usual = (*NVRTC, *(() if source.real == "double" else SINGLE))
         self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=tuple(options or usual))
         self.kernel = self.module.get_function("rollout")
+        self.spilled = int(self.kernel.local_size_bytes)
         self.dtype = np.float64 if source.real == "double" else np.float32
         self.given: bytes | None = None
         self.course: tuple[Any, tuple[Any, ...]] = None, ()
@@ -472,8 +474,14 @@ class GpuRollout:
 
 @lru_cache(maxsize=32)
 def compiled_rollout(loop: FixedStep, shape: Shape) -> GpuRollout:
-    """The roll-out of a step, compiled at the first call."""
-    return GpuRollout(RolloutSource(loop, shape))
+    """The roll-out of a step, compiled at the first call; in the better order of two, where registers are short."""
+    # Measured on an H200: blocks of 256 are 5 % faster in double precision, those of 128 8 % in single precision.
+    tuning = Tuning() if shape.real == "double" else Tuning(block=128)
+    found = GpuRollout(RolloutSource(loop, shape, tuning))
+    if not found.spilled:
+        return found
+    other = GpuRollout(RolloutSource(loop, shape, tuning._replace(order="given")))
+    return other if other.spilled < found.spilled else found
 
 
 def roll_on_gpu(
@@ -483,6 +491,6 @@ def roll_on_gpu(
     """Samples through the course, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""
     own = {name: value for name, value in each.items() if name in loop.inputs}
     found = loop.stage.derive({**common, **own})
-    common = {**common, **{name: value for name, value in found.items() if name in loop.uniform}}
-    own |= {name: value for name, value in found.items() if name not in loop.uniform}
+    common = {**common, **{name: value for name, value in found.items() if value.ndim == 1}}
+    own |= {name: value for name, value in found.items() if value.ndim > 1}
     return compiled_rollout(loop, shape._replace(each=tuple(own))).run(own, common, course, every, **given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from spacearm.typing import Array
 
 
 class Sensitivity(NamedTuple):
-    """States (rows, nx) after each recorded step, and their derivatives (rows, nx, directions)."""
+    """States (rows, nx) after each recorded step, and their derivatives (rows, nx, directions); of a batch (B, ...)."""
 
     states: Array
     derivatives: Array
@@ -72,26 +72,51 @@ class TangentRollout:
         directions: npt.ArrayLike | None = None,
         start_tangent: npt.ArrayLike | None = None,
         every: int = 1,
+        device: Literal["cpu", "gpu"] = "cpu",
     ) -> Sensitivity:
         """Roll out ``count`` steps from ``inputs["state"]``.
 
         Args:
             inputs: the motion program's inputs; but for ``state`` and ``inertia``, those that are missing are zero.
+                Those given as (B, size) differ from sample to sample of a batch.
             directions: (directions, parameters) changes of the parameters; without it, each by itself.
             start_tangent: (directions, nx) changes of the start state; without it, none.
             every: rows are recorded after every so many steps, ``count // every`` of them.
+            device: "gpu" gives each sample and direction a thread of an NVIDIA GPU, with the same bits.
 
         Numbers that are not finite are reported by a :class:`~spacearm.engine.NonFiniteWarning`.
         """
         step = checks.number(step, "step")
         count = checks.whole(count, "count", least=0)
         every = checks.whole(every, "every", least=1, most=max(count, 1))
+        checks.one_of(device, ("cpu", "gpu"), "device")
         seeds, moved = self._directions(directions, start_tangent)
-        many, nx = moved.shape
         given = {name: self._given(name, value) for name, value in inputs.items()}
         for name in ("state", "inertia"):
             if name not in given:
                 raise InputError(f"{name!r} is missing")
+        sizes = {len(value) for value in given.values() if value.ndim == 2}
+        if len(sizes) > 1:
+            raise InputError(f"inputs are of batches of {', '.join(map(str, sorted(sizes)))}", hint="expected one size")
+        size = max(sizes, default=1)
+        if device == "gpu":
+            states, derivatives = self._on_gpu(given, size, step, count, every, seeds, moved)
+        else:
+            found = [
+                self._one({n: v[k] if v.ndim == 2 else v for n, v in given.items()}, step, count, every, seeds, moved)
+                for k in range(size)
+            ]
+            states, derivatives = (v[0][None] if size == 1 else np.stack(v) for v in zip(*found, strict=True))
+        if count // every and not (np.isfinite(states[:, -1]).all() and np.isfinite(derivatives[:, -1]).all()):
+            finite = np.isfinite(states).all(axis=(0, 2)) & np.isfinite(derivatives).all(axis=(0, 2, 3))
+            message = f"roll-out: numbers that are not finite after step {(int(np.argmin(finite)) + 1) * every}"
+            warnings.warn(message, NonFiniteWarning, stacklevel=2)
+        return Sensitivity(states, derivatives) if sizes else Sensitivity(states[0], derivatives[0])
+
+    def _one(
+        self, given: Mapping[str, Array], step: float, count: int, every: int, seeds: Array, moved: Array
+    ) -> tuple[Array, Array]:
+        many, nx = moved.shape
         # Two registers for each number at most, the directions evenly over the passes.
         passes = max(1, -(-many // (2 * host().lanes)))
         width = max(1, -(-many // passes))
@@ -114,12 +139,28 @@ class TangentRollout:
                 roll(code, course, one, room, recorded, rows)
             states = rows[:, :nx].copy()
             found.append(rows[:, nx:].reshape(records, nx, width)[:, :, : len(varying)])
-        derivatives = found[0] if len(found) == 1 else np.concatenate(found, axis=2)
-        if records and not (np.isfinite(states[-1]).all() and np.isfinite(derivatives[-1]).all()):
-            finite = np.isfinite(states).all(axis=1) & np.isfinite(derivatives).all(axis=(1, 2))
-            message = f"roll-out: numbers that are not finite after step {(int(np.argmin(finite)) + 1) * every}"
-            warnings.warn(message, NonFiniteWarning, stacklevel=2)
-        return Sensitivity(states, derivatives)
+        return states, found[0] if len(found) == 1 else np.concatenate(found, axis=2)
+
+    def _on_gpu(
+        self, given: Mapping[str, Array], size: int, step: float, count: int, every: int, seeds: Array, moved: Array
+    ) -> tuple[Array, Array]:
+        """A thread for each sample and direction; without directions one that goes nowhere."""
+        from spacearm.engine.cuda import Course, Shape, roll_on_gpu
+
+        many, nx = max(1, len(moved)), moved.shape[1]
+        ways = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
+        names = ("d_state", *self.seeds)
+        edges = np.cumsum([self.sizes[name] for name in names])[:-1]
+        each = {n: np.tile(way, (size, 1)) for n, way in zip(names, np.split(ways, edges, axis=1), strict=True)}
+        each |= {name: np.repeat(np.atleast_2d(given[name]), many, axis=0) for name in given if given[name].ndim == 2}
+        if "state" not in each:
+            each["state"] = np.tile(given["state"], (many, 1))
+        common = {name: value for name, value in given.items() if name not in each}
+        course = Course(np.array([count]), np.array([step]), np.zeros(1))
+        shape = Shape(held="", recorded=("state", "d_state"))
+        rows = roll_on_gpu(self.loop, shape, each, common, course, every, there=False).rows
+        rows = rows.reshape(size, many, -1, 2 * nx)
+        return rows[:, 0, :, :nx], np.moveaxis(rows[..., nx:], 1, -1)[..., : len(moved)]
 
     def _directions(self, directions: npt.ArrayLike | None, start_tangent: npt.ArrayLike | None) -> tuple[Array, Array]:
         """Changes of the parameters (directions, parameters) and of the start state (directions, nx), checked."""
@@ -133,20 +174,21 @@ class TangentRollout:
         return seeds, moved
 
     def _given(self, name: str, value: npt.ArrayLike) -> Array:
-        """An input of the motion program, checked and flat."""
+        """An input of the motion program, checked: flat, or (B, size)."""
         checks.known(name, self.inputs, "input", of="the motion program")
         rows = np.atleast_1d(checks.numbers(value, name))
-        size = self.sizes[name]
-        if rows.ndim > 2 or rows.size != size or rows.shape[-1] not in (size, _ROW.get(name, size)):
+        size, row = self.sizes[name], _ROW.get(name, 0)
+        if row and rows.ndim > 1 and rows.shape[-1] == row and rows.shape[-2] * row == size:
+            rows = rows.reshape(*rows.shape[:-2], size)
+        if rows.ndim > 2 or rows.shape[-1] != size:
             raise InputError(f"{name!r} has shape {np.shape(value)}", hint=f"expected {size} numbers")
-        flat = rows.ravel()
-        if name in self.zero and flat.any():
+        if name in self.zero and rows.any():
             raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
-        if name == "mode" and not np.all((flat == 0) | (flat == 1)):
+        if name == "mode" and not np.all((rows == 0) | (rows == 1)):
             raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
-        if name == "state" and abs(np.linalg.norm(flat[QUATERNION]) - 1) > UNIT_TOLERANCE:  # a NaN is not
+        if name == "state" and not np.all(np.abs(np.linalg.norm(rows[..., QUATERNION], axis=-1) - 1) <= UNIT_TOLERANCE):
             raise InputError("base quaternion is not of unit length", hint="expected w, x, y, z with norm 1")
-        return flat
+        return rows
 
 
 #: Numbers of one body, load or coupling, where an input has several of these and may be given as a matrix.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -13,13 +14,22 @@ from spacearm.capture import Case, Evaluator, Settling
 from spacearm.control import Encoder, Gyro, computed_torque, joint_pid
 from spacearm.engine import Mechanics, NonFiniteWarning
 from spacearm.engine.sensitivity import TangentRollout
-from spacearm.errors import EngineError
-from spacearm.impact import ImpactPoint, extended_inertia_tensor, virtual_mass
+from spacearm.errors import EngineError, InputError
+from spacearm.impact import (
+    FloatingSystem,
+    ImpactPoint,
+    effective_mass,
+    extended_inertia_tensor,
+    free_body,
+    mass_ellipsoid,
+    virtual_mass,
+)
+from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot, catalogue
 from spacearm.model.layout import Layout
 from spacearm.papers.zhang2020 import single_hit, six_hit
-from spacearm.simulate import Load, rollout, spline
+from spacearm.simulate import Load, rollout, rollout_extremes, spline
 from spacearm.typing import Array
 from support.cuda_as_c import as_gpu
 from support.random_robots import random_robot, random_state
@@ -70,6 +80,35 @@ def test_single_precision(robot: Robot) -> None:
     single = rollout(robot, starts, 0.001, 25, device="gpu", precision="float32", ignore_friction=True)
     assert single.dtype == np.float32
     assert 1e-9 < np.abs(single - exact).max() / np.abs(exact).max() < 1e-4
+
+
+class Foreign:
+    """Another library's array on the GPU, which speaks DLPack alone."""
+
+    def __init__(self, array: Any, where: str) -> None:
+        self.array, self.device = array, (1 if where == "C" else 2, 0)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        # A stand-in for CuPy lies in the processor's memory, and says otherwise when it is asked whether it is there.
+        return (2, 0) if sys._getframe(1).f_code.co_name == "is_device_array" else self.device
+
+
+def test_arrays_of_other_libraries(robot: Robot, where: str) -> None:
+    """By DLPack in, and out again without a copy."""
+    import cupy as cp
+
+    starts, force = batch(robot, 10), np.ones((10, robot.dofs))
+    there = [Foreign(cp.asarray(value), where) for value in (starts, force)]
+    found = rollout(robot, there[0], 0.01, 5, forces=there[1], device="gpu", ignore_friction=True)
+    assert hasattr(found, "__dlpack__")
+    here = rollout(robot, starts, 0.01, 5, forces=force, ignore_friction=True)
+    np.testing.assert_array_equal(cp.asnumpy(found), here)
+    q = starts[:, Layout(robot.n).joints]
+    matrix = Mechanics(robot).mass_matrix(Foreign(cp.asarray(q), where))
+    np.testing.assert_array_equal(cp.asnumpy(matrix), Mechanics(robot).mass_matrix(q))
 
 
 def test_arrays_on_the_gpu_stay_there(robot: Robot) -> None:
@@ -134,7 +173,7 @@ def test_a_batch_that_is_not_finite_is_told(robot: Robot) -> None:
     np.testing.assert_array_equal(found[:4], Mechanics(robot).mass_matrix(q[:4]))
 
 
-def test_tensors_and_virtual_masses(robot: Robot) -> None:
+def test_tensors_and_virtual_masses(robot: Robot, where: str) -> None:
     import cupy as cp
 
     frame, q = robot.frames[0].name, batch(robot, 100)[:, Layout(robot.n).joints]
@@ -148,6 +187,27 @@ def test_tensors_and_virtual_masses(robot: Robot) -> None:
     # The length of a direction and the arc tangent are the libraries' own.
     np.testing.assert_allclose(cp.asnumpy(there.absolute), here.absolute, rtol=1e-13)
     np.testing.assert_allclose(cp.asnumpy(there.angle), here.angle, rtol=0, atol=1e-12)
+    normal, tensor = [0.3, -0.2, 1.0], point.tensor(q)
+    signed = cp.asnumpy(there.signed_angle(normal))
+    np.testing.assert_allclose(signed, here.signed_angle(normal), rtol=0, atol=1e-12)
+    for given in (None, normal):
+        found, expected = mass_ellipsoid(cp.asarray(tensor), given), mass_ellipsoid(tensor, given)
+        assert where == "C" or isinstance(found.masses, cp.ndarray)
+        np.testing.assert_allclose(cp.asnumpy(found.masses), expected.masses, rtol=1e-11)
+        along = np.abs(np.einsum("bik,bik->bk", cp.asnumpy(found.axes), expected.axes))
+        np.testing.assert_allclose(along, 1.0, rtol=1e-9)
+
+
+def test_effective_masses(robot: Robot) -> None:
+    frame, q = robot.frames[0].name, batch(robot, 50)[:, Layout(robot.n).joints]
+    ball = free_body(3.0, np.eye(3))
+    other = FloatingSystem(ball, ball.bodies[0].name)
+    given: dict[str, Any] = {"kind": "normal", "normal": [0.0, 0.6, 0.8]}
+    here, there = (
+        effective_mass(FloatingSystem(robot, frame, q, device=device), other, **given)  # type: ignore[arg-type]
+        for device in ("cpu", "gpu")
+    )
+    np.testing.assert_array_equal(there, here)
 
 
 def test_noise_of_sensors(robot: Robot, where: str) -> None:
@@ -164,6 +224,8 @@ def test_noise_of_sensors(robot: Robot, where: str) -> None:
 
 
 def test_a_batch_larger_than_the_memory_is_split(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cupy as cp
+
     from spacearm.engine import device
 
     starts = batch(robot, 100)
@@ -171,9 +233,14 @@ def test_a_batch_larger_than_the_memory_is_split(robot: Robot, monkeypatch: pyte
     law = joint_pid([0.0] * robot.n, 30.0, 5.0, period=0.01, sensors=[Encoder(noise=1e-3)])
     given: dict[str, Any] = {"device": "gpu", "law": law, "ignore_friction": True}
     whole = rollout(robot, starts, 0.01, 5, **given)
+    monkeypatch.setattr(device, "_SMALL", 0)
     monkeypatch.setattr(device, "_SHARE", 1e-7)
+    split = []
+    asked = cp.cuda.runtime.memGetInfo
+    monkeypatch.setattr(cp.cuda.runtime, "memGetInfo", lambda: split.append(1) or asked())
     np.testing.assert_array_equal(rollout(robot, starts, 0.01, 5, **given), whole)
     np.testing.assert_array_equal(Mechanics(robot, device="gpu").mass_matrix(q), Mechanics(robot).mass_matrix(q))
+    assert len(split) == 2
 
 
 def test_memory_that_is_not_there_after_all(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +271,8 @@ def test_memory_that_is_not_there_after_all(robot: Robot, monkeypatch: pytest.Mo
 
 def test_derivatives_of_rollouts() -> None:
     """A thread for each sample and direction; parameters of each sample."""
+    import cupy as cp
+
     robot = random_robot(4, 2, geometry="skew", passive=True)
     tangent = TangentRollout(robot, {"inertia": [0, 11], "damping": [7]}, zero=["mode", "drive", "friction"])
     rng = np.random.default_rng(0)
@@ -220,6 +289,11 @@ def test_derivatives_of_rollouts() -> None:
             )
             np.testing.assert_array_equal(there.states, here.states)
             np.testing.assert_array_equal(there.derivatives, here.derivatives)
+            stays = tangent(
+                inputs | {name: cp.asarray(v) for name, v in given.items()}, 0.01, 6, start_tangent=start, every=2
+            )
+            assert isinstance(stays.derivatives, cp.ndarray)
+            np.testing.assert_array_equal(cp.asnumpy(stays.derivatives), here.derivatives)
     one = tangent(inputs | {"state": batch(robot, 3)[1]}, 0.01, 6)
     many = tangent(inputs | {"state": batch(robot, 3)}, 0.01, 6)
     np.testing.assert_array_equal(many.derivatives[1], one.derivatives)
@@ -239,3 +313,35 @@ def test_designs_of_soft_joints(law: Any) -> None:
     assert expected.peaks.min() > 0.0
     for name in ("peaks", "travel", "settling"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_observers_of_rollouts() -> None:
+    """Extremes over all steps are those of the recorded states; of a plant with the parameters of each sample."""
+    robot = random_robot(4, 3, geometry="skew", passive=True)
+    starts, frame = batch(robot, 20), robot.frames[0].name
+    inertia = robot.inertia_parameters * np.linspace(0.5, 2.0, 20)[:, None, None]
+
+    def observe(plant: Plant) -> dict[str, Any]:
+        return {"joints": plant.joints, "hand": plant.pose(frame).origin, "momentum": plant.momentum}
+
+    for law in (None, joint_pid([0.0] * robot.n, 3.0, 0.5, period=0.02)):
+        given: dict[str, Any] = {"law": law, "overrides": {"inertia": inertia}, "ignore_friction": True, "every": 1}
+        here, there = (
+            rollout_extremes(robot, starts, 0.01, 10, observe, device=device, **given) for device in ("cpu", "gpu")
+        )
+        every = np.concatenate([starts[:, None], here.states], axis=1)
+        q = every[..., Layout(robot.n).joints]
+        np.testing.assert_array_equal(here.least["joints"], q.min(axis=1))
+        np.testing.assert_array_equal(here.most["joints"], q.max(axis=1))
+        hand = Mechanics(robot).frame_pose(frame, q, base=every[..., :7])[0]
+        np.testing.assert_allclose(here.most["hand"], hand.max(axis=1), rtol=0, atol=1e-12)
+        for name in ("joints", "hand", "momentum"):
+            np.testing.assert_array_equal(there.least[name], here.least[name])
+            np.testing.assert_array_equal(there.most[name], here.most[name])
+        np.testing.assert_array_equal(here.states, rollout(robot, starts, 0.01, 10, **given))
+    one = rollout_extremes(robot, starts[3], 0.01, 10, observe, ignore_friction=True, device="gpu")
+    assert one.most["hand"].shape == (3,)
+    with pytest.raises(InputError, match="no option 'evry'"):
+        rollout_extremes(robot, starts, 0.01, 10, observe, evry=2)
+    with pytest.raises(InputError, match="nothing is observed"):
+        rollout_extremes(robot, starts, 0.01, 10, lambda plant: {})

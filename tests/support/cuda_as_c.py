@@ -109,10 +109,10 @@ def stand_in(folder: Path, memory: int = 10**9) -> Any:
     class CupyArray(metaclass=ArrayKind):
         pass
 
-    names = "asarray ascontiguousarray empty zeros concatenate moveaxis broadcast_to atleast_2d arange stack"
+    names = "asarray ascontiguousarray empty zeros concatenate moveaxis broadcast_to atleast_2d arange stack repeat"
     for name in names.split():
         setattr(cp, name, there(getattr(np, name)))
-    for name in ["isfinite", "flatnonzero", "linalg", "swapaxes", "repeat", "tile", "where"]:
+    for name in ["isfinite", "flatnonzero", "linalg", "swapaxes", "tile", "where"]:
         setattr(cp, name, getattr(np, name))
     cp.asnumpy = lambda value: np.array(np.asarray(value).view(np.ndarray))
     cp.from_dlpack = lambda value: np.from_dlpack(value).view(DeviceArray)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -194,7 +194,7 @@ class Evaluator:
         loop: FixedStep,
         common: dict[str, Array],
         each: dict[str, Array],
-        which: Array,
+        which: Any,
         threads: int | None,
         progress: Callable[[int, int], None] | None,
     ) -> Array:
@@ -219,7 +219,7 @@ class Evaluator:
         spread(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
         return samples.end
 
-    def _on_gpu(self, loop: FixedStep, common: dict[str, Array], each: dict[str, Array], which: Array) -> Array:
+    def _on_gpu(self, loop: FixedStep, common: dict[str, Array], each: dict[str, Array], which: Any) -> Array:
         from spacearm.engine.cuda import Course, Shape, roll_on_gpu
 
         steps = np.diff(self._breaks) / self._counts

@@ -17,6 +17,8 @@ NVRTC = ("--fmad=false", "--std=c++17")
 SINGLE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 #: Part of the free memory that a batch may take; more goes in several launches.
 _SHARE = 0.6
+#: Bytes for which the GPU is not asked how much memory it has, which takes a tenth of a millisecond.
+_SMALL = 2**28
 PREAMBLE = """#define SA_EXTERN extern "C"
 #ifndef INFINITY
 #define INFINITY __longlong_as_double(0x7ff0000000000000LL)
@@ -55,9 +57,10 @@ def on_device(cp: Any, value: Any) -> Any:
 
 def in_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Callable[[slice], None]) -> None:
     """Do a task for samples of which so many numbers fit into the GPU's memory at a time; fewer if they do not."""
-    pool = cp.get_default_memory_pool()
-    free = cp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
-    most, first = max(1, int(_SHARE * free / max(1, numbers * itemsize))), 0
+    pool, most, first = cp.get_default_memory_pool(), samples, 0
+    if samples * numbers * itemsize > _SMALL:
+        free = cp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+        most = max(1, int(_SHARE * free / max(1, numbers * itemsize)))
     while first < samples:
         rows = slice(first, min(first + most, samples))
         try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.checks import UNIT_TOLERANCE
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.engine.fixed_step import FixedStep, Room, roll
 from spacearm.engine.kernel import NonFiniteWarning
 from spacearm.engine.machine import host
@@ -82,7 +83,8 @@ class TangentRollout:
             directions: (directions, parameters) changes of the parameters; without it, each by itself.
             start_tangent: (directions, nx) changes of the start state; without it, none.
             every: rows are recorded after every so many steps, ``count // every`` of them.
-            device: "gpu" gives each sample and direction a thread of an NVIDIA GPU, with the same bits.
+            device: "gpu" gives each sample and direction a thread of an NVIDIA GPU, with the same bits. Inputs there
+                need no such word; where ``state`` is there, so are the results.
 
         Numbers that are not finite are reported by a :class:`~spacearm.engine.NonFiniteWarning`.
         """
@@ -99,7 +101,7 @@ class TangentRollout:
         if len(sizes) > 1:
             raise InputError(f"inputs are of batches of {', '.join(map(str, sorted(sizes)))}", hint="expected one size")
         size = max(sizes, default=1)
-        if device == "gpu":
+        if device == "gpu" or any(map(is_device_array, given.values())):
             states, derivatives = self._on_gpu(given, size, step, count, every, seeds, moved)
         else:
             found = [
@@ -147,18 +149,24 @@ class TangentRollout:
         """A thread for each sample and direction; without directions one that goes nowhere."""
         from spacearm.engine.cuda import Course, Shape, roll_on_gpu
 
-        many, nx = max(1, len(moved)), moved.shape[1]
+        cp, many, nx = cupy(), max(1, len(moved)), moved.shape[1]
+        there = is_device_array(given["state"])
         ways = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
         names = ("d_state", *self.seeds)
         edges = np.cumsum([self.sizes[name] for name in names])[:-1]
-        each = {n: np.tile(way, (size, 1)) for n, way in zip(names, np.split(ways, edges, axis=1), strict=True)}
-        each |= {name: np.repeat(np.atleast_2d(given[name]), many, axis=0) for name in given if given[name].ndim == 2}
-        if "state" not in each:
-            each["state"] = np.tile(given["state"], (many, 1))
-        common = {name: value for name, value in given.items() if name not in each}
+        each: dict[str, Any] = {
+            n: np.tile(way, (size, 1)) for n, way in zip(names, np.split(ways, edges, axis=1), strict=True)
+        }
+        common: dict[str, Array] = {}
+        for name, value in given.items():
+            if name == "state" or value.ndim == 2:
+                xp = cp if is_device_array(value) else np
+                each[name] = xp.repeat(xp.broadcast_to(value, (size, value.shape[-1])), many, axis=0)
+            else:
+                common[name] = cp.asnumpy(value)
         course = Course(np.array([count]), np.array([step]), np.zeros(1))
         shape = Shape(held="", recorded=("state", "d_state"))
-        rows = roll_on_gpu(self.loop, shape, each, common, course, every, there=False).rows
+        rows = roll_on_gpu(self.loop, shape, each, common, course, every, there=there).rows
         rows = rows.reshape(size, many, -1, 2 * nx)
         return rows[:, 0, :, :nx], np.moveaxis(rows[..., nx:], 1, -1)[..., : len(moved)]
 
@@ -176,19 +184,22 @@ class TangentRollout:
     def _given(self, name: str, value: npt.ArrayLike) -> Array:
         """An input of the motion program, checked: flat, or (B, size)."""
         checks.known(name, self.inputs, "input", of="the motion program")
-        rows = np.atleast_1d(checks.numbers(value, name))
+        there = is_device_array(value)
+        rows: Any = on_device(cupy(), value) if there else np.atleast_1d(checks.numbers(value, name))
         size, row = self.sizes[name], _ROW.get(name, 0)
         if row and rows.ndim > 1 and rows.shape[-1] == row and rows.shape[-2] * row == size:
             rows = rows.reshape(*rows.shape[:-2], size)
         if rows.ndim > 2 or rows.shape[-1] != size:
             raise InputError(f"{name!r} has shape {np.shape(value)}", hint=f"expected {size} numbers")
+        if there:  # not looked through
+            return rows  # type: ignore[no-any-return]
         if name in self.zero and rows.any():
             raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
         if name == "mode" and not np.all((rows == 0) | (rows == 1)):
             raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
         if name == "state" and not np.all(np.abs(np.linalg.norm(rows[..., QUATERNION], axis=-1) - 1) <= UNIT_TOLERANCE):
             raise InputError("base quaternion is not of unit length", hint="expected w, x, y, z with norm 1")
-        return rows
+        return rows  # type: ignore[no-any-return]
 
 
 #: Numbers of one body, load or coupling, where an input has several of these and may be given as a matrix.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,7 @@ class FloatingSystem:
         locked: joints whose rate the impact does not change.
         resistance: mu of the others, 0 to 1.
         held: whether the base is held from outside (by the ground, a stand, a docking port): its velocity stays.
+        device: where batches run, "cpu" or "gpu"; with a GPU, arrays go there and come back.
     """
 
     robot: Robot
@@ -46,10 +48,11 @@ class FloatingSystem:
     locked: Locked = "none"
     resistance: Resistance = 0.0
     held: bool = False
+    device: Literal["cpu", "gpu"] = "cpu"
     modes: JointModes = field(init=False)
 
     def __post_init__(self) -> None:
-        point = impact_point(self.robot, self.frame)
+        point = self.point
         object.__setattr__(self, "joints", array(point.configuration(self.joints), "joints", (..., self.robot.n)))
         check_angles(self.robot, np.asarray(self.joints), "joints")
         base = array(self.base, "base", (..., 7))
@@ -80,7 +83,7 @@ class FloatingSystem:
     @property
     def point(self) -> ImpactPoint:
         """Compiled functions of this robot at this frame."""
-        return impact_point(self.robot, self.frame)
+        return impact_point(self.robot, self.frame, self.device)
 
     @cached_property
     def response(self) -> ImpulseResponse:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from spacearm.checks import array, numbers, whole
 from spacearm.engine import Kernel
-from spacearm.engine.device import is_device_array
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.errors import InputError
 from spacearm.impact.joint_modes import unit
 from spacearm.mechanics import Program
@@ -49,7 +50,7 @@ class VirtualMass:
 
     def signed_angle(self, normal: npt.ArrayLike) -> Array:
         """psi with a sign, positive for a turn from force to acceleration about ``normal``; for maps in a plane."""
-        turn = np.cross(self.direction, self.acceleration) @ unit(normal, "normal")
+        turn = (np.cross(self.direction, self.acceleration) * _beside(self.angle, unit(normal, "normal"))).sum(axis=-1)
         return np.where(turn < 0.0, -self.angle, self.angle)
 
 
@@ -59,7 +60,8 @@ def virtual_mass(acceleration: npt.ArrayLike, direction: npt.ArrayLike) -> Virtu
     Accelerations come from :meth:`spacearm.impact.ImpactPoint.acceleration`, or as ``direction @ G11.T``.
     """
     n = unit(direction)
-    a: Array = acceleration if is_device_array(acceleration) else np.asarray(acceleration, dtype=np.float64)  # type: ignore[assignment]
+    there = is_device_array(acceleration)
+    a: Array = on_device(cupy(), acceleration) if there else np.asarray(acceleration, dtype=np.float64)
     found = _masses()({"direction": n, "acceleration": a})
     projected, absolute, angle = (found[name][..., 0] for name in ("projected", "absolute", "angle"))
     return VirtualMass(np.broadcast_to(n, (*projected.shape, 3)), a, projected, absolute, angle)
@@ -109,12 +111,20 @@ def mass_ellipsoid(tensor: npt.ArrayLike, normal: npt.ArrayLike | None = None) -
 
     In a plane that is the section of the ellipsoid by the plane: the force lies in it, the acceleration need not.
     """
-    block = array(numbers(tensor, "tensor")[..., :3, :3], "tensor", (..., 3, 3))
-    basis = np.eye(3) if normal is None else plane_basis(normal)
+    there = is_device_array(tensor)
+    given: Any = on_device(cupy(), tensor) if there else numbers(tensor, "tensor")
+    block = given[..., :3, :3] if there else array(given[..., :3, :3], "tensor", (..., 3, 3))
+    basis = _beside(block, np.eye(3) if normal is None else plane_basis(normal))
     left, values, right = np.linalg.svd(block @ basis, full_matrices=False)
     # Smallest compliance first: the heaviest direction.
     axes = np.swapaxes(right, -1, -2)[..., ::-1]
     return MassEllipsoid(1.0 / values[..., ::-1], basis @ axes, left[..., ::-1])
+
+
+def _beside(value: Any, constant: Array) -> Array:
+    """A constant where a value is: on the GPU, or here."""
+    there: Array = cupy().asarray(constant) if is_device_array(value) else constant
+    return there
 
 
 def plane_basis(normal: npt.ArrayLike) -> Array:

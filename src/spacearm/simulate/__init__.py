@@ -22,8 +22,9 @@ from spacearm.simulate.fields import Gravity, Orbit
 from spacearm.simulate.ledger import Entry, Ledger
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Dopri853
+from spacearm.simulate.observe import Extremes
 from spacearm.simulate.phase import Event, EventFunction, Phase
-from spacearm.simulate.rollout import rollout
+from spacearm.simulate.rollout import rollout, rollout_extremes
 from spacearm.simulate.run import Run, RunWarning, Track, simulate
 from spacearm.simulate.run_file import load_run
 from spacearm.simulate.segment import Occurrence
@@ -60,6 +61,7 @@ __all__ = [
     "Entry",
     "Event",
     "EventFunction",
+    "Extremes",
     "ForceElement",
     "Gravity",
     "Here",
@@ -98,6 +100,7 @@ __all__ = [
     "nearest",
     "pulse",
     "rollout",
+    "rollout_extremes",
     "simulate",
     "simulate_batch",
     "spline",

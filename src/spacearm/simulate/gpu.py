@@ -30,9 +30,9 @@ def rollout_gpu(
     overrides: Mapping[str, npt.ArrayLike] | None,
     ready: Ready,
     shape: Shape,
-) -> Array:
-    """As :func:`spacearm.simulate.rollout` with ``device="gpu"``."""
-    from spacearm.simulate.rollout import tell_bad
+) -> tuple[Array, Any]:
+    """States as :func:`spacearm.simulate.rollout` has them with ``device="gpu"``, and what an observer keeps."""
+    from spacearm.simulate.rollout import shaped_forces, tell_bad
 
     cp = cupy()
     there = is_device_array(starts)
@@ -42,14 +42,13 @@ def rollout_gpu(
     # Overrides are few numbers; those on the device are checked here like any others.
     here = {name: cp.asnumpy(v) if is_device_array(v) else v for name, v in (overrides or {}).items()}
     loop, common, each = ready(here, len(states))
-    pushes = _pushes(cp, forces, len(states), int(np.sum(course.counts)), robot.dofs)
+    pushes = shaped_forces(forces, len(states), int(np.sum(course.counts)), robot.dofs)
     found = roll_on_gpu(loop, shape, {"state": states} | each, common, course, every, force=pushes, there=there)
     if found.bad:
         last = found.rows[:, -1]
         xp = cp if there else np
-        tell_bad(xp.flatnonzero(~xp.isfinite(last).all(axis=1)), len(states), depth=4)
-    result: Array = found.rows[0] if single else found.rows
-    return result
+        tell_bad(xp.flatnonzero(~xp.isfinite(last).all(axis=1)), len(states), depth=5)
+    return (found.rows[0], found.ends[0]) if single else (found.rows, found.ends)
 
 
 def _rows(cp: Any, states: Any, size: int) -> Any:
@@ -57,11 +56,3 @@ def _rows(cp: Any, states: Any, size: int) -> Any:
         hint = f"expected float64 ({size},) or (B, {size})"
         raise InputError(f"starts are {states.dtype} {states.shape}", place="rollout", hint=hint)
     return cp.atleast_2d(states)
-
-
-def _pushes(cp: Any, forces: Any, size: int, count: int, dofs: int) -> Any:
-    from spacearm.simulate.rollout import shaped_forces
-
-    if forces is None or not is_device_array(forces):
-        return shaped_forces(forces, size, count, dofs)
-    return shaped_forces(on_device(cp, forces), size, count, dofs)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from spacearm.checks import numbers, one_of, positive, whole
 from spacearm.engine import NonFiniteWarning
+from spacearm.engine.device import cupy, is_device_array, on_device
 from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
@@ -25,6 +26,7 @@ from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping
 from spacearm.simulate.law import Law, PythonLaw
+from spacearm.simulate.observe import KEPT, Extremes, Observe, Watched, watched
 from spacearm.simulate.overrides import check_friction, check_mass, fitted, robot_parameters, with_base
 from spacearm.simulate.signals import Signal
 from spacearm.simulate.threads import spread
@@ -37,7 +39,13 @@ _PASSIVE = ("stiffness", "rest", "damping")
 
 
 @lru_cache(maxsize=32)
-def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str], law: Law | None = None) -> FixedStep:
+def _loop(
+    robot: Robot,
+    varied: frozenset[str],
+    each: frozenset[str],
+    law: Law | None = None,
+    watch: Watched | None = None,
+) -> FixedStep:
     """The motion program with every degree of freedom free, and without springs and dampers that are not there.
 
     What a roll-out cannot use is written as zero before compilation, which takes a third off the time of a step.
@@ -55,7 +63,8 @@ def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str], law: Law |
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
     uniform = [name for name in _SHARED if name not in each]
     if law is None:
-        return FixedStep(Room(free), uniform=uniform)
+        room = Room(free)
+        return FixedStep(room, uniform=uniform, observer=None if watch is None else watch.update(room))
     command = ca.SX.sym("command", robot.dofs)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
     rate = ca.substitute(free.outputs["rate"], free.inputs["force"], free.inputs["force"] + command)
@@ -63,7 +72,8 @@ def _loop(robot: Robot, varied: frozenset[str], each: frozenset[str], law: Law |
         mode = np.isin(robot.dof_names, driven).astype(float)
         rate = ca.substitute(rate, free.inputs["mode"], ca.DM(mode))
     room = Room(replace(free, inputs=inputs, outputs={"rate": rate}))
-    return FixedStep(room, uniform=uniform, law=_update(law, robot, room))
+    observer = None if watch is None else watch.update(room)
+    return FixedStep(room, uniform=uniform, law=_update(law, robot, room), observer=observer)
 
 
 def _update(law: Law, robot: Robot, room: Room) -> Update:
@@ -151,12 +161,59 @@ def rollout(
             ``starts`` is; what is on the GPU is not looked through for numbers that cannot be.
         precision: "float32", on the GPU only: twice as fast, errors of some 1e-6.
     """
+    given = (forces, law, overrides, every, threads, ignore_friction, progress, device, precision)
+    return _rolled(robot, starts, step, count, None, *given)[0]
+
+
+def rollout_extremes(
+    robot: Robot, starts: npt.ArrayLike, step: float, count: int, observe: Observe, **options: Any
+) -> Extremes:
+    """As :func:`rollout` with these options, with the least and largest values of what ``observe`` gives.
+
+    Args:
+        observe: from a :class:`~spacearm.mechanics.Plant`, names and expressions, as laws are written; they are seen
+            at the start of each step and at the end, with the parameters of each sample. Keep the function: what is
+            compiled is kept by it.
+    """
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        raise InputError(f"there is no option {unknown[0]!r}", place="rollout", hint=f"there are {', '.join(_OPTIONS)}")
+    is_robot(robot, "rollout")
+    watch = watched(robot, observe)
+    return watch.named(*_rolled(robot, starts, step, count, watch, **_OPTIONS | options))
+
+
+#: Options of a roll-out.
+_OPTIONS: dict[str, Any] = dict.fromkeys(("forces", "law", "overrides", "every", "threads", "progress"))
+_OPTIONS |= {"ignore_friction": False, "device": "cpu", "precision": "float64"}
+
+
+def _rolled(
+    robot: Robot,
+    starts: npt.ArrayLike,
+    step: float,
+    count: int,
+    watch: Watched | None,
+    forces: npt.ArrayLike | None,
+    law: Law | None,
+    overrides: Mapping[str, npt.ArrayLike] | None,
+    every: int | None,
+    threads: int | None,
+    ignore_friction: bool,
+    progress: Callable[[int, int], None] | None,
+    device: str,
+    precision: str,
+) -> tuple[Array, Any]:
+    """States, and what an observer keeps."""
     is_robot(robot, "rollout")
     count, every = _lengths(step, count, every)
     hold = _check_law(law, step)
-    ready = partial(_ready, robot, law, ignore_friction=ignore_friction)
+    ready = partial(_ready, robot, law, watch, ignore_friction=ignore_friction)
     if _on_gpu(device, precision):
-        return _rollout_gpu(robot, starts, float(step), count, every, forces, law, overrides, precision, ready, hold)
+        kept = KEPT if watch is not None else ()
+        return _rollout_gpu(
+            robot, starts, float(step), count, every, forces, law, overrides, precision, ready, hold, kept
+        )
     states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
     size = len(states)
     force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
@@ -172,10 +229,11 @@ def rollout(
         common={name: value for name, value in parameters.items() if name in loop.inputs},
         each={"state": states} | {name: value for name, value in each.items() if name in loop.inputs},
         case=np.arange(size) if len(force) > 1 else None,
+        kept=() if watch is None else KEPT,
     )
     _roll(loop.code(width), course, samples, size, threads, progress)
     tell_bad(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
-    return samples.result[0] if single else samples.result
+    return (samples.result[0], samples.end[0]) if single else (samples.result, samples.end)
 
 
 def _rollout_gpu(
@@ -190,10 +248,12 @@ def _rollout_gpu(
     precision: str,
     ready: Any,
     hold: int,
-) -> Array:
+    kept: tuple[str, ...],
+) -> tuple[Array, Any]:
     from spacearm.engine.cuda import Course, Shape
     from spacearm.simulate.gpu import rollout_gpu
 
+    forces = on_device(cupy(), forces) if is_device_array(forces) else forces
     shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)
     # Forces begin anew at each step; so does the time within a piece, of which only laws know.
     pieces = count if law is not None and len(shape) == 3 and shape[1] == count else 1
@@ -203,7 +263,7 @@ def _rollout_gpu(
     begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
     drawn, seed, draw = ((0, 0), 0, 0) if law is None else (law.program(robot).drawn, law.seed, law.draw)
     course = Course(counts, steps, begins, table[0], hold, seed=seed, draw=draw)
-    text = Shape(drawn=drawn, real="double" if precision == "float64" else "float")
+    text = Shape(kept=kept, drawn=drawn, real="double" if precision == "float64" else "float")
     return rollout_gpu(robot, starts, course, every, forces, overrides, ready, text)
 
 
@@ -251,7 +311,7 @@ def _roll(
         spread(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
 
 
-def tell_bad(bad: Any, size: int, depth: int = 2) -> None:
+def tell_bad(bad: Any, size: int, depth: int = 3) -> None:
     """Warn of samples, given by their numbers, that are not finite at the end; ``depth``: calls up to the user's."""
     if bad.size:
         warnings.warn(
@@ -275,6 +335,7 @@ def _on_gpu(device: str, precision: str) -> bool:
 def _ready(
     robot: Robot,
     law: Law | None,
+    watch: Watched | None,
     overrides: Mapping[str, npt.ArrayLike] | None,
     size: int,
     *,
@@ -291,7 +352,9 @@ def _ready(
         )
     if not {"inertia", "rotor"} & {*(overrides or ())}:
         check_weightless(robot)
-    loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law)
+    loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law, watch)
+    if watch is not None:
+        parameters = parameters | watch.start()
     if law is not None and "memory" in loop.inputs:
         parameters = parameters | {"memory": law.program(robot).memory}
     return loop, parameters, each

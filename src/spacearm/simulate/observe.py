@@ -1,0 +1,83 @@
+"""Observers of roll-outs: least and largest values of numbers of the motion, seen at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from spacearm.engine.fixed_step import Room, Update
+from spacearm.errors import InputError
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.spatial import SX
+from spacearm.model import Robot
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.typing import Array
+
+#: Names and expressions of what is watched, from the pieces that laws are written in.
+Observe = Callable[[Plant], Mapping[str, SX]]
+#: What an observer keeps.
+KEPT = ("least", "most")
+
+
+class Extremes(NamedTuple):
+    """States as :func:`~spacearm.simulate.rollout` gives them; least and largest values (size,) or (B, size)."""
+
+    states: Array
+    least: dict[str, Array]
+    most: dict[str, Array]
+
+
+class Watched:
+    """Expressions of a robot's motion, over a plant of their own."""
+
+    def __init__(self, robot: Robot, observe: Observe) -> None:
+        own = robot_parameters(robot)
+        names = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
+        self.numbers = {name: own[name] for name in names}
+        self.plant = Plant(robot, {name: int(value.size) for name, value in self.numbers.items()})
+        self.seen = {name: ca.densify(ca.vec(ca.SX(value))) for name, value in dict(observe(self.plant)).items()}
+        self.size = sum(value.numel() for value in self.seen.values())
+        if not self.size:
+            raise InputError("nothing is observed", place="observe", hint="expected names and expressions")
+        known = ca.vertcat(self.plant.state, self.plant.time, self.plant.model)
+        for symbol in ca.symvar(ca.vertcat(*self.seen.values())):
+            if not ca.depends_on(known, symbol):
+                hint = "an observer sees the state, the time and the robot's parameters"
+                raise InputError(f"{symbol.name()!r} is not the plant's", place="observe", hint=hint)
+
+    def update(self, room: Room) -> Update:
+        """The observer of a room: of each sample with its own parameters, where they differ."""
+        parameters = [
+            ca.vec(room.inputs[name]) if name in room.inputs else ca.SX(ca.DM(value))
+            for name, value in self.numbers.items()
+        ]
+        old = [self.plant.state, self.plant.time, self.plant.model]
+        new = [room.state, room.inputs["time"], ca.vertcat(*parameters)]
+        (seen,) = ca.substitute([ca.vertcat(*self.seen.values())], old, new)
+        memory = {name: ca.SX.sym(name, self.size) for name in KEPT}
+        return Update({"least": ca.fmin(memory["least"], seen), "most": ca.fmax(memory["most"], seen)}, memory)
+
+    def start(self) -> dict[str, Array]:
+        """Before the first look."""
+        return {"least": np.full(self.size, np.inf), "most": np.full(self.size, -np.inf)}
+
+    def named(self, states: Array, ends: Any) -> Extremes:
+        """Ends (..., both sizes) by their names."""
+        found: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
+        at = 0
+        for name, value in self.seen.items():
+            for k, own in enumerate(found):
+                first = k * self.size + at
+                own[name] = ends[..., first : first + value.numel()]
+            at += value.numel()
+        return Extremes(states, *found)
+
+
+@lru_cache(maxsize=32)
+def watched(robot: Robot, observe: Observe) -> Watched:
+    """Made once for a robot and a function."""
+    return Watched(robot, observe)

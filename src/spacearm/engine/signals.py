@@ -69,7 +69,10 @@ def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
     table = np.zeros((degree + 1, pieces, len(channels)))
     middle = 0.5 * (breaks[:-1] + breaks[1:])
     for column, (_, own, coefficients) in enumerate(channels):
-        source = np.clip(np.searchsorted(own, middle, side="right") - 1, 0, own.size - 2)
+        if coefficients.shape == (1, 1):
+            table[0, :, column] = coefficients[0, 0]
+            continue
+        source = np.searchsorted(own[1:-1], middle, side="right")
         shifted = _taylor_shift(coefficients[:, source], breaks[:-1] - own[source])
         table[: coefficients.shape[0], :, column] = shifted
     target = np.array([target for target, _, _ in channels], dtype=np.int64)

@@ -111,13 +111,18 @@ def rotation_about(axis: npt.ArrayLike, angle: float) -> Array:
 
 def rotation_matrices(quaternion: npt.ArrayLike) -> Array:
     """Rotation matrices (..., 3, 3), base to world, of unit quaternions (..., 4), scalar first."""
-    w, x, y, z = np.moveaxis(np.asarray(quaternion, dtype=np.float64), -1, 0)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    given = np.asarray(quaternion, dtype=np.float64)
+    w, x, y, z = (given[..., k] for k in range(4))
+    rows = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    )
+    full = np.empty((*given.shape[:-1], 3, 3))
+    for i, row in enumerate(rows):
+        for j, entry in enumerate(row):
+            full[..., i, j] = entry
+    return full
 
 
 def attitude_angles(rotation: Array) -> Array:

@@ -51,7 +51,7 @@ class Signal:
 
     def __call__(self, time: npt.ArrayLike) -> Any:
         t = np.asarray(time, dtype=np.float64)
-        piece = np.clip(np.searchsorted(self.breaks, t, side="right") - 1, 0, self.breaks.size - 2)
+        piece = np.searchsorted(self.breaks[1:-1], t, side="right")
         local = t - self.breaks[piece]
         value = np.zeros_like(t)
         for row in self.coefficients[::-1]:
@@ -61,9 +61,17 @@ class Signal:
     def derivative(self) -> Signal:
         """Rate of change, piece by piece (jumps are not seen)."""
         if self.coefficients.shape[0] == 1:
-            return Signal(self.breaks, np.zeros_like(self.coefficients))
+            return self._with(np.zeros_like(self.coefficients))
         powers = np.arange(1, self.coefficients.shape[0])[:, None]
-        return Signal(self.breaks, self.coefficients[1:] * powers)
+        return self._with(self.coefficients[1:] * powers)
+
+    def _with(self, coefficients: Array) -> Signal:
+        """On the same pieces, which need no second check."""
+        found = object.__new__(Signal)
+        coefficients.setflags(write=False)
+        object.__setattr__(found, "breaks", self.breaks)
+        object.__setattr__(found, "coefficients", coefficients)
+        return found
 
     def shifted(self, by: float) -> Signal:
         """The same, ``by`` seconds later."""
@@ -102,7 +110,7 @@ class Signal:
         return float(np.sum(self.coefficients * widths**powers / powers))
 
     def __mul__(self, factor: float) -> Signal:
-        return Signal(self.breaks, self.coefficients * float(factor))
+        return self._with(self.coefficients * float(factor))
 
     __rmul__ = __mul__
 

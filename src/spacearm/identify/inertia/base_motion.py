@@ -298,22 +298,15 @@ def _across(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tu
     """From sample to sample: one step of RK4 of the linear equations, with values at both ends and half way."""
     nodes = (slice(0, -1, 2), slice(1, None, 2), slice(2, None, 2))
     begin, half, end = (parts.at(rows, wrench, thrust) for rows in nodes)
-    # Errors of the path at the begin, half way and at the end by (q_k, r_k) and (q_k+1, r_k+1): Hermite's cubics.
-    step = h[:, None, None]
-    one, none = np.broadcast_to(np.eye(n), (h.size, n, n)), np.zeros((h.size, n, n))
-    left = (
-        np.block([[one, none], [none, one]]),
-        np.block([[0.5 * one, step / 8 * one], [-1.5 / step * one, -0.25 * one]]),
-        np.zeros((h.size, 2 * n, 2 * n)),
-    )
-    right = (
-        left[2],
-        np.block([[0.5 * one, -step / 8 * one], [1.5 / step * one, -0.25 * one]]),
-        left[0],
+    step, none = h[:, None, None], np.zeros((h.size, 12, 2 * n))
+    # Errors of the path half way by (q_k, r_k) and (q_k+1, r_k+1): Hermite's cubics.
+    q, r = np.split(half[1], 2, axis=2)
+    left, right = (
+        np.concatenate([0.5 * q - side * 1.5 / step * r, side * step / 8 * q - 0.25 * r], axis=2) for side in (1, -1)
     )
     forcing = [
-        np.concatenate([joints @ one_side, joints @ other, parameters], axis=2)
-        for (_, joints, parameters), one_side, other in zip((begin, half, end), left, right, strict=True)
+        np.concatenate(columns, axis=2)
+        for columns in ((begin[1], none, begin[2]), (left, right, half[2]), (none, end[1], end[2]))
     ]
     size = forcing[0].shape[2]
     start = np.concatenate([np.broadcast_to(np.eye(12), (h.size, 12, 12)), np.zeros((h.size, 12, size))], axis=2)
@@ -323,7 +316,7 @@ def _across(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tu
         full[:, :, 12:] += force
         return full
 
-    k1 = rate(begin, forcing[0], start)
+    k1 = np.concatenate([begin[0], forcing[0]], axis=2)
     k2 = rate(half, forcing[1], start + 0.5 * step * k1)
     k3 = rate(half, forcing[1], start + 0.5 * step * k2)
     k4 = rate(end, forcing[2], start + step * k3)

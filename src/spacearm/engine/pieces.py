@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from spacearm.engine import cache
 
-#: What takes less is computed again, s.
+#: What takes less is computed again unless said otherwise, s.
 LEAST_SECONDS = 0.2
 #: Pieces of runs that nobody took up again are removed after this, s.
 LONGEST_KEPT = 30 * 86400.0
@@ -63,11 +63,17 @@ def kept_pieces(program: str) -> Iterator[Pieces]:
         cache.remove(key, "piece")
 
 
-def piece(what: str, inputs: object, compute: Callable[[], Mapping[str, npt.NDArray[Any]]]) -> Arrays:
+def piece(
+    what: str,
+    inputs: object,
+    compute: Callable[[], Mapping[str, npt.NDArray[Any]]],
+    least_seconds: float | None = None,
+) -> Arrays:
     """The arrays that ``compute`` gives or, inside :func:`kept_pieces`, gave for the same inputs before.
 
     Args:
         inputs: everything that they depend on: numbers, texts, arrays, and sequences, tables and dataclasses of such.
+        least_seconds: what takes less is computed again.
     """
     pieces = _pieces.get()
     if pieces is None:
@@ -84,7 +90,7 @@ def piece(what: str, inputs: object, compute: Callable[[], Mapping[str, npt.NDAr
             return dict(stored)
     began = time.monotonic()
     arrays = dict(compute())
-    if time.monotonic() - began >= LEAST_SECONDS:
+    if time.monotonic() - began >= (LEAST_SECONDS if least_seconds is None else least_seconds):
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         pieces.keys.append(key)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from spacearm.engine.pieces import kept_pieces
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
     TYPICAL_NOISE,
@@ -37,7 +41,7 @@ from spacearm.identify.inertia import (
     recursion,
     save_identified,
 )
-from spacearm.identify.inertia.design import broken
+from spacearm.identify.inertia.design import Plan, broken
 from spacearm.model import Robot, load
 from support.identify_robots import ROBOTS
 
@@ -163,6 +167,33 @@ def test_design_gains_over_single_joint_motions_within_limits() -> None:
     assert np.isfinite(evaluate(robot, after.experiments, sensors, "A").score)
     with pytest.raises(InputError, match="take longer"):
         design(robot, "zero", sensors, Limits(time=10.0), motions=2, duration=12.0)
+
+
+def test_a_design_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates that were tried are not tried again, and the end is the same to the last bit."""
+    module, tried = sys.modules[design.__module__], list[int]()
+    monkeypatch.setattr(module, "WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(module, "evaluate", lambda *given: tried.append(1) or evaluate(*given))
+
+    def stop(share: float, _: str) -> None:
+        if share > 0.6:
+            raise KeyboardInterrupt
+
+    def run(progress: Callable[[float, str], None] | None = None) -> Plan:
+        sensors, limits = Sensors(np.zeros(3), 0.5, noise=TYPICAL_NOISE), Limits(angle=0.5, rate=0.3, attitude=3.0)
+        many: dict[str, int] = {"motions": 1, "inner_nodes": 3, "pulses": 2, "candidates": 3, "refinements": 3}
+        return design(ROBOTS["sliding"], "zero", sensors, limits, duration=12.0, seed=1, progress=progress, **many)
+
+    whole, program = run(), f"design of {tmp_path}"
+    with contextlib.suppress(KeyboardInterrupt), kept_pieces(program):
+        run(stop)
+    assert len(tried) == 6 + 4
+    with kept_pieces(program) as pieces:
+        again = run()
+    assert (len(tried), pieces.found) == (6 + 4 + 2, 4)
+    assert np.array_equal(again.history, whole.history)
+    assert np.array_equal(again.deviations, whole.deviations)
+    assert (again.score, again.usage) == (whole.score, whole.usage)
 
 
 def test_limits_are_judged_between_samples() -> None:

@@ -3,18 +3,20 @@
 A candidate is simulated on the nominal robot, its information about the base parameters computed with the sensors'
 noise, and its uncertainty measured: D-optimal, the mean log deviation in typical sizes, or A-optimal, the root mean
 square deviation. Joint paths are splines whose inner nodes are free, thrusters fire in pulses; candidates that break a
-limit are penalised. A seeded random search keeps the best, then changes it step by step.
+limit are penalised. A seeded random search keeps the best, then changes it step by step; one that is interrupted goes
+on from the candidates that it has tried (:mod:`spacearm.engine.pieces`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine.pieces import piece
 from spacearm.errors import InputError
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.inertia_parameters import placements
@@ -36,6 +38,8 @@ Criterion = Literal["D", "A"]
 QUICK = Dopri853(rtol=1e-8, atol=1e-10)
 #: Places along a path at which its limits are looked at.
 FINE = 2001
+#: Candidates are many: each that took this long, s, is kept for a search that is interrupted.
+WORTH_KEEPING = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +218,7 @@ def design(
     for step in range(total):
         share = (step - candidates) / max(refinements, 1)
         genes = search.draw() if step < candidates else search.vary(best_genes, 0.5 - 0.4 * share)
-        plan = evaluate(robot, search.experiments(genes), sensors, criterion, prior)
+        plan = _tried(robot, search.experiments(genes), sensors, criterion, prior)
         cost = plan.score + 10.0 * sum(broken(plan.usage, limits).values())
         if cost < best_cost:
             best_cost, best, best_genes = cost, plan, genes
@@ -227,6 +231,22 @@ def design(
         hint = "allow more candidates, or a wider limit"
         raise InputError(f"no candidate of {total} keeps the limit of {', '.join(over)}", place=place, hint=hint)
     return replace(best, history=np.array(history), evaluations=total)
+
+
+def _tried(
+    robot: Robot, experiments: Sequence[Experiment], sensors: Sensors, criterion: Criterion, prior: Prior | None
+) -> Plan:
+    """A candidate of a search, which is known again when the search was interrupted."""
+
+    def compute() -> dict[str, npt.NDArray[Any]]:
+        plan = evaluate(robot, experiments, sensors, criterion, prior)
+        used = {"limits": np.array([*plan.usage]), "usage": np.array([*plan.usage.values()])}
+        return {"score": np.array(plan.score), "deviations": plan.deviations, **used}
+
+    inputs = robot, experiments, sensors, criterion, prior, QUICK
+    found = piece("candidate", inputs, compute, least_seconds=WORTH_KEEPING)
+    used = dict(zip(found["limits"].tolist(), found["usage"].tolist(), strict=True))
+    return Plan(tuple(experiments), float(found["score"]), found["deviations"], used, evaluations=1)
 
 
 class _Genes(NamedTuple):

@@ -16,10 +16,10 @@ from spacearm.model.parts import (
     Spring,
     Thruster,
     Visual,
-    wheel,
 )
 from spacearm.model.robot import Robot
 from spacearm.model.weightless import weightless_dofs
+from spacearm.model.wheels import wheel
 
 __all__ = [
     "Body",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,10 @@ from spacearm.model.problems import Problems
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
+
+#: Of each body, the body that carries it, and its place there.
+Places: TypeAlias = Mapping[str, tuple[str, Pose]]
+P = TypeVar("P", Joint, Frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,25 @@ def fuse(
     bodies, joints, welds = list(bodies), list(joints), list(welds)
     _check(bodies, joints, welds)
     places = _places([body.name for body in bodies], welds)
+    welded = _welded(bodies, places, moments or {})
+    new_joints = tuple(_on_carrier(joint, joint.parent, "parent", places) for joint in joints)
+    new_frames = [_on_carrier(frame, frame.body, "body", places) for frame in frames]
+    return Robot(
+        name=name,
+        bodies=welded if mend is None else mend(welded, new_joints),
+        joints=new_joints,
+        frames=(*new_frames, *(Frame(weld.child, *places[weld.child]) for weld in welds)),
+        thrusters=tuple(_thruster_on_carrier(thruster, places) for thruster in thrusters),
+        couplings=tuple(couplings),
+        configurations={
+            key: np.array([values.get(joint.name, 0.0) for joint in new_joints])
+            for key, values in (configurations or {}).items()
+        },
+    )
+
+
+def _welded(bodies: list[Body], places: Places, moments: Mapping[str, Array]) -> tuple[Body, ...]:
+    """Those bodies that carry the others, with all inertias, shapes and moments."""
     inertias: dict[str, Inertia] = {}
     shapes: dict[str, tuple[list[Any], list[Any]]] = {}
     for body in bodies:
@@ -83,51 +106,29 @@ def fuse(
             inertias[carrier] = inertias[carrier] + moved if carrier in inertias else moved
         for own, brought in zip(shapes.setdefault(carrier, ([], [])), (body.visuals, body.collisions), strict=True):
             own.extend(brought if carrier == body.name else [each.moved(pose) for each in brought])
-    for target, tensor in (moments or {}).items():
+    for target, tensor in moments.items():
         carrier, pose = places[target]
         with at(f"body {carrier!r}", fallback=True):
             inertias[carrier] = with_moment(inertias[carrier], pose.rotation @ tensor @ pose.rotation.T)
+    kept = [body.name for body in bodies if places[body.name][0] == body.name]
+    return tuple(Body(name, inertias[name], *map(tuple, shapes[name])) for name in kept)
 
-    def on_carrier(body: str, placement: Pose) -> tuple[str, Pose]:
-        if body not in places:  # unknown: the robot's own check names it
-            return body, placement
-        carrier, pose = places[body]
-        return carrier, placement if carrier == body else pose @ placement
 
-    new_joints = []
-    for joint in joints:
-        parent, placement = on_carrier(joint.parent, joint.placement)
-        new_joints.append(joint if parent == joint.parent else replace(joint, parent=parent, placement=placement))
-    new_frames = []
-    for frame in frames:
-        carrier, placement = on_carrier(frame.body, frame.placement)
-        new_frames.append(frame if carrier == frame.body else Frame(frame.name, carrier, placement))
-    new_frames += [Frame(weld.child, *places[weld.child]) for weld in welds]
-    new_thrusters = []
-    for thruster in thrusters:
-        carrier, pose = places.get(thruster.body, (thruster.body, Pose()))
-        turned: dict[str, Any] = {
-            "position": pose.rotation @ thruster.position + pose.translation,
-            "direction": pose.rotation @ thruster.direction,
-        }
-        new_thrusters.append(thruster if carrier == thruster.body else replace(thruster, body=carrier, **turned))
-    welded = tuple(
-        Body(body.name, inertias[body.name], *map(tuple, shapes[body.name]))
-        for body in bodies
-        if places[body.name][0] == body.name
-    )
-    return Robot(
-        name=name,
-        bodies=welded if mend is None else mend(welded, tuple(new_joints)),
-        joints=tuple(new_joints),
-        frames=tuple(new_frames),
-        thrusters=tuple(new_thrusters),
-        couplings=tuple(couplings),
-        configurations={
-            key: np.array([values.get(joint.name, 0.0) for joint in new_joints])
-            for key, values in (configurations or {}).items()
-        },
-    )
+def _on_carrier(part: P, body: str, key: str, places: Places) -> P:
+    """A joint or a frame of a body, placed on what carries that; of an unknown body, the robot's own check names it."""
+    carrier, pose = places.get(body, (body, Pose()))
+    if carrier == body:
+        return part
+    moved: dict[str, Any] = {key: carrier, "placement": pose @ part.placement}
+    return replace(part, **moved)
+
+
+def _thruster_on_carrier(thruster: Thruster, places: Places) -> Thruster:
+    carrier, pose = places.get(thruster.body, (thruster.body, Pose()))
+    if carrier == thruster.body:
+        return thruster
+    position = pose.rotation @ thruster.position + pose.translation
+    return replace(thruster, body=carrier, position=position, direction=pose.rotation @ thruster.direction)
 
 
 def named_configurations(robot: Robot) -> dict[str, dict[str, float]]:

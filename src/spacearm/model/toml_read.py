@@ -29,7 +29,6 @@ from spacearm.model.parts import (
     Spring,
     Thruster,
     unit_vector,
-    wheel,
 )
 from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
@@ -59,6 +58,7 @@ from spacearm.model.toml_values import (
     shapes_of,
 )
 from spacearm.model.visuals import mesh_file, with_meshes
+from spacearm.model.wheels import wheel
 from spacearm.typing import Array
 
 T = TypeVar("T")

@@ -226,3 +226,24 @@ def test_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     assert "scenario.toml" in told
     assert "only a fixed step" in told
     assert not (tmp_path / "d").exists()
+    assert run_app(["export", str(file), "--c", str(tmp_path / "d"), "--step", "0.002"]) == 0
+    assert "steps of at most 0.002 s" in (tmp_path / "d" / "cai2023.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('study = "impact"\nrobot = "xu2017"\nframe = "hand"\n', "export its robot, xu2017"),
+        ('scenario = "mission.toml"\nruns = 4\n', "export its scenario, mission.toml"),
+        (SCENARIO + '[[system]]\nname = "ball"\n[system.body]\nmass = 1.0\ninertia = [1, 1, 1]\n', "several systems"),
+        (SCENARIO + '[stops]\njoints = ["joint1"]\nstiffness = 1e3\n', "contacts and stops"),
+    ],
+    ids=["study", "campaign", "systems", "stops"],
+)
+def test_files_that_cannot_be_exported_are_told(text: str, told: str, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(text)
+    for way in (["--c", str(tmp_path / "c")], ["--fmu", str(tmp_path / "f.fmu")]):
+        assert run_app(["export", str(file), *way]) == 2
+        assert told in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["scenario.toml"]

@@ -247,6 +247,10 @@ def export(
     fmu: Annotated[Path | None, Parameter(name="--fmu", help="file for an FMU")] = None,
     step: Annotated[float | None, Parameter(help="of RK4 in place of the scenario's method, s")] = None,
     fmi: Annotated[Literal[2, 3], Parameter(help="version of the FMU")] = 3,
+    repair: Repair = False,
+    base: Base = None,
+    base_mass: BaseMass = None,
+    outside: Outside = False,
     json: Json = False,
 ) -> int:
     """Write a robot or a motion scenario as self-contained C99 with a test of its own, or as an FMU.
@@ -257,8 +261,10 @@ def export(
         A robot file, the name of a catalogue robot, or a motion scenario.
     """
     from spacearm.cli.tools import export_source
+    from spacearm.model.intake import Reading
 
-    return export_source(source, c, fmu, step, fmi, json=json)
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside)
+    return export_source(source, c, fmu, step, fmi, reading=reading, json=json)
 
 
 @catalogue_app.command(name="list")

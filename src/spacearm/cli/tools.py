@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from spacearm.cli.terminal import progress_bar, show, show_json
 from spacearm.errors import InputError
+
+if TYPE_CHECKING:
+    from spacearm.model.intake import Reading
 
 
 def run_benchmark(*, json: bool) -> int:
@@ -29,15 +32,22 @@ def run_benchmark(*, json: bool) -> int:
 
 
 def export_source(
-    source: str, folder: Path | None, fmu: Path | None, step: float | None, fmi: Literal[2, 3], *, json: bool
+    source: str,
+    folder: Path | None,
+    fmu: Path | None,
+    step: float | None,
+    fmi: Literal[2, 3],
+    *,
+    reading: Reading,
+    json: bool,
 ) -> int:
     from spacearm.export import export_c, export_fmu, read_source
     from spacearm.export.fmu import STEP
 
     if folder is None and fmu is None:
         raise InputError("nothing to write", place="export", hint="expected --c DIR or --fmu FILE")
-    robot, motion = read_source(source, step, None if folder else STEP, tested=folder is not None)
-    platforms = [] if fmu is None else export_fmu(motion or robot, fmu, step=step or STEP, fmi=fmi)
+    robot, motion = read_source(source, step, None if folder else STEP, reading, tested=folder is not None)
+    platforms = [] if fmu is None else export_fmu(motion or robot, fmu, step=STEP if step is None else step, fmi=fmi)
     paths = [] if folder is None else export_c(robot, folder, motion=motion)
     paths += [] if fmu is None else [fmu]
     if json:

@@ -8,18 +8,23 @@ from spacearm.errors import InputError, SpacearmError
 from spacearm.export.motion_code import MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.document import find_robot, read_document
+from spacearm.model.intake import Reading
 from spacearm.motion.scenario import MotionFile
 from spacearm.simulate import RK4
 from spacearm.study.scenario import Session, study_file
 
 
 def read_source(
-    source: str, step: float | None = None, default: float | None = None, **options: bool
+    source: str,
+    step: float | None = None,
+    default: float | None = None,
+    reading: Reading | None = None,
+    **options: bool,
 ) -> tuple[Robot, MotionCode | None]:
     """The robot of a file or of the catalogue, or the robot and the motion of a scenario file.
 
     ``step``: of RK4 in place of the scenario's method, s; ``default``: the same in place of an adaptive one;
-    ``options``: of :func:`motion_code`.
+    ``reading``: how a robot file is read; ``options``: of :func:`motion_code`.
     """
     path = Path(source)
     document = read_document(path, "a robot or a scenario") if path.suffix == ".toml" and path.is_file() else {}
@@ -27,7 +32,7 @@ def read_source(
         hint = f"export its scenario, {document['scenario']}, or a robot"
         raise InputError("a campaign cannot be exported", file=path, hint=hint)
     if not isinstance(document.get("robot"), str):  # a scenario names its robot, a robot file is one
-        return find_robot(source), None
+        return find_robot(source, reading=reading), None
     try:
         file = study_file(document)
         if not isinstance(file, MotionFile):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import carray, cfunc
 
-from spacearm.engine import loops, solver
+from spacearm.engine import events, loops, solver
 from spacearm.engine.phase import Functions, Level
 from spacearm.engine.signals import fill, merge
 from spacearm.engine.solver import EventKind, Reason
@@ -203,6 +203,13 @@ def test_loops_are_compiled_where_nothing_can_be_written(tmp_path: Path, monkeyp
         return 2.0 * x
 
     assert loops.compiled(double)(1.5) == 3.0
+
+
+def test_functions_of_loops_are_refused_in_python() -> None:
+    """They have no code by which Python could call them: without the refusal the process would crash."""
+    solver.restart(solver.Options(0, 0.1, 0.0, np.zeros(1), 1.0, 1, 1), solver.Progress(*[np.zeros(3)] * 6))
+    with pytest.raises(TypeError, match="compiled loops only"):
+        events.crossed(1, -1.0, 0)
 
 
 def test_a_cached_loop_is_stale_when_any_of_its_sources_changes(monkeypatch: pytest.MonkeyPatch) -> None:

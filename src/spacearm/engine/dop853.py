@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import inner, lean
 from spacearm.engine.system import System, Work, rates
 from spacearm.typing import Array
 
@@ -273,7 +273,7 @@ for _row, _values in enumerate(_A_ROWS):
     A[_row, : len(_values)] = _values
 
 
-@lean
+@inner
 def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
     """``result = y + h * A[stages, :stages] @ k[:stages]``; row 12 of ``A`` holds the weights of the step."""
     size = y.size
@@ -299,7 +299,7 @@ def dop853_step(system: System, piece: int, t: float, h: float, result: Array) -
     _combine(work.y, h, k, 12, result)
 
 
-@lean
+@inner
 def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: Array) -> float:
     """Error of the last step against its tolerance: at most 1 is good."""
     size = y.size
@@ -319,7 +319,7 @@ def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: 
     return float(abs(h) * sum5 / np.sqrt((sum5 + 0.01 * sum3) * size))
 
 
-@lean
+@inner
 def hermite_dense(h: float, work: Work) -> None:
     """Cubic interpolant of the step from ``work.y`` to ``work.y_new`` with rates ``k[0]`` and ``k[12]``."""
     k, dense = work.k, work.dense
@@ -365,7 +365,7 @@ def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
         result[i] = y[i] + value
 
 
-@lean
+@inner
 def first_step(system: System, piece: int, t: float, rtol: float, atol: Array) -> float:
     """A step to begin with (Hairer, Norsett, Wanner, Sec. II.4); needs ``work.k[0]``."""
     work = system.work

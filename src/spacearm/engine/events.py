@@ -12,7 +12,7 @@ import numpy as np
 from spacearm.engine.call import call_kernel
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step, hermite_dense
 from spacearm.engine.friction import SLACK
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import inner
 from spacearm.engine.rk4 import rk4_step
 from spacearm.engine.system import System, jump, project, rates, watch
 from spacearm.typing import Array
@@ -25,7 +25,7 @@ TIME_TOLERANCE = 1e-13
 ROUNDING = 4e-16
 
 
-@lean
+@inner
 def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> None:
     """Values of all event functions. Friction: what is left of holding force, or the speed in the slip's direction."""
     code, friction, events, work = system.code, system.friction, system.events, system.work
@@ -64,20 +64,20 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
         g[count + i] = system.law.out[system.law.watched + i]
 
 
-@lean
+@inner
 def crossed(before: int, value: float, direction: int) -> bool:
     """Whether a function that had the sign ``before`` has gone through zero in the direction watched."""
     return (before > 0 and value < 0.0 and direction <= 0) or (before < 0 and value > 0.0 and direction >= 0)
 
 
-@lean
+@inner
 def watched(system: System, i: int) -> int:
     """The direction in which function ``i`` is watched; friction is spent when it falls."""
     count = system.friction.dof.size
     return -1 if i < count else system.events.direction[i - count]
 
 
-@lean
+@inner
 def open_signs(system: System) -> None:
     """Sides at the start of a phase: those that the phase before left, else still to be seen."""
     events, count = system.events, system.friction.dof.size
@@ -85,7 +85,7 @@ def open_signs(system: System) -> None:
         events.sign[count + i] = events.sides[i]
 
 
-@lean
+@inner
 def start_signs(system: System, piece: int, t: float, opening: bool) -> None:
     """Sides at the start of a smooth stretch. Friction counts as not spent.
 
@@ -107,7 +107,7 @@ def start_signs(system: System, piece: int, t: float, opening: bool) -> None:
             events.opening[i - count] = g[i]
 
 
-@lean
+@inner
 def met_at_end(system: System, piece: int, t: float, g: Array) -> int:
     """How many watched functions have reached zero at the very end of a phase, ``work.y``; they are marked in ``g``.
 
@@ -141,7 +141,7 @@ def met_at_end(system: System, piece: int, t: float, g: Array) -> int:
     return found
 
 
-@lean
+@inner
 def jump_memory(system: System, piece: int, t: float, g: Array, first: int) -> bool:
     """The memory of force elements in ``work.y`` after what has crossed at an event; whether anything has."""
     events = system.events
@@ -155,7 +155,7 @@ def jump_memory(system: System, piece: int, t: float, g: Array, first: int) -> b
     return changed
 
 
-@lean
+@inner
 def open_memory_signs(system: System) -> None:
     """After a jump of the memory the event functions of force elements are others: their sides are still to be seen."""
     end = system.friction.dof.size + system.events.component.size + system.events.out.size
@@ -163,7 +163,7 @@ def open_memory_signs(system: System) -> None:
         system.events.sign[i] = 0
 
 
-@lean
+@inner
 def _at(system: System, piece: int, t: float, h: float, theta: float, g: Array) -> None:
     """Event functions on the interpolant of the last step."""
     work = system.work
@@ -172,7 +172,7 @@ def _at(system: System, piece: int, t: float, h: float, theta: float, g: Array) 
     event_values(system, piece, t + theta * h, work.y_try, g)
 
 
-@lean
+@inner
 def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Array) -> float:
     """Where function ``i``, nearest to zero at point ``k``, has crossed between its neighbours; -1 if it has not."""
     nodes = system.events.nodes
@@ -206,7 +206,7 @@ def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Arra
     return -1.0
 
 
-@lean
+@inner
 def _jump(system: System, piece: int, t: float, h: float, i: int, g: Array) -> float:
     """Where function ``i``, which an input's jump has put across zero at the step's start, still is; -1 if nowhere.
 
@@ -221,7 +221,7 @@ def _jump(system: System, piece: int, t: float, h: float, i: int, g: Array) -> f
     return -1.0
 
 
-@lean
+@inner
 def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int, float, float]:
     """(function, low, high): the first stretch of the step, as fractions, in which a function crosses; or (-1, 0, 0).
 
@@ -258,7 +258,7 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
     return -1, 0.0, 0.0
 
 
-@lean
+@inner
 def take_step(system: System, method: int, piece: int, t: float, h: float) -> None:
     """One step of either method from ``work.y`` with the rate ``work.k[0]`` to ``work.y_new``, not yet projected."""
     if method == 0:
@@ -267,7 +267,7 @@ def take_step(system: System, method: int, piece: int, t: float, h: float) -> No
         dop853_step(system, piece, t, h, system.work.y_new)
 
 
-@lean
+@inner
 def trial(system: System, method: int, piece: int, t: float, h: float, g: Array) -> None:
     """A real step of length ``h`` to ``work.y_new`` and the event functions there."""
     take_step(system, method, piece, t, h)
@@ -275,7 +275,7 @@ def trial(system: System, method: int, piece: int, t: float, h: float, g: Array)
     event_values(system, piece, t + h, system.work.y_new, g)
 
 
-@lean
+@inner
 def locate(system: System, method: int, piece: int, t: float, i: int, low: float, high: float, g: Array) -> float:
     """Length of the step after which function ``i`` has just crossed, between ``low`` and ``high``; -1 if it does not.
 
@@ -327,7 +327,7 @@ def locate(system: System, method: int, piece: int, t: float, i: int, low: float
     return a if fa < 0.0 else b
 
 
-@lean
+@inner
 def first_event(system: System, method: int, piece: int, t: float, h: float, g: Array) -> tuple[float, bool, int]:
     """(length after which the first event of the step has just happened or -1, whether trial steps were taken, which).
 
@@ -359,7 +359,7 @@ def first_event(system: System, method: int, piece: int, t: float, h: float, g: 
     return found, True, first
 
 
-@lean
+@inner
 def finish_step(system: System, method: int, piece: int, t: float, h: float) -> None:
     """The interpolant of the step that was taken, the rate at its end being in ``k[12]``."""
     if method == 0:
@@ -368,7 +368,7 @@ def finish_step(system: System, method: int, piece: int, t: float, h: float) -> 
         dop853_dense(system, piece, t, h)
 
 
-@lean
+@inner
 def within_reach(system: System, h: float) -> bool:
     """Whether anything can happen within the step: a level is left alone that its component is far from.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.call import call_kernel
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import inner
 from spacearm.engine.noise import draw
 from spacearm.engine.signals import Signals, fill, merge
 from spacearm.typing import Array
@@ -54,7 +54,7 @@ def no_law() -> Law:
     )
 
 
-@lean
+@inner
 def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
     """State, time, references, random numbers and what is felt of the motion's input into the law's input."""
     for i in range(law.size):
@@ -70,13 +70,13 @@ def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
         law.inp[first + i] = motion[law.felt[i]]
 
 
-@lean
+@inner
 def ask(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
     look(law, piece, t, y, motion)
     call_kernel(law.address, law.inp, law.out)
 
 
-@lean
+@inner
 def forget(law: Law, sample: int) -> None:
     """Back to the first tick, for another sample."""
     law.counts[0] = law.counts[1] = 0
@@ -87,20 +87,20 @@ def forget(law: Law, sample: int) -> None:
         law.out[i] = 0.0
 
 
-@lean
+@inner
 def due(law: Law, t: float) -> bool:
     """Whether a tick of a sampled law has come."""
     return law.period > 0.0 and t >= law.counts[0] * law.period - SAME_TICK * (1.0 + t)
 
 
-@lean
+@inner
 def next_tick(law: Law, end: float) -> float:
     """The next tick or the end of the piece, whichever comes first."""
     tick = law.counts[0] * law.period
     return tick if law.period > 0.0 and tick < end - SAME_TICK * (1.0 + end) else end
 
 
-@lean
+@inner
 def answered(law: Law, t: float) -> None:
     """Keep the answer of a tick: memory for the next, a row of the log."""
     count = law.counts[0]

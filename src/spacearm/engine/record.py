@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.dop853 import dense_value
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import inner, lean
 from spacearm.engine.system import System, project, rates
 from spacearm.typing import Array
 
@@ -47,7 +47,7 @@ def sample(system: System, piece: int, t: float, y: Array, record: Record) -> No
     record.counts[0] = row + 1
 
 
-@lean
+@inner
 def samples_within(system: System, piece: int, t: float, h: float, record: Record) -> None:
     """All samples within [t, t + h)."""
     work = system.work
@@ -65,7 +65,7 @@ def samples_within(system: System, piece: int, t: float, h: float, record: Recor
             sample(system, piece, wanted, work.y_try, record)
 
 
-@lean
+@inner
 def audit_step(system: System, piece: int, t: float, h: float, audit: Array, record: Record) -> None:
     """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row."""
     code, work = system.code, system.work
@@ -87,7 +87,7 @@ def audit_step(system: System, piece: int, t: float, h: float, audit: Array, rec
     record.counts[4] = row
 
 
-@lean
+@inner
 def log_event(record: Record, time: float, kind: int, number: int, value: float) -> None:
     row = record.counts[1]
     if row < record.log.shape[0]:

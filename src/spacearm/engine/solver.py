@@ -27,7 +27,7 @@ from spacearm.engine.events import (
 )
 from spacearm.engine.friction import settle
 from spacearm.engine.law import answered, ask, due, look, next_tick
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import inner, lean
 from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
@@ -140,7 +140,7 @@ AFTER_JUMP = 1e-9
 TOGETHER = 1e-12
 
 
-@lean
+@inner
 def _rest(system: System, piece: int, t: float, progress: Progress, record: Record) -> int:
     """Stop what has come to rest in ``y``, resolve friction, log what changed. Fresh ``k[0]`` follows."""
     friction, work, stopped = system.friction, system.work, progress.stopped
@@ -169,7 +169,7 @@ def _rest(system: System, piece: int, t: float, progress: Progress, record: Reco
     return _ON
 
 
-@lean
+@inner
 def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
     """Log that a watched function has crossed; whether that ends the phase."""
     events = system.events
@@ -179,7 +179,7 @@ def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
     return bool(events.terminal[number])
 
 
-@lean
+@inner
 def _begin_piece(system: System, options: Options, progress: Progress, record: Record) -> int:
     """Start afresh where inputs may have jumped: state on its paths, friction, rate, sides of the event functions."""
     work, piece, t = system.work, progress.at[0], progress.now[0]
@@ -205,7 +205,7 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: R
     return _ON
 
 
-@lean
+@inner
 def _length(options: Options, progress: Progress, left: float) -> float:
     """Length of the next step: equal parts of what is left of the piece, or what the error control asks for."""
     if options.method == 0:
@@ -216,7 +216,7 @@ def _length(options: Options, progress: Progress, left: float) -> float:
     return float(0.5 * left if 2.0 * h > left else h)
 
 
-@lean
+@inner
 def _step(system: System, options: Options, progress: Progress, record: Record, h: float, last: bool) -> int:
     """Take a step of length ``h`` to ``y_new``: go on, or 0 where it is to be tried again with another length."""
     work, piece, t = system.work, progress.at[0], progress.now[0]
@@ -246,7 +246,7 @@ def _step(system: System, options: Options, progress: Progress, record: Record, 
     return _ON if finite(work.y_new) else _NOT_FINITE
 
 
-@lean
+@inner
 def _observe(
     system: System, options: Options, progress: Progress, record: Record, audit: Array, h: float, t_new: float
 ) -> tuple[float, int, bool]:
@@ -281,7 +281,7 @@ def _observe(
     return hit, first, watching
 
 
-@lean
+@inner
 def _accept(system: System, progress: Progress, t_new: float, watching: bool) -> None:
     """Go on from the end of a step in which nothing happened."""
     work, events = system.work, system.events
@@ -299,7 +299,7 @@ def _accept(system: System, progress: Progress, t_new: float, watching: bool) ->
             events.sign[i] = 1 if value > 0.0 else -1
 
 
-@lean
+@inner
 def _mark(system: System, progress: Progress, record: Record, first: int) -> bool:
     """Log what has crossed at an event, and on which side everything is now; whether the phase ends."""
     friction, events, g = system.friction, system.events, progress.g
@@ -318,7 +318,7 @@ def _mark(system: System, progress: Progress, record: Record, first: int) -> boo
     return ended
 
 
-@lean
+@inner
 def _happen(
     system: System, options: Options, progress: Progress, record: Record, hit: float, first: int, end: float
 ) -> int:
@@ -358,7 +358,7 @@ def _happen(
     return _ON
 
 
-@lean
+@inner
 def _advance(system: System, options: Options, progress: Progress, record: Record, audit: Array, end: float) -> int:
     """One step, or as far as the next event; a reason to end, or go on."""
     if progress.fresh[0]:
@@ -379,7 +379,7 @@ def _advance(system: System, options: Options, progress: Progress, record: Recor
     return _ON
 
 
-@lean
+@inner
 def _tick(system: System, progress: Progress) -> int:
     """The answer of a law at a tick, from which on the inputs are others; go on, or ``ASKED``."""
     law, piece, t, work = system.law, progress.at[0], progress.now[0], system.work
@@ -395,7 +395,7 @@ def _tick(system: System, progress: Progress) -> int:
     return _ON
 
 
-@lean
+@inner
 def _end(system: System, progress: Progress, record: Record) -> int:
     """Events that are met at the very end of the phase."""
     ended = False

@@ -8,7 +8,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.law import Law, ask, no_law
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import inner, lean
 from spacearm.engine.signals import Signals, fill, value
 from spacearm.typing import Array
 
@@ -156,7 +156,7 @@ def make_friction(dof: Any = (), static: Any = (), coulomb: Any = ()) -> DryFric
     return DryFriction(dofs[kept], stick[kept], slide[kept], np.zeros(int(kept.sum()), dtype=np.int64))
 
 
-@lean
+@inner
 def show(system: System, t: float, y: Array) -> None:
     """State, time and memory to the feedback's kernels; the state as signals have it."""
     code, inp, at = system.code, system.work.inp, system.feedback.first
@@ -167,7 +167,7 @@ def show(system: System, t: float, y: Array) -> None:
         inp[at + code.nx + 1 + i] = y[code.ny - system.feedback.memory + i]
 
 
-@lean
+@inner
 def _feed(system: System, t: float, y: Array) -> None:
     """What force elements add to the motion kernel's input, and the rate of their memory."""
     feedback, inp = system.feedback, system.work.inp
@@ -177,7 +177,7 @@ def _feed(system: System, t: float, y: Array) -> None:
         inp[feedback.target[i]] += feedback.out[i]
 
 
-@lean
+@inner
 def watch(system: System, piece: int, t: float, y: Array, g: Array) -> None:
     """The feedback's event functions; ``work.dy`` is overwritten."""
     code, inp, feedback = system.code, system.work.inp, system.feedback
@@ -187,7 +187,7 @@ def watch(system: System, piece: int, t: float, y: Array, g: Array) -> None:
     call_kernel(feedback.watch, inp[feedback.first :], g)
 
 
-@lean
+@inner
 def jump(system: System, piece: int, t: float, y: Array, number: int) -> None:
     """The memory in ``y`` after event function ``number`` of the feedback has crossed; ``work.dy`` is overwritten."""
     code, inp, feedback = system.code, system.work.inp, system.feedback
@@ -233,7 +233,7 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
             dy[code.speed[j]] = inp[code.drive + j]
 
 
-@lean
+@inner
 def project(system: System, piece: int, t: float, y: Array) -> None:
     """Put ``y`` back where it belongs: quaternions to length one, driven joints on their paths."""
     for at in system.code.quaternion:
@@ -246,7 +246,7 @@ def project(system: System, piece: int, t: float, y: Array) -> None:
             y[signals.target[channel]] = value(signals, piece, channel, t)
 
 
-@lean
+@inner
 def finite(y: Array) -> bool:
     total = 0.0
     for i in range(y.size):

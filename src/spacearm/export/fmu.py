@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from platform import machine
 from typing import Literal
 from xml.sax.saxutils import quoteattr
 
@@ -224,7 +225,7 @@ def _binaries(identity: str, texts: Mapping[str, str]) -> dict[str, tuple[str, b
             (place / name).write_text(text, encoding="utf-8")
         for platform, command in _compilers().items():
             target = place / f"{identity}{TARGETS[platform][1]}"
-            flags = ["-std=c99", "-O2", "-shared", "-ffp-contract=off"]
+            flags = ["-std=c99", "-O2", "-mfma", "-shared", "-ffp-contract=off"]
             flags += [] if platform.endswith("windows") else ["-fPIC", "-fvisibility=hidden"]
             libraries = [] if platform.endswith("windows") else ["-lm"]
             done = subprocess.run(
@@ -243,8 +244,8 @@ def _compilers() -> dict[str, list[str]]:
         zig = [sys.executable, "-m", "ziglang", "cc"]
         return {platform: [*zig, "-target", triple] for platform, (triple, _, _) in TARGETS.items()}
     own = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if own is None or not sys.platform.startswith("linux"):
-        raise InputError("there is no C compiler", place="fmu", hint="pip install ziglang")
+    if own is None or not sys.platform.startswith("linux") or machine() != "x86_64":
+        raise InputError("there is no C compiler for x86-64 Linux", place="fmu", hint="pip install ziglang")
     return {"x86_64-linux": [own]}
 
 

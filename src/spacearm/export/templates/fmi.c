@@ -1,5 +1,6 @@
 
 /* What FMI 2.0 and 3.0 share. */
+#include <cpuid.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,10 +33,18 @@ static void reset(model *m)
     NAME_start(&m->run);
 }
 
+/* Whether the processor has the fused multiply-adds that this was compiled for. */
+static int able(void)
+{
+    unsigned a, b, c = 0, d;
+    const unsigned needed = 1u << 12 | 1u << 27 | 1u << 28; /* FMA, XSAVE in use, AVX */
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & needed) == needed;
+}
+
 static void *make(const char *token)
 {
     model *m;
-    if (strcmp(token, TOKEN) != 0) return 0;
+    if (strcmp(token, TOKEN) != 0 || !able()) return 0;
     m = (model *)malloc(sizeof *m);
     if (m) reset(m);
     return m;

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 from scipy import stats
 
 from spacearm.campaign import Plan, Store, report, run_campaign, run_one, wilson
+from spacearm.campaign.execute import _one_blas_thread
 from spacearm.campaign.plan import VaryTable
 from spacearm.cli import main
 from spacearm.deadline import time_limit
@@ -346,3 +349,18 @@ def test_failed_runs_are_rows_and_no_success(place: Path) -> None:
     assert not np.any(np.array(table["success"])[away])
     assert all("collision[0]" in reason for reason, gone in zip(table["reason"], away, strict=True) if gone)
     assert report(Store.open(place / "out")).rows[0].value == 24
+
+
+def test_processes_multiply_matrices_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of a BLAS in each of several processes take ten times as long as one, unless the user asks for them."""
+    name = "OPENBLAS_NUM_THREADS"
+    for given, seen in ((None, "1"), ("3", "3")):
+        monkeypatch.delenv(name, raising=False)
+        if given:
+            monkeypatch.setenv(name, given)
+        with _one_blas_thread(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            assert pool.submit(os.getenv, name).result() == seen
+        assert os.environ.get(name) == given
+    monkeypatch.delenv(name)
+    assert main(["--version"]) == 0
+    assert os.environ[name] == "1"

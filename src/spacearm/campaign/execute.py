@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
@@ -176,11 +177,25 @@ def _pool(workers: int, dask: str) -> Iterator[Submit | None]:
     elif workers == 1:
         yield None
     else:
-        processes = _Processes(workers)
-        try:
-            yield processes.submit
-        finally:
-            processes.close()
+        with _one_blas_thread():
+            processes = _Processes(workers)
+            try:
+                yield processes.submit
+            finally:
+                processes.close()
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """For processes that are started inside: their matrices are small, and they would wait for each other's threads."""
+    name = "OPENBLAS_NUM_THREADS"
+    given = name in os.environ
+    os.environ.setdefault(name, "1")
+    try:
+        yield
+    finally:
+        if not given:
+            del os.environ[name]
 
 
 class _Processes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status: see ``docs/cli.md``."""
+    # Matrices here are small: threads of a BLAS, which spin while they wait, take time from those that work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from spacearm.cli.terminal import open_streams
 

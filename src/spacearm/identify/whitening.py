@@ -11,11 +11,11 @@ a cost that grows with the number of samples and not with its cube (R. E. Kalman
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
+from spacearm.engine.loops import compiled
 from spacearm.typing import Array
 
 
@@ -43,28 +43,28 @@ class ErrorModel:
         """
         return self.whitener(present).white(columns)
 
+    def until(self, last: int) -> ErrorModel:
+        """The samples up to this one."""
+        rows, steps = slice(0, last + 1), slice(0, last)
+        variance = self.input_variance if self.input_variance.ndim == 1 else self.input_variance[rows]
+        return replace(self, across=self.across[steps], before=self.before[steps], after=self.after[steps],
+                       seen=self.seen[rows], direct=self.direct[rows], input_variance=variance)  # fmt: skip
+
     def whitener(self, present: Array) -> Whitener:
         """The filter's gains, for readings of which these are ``present`` (T, r)."""
         count, size = self.seen.shape[0], self.seen.shape[2]
-        variances = np.broadcast_to(self.input_variance, (count, self.before.shape[2]))
-        spread = np.zeros((size, size)) if self.spread is None else self.spread
+        spread = np.zeros((size, size)) if self.spread is None else _plain(self.spread).copy()
         entered = np.zeros(self.before.shape[1:]) if self.entered is None else self.entered
         shown = np.where(present[:, :, None], self.seen, 0.0)
-        inverse = np.zeros((count, *self.seen.shape[1:2] * 2))
-        gain = np.zeros((count, size, self.seen.shape[1]))
-        v, one = np.diag(self.variance), np.eye(self.variance.size)
-        for k in range(count):
-            direct, e, seen = shown[k] @ entered + self.direct[k] * present[k, :, None], variances[k], shown[k]
-            noise = direct * e
-            lower = np.linalg.cholesky(seen @ spread @ seen.T + noise @ direct.T + v)
-            inverse[k] = solve_triangular(lower, one, lower=True, check_finite=False)
-            if k + 1 < count:
-                drive, moved = self.across[k] @ entered + self.before[k], self.across[k] @ spread
-                gain[k] = (moved @ seen.T + drive @ noise.T) @ inverse[k].T
-                spread = moved @ self.across[k].T + (drive * e) @ drive.T - gain[k] @ gain[k].T
-                spread = 0.5 * (spread + spread.T)
-                entered = self.after[k]
-        return Whitener(self.across, shown, inverse, gain, present)
+        inverse, gain = np.zeros((count, *self.seen.shape[1:2] * 2)), np.zeros((count, size, self.seen.shape[1]))
+        variances = np.broadcast_to(self.input_variance, (count, self.before.shape[2]))
+        across, before, after, seen, direct, e, v, start = map(_plain, (
+            self.across, self.before, self.after, shown, np.where(present[:, :, None], self.direct, 0.0), variances,
+            self.variance, entered,
+        ))  # fmt: skip
+        if not _gains(across, before, after, seen, direct, e, v, start, spread, inverse, gain):
+            raise np.linalg.LinAlgError("the covariance of the readings is not positive definite")
+        return Whitener(self.across, shown, inverse, gain, present, spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +72,8 @@ class Whitener:
     """A linear map between readings and white numbers w of unit variance: with a state x that starts as zero,
 
     reading[k] = seen[k] x[k] + inv(inverse[k]) w[k],    x[k+1] = across[k] x[k] + gain[k] w[k].
+
+    ``spread``: covariance that the model's x has at the last sample, its own input errors aside, after all before it.
     """
 
     across: Array  # (T - 1, s, s)
@@ -79,16 +81,18 @@ class Whitener:
     inverse: Array  # (T, r, r)
     gain: Array  # (T, s, r)
     present: Array  # (T, r)
+    spread: Array  # (s, s)
 
     def white(self, columns: Array) -> Array:
         """Columns (T, r, c) made white; rows of missing readings are zeros."""
+        return self.carried(columns)[0]
+
+    def carried(self, columns: Array) -> tuple[Array, Array]:
+        """The same, and the state (s, c) that the samples before the last one leave there."""
         columns = np.where(self.present[:, :, None], columns, 0.0)
-        state, result = np.zeros((self.seen.shape[2], columns.shape[2])), np.zeros_like(columns)
-        for k, here in enumerate(columns):
-            result[k] = self.inverse[k] @ (here - self.seen[k] @ state)
-            if k + 1 < len(columns):
-                state = self.across[k] @ state + self.gain[k] @ result[k]
-        return result
+        result = np.zeros_like(columns)
+        across, seen, inverse, gain = map(_plain, (self.across, self.seen, self.inverse, self.gain))
+        return result, _innovations(across, seen, inverse, gain, _plain(columns), result)
 
     def coloured(self, rows: Array) -> Array:
         """The transpose of the map from white numbers to readings, on rows (T, r, c)."""
@@ -105,3 +109,100 @@ class Whitener:
     def log_determinant(self) -> float:
         """Of the readings' covariance."""
         return -2.0 * float(np.sum(np.log(np.diagonal(self.inverse, axis1=1, axis2=2))))
+
+
+def _plain(values: Array) -> Array:
+    """As one block of memory: the loops are compiled once, for no other kind of array."""
+    return np.require(values, np.float64, ["C", "W"])
+
+
+@compiled
+def _add(a: Array, b: Array, out: Array) -> None:
+    """out += a b"""
+    for i in range(a.shape[0]):
+        for m in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                out[i, j] += a[i, m] * b[m, j]
+
+
+@compiled
+def _add_turned(a: Array, b: Array, sign: float, out: Array) -> None:
+    """out += sign a b^T"""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            total = 0.0
+            for m in range(a.shape[1]):
+                total += a[i, m] * b[j, m]
+            out[i, j] += sign * total
+
+
+@compiled
+def _inverse_root(matrix: Array, lower: Array, inverse: Array) -> bool:
+    """The inverse of Cholesky's lower triangle; whether there is one."""
+    size = matrix.shape[0]
+    for j in range(size):
+        for i in range(j, size):
+            total = matrix[i, j]
+            for m in range(j):
+                total -= lower[i, m] * lower[j, m]
+            if i > j:
+                lower[i, j] = total / lower[j, j]
+            elif total > 0.0:
+                lower[j, j] = np.sqrt(total)
+            else:
+                return False
+    for j in range(size):
+        for i in range(j, size):
+            total = 1.0 if i == j else 0.0
+            for m in range(j, i):
+                total -= lower[i, m] * inverse[m, j]
+            inverse[i, j] = total / lower[i, i]
+    return True
+
+
+@compiled
+def _gains(
+    across: Array, before: Array, after: Array, seen: Array, direct: Array, variances: Array, variance: Array,
+    entered: Array, spread: Array, inverse: Array, gain: Array,
+) -> bool:  # fmt: skip
+    """Fill ``inverse``, ``gain``, ``spread`` of a :class:`Whitener`; whether all covariances are positive definite."""
+    count, rows, size = seen.shape
+    lower = np.zeros((rows, rows))
+    for k in range(count):
+        shown = direct[k].copy()
+        _add(seen[k], entered, shown)
+        noise, half, total = shown * variances[k], np.zeros((rows, size)), np.diag(variance)
+        _add(seen[k], spread, half)
+        _add_turned(half, seen[k], 1.0, total)
+        _add_turned(noise, shown, 1.0, total)
+        if not _inverse_root(total, lower, inverse[k]):
+            return False
+        if k + 1 < count:
+            drive, moved, next_ = before[k].copy(), np.zeros((size, size)), np.zeros((size, size))
+            _add(across[k], entered, drive)
+            _add(across[k], spread, moved)
+            tied = np.zeros((size, rows))
+            _add_turned(moved, seen[k], 1.0, tied)
+            _add_turned(drive, noise, 1.0, tied)
+            _add_turned(tied, inverse[k], 1.0, gain[k])
+            _add_turned(moved, across[k], 1.0, next_)
+            _add_turned(drive * variances[k], drive, 1.0, next_)
+            _add_turned(gain[k], gain[k], -1.0, next_)
+            spread[:], entered = 0.5 * (next_ + next_.T), after[k]
+    return True
+
+
+@compiled
+def _innovations(across: Array, seen: Array, inverse: Array, gain: Array, columns: Array, result: Array) -> Array:
+    """Fill ``result`` with the columns made white; the state at the last sample."""
+    state = np.zeros((seen.shape[2], columns.shape[2]))
+    for k in range(columns.shape[0]):
+        shown = np.zeros(columns.shape[1:])
+        _add(seen[k], state, shown)
+        _add(inverse[k], columns[k] - shown, result[k])
+        if k + 1 < columns.shape[0]:
+            later = np.zeros_like(state)
+            _add(across[k], state, later)
+            _add(gain[k], result[k], later)
+            state = later
+    return state

@@ -203,6 +203,16 @@ def test_a_file_with_angle_and_torque_measured(tmp_path: Path) -> None:
         assert not run_scenario(tmp_path / "s.toml").sound
 
 
+def test_a_search_that_strays_still_names_the_cause() -> None:
+    """A camera's target 2 cm aside on a stiff joint: the fit ends among values whose neighbourhood says nothing."""
+    case = replace(CASES["k1e5"], times=CASES["k1e5"].times[:400:2], truths={})
+    test = spoilt(case, "motor_angle", 0, "mount")
+    fit = identify_joints(case.plant.robot(), [test], warn=False)
+    assert not fit.sound
+    assert not fit.certificate["suspect.joint1.bias"].sound
+    assert any("nuisances.bias" in remark for remark in fit.remarks)
+
+
 @pytest.mark.parametrize("drive", DRIVES)
 def test_errors_are_at_the_cramer_rao_bound(drive: Drive) -> None:
     """A small version of tools/joint_bound.py; the bound is taken at the truth, from readings without noise."""

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from spacearm.checks import known, one_of
-from spacearm.errors import InputError
-from spacearm.identify.joint.flexible_joints import flexible_joints, linearise, with_values
+from spacearm.errors import InputError, SimulationError
+from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
 from spacearm.identify.joint.forward import Accuracy, Drive
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import BASE, JointTest
 from spacearm.identify.joint.outliers import without_far, without_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
+from spacearm.identify.joint.remarks import misfits, remarks_on
 from spacearm.identify.joint.sampling import Weighting
 from spacearm.identify.joint.suspects import NUISANCES, Suspect, suspects
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, Whiteness, diagnose
-from spacearm.optimise.estimate import Estimate, Estimator
+from spacearm.optimise.estimate import Estimate, Estimator, Reason
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
@@ -30,15 +32,11 @@ from spacearm.optimise.posterior import Posterior, Profile, profile, sample
 from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
-#: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
-LOOSE = 0.5
 #: The errors of inputs are linearised anew so often, until nothing moves by more than this share of its deviation.
 ROUNDS, SETTLED = 8, 0.01
 #: A fit whose mean squared residual is above this may have started in the wrong valley: then other stiffnesses are
 #: tried, as these multiples.
 POOR, FACTORS = 1.5, 10.0 ** np.linspace(-2.5, 2.5, 31)
-#: Dry friction that holds still for more than this share of the samples is told.
-CREEP = 0.1
 
 
 class IdentifiabilityWarning(UserWarning):
@@ -88,6 +86,12 @@ class JointFit:
             for one in self.suspects
         }
         return self.diagnosis.certificate() | doubts
+
+    def suspecting(self, more: tuple[Suspect, ...]) -> JointFit:
+        """The same with more suspects, the likeliest; they stand for those of the same name."""
+        told, names = (f"suspected: {one.advice}" for one in more), {one.name for one in more}
+        others = (one for one in self.suspects if one.name not in names)
+        return replace(self, suspects=(*more, *others), remarks=(*self.remarks, *told))
 
     @property
     def sound(self) -> bool:
@@ -208,12 +212,53 @@ def identify_joints(
         model, estimate, far = _cleared(model, estimate, exact)
         outliers += far
     ignored = tuple(name for name, what in how.items() if what == "off") if exact and drive != "rigid_torque" else None
+    for forward in model.forwards:  # the searches are over
+        forward.stiff = 0
     fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers)
+    if ignored is not None and _unexplained(fit):
+        again: dict[str, Any] = {
+            "drive": drive, "law": law, "method": method, "bounds": bounds, "guess": guess, "fixed": fixed,
+            "offset_rate": offset_rate, "weighting": weighting, "accuracy": accuracy, "warn": False,
+        }  # fmt: skip
+        fit = fit.suspecting(_explained(fit, how, partial(identify_joints, robot, tests, **again)))
     if warn:
         for text in fit.remarks:
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
             warnings.warn(text, kind, stacklevel=2)
     return fit
+
+
+def _unexplained(fit: JointFit) -> bool:
+    """Whether a fit is not sound, but its scores, which look at its neighbourhood alone, name nothing."""
+    named = any(one.p_value * len(fit.suspects) < LEVEL for one in fit.suspects)
+    return fit.model.noise_known and not fit.sound and not named
+
+
+def _explained(fit: JointFit, how: Mapping[str, str], again: Callable[..., JointFit]) -> tuple[Suspect, ...]:
+    """The nuisance to test that improves the fit most when it is estimated with the rest, beyond what chance does."""
+    from scipy.stats import chi2
+
+    off = {name: "off" if what == "test" else what for name, what in how.items()}
+    before = best = float(np.nan_to_num(fit.estimate.cost, nan=np.inf))
+    found: tuple[Suspect, ...] = ()
+    for nuisance in ("bias", "delay", "friction"):
+        if how[nuisance] != "test" or (nuisance == "friction" and fit.model.setup.drive != "torque"):
+            continue
+        try:
+            other = again(nuisances={**off, nuisance: "estimate"})
+        except SimulationError:
+            continue
+        values, std = other.estimate.values, other.estimate.std
+        new = [k for k, name in enumerate(other.estimate.names) if name not in fit.estimate.names]
+        enough = 0.5 * chi2.isf(LEVEL / len(NUISANCES), max(len(new), 1))
+        if new and other.estimate.converged and other.estimate.cost < min(best, before - enough):
+            k = max(new, key=lambda i: abs(values[i]) / std[i])
+            word = other.estimate.names[k].removeprefix(f"{fit.model.tests[0].name}.")
+            best = other.estimate.cost
+            found = (Suspect(word, float(values[k] / std[k]) ** 2, float(values[k]), other.estimate.units[k]),)
+        if other.sound:
+            break
+    return found
 
 
 def _searched(
@@ -286,8 +331,19 @@ def _other_valleys(model: JointProblem, found: Estimate, estimator: LeastSquares
     starts = np.clip(starts, model.lower, model.upper)
     costs = np.nan_to_num(model.costs(starts), nan=np.inf)
     valleys = [k for k in np.argsort(costs) if costs[k] == costs[max(k - 1, 0) : k + 2].min() < np.inf]
-    tried = [estimator.solve(model.starting_at(starts[k])) for k in valleys[:3]]
+    tried = [one for k in valleys[:3] if (one := _tried(model.starting_at(starts[k]), estimator)) is not None]
     return min([found, *tried], key=lambda one: one.cost if np.isfinite(one.cost) else np.inf)
+
+
+def _tried(model: JointProblem, estimator: LeastSquares) -> Estimate | None:
+    """What a search finds; nothing where it strays among joints too stiff to follow, which ends this search alone."""
+    before = [forward.stiff for forward in model.forwards]
+    try:
+        return estimator.solve(model)
+    except SimulationError:
+        for forward, steps in zip(model.forwards, before, strict=True):
+            forward.stiff = steps
+        return None
 
 
 def _settled(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -> tuple[JointProblem, Estimate]:
@@ -304,7 +360,9 @@ def _settled(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -
 
 def _again(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Estimate:
     """The estimate once more, with the paths' errors among the noise."""
-    second = estimator.solve(model.starting_at(first.values))
+    second = _tried(model.starting_at(first.values), estimator)
+    if second is None:
+        return replace(first, reason=Reason.STALLED)
     return replace(
         second,
         evaluations=first.evaluations + second.evaluations,
@@ -329,7 +387,7 @@ def assess(
     doubts: tuple[Suspect, ...] = ()
     if ignored is not None and len(ignored) < len(NUISANCES) and np.isfinite(estimate.cost):
         doubts = suspects(model, estimate.values, ignored)
-    remarks = [*_remarks(model, found), *_misfits(model, found, doubts, outliers)]
+    remarks = [*remarks_on(model, found), *misfits(model, found, doubts, outliers)]
     return JointFit(model, found, tuple(remarks), seconds, doubts, outliers)
 
 
@@ -343,103 +401,3 @@ def sample_posterior(
 ) -> Posterior:
     """Samples of the parameters given the data; see :func:`spacearm.optimise.sample`."""
     return sample(fit.model, fit.estimate, walkers=walkers, steps=steps, burn=burn, seed=seed)
-
-
-def _remarks(model: JointProblem, diagnosis: Diagnosis) -> list[str]:
-    found, estimate, drive = [], diagnosis.estimate, model.setup.drive
-    if drive == "rigid_torque":
-        found.append(_rigid_torque(model, estimate.values))
-    for name, value, sd in zip(estimate.names, estimate.values, estimate.std, strict=True):
-        short = name.rsplit(".", 1)[1]
-        if not np.isfinite(sd):
-            found.append(f"{name} is not determined by these data with drive {drive!r}{_advice(model, short)}")
-        elif short in ("motor_inertia", "stiffness") and sd > LOOSE * abs(value):
-            text = f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {drive!r}"
-            found.append(text + _advice(model, short))
-    for parameter, value in zip(estimate.parameters, estimate.values, strict=True):
-        if parameter.name in diagnosis.on_bounds:
-            found.append(f"{parameter.name} ended on its bound {value:.4g} {parameter.unit}: it would go further")
-    for first, second, correlation in diagnosis.tied:
-        found.append(f"{first} and {second} cannot be told apart (correlation {correlation:.4f})")
-    found += _creeping(model, estimate.values)
-    joints = model.values(estimate.values)
-    for k, test in enumerate(model.tests):
-        lowest = linearise(model.robot, model.configuration(k), joints).frequencies(drive == "motor_angle")
-        if lowest.size and lowest[0] > 0 and test.duration < 2.0 * np.pi / lowest[0]:
-            found.append(
-                f"data of test {test.name!r} last {test.duration:.3g} s, less than a period of the oscillation "
-                f"({2.0 * np.pi / lowest[0]:.3g} s): frequency and damping are hardly seen"
-            )
-    return found
-
-
-def _misfits(model: JointProblem, diagnosis: Diagnosis, doubts: tuple[Suspect, ...], outliers: int) -> list[str]:
-    """What the residuals say against the model, and what to try."""
-    found = []
-    chi2, (low, high) = diagnosis.chi_square.ratio, diagnosis.chi_square.bounds()
-    if model.noise_known and chi2 > high:
-        found.append(
-            f"residuals are {np.sqrt(chi2):.2f} times as large as the noise explains: the model lacks something"
-        )
-    elif model.noise_known and chi2 < low:
-        found.append(f"residuals are only {np.sqrt(chi2):.2f} times as large as the noise stated: it is less than that")
-    found += [f"suspected: {one.advice}" for one in doubts if one.p_value < LEVEL / len(doubts)]
-    if outliers:
-        found.append(f"data: {outliers} readings that their neighbours do not bear out were left out")
-    far = sum(int((np.abs(rows) > 5.0).sum()) for own in diagnosis.estimate.residuals.values() for rows in own.values())
-    if model.noise_known and far:
-        found.append(f"data: {far} readings are more than 5 deviations from the model: outliers, or a wrong model")
-    return found
-
-
-def _creeping(model: JointProblem, x: Array) -> list[str]:
-    """Where dry friction would hold something still, which this law lets creep."""
-    setup, found = model.setup, []
-    count = len(setup.flexible)
-    for where in ("motor", "spring"):
-        if getattr(setup.law, where) == "none" or (where == "motor" and setup.drive == "motor_angle"):
-            continue
-        for i, f in enumerate(setup.flexible):
-            slow = []
-            for k, forward in enumerate(model.forwards):
-                rates = model.respond(x, k).states[:, setup.places["velocity"]][:, 6:]
-                path = forward.paths[model.robot.joint_names[f.motor]].derivative()(forward.times)
-                motor = path if setup.drive == "motor_angle" else rates[:, count + i]
-                speed = motor if where == "motor" else rates[:, i] - f.ratio * motor
-                slow.append(np.abs(speed) < setup.law.slip_speed)
-            share = float(np.mean(np.concatenate(slow)))
-            if share > CREEP:
-                found.append(
-                    f"friction in the {where} of {f.name} would hold it during {share:.0%} of the samples; here it "
-                    f"creeps at up to {setup.law.slip_speed:g} rad/s, which biases the values: try a lower slip_speed"
-                )
-    return found
-
-
-def _advice(model: JointProblem, parameter: str) -> str:
-    if parameter.startswith("motor_") and parameter != "motor_inertia":
-        prescribed = model.setup.drive == "motor_angle"
-        return (
-            "; the motor's friction shows only in its torque: measure it, or use drive='torque'" if prescribed else ""
-        )
-    if parameter != "motor_inertia":
-        return "; a larger start offset excites it more"
-    if model.setup.drive == "motor_angle":
-        return "; measure the base's attitude or the motor's torque as well"
-    return ""
-
-
-def _rigid_torque(model: JointProblem, x: Array) -> str:
-    """What the rigid torque does to the modelled motor, against what its encoder says."""
-    worst = 0.0
-    for k, test in enumerate(model.tests):
-        states = model.respond(x, k).states[:, model.setup.places["joints"]]
-        count = len(model.setup.flexible)
-        for i, f in enumerate(model.setup.flexible):
-            seen = model.forwards[k].paths[model.robot.joint_names[f.motor]](test.time - test.time[0])
-            worst = max(worst, float(np.sqrt(np.mean((states[:, count + i] - seen) ** 2))))
-    return (
-        "the torque comes from rigid inverse dynamics: where the real motor tracks its trajectory the values are "
-        f"biased, however well they fit. The modelled motor leaves its encoder by {np.degrees(worst):.3g} deg rms; "
-        "drive='motor_angle' keeps it there"
-    )

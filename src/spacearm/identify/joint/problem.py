@@ -389,7 +389,8 @@ class JointProblem(Problem):
         block = np.zeros((len(rows), len(self.all_names)))
         block[:, :common] = rows[:, :common]
         block[:, common + test * each : common + (test + 1) * each] = rows[:, common : common + each]
-        block[:, [first_bias + b for b, _ in own]] = self.white(test, constant).reshape(len(block), -1)
+        if own:
+            block[:, [first_bias + b for b, _ in own]] = self.white(test, constant).reshape(len(block), -1)
         if self.late:
             block[:, -1] = self.white(test, self.late_slopes(x, test)).ravel()
         # A candidate whose derivatives cannot be followed to the end (very stiff) must not stop a search.

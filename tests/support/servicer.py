@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import mujoco
@@ -45,8 +46,11 @@ FIRINGS = [
 
 
 @lru_cache(maxsize=4)
-def servicer_motion(pushed: bool = True, robot: Robot = ROBOT) -> Motion:
-    """Times, positions and velocities by MuJoCo; its thrusters, if any fire, turn with the base inside every step."""
+def servicer_motion(pushed: bool = True, robot: Robot = ROBOT, drag: float = 0.0) -> Motion:
+    """Times, positions and velocities by MuJoCo; its thrusters, if any fire, turn with the base inside every step.
+
+    ``drag``: a force along x of the world, N, that no record states.
+    """
     spec = mujoco.MjSpec.from_string(mjcf_text(robot))
     for k, (_, _, force, point) in enumerate(FIRINGS):
         spec.body("bus").add_site(name=f"jet{k}", pos=point)
@@ -74,6 +78,7 @@ def servicer_motion(pushed: bool = True, robot: Robot = ROBOT) -> Motion:
             t = (k * FINE + i) * STEP / FINE
             wanted = begin + sizes * (1.0 - np.cos(speeds * t))
             rates = sizes * speeds * np.sin(speeds * t)
+            data.qfrc_applied[0] = drag
             data.qfrc_applied[6:] = 2e3 * (wanted - data.qpos[7:]) + 4e2 * (rates - data.qvel[6:])
             data.ctrl[-len(FIRINGS) :] = [float(pushed and s <= t + 1e-9 < s + d) for s, d, _, _ in FIRINGS]
             mujoco.mj_step(model, data)
@@ -94,6 +99,49 @@ def measured(motion: Motion, seed: int | None, thrust: float = 1.0) -> Record:
     edges = sorted({0.0, float(times[-1]), *(s for s, *_ in FIRINGS), *(s + d for s, d, *_ in FIRINGS)})
     record = Record("orbit", times, readings, np.zeros(3), wrench, tuple(edges), None, (True, True), NOISE)
     return record if seed is None else record.noisy(seed)
+
+
+@lru_cache(maxsize=1)
+def servicer_accelerations() -> tuple[Array, Array]:
+    """Accelerations (T, 8) of the base (linear in world axes, angular in its own) and the joints, and torques."""
+    times, q, v = servicer_motion()
+    model = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT))
+    data = mujoco.MjData(model)
+    model.opt.gravity[:] = 0.0
+    speeds, sizes, begin = 2 * np.pi * np.array([0.13, 0.19]), np.array([0.3, 0.4]), q[0, 7:]
+    found = []
+    for t, here, velocity, wrench in zip(times, q, v, measured((times, q, v), None).wrench, strict=True):
+        data.qpos[:], data.qvel[:] = here, velocity
+        wanted = begin + sizes * (1.0 - np.cos(speeds * t)), sizes * speeds * np.sin(speeds * t)
+        data.qfrc_applied[6:] = 2e3 * (wanted[0] - here[7:]) + 4e2 * (wanted[1] - velocity[6:])
+        mujoco.mj_fwdPosition(model, data)
+        data.qfrc_applied[:3], data.qfrc_applied[3:6] = data.xmat[1].reshape(3, 3) @ wrench[:3], wrench[3:]
+        mujoco.mj_forward(model, data)
+        found.append(np.concatenate([data.qacc, data.qfrc_applied[6:]]))
+    return np.array(found)[:, :8], np.array(found)[:, 8:]
+
+
+def with_accelerations(record: Record, mount: Array) -> Record:
+    """A record of :func:`servicer_motion` without noise, read at ``mount``, with accelerations and torques."""
+    times, q, v = servicer_motion()
+    (moved, torque), rotation = servicer_accelerations(), np.empty((times.size, 3, 3))
+    for matrix, attitude in zip(rotation, q[:, 3:7], strict=True):
+        flat = np.empty(9)
+        mujoco.mju_quat2Mat(flat, attitude)
+        matrix[:] = flat.reshape(3, 3)
+    turning = v[:, 3:6]
+    swing = np.cross(moved[:, 3:6], mount) + np.cross(turning, np.cross(turning, mount))
+    readings = {
+        **record.readings,
+        "position": q[:, :3] + rotation @ mount,
+        "velocity": v[:, :3] + np.einsum("tij,tj->ti", rotation, np.cross(turning, mount)),
+        "acceleration": np.einsum("tji,tj->ti", rotation, moved[:, :3]) + swing,
+        "angular_acceleration": moved[:, 3:6],
+        "joint_acceleration": moved[:, 6:],
+        "torque": torque,
+    }
+    sigma = {**NOISE, "acceleration": 2e-4, "angular_acceleration": 2e-4, "joint_acceleration": 1e-3, "torque": 0.02}
+    return replace(record, readings=readings, mount=mount, sigma=sigma)
 
 
 def drawing(factor: float) -> Robot:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spacearm.errors import InputError
 from spacearm.identify.inertia import (
     Experiment,
     InertiaProblem,
@@ -17,6 +18,7 @@ from spacearm.identify.inertia import (
     Record,
     Sensors,
     Source,
+    TargetFilter,
     base_parameters,
     follow,
     identify,
@@ -189,6 +191,36 @@ def test_the_target_is_followed_with_thrusters(motion: Motion) -> None:
     errors = np.array([(state.values - TRUTH) / state.std for state in ends])
     assert np.mean(np.abs(errors) < 1.96) > 0.86
     assert ends[0].std[0] < 0.02
+
+
+def test_segments_leave_no_room_for_forces_that_nobody_states() -> None:
+    """A drag of 0.05 N over 20 s: in one piece the result is wrong and not sound, in pieces of 2 s it is right."""
+    record, known = measured(servicer_motion(drag=0.05), 0), Prior.known_bodies(drawing(1.3), ["bus", "upper"])
+    once = identify(drawing(1.3), [record], prior=known)
+    assert not once.certificate().sound
+    assert np.abs((once.estimate.values - TRUTH) / once.estimate.std).max() > 6.0
+    often = identify(drawing(1.3), [record], prior=known, segment=2.0)
+    assert often.certificate().sound
+    assert len(often.samples) == 10
+    assert np.abs((often.estimate.values - TRUTH) / often.estimate.std).max() < 4.0
+    assert once.estimate.std[0] < often.estimate.std[0] < 10.0 * once.estimate.std[0]
+    with pytest.raises(InputError, match="these records cannot be cut"):
+        identify(drawing(1.3), [record], method="total", segment=2.0)
+
+
+def test_the_target_is_followed_without_keeping_all_samples(motion: Motion) -> None:
+    """Samples that were dropped count as if they had been kept; MuJoCo's motion, thrusters and encoder noise."""
+    for seed, kept in ((0, 100), (1, 60), (2, 200)):
+        record = measured(motion, seed)
+        watch = TargetFilter(drawing(2.0), "held", kept=kept)
+        for first in range(0, COUNT, 50):
+            state = watch.update(record.cut(slice(first, first + 50)))
+        assert watch.samples == COUNT
+        assert watch._record is not None
+        assert watch._record.times.size <= kept + 50
+        whole = follow(drawing(2.0), "held", record, chunk=COUNT)[-1]
+        assert np.abs((state.values - whole.values) / whole.std).max() < 0.3
+        assert state.std == pytest.approx(whole.std, rel=0.05)
 
 
 def test_locked_joints_are_not_taken_as_moving_by_noise(motion: Motion) -> None:

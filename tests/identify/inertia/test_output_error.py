@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import identify
+from spacearm.identify.inertia import Prior, identify
 from spacearm.identify.inertia.base_motion import BaseMotion, Inputs
 from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import expected_information
@@ -20,7 +20,18 @@ from spacearm.optimise.diagnose import diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.typing import Array
-from support.servicer import COUNT, NOISE, ROBOT, TARGET, Motion, drawing, led_base, measured, servicer_motion
+from support.servicer import (
+    COUNT,
+    NOISE,
+    ROBOT,
+    TARGET,
+    Motion,
+    drawing,
+    led_base,
+    measured,
+    servicer_motion,
+    with_accelerations,
+)
 from support.tumbling import satellite, tumbling
 
 
@@ -194,9 +205,75 @@ def _rotated(q: Array, v: Any) -> Array:
 def test_what_is_right_is_not_suspected(motion: Motion) -> None:
     problem, found = solve(drawing(1.3), measured(motion, 5))
     scores = problem.scores(found.values)
-    assert {score.name for score in scores} == {*NUISANCES, "bus", "upper"} - {"thrusters"}
+    always = {name for name, nuisance in NUISANCES.items() if not nuisance.channel}
+    assert {score.name for score in scores} == {*always, "bus", "upper"} - {"thrusters"}
     assert min(score.p_value for score in scores) > 1e-3
     assert diagnose(found).sound
+
+
+MOUNT = np.array([0.2, -0.1, 0.3])
+
+
+def test_accelerations_and_torques_are_mujocos(motion: Motion) -> None:
+    """Predicted on the base's motion from the joints' accelerations, at a sensor off the base's origin."""
+    record = with_accelerations(measured(motion, None), MOUNT)
+    problem = OutputErrorProblem(ROBOT, [record], ["held"])
+    (predicted,), (data,) = problem.predicted(problem.guess), problem.records
+    assert 0.5 < data.present[:, 12:].mean() < 1.0  # without those near switching thrusters
+    for name, size in (("acceleration", 0.03), ("angular_acceleration", 0.05), ("torque", 3.0)):
+        there = data.present[:, data.rows[name]].all(axis=1)
+        assert np.ptp(record.readings[name]) > size
+        np.testing.assert_allclose(predicted[name][there], record.readings[name][there], atol=1e-6 * size)
+
+
+def test_derivatives_of_accelerations_and_torques_are_those_of_differences(motion: Motion) -> None:
+    record = with_accelerations(measured(motion, None), MOUNT).cut(slice(0, 160))
+    exactly = {**record.sigma, "joint_position": 0.0, "joint_rate": 0.0}
+    commanded = {name: values for name, values in record.readings.items() if name != "joint_acceleration"}
+    record = replace(
+        record, sigma=exactly, readings=commanded, joint_acceleration=record.readings["joint_acceleration"]
+    )
+    felt = ["acceleration_bias", "angular_acceleration_bias", "torque_bias", "friction", "damping"]
+    problem = OutputErrorProblem(ROBOT, [record], ["held"], ["thrust", *felt])
+    x = problem.guess
+    exact = problem.weighted_jacobian(x)
+    for i, parameter in enumerate(problem.parameters):
+        step = 1e-4 * parameter.size
+        moved = [problem.weighted(x + sign * step * np.eye(x.size)[i]) for sign in (1.0, -1.0)]
+        slope = (moved[0] - moved[1]) / (2.0 * step)
+        assert np.linalg.norm(slope - exact[:, i]) < 1e-5 * np.linalg.norm(exact[:, i]), parameter.name
+
+
+def test_accelerations_and_torques_count(motion: Motion) -> None:
+    """Joint accelerations read with noise: errors are as large as they are said to be, and smaller than without."""
+    clean, errors = with_accelerations(measured(motion, None), MOUNT), []
+    for seed in range(5):
+        problem, found = solve(drawing(1.3), clean.noisy(seed))
+        errors.append((found.values[:10] - TRUTH) / found.std[:10])
+        assert diagnose(found, problem.samples - found.values.size).chi_square.ratio == pytest.approx(1.0, abs=0.05)
+    assert 0.7 < np.sqrt(np.mean(np.square(errors))) < 1.3
+    before = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
+    less = replace(clean, readings={name: clean.readings[name] for name in before}).noisy(4)
+    ratio = found.std[:10] / solve(drawing(1.3), less)[1].std[:10]
+    assert ratio.max() < 1.0
+    assert ratio[0] < 0.9
+
+
+@pytest.mark.parametrize("name", ["acceleration_bias", "friction"])
+def test_biased_accelerometers_and_friction_are_found_and_can_be_estimated(name: str, motion: Motion) -> None:
+    """1 mm/s2, and 0.1 N m of dry friction that the torque works against."""
+    record = with_accelerations(measured(motion, None), MOUNT).noisy(1)
+    truth = np.array([1e-3, 0.0, 0.0] if name == "acceleration_bias" else [0.1, 0.1])
+    channel, rates = ("acceleration", 1.0) if name == "acceleration_bias" else ("torque", np.sign(motion[2][:, 6:]))
+    record = replace(record, readings={**record.readings, channel: record.readings[channel] + truth * rates})
+    found = identify(drawing(1.3), [record], prior=Prior.known_bodies(drawing(1.3), ["bus", "upper"]))
+    assert not found.certificate().sound
+    assert name in [score.name for score in found.suspects]
+    found = identify(drawing(1.3), [record], prior=Prior.known_bodies(drawing(1.3), ["bus", "upper"]), estimate=[name])
+    at = slice(10, 10 + truth.size)
+    assert np.abs((found.estimate.values[at] - truth) / found.estimate.std[at]).max() < 4.0
+    assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 4.0
+    assert "not used" not in found.samples["orbit"]
 
 
 def test_missing_readings_and_outliers(motion: Motion) -> None:

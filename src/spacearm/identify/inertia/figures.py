@@ -14,7 +14,6 @@ from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit
-from spacearm.identify.inertia.record_prediction import ROWS
 from spacearm.identify.inertia.sensors import CHANNELS
 from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
 from spacearm.result import Figure
@@ -72,10 +71,11 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
     ):
         record = data.record
         some = slice(None, None, -(-record.times.size // DRAWN))
-        for channel, rows in ROWS.items():
+        for channel, rows in data.rows.items():
             if channel not in record.readings:
                 continue
-            unit, letters = CHANNELS[channel].unit, "wxyz" if channel == "attitude" else "xyz"
+            unit, axes = CHANNELS[channel].unit, fit.problem.robot.joint_names if channel == "torque" else tuple("xyz")
+            letters = tuple("wxyz") if channel == "attitude" else axes
             both = new_figure(x="time (s)", y=channel + ("" if channel == "attitude" else f" ({unit})"), height=360)
             for k, letter in enumerate(letters):
                 colour = COLOURS[k % len(COLOURS)]
@@ -89,11 +89,11 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
                     line={"color": colour, "width": 1.2},
                 )  # fmt: skip
             left = new_figure(x="time (s)", y="residual / standard deviation", height=260)
-            for k, letter in enumerate("xyz"):
+            for k, letter in enumerate(axes):
                 own = np.where(data.present[:, rows][:, k], white[f"{channel}.{letter}"], np.nan)[some]
                 left.add_scatter(
                     x=record.times[some], y=own, mode="markers", name=letter,
-                    marker={"size": 3, "color": COLOURS[k], "opacity": 0.6},
+                    marker={"size": 3, "color": COLOURS[k % len(COLOURS)], "opacity": 0.6},
                 )  # fmt: skip
             label = f"{name}-{channel}".replace(" ", "-")
             said = f"{name}: {channel} as measured, and as predicted with what was found."

@@ -102,15 +102,18 @@ class Identification:
             return {a.name: f"{a.times.size} of {b} samples" for a, b in used}
         found = {}
         for data in self.output_error.problem.records:
+            there = {name: rows for name, rows in data.rows.items() if name in data.record.readings}
             read = sum(
-                int(np.isfinite(data.record.readings[n]).all(axis=1).sum()) for n in ROWS if n in data.record.readings
+                (rows.stop - rows.start) * int(np.isfinite(data.record.readings[name]).all(axis=1).sum())
+                for name, rows in there.items()
             )
-            text = f"all {data.record.times.size} samples, {int(data.present.sum())} numbers of {3 * read} read"
+            text = f"all {data.record.times.size} samples, {int(data.present.sum())} numbers of {read} read"
             if data.path.missing or data.path.outliers:
                 text += f"; encoders: {data.path.missing} missing and {data.path.outliers} far off, replaced"
-            unused = [n for n in data.record.readings if n not in (*ROWS, "joint_position", "joint_rate")]
+            path = ("joint_position", "joint_rate", *(() if data.accelerations is None else ("joint_acceleration",)))
+            unused = [n for n in data.record.readings if n not in (*data.rows, *path)]
             if unused:
-                text += f"; not used by this method: {', '.join(unused)}"
+                text += f"; not used: {', '.join(unused)}"
             found[data.record.name] = text
         return found
 
@@ -152,6 +155,7 @@ def identify(
     prior: Prior | None = None,
     estimate: Mapping[str, float] | Sequence[str] = (),
     test: Sequence[str] | None = None,
+    segment: float | None = None,
 ) -> Identification:
     """Identify inertias.
 
@@ -169,15 +173,20 @@ def identify(
         estimate: nuisances to estimate besides (:data:`.NUISANCES`), with ``output-error`` alone; biases that the
             records' sensors may have are among them.
         test: nuisances to test; all others when not given.
+        segment: cut each record into pieces of about this length (s), each with a start of its own; ``output-error``
+            alone. Forces that nobody states, such as drag, then add up within a piece and not over a long record.
     """
     if method is None:
         method = "output-error" if _allow_output_error(records, kinds) else "total"
     one_of(method, get_args(Method), "method", place="identification")
     if method == "output-error":
+        if segment is not None:
+            records = [piece for record in records for piece in record.segments(segment)]
         return _output_error(robot, records, prior, estimate, test)
-    if estimate:
+    if estimate or segment is not None:
+        what = "nuisances cannot be estimated from these records" if estimate else "these records cannot be cut"
         hint = "expected method 'output-error', position, attitude, joints and their noise"
-        raise InputError("nuisances cannot be estimated from these records", place="estimate", hint=hint)
+        raise InputError(what, place="estimate" if estimate else "segment", hint=hint)
     fit: TotalFit | None = None
     given = tuple(record.times.size for record in records)
     records = [_complete(record) for record in records]
@@ -232,7 +241,8 @@ def _allow_output_error(records: Sequence[Record], kinds: Sequence[Kind]) -> boo
 
 #: Nuisance that a sensor's unknown bias is.
 BIASES = {"rate": "rate_bias", "velocity": "velocity_bias", "attitude": "attitude_bias",
-          "joint_position": "encoder_offset", "joint_rate": "joint_rate_bias"}  # fmt: skip
+          "joint_position": "encoder_offset", "joint_rate": "joint_rate_bias", "acceleration": "acceleration_bias",
+          "angular_acceleration": "angular_acceleration_bias", "torque": "torque_bias"}  # fmt: skip
 
 
 def _output_error(

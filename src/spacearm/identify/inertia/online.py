@@ -1,14 +1,17 @@
 """A grasped target's ten parameters while data arrive: after every few samples, with what is known until then.
 
-The rest of the robot is known. Each update takes the samples that came, keeps those before, and goes on from the last
-estimate by the steps of :func:`.fit_output_error`: thrusters may fire, all channels count, the start and the errors of
-the encoders are part of it, and the covariance is that of all samples so far. An update costs as much as the record is
-long; a step or two of it are enough once the target is known roughly.
+The rest of the robot is known. Each update takes the samples that came and goes on from the last estimate by the steps
+of :func:`.fit_output_error`: thrusters may fire, all channels count, the start and the errors of the encoders are part
+of it, and the covariance is that of all samples so far. The latest samples are kept as they are. What older ones say is
+kept as an :class:`.Arrival`, linearised at the estimate of the time when they were dropped: memory, and the cost of an
+update, do not grow (C. V. Rao, J. B. Rawlings and D. Q. Mayne, Constrained state estimation for nonlinear discrete-time
+systems, IEEE Trans. Automatic Control 48(2), 2003).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +20,14 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, typical_sizes
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import fit_output_error
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import FEWEST, Record
+from spacearm.identify.inertia.record_prediction import Arrival
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
 from spacearm.typing import Array
 
-#: Samples without which nothing is concluded: a path needs neighbours.
-FEWEST = 8
+#: Latest samples that are kept, where nobody says how many.
+KEPT = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,26 +50,26 @@ class TargetFilter:
         robot: all other bodies with their true inertias; those of ``body`` are the first guess.
         body: the body that holds the target.
         relative: deviation of the first guess in typical sizes.
+        kept: latest samples that are kept as they are, at most; half of them are dropped at a time.
     """
 
     names = LINEAR
     units = LINEAR_UNITS
 
-    def __init__(self, robot: Robot, body: str, *, relative: float = 1.0) -> None:
+    def __init__(self, robot: Robot, body: str, *, relative: float = 1.0, kept: int = KEPT) -> None:
         place = 10 * robot.body_index(body)
         own = slice(place, place + 10)
         non_negative(relative, "relative", place="target filter")
+        self.kept = whole(kept, "kept", least=2 * FEWEST, place="target filter")
         sigma = np.zeros(10 * len(robot.bodies))
         sigma[own] = max(relative, 1e-9) * typical_sizes(robot)[own]
         self.robot, self.prior = robot, Prior(robot.inertia_parameters.ravel().copy(), sigma, "first guess")
         self._state = TargetState(0.0, robot.inertia_parameters.ravel()[own].copy(), np.diag(sigma[own] ** 2))
         self._record: Record | None = None
         self._start: Array | None = None
-
-    @property
-    def samples(self) -> int:
-        """Samples taken so far."""
-        return 0 if self._record is None else self._record.times.size
+        self._arrival: Arrival | None = None
+        #: Samples taken so far.
+        self.samples = 0
 
     @property
     def time(self) -> float:
@@ -79,12 +83,17 @@ class TargetFilter:
         if not any(sigma > 0 for sigma in record.sigma.values()):
             raise InputError("states no noise", place=record.place, hint="the filter weighs samples by their noise")
         self._record = record if self._record is None else self._record.joined(record)
+        self.samples += record.times.size
         self._state = TargetState(float(record.times[-1]), self._state.values, self._state.covariance)
         if self.samples >= FEWEST:
-            problem = OutputErrorProblem(self.robot, [self._record], prior=self.prior)
+            problem = OutputErrorProblem(self.robot, [self._record], prior=self.prior, arrival=self._arrival)
             fit = fit_output_error(problem, self._start, judge=False)
             self._start = fit.x
             self._state = TargetState(self._state.time, fit.x[:10], fit.covariance[:10, :10])
+            if self._record.times.size > self.kept:
+                last = self._record.times.size - self.kept // 2
+                self._arrival = problem.arriving(fit.x, last)
+                self._record = self._record.cut(slice(last, None))
         return self._state
 
     def state(self) -> TargetState:
@@ -92,7 +101,7 @@ class TargetFilter:
         return self._state
 
 
-def follow(robot: Robot, body: str, record: Record, chunk: int = 10, **options: float) -> list[TargetState]:
+def follow(robot: Robot, body: str, record: Record, chunk: int = 10, **options: Any) -> list[TargetState]:
     """The filter's states over a record, ``chunk`` samples at a time, the first before any data."""
     whole(chunk, "chunk", least=1, place="target filter")
     watch = TargetFilter(robot, body, **options)

@@ -21,8 +21,8 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
-from spacearm.identify.inertia.readings import Record, attitude_difference, turned
-from spacearm.identify.inertia.record_prediction import NUISANCES, ROWS, RecordPrediction
+from spacearm.identify.inertia.readings import Record, attitude_difference
+from spacearm.identify.inertia.record_prediction import NUISANCES, Arrival, RecordPrediction, moved_state
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
 from spacearm.optimise.problem import Block, Parameter, Problem
@@ -71,6 +71,7 @@ class OutputErrorProblem(Problem):
         estimate: names of :data:`NUISANCES` to look for besides, or name to the standard deviation that it is believed
             to have about zero; the others can be tested (:meth:`scores`).
         prior: of the inertias; numbers that it knows exactly are no unknowns, and ``bodies`` is not given.
+        arrival: what earlier samples of the one record say; nothing but inertias is looked for then.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class OutputErrorProblem(Problem):
         bodies: Sequence[str] | None = None,
         estimate: Mapping[str, float] | Sequence[str] = (),
         prior: Prior | None = None,
+        arrival: Arrival | None = None,
     ) -> None:
         believed = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
         self.believed: Mapping[str, float] = believed
@@ -95,8 +97,12 @@ class OutputErrorProblem(Problem):
         self.drawn = robot.inertia_parameters.ravel().copy()
         if prior is not None:
             self.drawn[list(known)] = prior.mean[list(known)]
-        self.records = [RecordPrediction(robot, record) for record in records]
+        self.records = [RecordPrediction(robot, record, arrival) for record in records]
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
+        for name in believed:
+            if not self._shown(name):
+                hint = f"expected {NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
+                raise InputError(f"no record shows {name!r}", place="estimate", hint=hint)
         self._starts = [data.start(self.drawn) for data in self.records]
         self._last: tuple[bytes, list[tuple[Array, Array]]] | None = None
         self.zero = self.base.combine @ self.drawn
@@ -145,11 +151,15 @@ class OutputErrorProblem(Problem):
     # -- residuals ------------------------------------------------------------------------------------------------
 
     def _blocks_of(self) -> tuple[Block, ...]:
-        channels = tuple(f"{name}.{axis}" for name in ROWS for axis in "xyz")
         made, names = [], [data.record.name for data in self.records]
-        for i in range(len(self.records)):
+        for i, data in enumerate(self.records):
+            axes = {"torque": self.robot.joint_names}
+            channels = tuple(f"{name}.{axis}" for name in data.rows for axis in axes.get(name, "xyz"))
             residual: Callable[[Array], Array] = partial(self._residual, i)
             made.append(Block(residual, partial(self._jacobian, i), 1.0, None, self._label(i, names), channels))
+            if (old := data.arrival) is not None:
+                misfit = partial(lambda old, x: old.right + old.root @ (x - old.x), old)
+                made.append(Block(misfit, partial(lambda old, x: old.root, old), 1.0, None, "earlier samples"))
         return tuple(made)
 
     def _residual(self, index: int, x: Array) -> Array:
@@ -160,7 +170,7 @@ class OutputErrorProblem(Problem):
         return -columns.reshape(-1, columns.shape[2])
 
     def white(self, x: Array) -> list[tuple[Array, Array]]:
-        """White residuals (T, 12) of each record and the prediction's derivatives (T, 12, p)."""
+        """White residuals (T, rows) of each record and the prediction's derivatives (T, rows, p)."""
         key = np.asarray(x, dtype=np.float64).tobytes() + b"".join(data.present.tobytes() for data in self.records)
         if self._last is None or self._last[0] != key:
             self._last = key, [self.white_of(i, x) for i in range(len(self.records))]
@@ -186,7 +196,7 @@ class OutputErrorProblem(Problem):
             return np.full(data.present.shape, np.nan), np.full((*data.present.shape, count), np.nan)
         named["thrusters"] = self._all_thrusters(data, named["thrusters"])
         named["inertia"], extra = np.split(named["inertia"], [self._count], axis=2)
-        whole = np.zeros((residual.shape[0], 12, len(self.parameters)))
+        whole = np.zeros((*residual.shape, len(self.parameters)))
         whole[:, :, : self._count] = named["inertia"]
         for name in self.nuisances:
             whole[:, :, self.place(name)] = named[name]
@@ -222,11 +232,12 @@ class OutputErrorProblem(Problem):
         return slice(at, at + self.records[index].unknowns)
 
     def _start_at(self, index: int, x: Array) -> Array:
-        error, start = np.zeros(12), self._starts[index]
-        own = x[self._start_place(index)]
+        arrival = self.records[index].arrival
+        if arrival is not None:
+            return moved_state(arrival.state, arrival.by @ (x - arrival.x))
+        error, own = np.zeros(12), x[self._start_place(index)]
         error[: own.size] = own
-        attitude = turned(start[3:7], error[3:6])
-        return np.concatenate([start[:3] + error[:3], attitude / np.linalg.norm(attitude), start[7:] + error[6:]])
+        return moved_state(self._starts[index], error)
 
     def started(self, values: Array) -> Array:
         """Unknowns (p,) with these base parameters, and starts as the first readings then have them."""
@@ -244,12 +255,16 @@ class OutputErrorProblem(Problem):
         """
         trial = x + change
         for i, data in enumerate(self.records):
-            if data.unknowns == 12:
+            if data.unknowns == 12 and data.arrival is None:
                 now, soon = (data.twist(self._start_at(i, at), self.inertia(at)) for at in (x, x + SHORT * change))
                 start = self._start_at(i, trial)
                 momentum = data.momentum(start[:7], now + (soon - now) / SHORT, self.inertia(trial))
                 trial[self._start_place(i)][6:] += momentum - start[7:]
         return trial
+
+    def arriving(self, x: Array, last: int) -> Arrival:
+        """What the samples of the one record before ``last`` say, for a problem of those from there on."""
+        return self.records[0].arriving(x, self._start_at(0, x), self.inertia(x), self.base.lift, last)
 
     def followed(self, x: Array) -> list[int]:
         """How many samples of each record pass before the predicted attitude is far from the one that is read."""
@@ -278,7 +293,12 @@ class OutputErrorProblem(Problem):
     def testable(self) -> tuple[str, ...]:
         """Nuisances that are not estimated and that these records could show."""
         alike = ("thrusters",) if len(self.thrusters) < 2 else ()
-        return tuple(n for n in NUISANCES if n not in (*self.nuisances, *alike) and self.size(n))
+        return tuple(n for n in NUISANCES if n not in (*self.nuisances, *alike) and self.size(n) and self._shown(n))
+
+    def _shown(self, nuisance: str) -> bool:
+        """Whether a record has the channel that shows it."""
+        channel = NUISANCES[nuisance].channel
+        return not channel or any(channel in data.rows for data in self.records)
 
     def scores(self, x: Array, names: Sequence[str] | None = None, known: bool = True) -> tuple[Score, ...]:
         """How much what is not estimated would improve the fit at its optimum ``x``.

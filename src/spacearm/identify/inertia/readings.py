@@ -9,12 +9,15 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, known
+from spacearm.checks import array, known, positive
 from spacearm.errors import InputError
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
 from spacearm.typing import Array
+
+#: Samples of a segment at least: a path needs neighbours.
+FEWEST = 8
 
 
 def turned(quaternion: Array, turn: Array) -> Array:
@@ -168,6 +171,18 @@ class Record:
             joint_acceleration=None if self.joint_acceleration is None else self.joint_acceleration[rows],
             given_impulse=None if self.given_impulse is None else self.given_impulse[rows],
         )
+
+    def segments(self, duration: float) -> tuple[Record, ...]:
+        """Pieces of about this length (s), each with a start of its own."""
+        positive(duration, "segment", unit="s", place=self.place)
+        whole = float(self.times[-1] - self.times[0])
+        count = max(1, min(round(whole / duration), self.times.size // FEWEST))
+        place = np.minimum(((self.times - self.times[0]) / whole * count).astype(int), count - 1) if whole else 0
+        rows = [np.flatnonzero(place == k) for k in range(count)]
+        if count == 1 or min(own.size for own in rows) < FEWEST:
+            return (self,)
+        pieces = [replace(self.cut(own), name=f"{self.name} {k + 1}") for k, own in enumerate(rows)]
+        return (pieces[0], *(replace(piece, known_momentum=None) for piece in pieces[1:]))
 
     def joined(self, later: Record) -> Record:
         """These samples and those of a later part of the same record."""

@@ -12,6 +12,7 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_motion import BaseMotion, Inputs, Linearised
 from spacearm.identify.inertia.encoders import joint_path
+from spacearm.identify.inertia.felt import FELT, Felt, felt, joint_accelerations, near_switches
 from spacearm.identify.inertia.readings import Record, attitude_difference, turned
 from spacearm.identify.whitening import ErrorModel
 from spacearm.model import Robot
@@ -27,12 +28,16 @@ ROWS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Nuisance:
-    """Something that may be wrong besides the inertias. ``size`` 0: one number for each joint; -1: each thruster."""
+    """Something that may be wrong besides the inertias. ``size`` 0: one number for each joint; -1: each thruster.
+
+    ``channel``: the one whose readings show it, where that is not one that every record has.
+    """
 
     size: int
     unit: str
     scale: float
     advice: str
+    channel: str = ""
 
 
 NUISANCES = MappingProxyType(
@@ -47,19 +52,44 @@ NUISANCES = MappingProxyType(
         "misalignment": Nuisance(3, "rad", 1e-3, "the gyro's axes are tilted"),
         "encoder_offset": Nuisance(0, "rad", 1e-3, "joint angles are read with an offset"),
         "joint_rate_bias": Nuisance(0, "rad/s", 1e-4, "joint rates are read with a bias"),
+        "acceleration_bias": Nuisance(3, "m/s2", 1e-4, "the accelerometer has a bias", "acceleration"),
+        "angular_acceleration_bias": Nuisance(
+            3, "rad/s2", 1e-4, "angular accelerations are read with a bias", "angular_acceleration"
+        ),
+        "torque_bias": Nuisance(0, "N m", 0.1, "joint torques are read with a bias", "torque"),
+        "friction": Nuisance(0, "N m", 0.1, "the joints have dry friction", "torque"),
+        "damping": Nuisance(0, "N m s/rad", 0.1, "the joints have viscous friction", "torque"),
     }
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """What samples before a record say, linearised at unknowns ``x`` (p,): all that must be kept of them.
+
+    At the record's first sample state and momentum are ``state`` (13,), moved by ``by`` (12, p) times a change of the
+    unknowns, with errors of covariance ``spread`` (12, 12), and what that sample's joint readings get wrong moves them
+    by ``entered`` (12, m). Misfits of the earlier samples are ``right + root (change)``.
+    """
+
+    x: Array
+    state: Array
+    by: Array
+    spread: Array
+    entered: Array
+    root: Array
+    right: Array
 
 
 class RecordPrediction:
     """One record: its inputs, what is present, and its residuals with all derivatives."""
 
-    def __init__(self, robot: Robot, record: Record) -> None:
+    def __init__(self, robot: Robot, record: Record, arrival: Arrival | None = None) -> None:
         if record.batch:
             raise InputError("has repetitions", place=record.place, hint="fit them one by one: Record.picked")
         for name in ("position", "attitude", *(("joint_position",) if robot.n else ())):
             record.channel(name)
-        self.robot, self.record, times = robot, record, record.times
+        self.robot, self.record, self.arrival, times = robot, record, arrival, record.times
         self.path = joint_path(record)
         edges = np.array(record.edges)
         first = np.clip(np.searchsorted(times, edges[:-1] - 1e-9), 0, times.size - 1)
@@ -68,14 +98,23 @@ class RecordPrediction:
         self.thrusters = tuple(pushes)
         wrench = np.stack([part[first] for part in pushes.values()]) if pushes else np.zeros((0, first.size, 6))
         self.motion = BaseMotion(robot, Inputs(times, self.path.joints, self.path.rates, edges, wrench))
-        self.present, self.variance = np.zeros((times.size, 12), dtype=bool), np.ones(12)
-        for name, rows in ROWS.items():
+        #: Rows of each channel in a sample's residual.
+        self.rows, self.accelerations, extra = _rows(record)
+        count = max(rows.stop for rows in self.rows.values())
+        self.present, self.variance = np.zeros((times.size, count), dtype=bool), np.ones(count)
+        #: Of the joints' positions, rates and, where readings need them, accelerations.
+        self.input_variance = np.concatenate([self.path.variance, extra], axis=1)
+        for name, rows in self.rows.items():
             if name not in record.readings:
                 continue
             if not record.sigma.get(name, 0.0) > 0.0:
                 raise InputError(f"the noise of {name!r} is not stated", place=record.place, hint="expected above zero")
             self.present[:, rows] = np.isfinite(record.readings[name]).all(axis=1, keepdims=True)
             self.variance[rows] = record.sigma[name] ** 2
+        if self.accelerations is not None:
+            blind = near_switches(record) | ~np.isfinite(self.accelerations).all(axis=1)
+            self.present[:, 12:] &= ~blind[:, None]
+            self.accelerations = np.nan_to_num(self.accelerations)
         for name in ("position", "attitude"):
             if not self.present[:, ROWS[name]].any():
                 raise InputError(f"no sample has a {name}", place=record.place)
@@ -130,60 +169,112 @@ class RecordPrediction:
         delay: float,
         motion: BaseMotion | None = None,
     ) -> tuple[Array, dict[str, Array], ErrorModel]:
-        """Residuals (T, 12), the prediction's derivatives (T, 12, ...) by name, and how errors are tied."""
+        """Residuals (T, rows), the prediction's derivatives (T, rows, ...) by name, and how errors are tied."""
         moved = (motion or self.motion).linearised(start, inertia, directions, 1.0 + thrust)
         n, count = self.robot.n, moved.states.shape[0]
-        seen, direct = self._outputs(moved)
-        wide = directions.shape[1]
+        more = self._felt(moved, inertia, directions, thrust)
+        seen, direct, by_path, given = self._outputs(moved, more)
         offset = moved.before + moved.after  # a reading that is too large is corrected downwards
         forced = np.concatenate([moved.forced, -offset], axis=2)
-        twists = np.concatenate([moved.twist_parameters, -moved.twist_joints], axis=2)
-        error = np.zeros((count, 12, 12 + forced.shape[2]))
-        error[0, :, :12] = np.eye(12)
-        for k in range(count - 1):
-            error[k + 1] = moved.across[k] @ error[k]
-            error[k + 1, :, 12:] += forced[k]
-        total = seen @ error
-        total[:, :, 12:] += direct @ twists
-        parts = np.split(total, np.cumsum([12, wide, len(self.thrusters), n]), axis=2)
+        total = seen @ self._errors(moved, forced)
+        total[:, :, 12:] += np.concatenate([direct @ moved.twist_parameters + given, -by_path[:, :, : 2 * n]], axis=2)
+        parts = np.split(total, np.cumsum([12, directions.shape[1], len(self.thrusters), n]), axis=2)
         named = dict(zip(("start", "inertia", "thrusters", "encoder_offset", "joint_rate_bias"), parts, strict=True))
         named["thrust"] = named["thrusters"].sum(axis=2, keepdims=True)
-        predicted = self._predicted(moved, delay)
-        model = ErrorModel(
-            moved.across,
-            moved.before,
-            moved.after,
-            seen,
-            direct @ moved.twist_joints,
-            self.path.variance,
-            self.variance,
-        )
-        return self._residual(predicted), named | self._by_sensors(moved), model
+        none = np.zeros((count - 1, 12, by_path.shape[2] - 2 * n))
+        before, after = (np.concatenate([part, none], axis=2) for part in (moved.before, moved.after))
+        before_it = () if self.arrival is None else (self.arrival.entered, self.arrival.spread)
+        model = ErrorModel(moved.across, before, after, seen, by_path, self.input_variance, self.variance, *before_it)
+        residual = self._residual(self._predicted(moved, delay, more))
+        return residual, named | self._by_sensors(moved, more), model
+
+    def _errors(self, moved: Linearised, forced: Array) -> Array:
+        """The twelve errors (T, 12, 12 + parameters) at each sample by those of the start and by the parameters."""
+        error = np.zeros((moved.states.shape[0], 12, 12 + forced.shape[2]))
+        error[0, :, :12] = np.eye(12)
+        if self.arrival is not None:  # unknowns are the inertias, then the start of the samples before
+            inertias, start = np.split(self.arrival.by, [-self.unknowns], axis=1)
+            error[0, :, : self.unknowns], error[0, :, 12 : 12 + inertias.shape[1]] = start, inertias
+        for k in range(error.shape[0] - 1):
+            error[k + 1] = moved.across[k] @ error[k]
+            error[k + 1, :, 12:] += forced[k]
+        return error
+
+    def _felt(self, moved: Linearised, inertia: Array, directions: Array, thrust: Array) -> Felt | None:
+        """What accelerometers and torque sensors read, where there are any."""
+        if self.accelerations is None:
+            return None
+        inputs = self.motion.inputs
+        wrench = np.tensordot(1.0 + thrust, inputs.wrench_at(inputs.times), 1)
+        path = inputs.joints, inputs.rates, self.accelerations
+        return felt(self.robot, self.record.mount, *path, moved.twist, wrench, inertia, directions)
 
     def predicted(self, start: Array, inertia: Array, thrust: Array, delay: float) -> Mapping[str, Array]:
-        """What each channel should read: (T, 3), quaternions (T, 4)."""
+        """What each channel should read: (T, 3), quaternions (T, 4), torques (T, n)."""
         none = np.zeros((inertia.size, 0))
-        return self._predicted(self.motion.linearised(start, inertia, none, 1.0 + thrust), delay)
+        moved = self.motion.linearised(start, inertia, none, 1.0 + thrust)
+        return self._predicted(moved, delay, self._felt(moved, inertia, none, thrust))
 
-    def _outputs(self, moved: Linearised) -> tuple[Array, Array]:
-        """Derivatives of a sample's rows by the twelve errors, and by the twist alone."""
+    def arriving(self, x: Array, start: Array, inertia: Array, directions: Array, last: int) -> Arrival:
+        """What the samples before ``last`` say at unknowns ``x``: inertias along ``directions``, then the start."""
+        thrust, count = np.zeros(len(self.thrusters)), directions.shape[1]
+        residual, named, model = self.columns(start, inertia, directions, thrust, 0.0)
+        moved = self.motion.linearised(start, inertia, directions, 1.0 + thrust)
+        begin = named["start"][:, :, : self.unknowns]
+        columns = np.concatenate([residual[:, :, None], named["inertia"], begin], axis=2)[: last + 1]
+        present = self.present[: last + 1].copy()
+        present[last] = False
+        filtered = model.until(last).whitener(present)
+        white, state = filtered.carried(columns)
+        offset = np.zeros((moved.forced.shape[0], 12, 2 * self.robot.n))
+        error = self._errors(moved, np.concatenate([moved.forced, offset], axis=2))[last]
+        by = np.concatenate([error[:, 12 : 12 + count], error[:, : self.unknowns]], axis=1) - state[:, 1:]
+        rows = np.concatenate([-white[:, :, 1:], white[:, :, :1]], axis=2).reshape(-1, x.size + 1)
+        if self.arrival is not None:
+            old = self.arrival
+            rows = np.concatenate([rows, np.column_stack([old.root, old.right + old.root @ (x - old.x)])])
+        triangle = np.asarray(np.linalg.qr(rows, mode="r"))[: x.size]
+        return Arrival(x, moved_state(moved.states[last], state[:, 0]), by, filtered.spread, model.after[last - 1],
+                       triangle[:, :-1], triangle[:, -1])  # fmt: skip
+
+    def _outputs(self, moved: Linearised, more: Felt | None) -> tuple[Array, Array, Array, Array]:
+        """Derivatives of a sample's rows: by the twelve errors, the twist alone, the joints' path, the parameters.
+
+        Those by the path are all there are, those by the parameters without what the twist hands on.
+        """
         rotation, count = moved.rotation, moved.rotation.shape[0]
         arm = skew(np.broadcast_to(self.record.mount, (count, 3)))
         at_mount = moved.twist[:, :3] + np.cross(moved.twist[:, 3:], self.record.mount)
-        direct = np.zeros((count, 12, 6))
-        direct[:, 6:9, :3], direct[:, 6:9, 3:], direct[:, 9:, 3:] = rotation, -rotation @ arm, np.eye(3)
+        direct = np.zeros((count, self.variance.size, 6))
+        direct[:, 6:9, :3], direct[:, 6:9, 3:], direct[:, 9:12, 3:] = rotation, -rotation @ arm, np.eye(3)
+        n, given = self.robot.n, np.zeros((count, self.variance.size, moved.twist_parameters.shape[2]))
+        path = np.zeros((count, self.variance.size, self.input_variance.shape[1]))
+        if more is not None:
+            own = self._own
+            pushes = np.moveaxis(self.motion.inputs.wrench_at(self.record.times), 0, 2)
+            by_path = (more.by_joints, more.by_rates, more.by_accelerations)
+            direct[:, 12:], path[:, 12:] = more.by_twist[:, own], np.concatenate(by_path, axis=2)[:, own]
+            given[:, 12:] = np.concatenate([more.by_inertia, more.by_wrench @ pushes], axis=2)[:, own]
+        path[:, :, : 2 * n] += direct @ moved.twist_joints
         seen = direct @ moved.twist_state
         seen[:, :3, :3] += np.eye(3)
         seen[:, :3, 3:6] -= rotation @ arm
         seen[:, 3:6, 3:6] += np.eye(3)
         seen[:, 6:9, 3:6] -= rotation @ skew(at_mount)
-        return seen, direct
+        return seen, direct, path, given
+
+    @property
+    def _own(self) -> list[int]:
+        """Which rows of :class:`Felt` are read."""
+        n = self.robot.n
+        places = {"acceleration": range(3), "angular_acceleration": range(3, 6), "torque": range(6, 6 + n)}
+        return [row for name in FELT if name in self.rows for row in places[name]]
 
     def _velocity(self, moved: Linearised) -> Array:
         at_mount = moved.twist[:, :3] + np.cross(moved.twist[:, 3:], self.record.mount)
         return np.asarray(np.einsum("tij,tj->ti", moved.rotation, at_mount))
 
-    def _predicted(self, moved: Linearised, delay: float) -> dict[str, Array]:
+    def _predicted(self, moved: Linearised, delay: float, more: Felt | None) -> dict[str, Array]:
         times, turning, velocity = self.record.times, moved.twist[:, 3:], self._velocity(moved)
         position, attitude = moved.states[:, :3] + moved.rotation @ self.record.mount, moved.states[:, 3:7]
         if delay:
@@ -192,30 +283,70 @@ class RecordPrediction:
             attitude = turned(attitude, -delay * _at(between, times, turning))
             position = position - delay * _at(between, times, velocity)
             velocity, turning = _at(then, times, velocity), _at(then, times, turning)
-        return {"position": position, "attitude": attitude, "velocity": velocity, "rate": turning}
+        found = {"position": position, "attitude": attitude, "velocity": velocity, "rate": turning}
+        if more is not None:
+            base = _at(times - delay, times, more.values[:, :6]) if delay else more.values[:, :6]
+            found |= {"acceleration": base[:, :3], "angular_acceleration": base[:, 3:], "torque": more.values[:, 6:]}
+        return {name: found[name] for name in self.rows}
 
     def _residual(self, predicted: Mapping[str, Array]) -> Array:
         record = self.record
-        residual = np.zeros((record.times.size, 12))
+        residual = np.zeros(self.present.shape)
         for name, values in predicted.items():
             if name in record.readings:
                 read = record.readings[name]
-                residual[:, ROWS[name]] = attitude_difference(values, read) if name == "attitude" else read - values
+                residual[:, self.rows[name]] = (
+                    attitude_difference(values, read) if name == "attitude" else read - values
+                )
         return np.where(self.present, residual, 0.0)
 
-    def _by_sensors(self, moved: Linearised) -> dict[str, Array]:
+    def _by_sensors(self, moved: Linearised, more: Felt | None) -> dict[str, Array]:
         """Derivatives by what the sensors themselves may get wrong."""
         rotation, turning, velocity = moved.rotation, moved.twist[:, 3:], self._velocity(moved)
-        found = {
-            name: np.zeros((turning.shape[0], 12, NUISANCES[name].size))
-            for name in ("delay", "rate_bias", "velocity_bias", "attitude_bias", "mount", "misalignment")
-        }
-        slopes = [np.gradient(values, self.record.times, axis=0) for values in (velocity, turning)]
-        found["delay"][:, :, 0] = -np.concatenate([velocity, turning, *slopes], axis=1)
-        found["rate_bias"][:, 9:] = found["velocity_bias"][:, 6:9] = found["attitude_bias"][:, 3:6] = np.eye(3)
+        sizes = {name: own.size or self.robot.n for name, own in NUISANCES.items() if own.size >= 0}
+        found = {name: np.zeros((*self.present.shape, size)) for name, size in sizes.items()}
+        for name in ("thrust", "encoder_offset", "joint_rate_bias"):
+            del found[name]
+        times = self.record.times
+        slopes = [np.gradient(values, times, axis=0) for values in (velocity, turning)]
+        found["delay"][:, :12, 0] = -np.concatenate([velocity, turning, *slopes], axis=1)
+        found["rate_bias"][:, 9:12] = found["velocity_bias"][:, 6:9] = found["attitude_bias"][:, 3:6] = np.eye(3)
         found["mount"][:, :3], found["mount"][:, 6:9] = rotation, rotation @ skew(turning)
-        found["misalignment"][:, 9:] = skew(turning)
+        found["misalignment"][:, 9:12] = skew(turning)
+        for name in FELT:
+            if more is None or name not in self.rows:
+                continue
+            rows = self.rows[name]
+            found[f"{name}_bias"][:, rows] = np.eye(rows.stop - rows.start)
+            if name == "torque":
+                rates = self.motion.inputs.rates * np.array(self.record.moving)
+                slow = max(3.0 * self.record.sigma.get("joint_rate", 0.0), 1e-9)  # then the sign is noise
+                one = np.eye(self.robot.n)
+                found["friction"][:, rows] = one * (rates / np.hypot(rates, slow))[:, None, :]
+                found["damping"][:, rows] = one * rates[:, None, :]
+            else:
+                values = more.values[:, :3] if name == "acceleration" else more.values[:, 3:6]
+                found["delay"][:, rows, 0] = -np.gradient(values, times, axis=0)
         return found
+
+
+def moved_state(state: Array, error: Array) -> Array:
+    """State and momentum (13,) after the twelve errors."""
+    attitude = turned(state[3:7], error[3:6])
+    return np.concatenate([state[:3] + error[:3], attitude / np.linalg.norm(attitude), state[7:] + error[6:]])
+
+
+def _rows(record: Record) -> tuple[dict[str, slice], Array | None, Array]:
+    """Rows of each channel; the joints' accelerations (T, n) and their variances, where channels need them."""
+    rows, n, known = dict(ROWS), len(record.moving), joint_accelerations(record)
+    for name in FELT:
+        size = n if name == "torque" else 3
+        if known is not None and size and name in record.readings and record.sigma.get(name, 0.0) > 0.0:
+            last = max(part.stop for part in rows.values())
+            rows[name] = slice(last, last + size)
+    if known is None or len(rows) == len(ROWS):
+        return rows, None, np.zeros((record.times.size, 0))
+    return rows, *known
 
 
 def _at(instants: Array, times: Array, values: Array) -> Array:

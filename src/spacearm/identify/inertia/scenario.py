@@ -46,7 +46,8 @@ ChannelName = Literal[
 ]  # fmt: skip
 NuisanceName = Literal[
     "thrust", "thrusters", "delay", "rate_bias", "velocity_bias", "attitude_bias", "mount", "misalignment",
-    "encoder_offset", "joint_rate_bias",
+    "encoder_offset", "joint_rate_bias", "acceleration_bias", "angular_acceleration_bias", "torque_bias", "friction",
+    "damping",
 ]  # fmt: skip
 
 
@@ -205,6 +206,7 @@ class EstimateTable(Table):
     known_bodies: list[Name] = key([], "whose inertias are known")
     unknown_bodies: list[Name] = key([], "those of all others are known")
     known_mass_centre: list[Name] = key([], "bodies whose mass and mass centre are known")
+    segment: Duration | None = key(None, "cut records into pieces of about this length, each with its own start, s")
     write: Annotated[Name, AfterValidator(_in_the_folder)] | None = key(None, "robot file with what was found")
 
     def prior_of(self, drawing: Robot, name: str) -> Prior | None:
@@ -332,7 +334,9 @@ class InertiaFile(StudyFile):
         plan = None if self.design is None else self._plan(drawing, sensors, prior, session)
         clean, drawn = self._records(setup)
         session.tell(0.4, "identifiability and estimate")
-        options: dict[str, Any] = {"kinds": kinds, "prior": prior, "estimate": estimate.estimated()}
+        options: dict[str, Any] = {
+            "kinds": kinds, "prior": prior, "estimate": estimate.estimated(), "segment": estimate.segment
+        }  # fmt: skip
         found = identify(drawing, drawn, method=estimate.method, test=estimate.tested(), **options)
         session.tell(0.8, "validation")
         bodies = zip(drawing.bodies, found.inertia.reshape(-1, 10), strict=True)
@@ -391,6 +395,8 @@ class InertiaFile(StudyFile):
         truth = problem.base_parameters.combine @ real.inertia_parameters.ravel()
         count, seed = self.monte_carlo.samples, self.monte_carlo.seed
         if found.output_error is not None:
+            if (length := self.estimate.segment) is not None:
+                clean = [piece for record in clean for piece in record.segments(length)]
             return repeat_output_error(found.output_error.problem, clean, truth, count, seed)
         return monte_carlo(
             InertiaProblem(problem.robot, thinned(clean), problem.kinds, problem.prior), truth, count, seed

@@ -105,7 +105,7 @@ class Weighed(Findings):
     def accused(self) -> dict[str, Noted]:
         """What may be wrong, the most telling first: how much smaller chi-square would become."""
         return {
-            one.name: Noted(one.statistic, f"{one.advice}; {one.freedom} more unknowns") for one in self.found.suspects
+            one.name: Noted(one.statistic, f"{one.advice}; more unknowns: {one.freedom}") for one in self.found.suspects
         }
 
     def targets(self) -> dict[str, Any]:

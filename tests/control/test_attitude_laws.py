@@ -83,7 +83,7 @@ def test_wheels_never_store_more_than_they_can():
     # The bus brings 3 N m s, of which a wheel takes 0.4.
     start = State.moving(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.0, 0.0, 0.2])
     law = control.attitude_by_wheels(stiffness=2.0, damping=12.0, period=0.1)
-    found = simulate(robot, start, Phase(60.0, laws=law))
+    found = simulate(robot, start, Phase(60.0, laws=law), sample=0.02)  # within ticks too
     assert found.sound
     assert np.abs(found.states[:, 16:19]).max() <= speed * (1 + 1e-9)
     assert np.abs(found.states[:, 18]).max() > 0.99 * speed

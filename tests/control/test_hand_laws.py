@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tests.support.arms import arm
@@ -102,6 +104,31 @@ def test_coordinated_thrust_moves_mass_centre_and_hand():
     np.testing.assert_allclose(hand_path(found)[-1], ORIGIN + way, atol=1e-8)
     momentum = mechanics.momentum(end.joints, end.velocity, base=end.pose, about="com")
     np.testing.assert_allclose(momentum, 0.0, atol=1e-8)
+
+
+def test_a_hand_that_comes_to_a_dynamic_singularity_is_told():
+    """Hand and mass centre are drawn apart beyond what the arm can do: the reason says so; damping goes on.
+
+    Until then the hand is on its path, so that it is the arm and not the law that fails.
+    """
+    centre, way = Mechanics(ROBOT).centre_of_mass(POSTURE), np.array([0.2, 0.1, 0.2])
+    path, apart = (
+        [quintic(a, b, 10.0) for a, b in zip(first, last, strict=True)]
+        for first, last in ((ORIGIN, ORIGIN + way), (centre, centre - way))
+    )
+    gains = {"stiffness": 4.0, "damping": 4.0, "centre_stiffness": 1.0, "centre_damping": 2.0, "momentum_gain": 1.0}
+    law = control.coordinated("hand", path, STILL, centre=apart, **gains, period=None, limited=False)
+    with pytest.warns(UserWarning, match=r"ended at t = 3\.9\d* s: .* near a dynamic singularity of 'hand'"):
+        found = simulate(ROBOT, START, Phase(10.0, laws=law, limits="ignore"), sample=0.01, max_steps=5000)
+    told = float(re.search(r"at t = (\S+) s the arm is near", found.why).group(1))
+    assert 3.0 < told < found.end_time
+    before = found.times < told
+    wanted = np.stack([signal(found.times[before]) for signal in path], axis=1)
+    assert np.abs(hand_path(found)[before] - wanted).max() < 1e-9
+    end = Mechanics(ROBOT).generalized_jacobian("hand", found.states[-1, 7:14])
+    assert np.linalg.cond(end) > 1e4  # singular indeed
+    law = control.coordinated("hand", path, STILL, centre=apart, **gains, singular=(0.1, 0.05), limited=False)
+    assert simulate(ROBOT, START, Phase(10.0, laws=law, limits="ignore")).sound
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-6, 1.0, 100.0])
@@ -242,7 +269,7 @@ def test_a_loop_that_diverges_ends_with_its_reason_and_time():
         (lambda: control.Law(lambda plant: {"j0": 1.0}, period=-1.0), "period"),
         (lambda: control.Law(lambda plant: {"j0": 1.0}, period=0.01, delay=0.005), "whole number of periods"),
         (lambda: control.Law(lambda plant: {"j0": 1.0}, period=1e-9), "longer period"),
-        (lambda: control.joint_pid([0.0] * 6, 1.0, 1.0), "6x1"),
+        (lambda: control.joint_pid([0.0] * 6, 1.0, 1.0), "6 paths for 7 joints.*each of j0"),
         (lambda: control.attitude_by_wheels(stiffness=1.0, damping=1.0), "wheels"),
         (lambda: control.resolved_rate("claw", [0.0] * 3), "claw"),
     ],

@@ -317,7 +317,7 @@ def test_why_a_run_ended_early_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr().err
     assert "phase[0]: the run ended at t = " in told
     assert "more steps than allowed, 3" in told
-    assert "raise method.max_steps" in told
+    assert "set method.max_steps" in told
     assert not (tmp_path / "out").exists()
 
 

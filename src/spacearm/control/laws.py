@@ -16,13 +16,22 @@ import numpy.typing as npt
 
 from spacearm.checks import array, number, one_of, positive
 from spacearm.control.attitudes import Attitude, references_of
+from spacearm.engine.mechanics import mechanics_of
+from spacearm.errors import InputError
 from spacearm.mechanics.law import Commands
-from spacearm.mechanics.plant import Plant, damped_inverse
+from spacearm.mechanics.plant import Plant, Reference, damped_inverse
 from spacearm.mechanics.spatial import SX
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.law import Law
+from spacearm.typing import Array
 
 Jacobian = Literal["generalized", "fixed-base"]
+#: rad/s or m/s: an arm that has come to such rates has run away.
+RUNAWAY = 3.0
+#: To what share the smallest singular value has fallen of an arm that is near singular.
+NEAR_SINGULAR = 0.5
 
 
 def make_law(
@@ -46,6 +55,17 @@ def _arm(plant: Plant, joints: Sequence[str] | None) -> list[int]:
     if joints is None:
         return [i for i, name in enumerate(robot.joint_names) if name not in robot.wheel_names]
     return [robot.joint_index(name) for name in joints]
+
+
+def _each(plant: Plant, name: str, chosen: Sequence[int]) -> Reference:
+    """A reference with an entry for each of the joints."""
+    found = plant.reference(name)
+    if found.value.numel() != len(chosen):
+        names = ", ".join(plant.robot.joint_names[i] for i in chosen)
+        raise InputError(
+            f"has {found.value.numel()} paths for {len(chosen)} joints", hint=f"expected one for each of {names}"
+        )
+    return found
 
 
 def _named(plant: Plant, chosen: Sequence[int], values: SX) -> dict[str, SX]:
@@ -89,7 +109,7 @@ def joint_pid(
 
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
-        wanted, rate, _ = plant.reference("joints")
+        wanted, rate, _ = _each(plant, "joints", chosen)
         error = wanted - plant.joints[chosen]
         kp, kd, ki = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping", "integral"))
         force = kp * error + kd * (rate - plant.rates[chosen])
@@ -127,7 +147,7 @@ def computed_torque(
 
     def build(plant: Plant) -> dict[str, SX]:
         chosen = _arm(plant, joints)
-        wanted, rate, acceleration = plant.reference("joints")
+        wanted, rate, acceleration = _each(plant, "joints", chosen)
         kp, kd = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping"))
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
         return _following(plant, chosen, acceleration + kd * slip + kp * error, held=held)
@@ -211,8 +231,32 @@ def _hand_law(
     def made(plant: Plant) -> Any:
         return build(_Hand(plant, frame, kind), _arm(plant, joints))
 
+    def suspect(robot: Robot, times: Array, states: Array) -> str:
+        return _singular(robot, frame, 3 if kind is None else 6, joints, times, states)
+
     constants = {} if attitude is None else attitude.constants
-    return make_law(made, name, settings, gains, constants, position=position, **references_of(attitude), **references)
+    own = {"suspect": suspect} | settings
+    return make_law(made, name, own, gains, constants, position=position, **references_of(attitude), **references)
+
+
+def _singular(robot: Robot, frame: str, rows: int, joints: Sequence[str] | None, times: Array, states: Array) -> str:
+    """Where an arm was nearest to a dynamic singularity before it ran away, in words; "" where it was not near."""
+    at = Layout(robot.n)
+    rates = np.abs(states[:, at.rates]).max(axis=1, initial=0.0)
+    moved = states[: np.argmax(rates > RUNAWAY) if np.any(rates > RUNAWAY) else len(states)]
+    if not len(moved):
+        return ""
+    names = [name for name in robot.joint_names if name not in robot.wheel_names] if joints is None else joints
+    chosen = [robot.joint_index(name) for name in names]
+    matrix = mechanics_of(robot).generalized_jacobian(frame, moved[:, at.joints], base=moved[:, at.pose])
+    sizes = np.linalg.svd(matrix[:, :rows][:, :, chosen], compute_uv=False)[:, -1]
+    k = int(np.argmin(sizes))
+    if sizes[k] > NEAR_SINGULAR * sizes[0]:
+        return ""
+    return (
+        f"; at t = {times[k]:.4g} s the arm is near a dynamic singularity of {frame!r} (smallest singular value "
+        f"{sizes[k]:.2g}, {sizes[0]:.2g} at the phase's start): take another path, or singular=(...)"
+    )
 
 
 def resolved_acceleration(
@@ -364,7 +408,7 @@ def reaction_null_space(
 
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
-        wished, speed, now = plant.reference("rates").value, plant.reference("rates").rate, plant.rates[chosen]
+        (wished, speed, _), now = _each(plant, "rates", chosen), plant.rates[chosen]
         reaction = plant.reaction_map()[:, chosen]
         wanted = speed + gain * (wished - now)
         violated = plant.along(reaction @ now) + gain * (reaction @ now)

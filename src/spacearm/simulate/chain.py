@@ -19,7 +19,7 @@ from spacearm.simulate.commands import CommandLog, command_log
 from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
-from spacearm.simulate.motion import WorldMotion, law_memory, load_frames, world_motion
+from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
 from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
 from spacearm.simulate.segment import Occurrence, Segment, Stats
@@ -390,7 +390,18 @@ class Chain:
             last = self.segments[-1]
             at = time_scales(last.model, last.parameters, self.vector, last.prepared[-1].driven)
             why += f", {self.budget}{cause(at)}"
+        if self.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT) and self.segments:
+            why += self._suspect(self.segments[-1])
         return why
+
+    def _suspect(self, segment: Segment) -> str:
+        """What the law of the last phase says of its end."""
+        rows, world = slice(segment.firsts[-1] if segment.firsts else 0, segment.rows.stop), segment.world
+        for name, law in laws_of(world, segment.prepared[-1].phase) if segment.prepared else ():
+            if law.suspect is not None:
+                states = segment.record.y[rows, world.layouts[name].whole]
+                return law.suspect(world.robot(name), segment.record.times[rows], states)
+        return ""
 
 
 def _ends_run(prepared: Prepared, record: Record, rows: tuple[int, int]) -> bool:

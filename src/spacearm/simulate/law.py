@@ -58,6 +58,7 @@ class Law:
         seed: of their random numbers.
         draw: which of the many courses of random numbers that a seed has; sample ``i`` of a batch or of roll-outs takes
             ``draw + i``.
+        suspect: gets the robot, times and flat states of a phase that broke down; gives a cause in words, or "".
     """
 
     build: Callable[[Plant], Commands | Mapping[str, Any]]
@@ -74,6 +75,7 @@ class Law:
     sensors: Sequence[Sensor] = ()
     seed: int = 0
     draw: int = 0
+    suspect: Callable[[Robot, Array, Array], str] | None = None
 
     def __post_init__(self) -> None:
         with at(self.place):
@@ -255,6 +257,9 @@ def together(laws: tuple[Law, ...]) -> Law:
             found.append((f"{k}.", every[k], given if isinstance(given, Commands) else Commands(given)))
         return joined_commands(plant, found)
 
+    def suspect(robot: Robot, times: Array, states: Array) -> str:
+        return "".join(law.suspect(robot, times, states) for law in laws if law.suspect is not None)
+
     references = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.references.items()}
     constants = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.constants.items()}
     common = {name: getattr(laws[0], name) for name in ("delay", "resolution", "limited", "model", "system")}
@@ -268,6 +273,7 @@ def together(laws: tuple[Law, ...]) -> Law:
         sensors=[sensor for law in laws for sensor in law.sensors],
         seed=laws[0].seed,
         draw=laws[0].draw,
+        suspect=suspect,
         **common,
     )
 

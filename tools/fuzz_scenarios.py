@@ -7,6 +7,7 @@ without bound, an error that does not say where.
     python tools/fuzz_scenarios.py --count 20000 --seed 1 --workers 2
     python tools/fuzz_scenarios.py --show 1234           # prints one scenario of the same seed
     python tools/fuzz_scenarios.py --only 1234 1300      # runs some of them again
+    python tools/fuzz_scenarios.py --start mission       # damages missions only
 
 Scenario number k of a seed is always the same. Each starts from a file of ``tools/scenarios`` or ``examples``.
 """
@@ -32,7 +33,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scenario_mutations import mutated, starts, written
+from scenario_mutations import chosen, mutated, starts, written
 from watched import Outcome, report, run_watched
 
 #: A run may take this long, CPU seconds; the machine may be busy with other things meanwhile.
@@ -45,20 +46,20 @@ WHOLE_FILE = ("file is empty", "is larger than", "is not TOML: nested too deeply
 MEMORY = 6 * 2**30
 
 
-def prepare() -> None:
+def prepare(start: str = "") -> None:
     """Once in each worker, before its first scenario."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
-    run_starts()
+    run_starts(start)
 
 
-def run_starts() -> None:
+def run_starts(start: str = "") -> None:
     """What is not damaged runs; afterwards everything is compiled, and a short time limit is no limit on compiling."""
     from spacearm.study import run_scenario
 
-    for name, document in starts():
+    for name, document in chosen(start):
         with tempfile.TemporaryDirectory() as folder, blank_figures():
             file = Path(folder) / "case.toml"
             file.write_bytes(written(document))
@@ -111,14 +112,14 @@ def blank_figures() -> Iterator[None]:
         template.cache_clear()  # it may hold a blank one, which real figures cannot have
 
 
-def judge(seed: int, number: int) -> Outcome:
+def judge(seed: int, number: int, start: str = "") -> Outcome:
     """Run one scenario in this process."""
     from spacearm.deadline import time_limit
     from spacearm.errors import SpacearmError, TimeLimitError
     from spacearm.report import write_result
     from spacearm.study import run_scenario
 
-    text, changes, greedy = mutated(seed, number)
+    text, changes, greedy = mutated(seed, number, start)
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     file = folder / "case.toml"
     file.write_bytes(text)
@@ -154,22 +155,29 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    names = [name for name, _ in starts()]
+    parser.add_argument("--start", default="", choices=["", *names], help="damage this one only")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", type=int, nargs="*", help="run these numbers")
     parser.add_argument("--show", type=int, help="print this scenario and end")
     parser.add_argument("--log", type=Path, help="write every outcome as a line of JSON")
     options = parser.parse_args()
     if options.show is not None:
-        text, changes, _ = mutated(options.seed, options.show)
+        text, changes, _ = mutated(options.seed, options.show, options.start)
         sys.stdout.buffer.write(b"# " + "; ".join(changes).encode() + b"\n" + text)
         return 0
     numbers = options.only or range(options.first, options.first + options.count)
-    warming = multiprocessing.Process(target=run_starts)  # what is compiled is kept on disk, for all workers
+    warming = multiprocessing.Process(
+        target=run_starts, args=(options.start,)
+    )  # what is compiled is kept on disk, for all workers
     warming.start()
     warming.join()
     if warming.exitcode:
         return 1
-    outcomes = run_watched(lambda n: judge(options.seed, n), prepare, numbers, options.workers, 5 * LONGEST)
+    start = options.start
+    outcomes = run_watched(
+        lambda number: judge(options.seed, number, start), lambda: prepare(start), numbers, options.workers, 5 * LONGEST
+    )
     return report(outcomes, options.log)
 
 

@@ -20,12 +20,21 @@ SHORT: dict[str, dict[str, Any]] = {
     "impact": {"map": {"directions": 30}, "optimise": None},
     "impact-grasp": {"map": {"directions": 30}, "optimise": None},
     "tumble": {},
+    "mission": {
+        "robot": str(HERE.parent / "examples" / "servicer.toml"),
+        "approach": {"duration": 6.0, "match": 4.0, "reach": 0.05, "period": 0.25},
+        "catch": {"duration": 1.0, "stop": 1.0, "period": 0.25, "base_rate_deg": 9.0},
+        "settle": {"duration": 20.0, "rate_deg": 0.5},
+        "stow": {"duration": 10.0, "hold": 1.0, "error_deg": 9.0},
+        "eject": {"energy": 2.0, "duration": 10.0},
+    },
 }
 #: Keys that ask for work: a longer run, more of them, finer steps. What takes long after one of them changed was asked.
 WORK = {
-    "directions", "duration", "end", "flight", "interval", "keep", "max_step", "rate", "refine",
-    "resolution", "restarts", "rtol", "atol", "runs", "sample", "samples", "segment", "start", "step", "time", "times",
-    "width", "method", "profiles", "select", "frequency", "frequencies", "equations", "experiment", "test",
+    "directions", "duration", "end", "flight", "interval", "keep", "max_step", "rate", "refine", "resolution",
+    "restarts", "rtol", "atol", "runs", "sample", "samples", "segment", "start", "step", "time", "times", "width",
+    "wait", "hold", "period", "method", "profiles", "select", "frequency", "frequencies", "equations", "experiment",
+    "test",
 }  # fmt: skip
 
 EXTREMES: list[Any] = [
@@ -64,10 +73,18 @@ def starts() -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def mutated(seed: int, number: int) -> tuple[bytes, list[str], bool]:
-    """The file, what was done to it, and whether it asks for more work than the start did."""
+def chosen(start: str) -> list[tuple[str, dict[str, Any]]]:
+    """One of them by its name; all where it is empty."""
+    return [each for each in starts() if start in ("", each[0])]
+
+
+def mutated(seed: int, number: int, start: str = "") -> tuple[bytes, list[str], bool]:
+    """The file, what was done to it, and whether it asks for more work than the start did.
+
+    ``start`` is the scenario that damage starts from; any where empty.
+    """
     chance = random.Random(f"{seed} {number}")
-    name, document = chance.choice(starts())
+    name, document = chance.choice(chosen(start))
     document = copy.deepcopy(document)
     changes, greedy = [name], False
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3))):

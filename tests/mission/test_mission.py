@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.support.missions import EXAMPLES, SHORT, flown, rows
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.mission.flight import brought
 from spacearm.mission.scenario import Mission
 from spacearm.simulate import Attach
@@ -54,6 +54,24 @@ def test_the_next_law_believes_what_was_weighed() -> None:
     last = unweighed.outcomes[-1]
     assert (last.stage, last.binding.name, last.success) == ("stow", "not settled", False)
     assert rows(weighed)["stow.error"] < 0.05 * rows(unweighed)["stow.error"]
+
+
+def test_the_arm_stops_a_tumble_in_the_time_that_its_moment_takes() -> None:
+    """Aghili's closed form: the target's angular momentum falls evenly, by the moment; wheels or the bus take it up."""
+    by_arm = {"detumble__by": "arm", "detumble__moment": 0.2, "catch__mode": "rigid", "catch__duration": 1.0}
+    floating, held = flown(**SHORT, **by_arm), flown(**SHORT, **by_arm, strategy="coordinated")
+    for mission in (floating, held):
+        assert mission.succeeded
+        assert mission.run.sound
+        assert [each.stage for each in mission.outcomes][-2:] == ["detumble", "settle"]
+        found = rows(mission)
+        left = 24.0 * found["detumble.target_rate"]  # at rest by the file's word, about some axis
+        assert found["detumble.target_rate"] == pytest.approx(np.radians(0.1))
+        shortest = (found["detumble.momentum"] - left) / 0.2
+        assert found["detumble.time"] == pytest.approx(shortest, rel=0.03)  # the hand lags a little
+    assert rows(held)["settle.base_rate"] < 0.5 * rows(floating)["settle.base_rate"]
+    short = flown(**SHORT, **by_arm, detumble__duration=3.0).outcomes[-1]
+    assert (short.stage, short.binding.name, short.success) == ("detumble", "not settled", False)
 
 
 def test_mujoco_flies_the_same() -> None:
@@ -141,6 +159,7 @@ def test_a_stage_that_fails_ends_the_mission_and_says_why() -> None:
     assert mission.run.sound
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
@@ -149,10 +168,13 @@ def test_a_stage_that_fails_ends_the_mission_and_says_why() -> None:
         ({"strategy": "hopeful"}, "strategy"),
         ({"weigh__excursions": {"wheel_x": {"kind": "spline", "times": [0, 1], "values": [0, 1]}}}, "excursions"),
         ({"target__mass": -1.0}, "target"),
+        ({"target__tumble_deg": [0.0, 1e19, 0.0]}, "target: the target's own motion cannot be followed"),
+        ({"weigh__sensors": {"noise": {"joint_position": 1e30}}}, "weigh: what was measured cannot be evaluated"),
+        ({"weigh__excursions": {"joint5": {"times": [0, 15, 30], "values": [0, 1e9, 0]}}}, "excursions"),
     ],
 )
 def test_wrong_files_are_told_with_their_place(changes: dict[str, Any], place: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises((InputError, SimulationError)) as told:
         flown(**changes)
     assert place in str(told.value)
 

@@ -9,12 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from spacearm.engine import mechanics_of
+from spacearm.errors import SimulationError
 from spacearm.mission.laws import Crew
 from spacearm.model import Body, Frame, Inertia, Pose, Robot, Visual
+from spacearm.model.layout import QUATERNION
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
 from spacearm.model.toml_schema import Number, Vector3
 from spacearm.motion.surroundings import PlacedKeys
-from spacearm.simulate import Orbit, Signal, State, World, simulate, spline
+from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate, spline
 from spacearm.study import key
 from spacearm.study.tables import BodyTable
 from spacearm.typing import Array
@@ -22,6 +24,8 @@ from spacearm.typing import Array
 TARGET, BODY, GRASP = "target", "target body", "grasp"
 #: s between the points of a path: a whole number of periods of the laws.
 GRID = 0.5
+#: s between the points of a path that the target is carried on.
+STEP = 0.1
 #: The hand's frame against that of the grasp: z axes opposed, x axes alike.
 FACING = np.diag([1.0, -1.0, -1.0])
 
@@ -122,6 +126,8 @@ def encounter(
             sample=np.linspace(0.0, duration, count + 1),
             ledger=False,
         )
+        if run.times.size <= count:
+            raise SimulationError(f"the target's own motion cannot be followed: {run.why}", hint="expected it slower")
         return run.times, run.states
 
     back, before = flown(-1.0, meeting)
@@ -165,7 +171,6 @@ def hand_way(met: Encounter, crew: Crew, servicer: State, match: float, closing:
     There it waits. With ``match`` (s) above zero, it takes up the grasp's motion that long before the touch, coming
     nearer at the speed ``closing`` (m/s).
     """
-    from scipy.interpolate import CubicSpline
     from scipy.spatial.transform import Rotation
 
     origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
@@ -179,11 +184,52 @@ def hand_way(met: Encounter, crew: Crew, servicer: State, match: float, closing:
     further = Rotation.from_matrix(np.einsum("ji,tjk->tik", met.rotation[at], met.rotation)).as_rotvec()
     turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * there)
     turns = turns * Rotation.from_rotvec(along[:, None] * further)
-    quaternion = turns.as_quat(scalar_first=True)
+    return _way(met.times, position, turns.as_quat(scalar_first=True))
+
+
+def _way(times: Array, position: Array, quaternion: Array) -> HandWay:
+    """Through places and attitudes at these times."""
+    from scipy.interpolate import CubicSpline
+
     signs = np.cumprod(np.concatenate([[1.0], np.where(np.sum(quaternion[1:] * quaternion[:-1], axis=1) < 0, -1, 1)]))
-    quaternion *= signs[:, None]
-    rate = CubicSpline(met.times, quaternion).derivative()(met.times)
+    quaternion = quaternion * signs[:, None]
+    rate = CubicSpline(times, quaternion).derivative()(times)
     w, v = quaternion[:, :1], quaternion[:, 1:]
     spin = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
-    made = [[spline(met.times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, spin)]
+    made = [[spline(times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, spin)]
     return HandWay(*made)
+
+
+def carried_way(
+    guest: Robot, state: State, caught: Pose, drift: Array, *, moment: float | None, stop: float, duration: float
+) -> HandWay:
+    """The hand carries what it has caught so that a moment of this size (N m) stops its tumble in the shortest time.
+
+    The moment is against the angular momentum, whose direction stays (F. Aghili, Coordination control of a free-flying
+    manipulator and its base attitude to capture and detumble a noncooperative satellite, IROS 2009). Without one the
+    target tumbles on. Its mass centre comes to the velocity ``drift`` evenly, in ``stop`` seconds.
+
+    Args:
+        guest, state: the target as it is believed to be, and how it moves.
+        caught: the target's frame in the hand's.
+        duration: of the way, s; at its end, or before, the target stands still.
+    """
+    from scipy.spatial.transform import Rotation
+
+    from spacearm.control import detumble
+
+    times = np.linspace(0.0, duration, max(int(np.ceil(duration / STEP)), 4) + 1)
+    turning = Phase(duration, laws=() if moment is None else detumble(moment))
+    run = simulate(World({TARGET: guest}), state, turning, sample=times, ledger=False)
+    end = State.from_vector(run.states[-1]) if run.end is None else run.end
+    still = np.broadcast_to(end.quaternion, (times.size - run.times.size, 4))
+    quaternion = np.concatenate([run.states[:, QUATERNION], still])
+    turns, com = rotation_matrices(quaternion), guest.bodies[0].inertia.com
+    begin = rotation_matrices(state.quaternion)
+    velocity = begin @ (state.velocity[:3] + np.cross(state.velocity[3:6], com))
+    braking = np.minimum(times, stop)
+    centre = state.position + begin @ com + np.outer(times, drift)
+    centre = centre + np.outer(braking - 0.5 * braking**2 / stop, velocity - drift)
+    hand = turns @ caught.rotation.T
+    place = centre - turns @ com - hand @ caught.translation
+    return _way(times, place, Rotation.from_matrix(hand).as_quat(scalar_first=True))

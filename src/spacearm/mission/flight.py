@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.control import CommandLog, propellant
+from spacearm.engine import mechanics_of
 from spacearm.mission.clearance import apart, held
-from spacearm.mission.encounter import GRASP, TARGET, Encounter, smooth
+from spacearm.mission.encounter import BODY, GRASP, TARGET, Encounter, smooth
 from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import Layout
@@ -289,6 +290,20 @@ class Flight:
         loose = [name for name in names if world.label(self.name, name) not in world.locked]
         if loose:
             yield Lock(loose)
+
+    def carried(self) -> State:
+        """The target in the hand, as a body of its own."""
+        assert self.caught is not None
+        robot, state = self.here.world.own_robot(self.name), self.state
+        mechanics = mechanics_of(robot)
+        origin, turn = mechanics.frame_pose(BODY, state.joints, base=state.pose)
+        twist = mechanics.jacobian(BODY, state.joints, base=state.pose) @ state.velocity
+        return State(
+            origin,
+            quaternion_from_rotation(turn),
+            np.zeros(0),
+            np.concatenate([turn.T @ twist[:3], turn.T @ twist[3:]]),
+        )
 
     def hand(self) -> tuple[Array, Array, Array]:
         """Position and quaternion of the hand, and velocity of the mass centre of all: world."""

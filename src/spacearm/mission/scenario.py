@@ -58,7 +58,7 @@ class MissionFile(StudyFile):
     touch: TouchTable = key(TouchTable(), "the latch closes")
     catch: CatchTable = key(CatchTable(), "both become one, the arm comes to rest")
     settle: SettleTable | None = key(None, "soft joints and arm come to rest, the clutch closes")
-    detumble: DetumbleTable | None = key(None, "wheels and thrusters stop the base")
+    detumble: DetumbleTable | None = key(None, "wheels and thrusters stop the base, or the arm the target")
     weigh: WeighTable | None = key(None, "mass and inertia of the target are found")
     decide: DecideTable | None = key(None, "go, wait or eject; without it a stage that fails ends the mission")
     stow: StowTable | None = key(None, "after a go, the arm takes the target to a configuration")
@@ -66,7 +66,9 @@ class MissionFile(StudyFile):
 
     def stages(self) -> list[StageTable]:
         """In their order."""
-        found = (self.approach, self.touch, self.catch, self.settle, self.detumble, self.weigh)
+        rest = (self.settle, self.detumble)
+        by_arm = self.detumble is not None and self.detumble.by == "arm"
+        found = (self.approach, self.touch, self.catch, *(reversed(rest) if by_arm else rest), self.weigh)
         return [stage for stage in found if stage is not None]
 
     @property

@@ -17,15 +17,16 @@ from spacearm.engine import Kernel
 from spacearm.errors import InputError, at
 from spacearm.mechanics import Program
 from spacearm.mission import laws
-from spacearm.mission.encounter import GRASP, TARGET, hand_way
+from spacearm.mission.encounter import GRASP, TARGET, carried_way, hand_way
 from spacearm.mission.flight import UNSETTLED, Flight, Limit, Use, worlds
 from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import Duration, Name, Number, above_zero
 from spacearm.motion.surroundings import ContactTable
-from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, constant, distance
+from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, World, constant, distance
 from spacearm.simulate.chain import Item
+from spacearm.simulate.elements import View
 from spacearm.study import Noted, Table, key
 from spacearm.typing import Array
 
@@ -184,6 +185,9 @@ class CatchTable(GainKeys):
 
     def law(self, flight: Flight) -> Law:
         """The arm stops; by impedance, the hand keeps its attitude in the world and goes with the mass centre."""
+        detumble = flight.file.detumble
+        if detumble is not None and detumble.by == "arm":
+            return self.carrying(flight, None, self.duration)
         if flight.strategy == "impedance":
             place, turn, drift = flight.hand()
             position = [Signal(np.array([0.0, 1.0]), np.array([[p], [v]])) for p, v in zip(place, drift, strict=True)]
@@ -191,6 +195,22 @@ class CatchTable(GainKeys):
             return laws.track(flight.crew, position, *still, load=flight.load, gains=self.gains,
                               wheels=flight.wheels(), period=self.period, loose=flight.loose)  # fmt: skip
         return self.stopping(flight)
+
+    def carrying(self, flight: Flight, moment: float | None, duration: float) -> Law:
+        """The hand carries the target: it tumbles on, or a moment of this size (N m) stops it."""
+        assert flight.caught is not None
+        _, _, drift = flight.hand()
+        way = carried_way(
+            flight.table.guess,
+            flight.carried(),
+            flight.caught,
+            drift,
+            moment=moment,
+            stop=self.stop,
+            duration=duration,
+        )
+        return laws.track(flight.crew, way.position, way.quaternion, way.spin, load=flight.load, gains=self.gains,
+                          wheels=flight.wheels(), period=self.period, loose=flight.loose)  # fmt: skip
 
     def stopping(self, flight: Flight) -> Law:
         """The arm's joints come to rest on parabolas."""
@@ -249,31 +269,59 @@ class SettleTable(StageTable):
 
 
 class DetumbleTable(StageTable):
-    """The base's rate is taken away."""
+    """The tumble is taken away: by wheels and thrusters from all, the arm braked, or by the arm from the target."""
 
     called: ClassVar[str] = "detumble"
 
-    by: Literal["wheels", "thrusters", "both"] = key("both", "who takes the momentum")
+    by: Literal["wheels", "thrusters", "both", "arm"] = key(
+        "both", "who takes the momentum; `arm`: right after the catch, before all settles"
+    )
     duration: Duration = key(300.0, "s at most")
-    rate: Positive | None = key(None, "of the base, rad/s, at which it is at rest; 0.1 deg/s where left out")
+    rate: Positive | None = key(
+        None, "of the base (by the arm: of the target), rad/s, at which it is at rest; 0.1 deg/s where left out"
+    )
     rate_deg: Positive | None = None
     damping: Positive = key(60.0, "of the wheels' law, N m s/rad")
     propellant: Positive | None = key(None, "that there is, kg")
-    period: Duration = key(0.2, "s between ticks of the law")
+    moment: Positive = key(0.5, "by the arm: on the target, N m")
+    period: Duration = key(0.2, "s between ticks of the law; of the arm's law it is that of the catch")
 
     def check(self, robot: Robot) -> None:
         """That the servicer has what this takes."""
-        if self.by != "thrusters" and not robot.wheel_names:
+        if self.by in ("wheels", "both") and not robot.wheel_names:
             raise InputError(f"is {self.by!r}, but the servicer has no wheels", place="by", hint="thrusters")
-        if self.by != "wheels":
+        if self.by in ("thrusters", "both"):
             with at("by"):
                 thruster_pulses(robot)
 
-    def fly(self, flight: Flight) -> Flown:
-        yield from flight.brake()
-        crew, use, begin = flight.crew, Use(flight.crew), flight.here.time
+    @property
+    def slow(self) -> float:
+        """rad/s."""
         given = self.si("rate")
-        slow = 0.1 * DEGREE if given is None else float(given)
+        return 0.1 * DEGREE if given is None else float(given)
+
+    def by_arm(self, flight: Flight) -> Flown:
+        """The hand carries the target as the moment stops it, until it turns no faster than at rest."""
+        use, caught, begin = Use(flight.crew), flight.file.catch, flight.here.time
+        guess, now = flight.table.guess, flight.carried()
+        spinning = float(np.linalg.norm(guess.bodies[0].inertia.tensor @ now.velocity[3:6]))
+        law = caught.carrying(flight, self.moment, self.duration)
+        until = _hand_slow(flight.here.world, flight.name, flight.crew.hand, self.slow)
+        phase = Phase(self.duration, laws=law, event_function=until, limits="ignore", name=self.called)
+        yield from flight.phase(use, phase)
+        rate = float(np.linalg.norm(flight.carried().base_angular_velocity))
+        limits = _settled(rate, self.slow, flight.here.time - begin, self.duration)
+        return [*limits, *use.arm(), *use.soft(), *use.wheels()], {
+            "momentum": Noted(spinning, "of the target, to be taken, about its mass centre", "N m s"),
+            "shortest": Noted(spinning / self.moment, "that the moment takes", "s"),
+            "target_rate": Noted(rate, "of the target, at the end", "rad/s"),
+        }
+
+    def fly(self, flight: Flight) -> Flown:
+        if self.by == "arm":
+            return (yield from self.by_arm(flight))
+        yield from flight.brake()
+        crew, use, begin, slow = flight.crew, Use(flight.crew), flight.here.time, self.slow
         before = flight.momentum()
         wheels = Wheels(rate=self.damping) if self.by != "thrusters" else Wheels()
         band = None if self.by == "wheels" else slow * (0.5 if self.by == "thrusters" else 1.0)
@@ -311,6 +359,15 @@ def _slow(n: int, rate: float) -> EventFunction:
     spin = ca.sqrt(ca.sumsqr(state[Layout(n).angular_velocity]))
     program = Program("slow", {"state": state, "time": time}, {"over": spin / rate - 1.0})
     return EventFunction(Kernel(program), ("base at rest",), ("falling",), ("phase",), (1,))
+
+
+def _hand_slow(world: World, system: str, hand: str, rate: float) -> EventFunction:
+    """What the hand holds turns slower than this."""
+    view = View(world.systems, 0, 0)
+    spin = view.frame(system, hand).angular_velocity
+    value = ca.sqrt(ca.sumsqr(spin)) / rate - 1.0
+    program = Program("hand_slow", {"state": view.state, "time": view.time}, {"over": value})
+    return EventFunction(Kernel(program), ("target at rest",), ("falling",), ("phase",))
 
 
 @lru_cache(maxsize=16)

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from spacearm.checks import known
+from spacearm.checks import array, known
 from spacearm.control.attitude import STANDARD_GRAVITY
+from spacearm.errors import SimulationError
 from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record, Sensors, fit_output_error
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of
 from spacearm.identify.inertia.scenario import ExciteKeys
@@ -29,6 +30,8 @@ from spacearm.typing import Array
 ChannelName = Literal["position", "attitude", "velocity", "rate", "joint_position", "joint_rate"]
 #: Share of its size by which a number may depend on what the data do not show, and still counts as shown.
 OPEN = 1e-3
+#: Excursions are no larger, rad or m: more than any joint moves.
+LARGEST = 100.0
 #: A deviation that is not known is this many times what it may be.
 UNKNOWN = 100.0
 
@@ -121,6 +124,8 @@ class WeighTable(StageTable, ExciteKeys):
         for joint in self.excursions:
             known(joint, flight.crew.arm, "joint", of="arm", place="excursions")
         paths = self.paths(flight.here.world.own_robot(flight.name))
+        for joint, nodes in paths.items():
+            array(nodes.positions, f"excursion of {joint}", least=-LARGEST, most=LARGEST, place="excursions")
         return Experiment("weigh", self.duration, flight.state.joints, paths, self.firings(self.duration))
 
     def phase(self, flight: Flight, experiment: Experiment, times: Array) -> Phase:
@@ -160,7 +165,14 @@ class WeighTable(StageTable, ExciteKeys):
         place = crew.robot.frame(crew.hand).placement @ flight.caught
         own = crew.robot.inertia_parameters[crew.robot.body_index(crew.gripper)]
         flight.weighing = Weighing(flight.believed(), crew.gripper, own, place, record)
-        found = flight.weighed = flight.weighing.repeat(self.sensors.seed)
+        try:
+            found = flight.weighed = flight.weighing.repeat(self.sensors.seed)
+        except np.linalg.LinAlgError as error:
+            raise SimulationError(
+                f"what was measured cannot be evaluated: {error}",
+                place=self.called,
+                hint="expected noise and excursions of usual sizes",
+            ) from None
         doubt = min(float(found.std[0] / found.mass), UNKNOWN * self.mass)
         limits = [Limit("uncertain", doubt, self.mass, "of its mass"), *use.arm(), *use.wheels()]
         self._propellant(flight, experiment, limits)

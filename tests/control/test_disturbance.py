@@ -14,8 +14,10 @@ from tests.support.control import POSTURE, quaternion_of
 from spacearm import Mechanics, control
 from spacearm.control.disturbance import STEPS, BaseAttitude
 from spacearm.errors import InputError
-from spacearm.model import Limits
-from spacearm.simulate import Phase, State, simulate
+from spacearm.mechanics.shapes import Box, Sphere
+from spacearm.model import Limits, Pose
+from spacearm.simulate import On, Phase, State, gaps, simulate
+from spacearm.simulate.distance import floating_gaps
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
@@ -107,3 +109,61 @@ def test_poses_that_cannot_be_reached_are_errors():
     )
     with pytest.raises(InputError, match="is at its limit"):
         control.reach(stiff, START, "hand", origin + 0.2, duration=10.0)
+
+
+def through_the_hand(plan: control.JointPlan, on_base: bool) -> tuple[On, On]:
+    """A ball on the hand, and one where a plan takes the hand half-way: fixed in the world, or on the bus."""
+    way = plan.run.states[200]
+    at, _ = Mechanics(ROBOT).frame_pose("hand", way[7:14], base=None if on_base else way[:7])
+    ball = (Pose(), Pose(translation=at)) if on_base else (Pose(translation=at), Pose())
+    return On("hand", Sphere(0.05)), On("base" if on_base else ball[0], Sphere(0.15), ball[1])
+
+
+@pytest.mark.parametrize("on_base", [False, True], ids=["world", "bus"])
+def test_the_least_disturbance_goes_round_what_is_in_the_way(on_base):
+    """The unconstrained optimum passes through the middle of it; gaps are those of a run, at instants of its own."""
+    free = control.least_disturbance(ROBOT, START, GOAL, 20.0)
+    pair = through_the_hand(free, on_base)
+    assert free.clearance([pair]).gap < -0.19
+    plan = control.least_disturbance(ROBOT, START, GOAL, 20.0, clear=[(pair, 0.02)])
+    run = simulate(ROBOT, START, Phase(20.0, driven=plan.signals), sample=0.013)
+    hand, _ = Mechanics(ROBOT).frame_pose("hand", run.states[:, 7:14], base=run.states[:, :7])
+    ball = pair[1].frame.translation if not on_base else None
+    if on_base:
+        turns = Rotation.from_quat(run.states[:, [4, 5, 6, 3]])
+        ball = run.states[:, :3] + turns.apply(pair[1].placement.translation.copy())
+    assert np.linalg.norm(hand - ball, axis=1).min() - 0.2 >= 0.02
+    straight = control.JointPlan.between(ROBOT, START, GOAL, 20.0)
+    assert plan.turn < 0.1 * straight.turn
+    np.testing.assert_allclose(run.end.joints, GOAL, atol=1e-12)
+
+
+def test_gaps_of_a_floating_robot_have_their_derivatives():
+    pairs = (
+        (On("hand", Sphere(0.05)), On(Pose(translation=np.array([0.4, 0.5, 1.0])), Box(0.3, 0.4, 0.5))),
+        (On("link3", Sphere(0.1)), On("base", Sphere(0.2))),
+    )
+    rng, unit = np.random.default_rng(1), np.array([0.8, 0.3, -0.4, 0.2])
+    given = {"joints": rng.normal(size=7), "quaternion": unit / np.linalg.norm(unit), "centre": rng.normal(size=3)}
+    seen = floating_gaps(ROBOT, pairs)(given)
+    turn = Rotation.from_quat(np.roll(given["quaternion"], -1)).as_matrix()
+    place = given["centre"] - turn @ Mechanics(ROBOT).centre_of_mass(given["joints"])
+    flat = np.concatenate([place, given["quaternion"], given["joints"], np.zeros(13)])
+    np.testing.assert_allclose(seen["gaps"], gaps(ROBOT, pairs, flat)[0], atol=1e-13)
+    for name in ("joints", "quaternion"):
+        for k in range(given[name].size):
+            step = np.eye(given[name].size)[k] * 1e-6
+            sides = [floating_gaps(ROBOT, pairs)(given | {name: given[name] + s * step})["gaps"] for s in (1, -1)]
+            np.testing.assert_allclose(seen[f"by_{name}"][:, k], (sides[0] - sides[1]) / 2e-6, atol=1e-7)
+
+
+def test_where_there_is_no_way_round_that_is_told():
+    robot = arm(2)
+    start, goal = State.at_rest(robot, [0.0, 0.5]), np.array([1.5, 0.5])
+    hand = On("hand", Sphere(0.05))
+    place, _ = Mechanics(robot).frame_pose("hand", goal)
+    clear = [((hand, On("base", Sphere(0.1), Pose(translation=place))), 0.0)]  # at the goal itself
+    with pytest.raises(InputError, match=r"no way found: 'hand' and 'base' come within -?\d.* m at \d.* s at best"):
+        control.least_disturbance(robot, start, goal, 5.0, clear=clear, pieces=2)
+    with pytest.raises(InputError, match=r"'hand' and 'base' are .* m apart at the start"):
+        control.least_disturbance(robot, start, goal, 5.0, clear=[((hand, On("base", Sphere(9.0))), 0.0)])

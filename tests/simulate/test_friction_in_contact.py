@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
-from spacearm.impact import FloatingSystem, collide, effective_mass
+from spacearm.impact import FloatingSystem, collide
 from spacearm.mechanics.contact import LEAST_RESTITUTION
 from spacearm.mechanics.shapes import Box, Capsule, Plane, Sphere
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot, catalogue
@@ -87,8 +88,10 @@ def test_a_block_slides_to_rest_on_its_corners() -> None:
     time = speed / (friction * G)
     run = simulate(world, {"block": start}, 1.3 * time, method=TIGHT)
     assert run.sound
-    last = max(event.time for event in run.events_of("stick"))
-    assert last == pytest.approx(time, rel=1e-4)
+    at_rest = [event.time for event in run.events_of("stick") if event.time > 0.5 * time]
+    assert min(at_rest) == pytest.approx(time, rel=1e-9)
+    # As braking ends, the front corners are relieved: one may give way until the springs of the others are slack.
+    assert max(at_rest) - time < 2e-4
     assert run.ends is not None
     assert np.abs(run.ends["block"].velocity).max() < 1e-5
     late = run.of("block").times > 1.1 * time
@@ -140,12 +143,8 @@ def meets(stiffness: float, restitution: float, friction: float, across: float) 
     struck = Frame("touch", "body", Pose(np.eye(3), -normal * radius))
     second = FloatingSystem.at(ball.replace(frames=(struck,)), "touch", met)
     e = max(restitution, LEAST_RESTITUTION)
-    if friction:  # it sticks: nothing slides afterwards, and along the normal it parts with the restitution
-        gain = effective_mass(first, second, kind="point") @ (velocity + e * (normal @ velocity) * normal)
-        plastic = collide(first, second, kind="point").impulse[:3]
-        assert np.abs(gain - plastic).max() < 2e-3 * np.abs(plastic).max()
-    else:
-        gain = collide(first, second, normal=-normal, restitution=e).impulse[:3]
+    hit: dict[str, Any] = {"kind": "friction", "friction": friction, "hypothesis": "contact"} if friction else {}
+    gain = collide(first, second, normal=-normal, restitution=e, **hit).impulse[:3]
     return np.asarray((run.touches[0].impulse + gain) / np.abs(gain).max())
 
 
@@ -153,7 +152,7 @@ def meets(stiffness: float, restitution: float, friction: float, across: float) 
 def test_stiff_contacts_tend_to_impacts_as_their_duration(restitution: float, friction: float, across: float) -> None:
     """Normal, plastic, and sticking by friction: with the root of the stiffness, which grows tenfold each time.
 
-    What sticks swings back a little where the law lets go, by some 1e-5 of the blow at any stiffness.
+    The dashpot that holds a plastic blow gives way a little, by some 1e-4 of it at any stiffness.
     """
     errors = np.array([meets(stiffness, restitution, friction, across) for stiffness in (1e8, 1e9, 1e10)])
     assert np.abs(errors[-1]).max() < (1e-4 if friction else 1e-3)

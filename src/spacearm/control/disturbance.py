@@ -16,7 +16,7 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, one_of, positive, unit_vector, whole
+from spacearm.checks import array, number, one_of, positive, unit_vector, whole
 from spacearm.control.plans import JointPlan, quintic
 from spacearm.control.workspace import longest_reach
 from spacearm.engine import Kernel
@@ -27,12 +27,17 @@ from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.plant import Plant
 from spacearm.model import Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.simulate import Signal, State, from_ppoly
+from spacearm.simulate import Signal, State, from_ppoly, gaps
+from spacearm.simulate.distance import Pair, floating_gaps
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
 #: Runge-Kutta steps over a plan.
 STEPS = 80
+#: Ways round shapes that are tried, each from other paths, and rounds in which its gaps are mended.
+WAYS, ROUNDS = 8, 6
+#: A gap that lacks this, m, counts as much as the disturbance of the straight way.
+MISSED = 1e-3
 
 
 @lru_cache(maxsize=32)
@@ -70,9 +75,9 @@ class BaseAttitude:
         self.values, self.rates = values, rates
         mechanics = mechanics_of(robot)
         linear, angular = np.split(mechanics.momentum(start.joints, start.velocity, base=start.pose, about="com"), 2)
-        #: Angular momentum about the mass centre (world), and where the mass centre is at the end.
-        self.momentum = angular
-        self.centre = mechanics.centre_of_mass(start.joints, base=start.pose) + duration * linear / robot.mass
+        #: Angular momentum about the mass centre (world), its velocity, and where it is at the end.
+        self.momentum, self.drift = angular, linear / robot.mass
+        self.centre = mechanics.centre_of_mass(start.joints, base=start.pose) + duration * self.drift
 
     def _seen(self, coefficients: Array, momentum: Array) -> dict[str, Array]:
         """The base's angular velocity at all nodes, and its derivatives."""
@@ -155,6 +160,7 @@ def least_disturbance(
     joints: Sequence[str] | None = None,
     pieces: int = 6,
     smoothness: float = 1e-2,
+    clear: Sequence[tuple[Pair, float]] = (),
 ) -> JointPlan:
     """Joint paths from rest to rest that disturb the base's attitude least.
 
@@ -168,6 +174,8 @@ def least_disturbance(
         joints: those that may leave the straight way; all but reaction wheels unless given.
         pieces: free coefficients of each joint.
         smoothness: weight of departures from the straight way, relative to the disturbance.
+        clear: pairs of shapes, on frames of the robot or fixed in the world, and the least gap of each, m: the way goes
+            round what is between. Gaps count along the whole way; an :class:`InputError` where no such way is found.
     """
     with at("least_disturbance"):
         goal = array(last, "last", (robot.n,))
@@ -197,14 +205,72 @@ def least_disturbance(
             value, change = 2.0 * back @ found.quaternion[-1], 2.0 * back @ found.d_quaternion[-1]
         else:
             value, change = weight * found.spin.ravel(), weight * found.d_spin.reshape(-1, len(free))
-        return np.append(value, size * (x - begin)), np.vstack([change, size * np.eye(len(free))])
+        short, fall = keep(coefficients, found, free)
+        values = np.concatenate([value, size * (x - begin), stiff * short])
+        return values, np.vstack([change, size * np.eye(len(free)), stiff * fall])
 
-    size = 1.0
-    size = smoothness * max(float(np.linalg.norm(seen(begin)[0])), 1e-12)
-    inside = np.clip(begin, low[rows] + 1e-9, high[rows] - 1e-9)
-    found = _least_squares(seen, inside, (low[rows], high[rows]), most=300)
-    straight[rows, columns] = found.x
-    return JointPlan(robot, start, dict(zip(robot.joint_names, spline.signals(straight), strict=True)), duration)
+    def made(x: Array) -> JointPlan:
+        straight[rows, columns] = x
+        return JointPlan(robot, start, dict(zip(robot.joint_names, spline.signals(straight), strict=True)), duration)
+
+    keep, size, stiff = _Clear(motion, clear), 1.0, 0.0
+    full = max(float(np.linalg.norm(seen(begin)[0])), 1e-12)
+    size, stiff = smoothness * full, max(full, 1e-2) / MISSED
+    spread = np.random.default_rng(0).normal(0.0, 0.5, (WAYS, begin.size))
+    spread[0] = 0.0
+    for each in spread:
+        x = np.clip(begin + each, low[rows] + 1e-9, high[rows] - 1e-9)
+        for _ in range(ROUNDS):
+            x = _least_squares(seen, x, (low[rows], high[rows]), most=300).x
+            if keep.met(plan := made(x)):
+                return plan
+    raise InputError(f"no way found: {keep.nearest}", place="least_disturbance", hint="expected shapes that leave one")
+
+
+class _Clear:
+    """What shapes lack of their least gaps along paths, with derivatives by the free coefficients."""
+
+    def __init__(self, motion: BaseAttitude, clear: Sequence[tuple[Pair, float]]) -> None:
+        self.motion, self.pairs = motion, tuple(pair for pair, _ in clear)
+        self.least = np.array([number(least, "least", unit="m") for _, least in clear])
+        #: What is asked for beyond that: a penalty gives way a little, and gaps are least between instants.
+        self.beyond = np.zeros_like(self.least)
+        self.nearest, self._worst = "", -np.inf
+        for pair, least in clear:
+            gap = float(gaps(motion.robot, [pair], motion.start.vector)[0, 0])
+            if gap < least:
+                raise InputError(f"{_names(pair)} are {gap:.4g} m apart at the start", hint=f"expected {least:g} m")
+
+    def __call__(self, coefficients: Array, found: Turned, free: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
+        if not self.pairs:
+            return np.zeros(0), np.zeros((0, len(free)))
+        motion, basis = self.motion, self.motion.values[::2]
+        joints, columns = np.array(free, dtype=int).T
+        before = np.linspace(motion.duration, 0.0, len(basis))
+        centre = motion.centre - before[:, None] * motion.drift
+        size = np.linalg.norm(found.quaternion, axis=1, keepdims=True)  # 1 but for the error of the steps
+        given = {"joints": basis @ coefficients.T, "quaternion": found.quaternion / size, "centre": centre}
+        seen = floating_gaps(motion.robot, self.pairs)(given)
+        by = seen["by_joints"][:, :, joints] * basis[:, None, columns] + seen["by_quaternion"] @ found.d_quaternion
+        short = self.least + self.beyond - seen["gaps"]
+        return np.maximum(short, 0.0).ravel(), (-by * (short > 0.0)[:, :, None]).reshape(-1, len(free))
+
+    def met(self, plan: JointPlan) -> bool:
+        """Whether a plan keeps every gap, in a run; where not, more is asked for the next time."""
+        every = [plan.clearance([pair]) for pair in self.pairs]
+        lacking = self.least - np.array([each.gap for each in every])
+        self.beyond += np.where(lacking > 0.0, 1.1 * lacking + 1e-6, 0.0)
+        if np.all(lacking <= 0.0):
+            return True
+        k = int(np.argmax(lacking))
+        if -lacking[k] > self._worst:
+            self._worst, at = -lacking[k], every[k]
+            self.nearest = f"{_names(at.pair)} come within {at.gap:.4g} m at {at.time:.4g} s at best"
+        return False
+
+
+def _names(pair: Pair) -> str:
+    return " and ".join(repr(side.label) for side in pair)
 
 
 def _least_squares(

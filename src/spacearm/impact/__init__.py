@@ -9,6 +9,7 @@ from spacearm.impact.collision import Collision, Jump, collide, effective_mass, 
 from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, Optimum, optimise_configuration
 from spacearm.impact.contact import ContactRun, Convergence, contact_convergence, simulate_contact
 from spacearm.impact.floating import FloatingSystem, ball, flying, free_body
+from spacearm.impact.friction import Sliding
 from spacearm.impact.grasp import GraspVelocity, grasp_velocity
 from spacearm.impact.joint_modes import JointModes
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, extended_inertia_tensor, impact_point
@@ -36,6 +37,7 @@ __all__ = [
     "Jump",
     "MassEllipsoid",
     "Optimum",
+    "Sliding",
     "VirtualMass",
     "ball",
     "circle",

@@ -6,7 +6,8 @@ three translations, all six), the relative twist w = v2 - v1 is reversed and sca
 
     S w' = -e S w        S (G1* + G2*) S^T p_c = (1 + e) S w        p = S^T p_c
 
-e = 0 is Yoshida's plastic grasp (Eqs. 27, 28), e = 1 his elastic impact (Eq. 30; Eq. 29 lacks a minus sign).
+e = 0 is Yoshida's plastic grasp (Eqs. 27, 28), e = 1 his elastic impact (Eq. 30; Eq. 29 lacks a minus sign). Between no
+friction and no sliding lies Coulomb's friction: :mod:`spacearm.impact.friction`.
 
 What is conserved: momentum, because joint torques are internal; where a base is held, what holds it takes its part.
 Kinetic energy changes by the work of the contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the
@@ -20,7 +21,7 @@ collision is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,14 +30,15 @@ import numpy.typing as npt
 from spacearm.checks import array, one_of
 from spacearm.errors import InputError
 from spacearm.impact.floating import FloatingSystem
+from spacearm.impact.friction import HYPOTHESES, Hypothesis, Sliding, frictional_hit
 from spacearm.impact.joint_modes import unit
 from spacearm.model import Robot
 from spacearm.result import Certificate, Check
 from spacearm.simulate import Attach, State, World
 from spacearm.typing import Array
 
-Kind = Literal["normal", "point", "grasp"]
-KINDS: tuple[str, ...] = ("normal", "point", "grasp")
+Kind = Literal["normal", "friction", "point", "grasp"]
+KINDS: tuple[str, ...] = ("normal", "friction", "point", "grasp")
 #: How far apart (m) the two contact frames' origins may lie, beside rounding of far-away places.
 TOGETHER = 1e-9
 #: Largest relative change of momentum, unexplained energy and energy from resisting joints in a sound collision.
@@ -90,6 +92,7 @@ class Collision:
         closing: relative twist (..., k) along the contact's directions before; afterwards it is -e times that.
         contact_residual: how far it is from that, relative, from the velocities after; for a plastic grasp the
             difference of the two contact twists.
+        sliding: what the surfaces did with friction, else None.
     """
 
     impulse: Array
@@ -104,6 +107,7 @@ class Collision:
     energy_residual: Array
     closing: Array
     contact_residual: Array
+    sliding: Sliding | None = None
 
     @property
     def energy_lost(self) -> Array:
@@ -139,6 +143,10 @@ class Collision:
                 self.contact_residual, RESTITUTION, "contact twist after against -e times that before, relative"
             ),
         }  # fmt: skip
+        if self.sliding is not None:
+            given = _ratio(np.maximum(self.contact_work, 0.0), energy)
+            note = "energy that the contact adds, relative; the hypotheses newton and poisson may"
+            found["contact_energy"] = (given, CONSERVED, note)
         return Certificate(
             {
                 name: Check(float(np.max(value, initial=0.0)), allowed, "", note)
@@ -150,7 +158,7 @@ class Collision:
 def selection(kind: str, normal: npt.ArrayLike | None) -> Array:
     """Directions (..., k, 6) in which a contact pushes, as rows."""
     one_of(kind, KINDS, "kind of contact")
-    if kind == "normal":
+    if kind in ("normal", "friction"):
         if normal is None:
             raise InputError("is missing", place="normal", hint="a contact along a normal needs a vector")
         n = unit(normal, "normal")
@@ -167,29 +175,71 @@ def collide(
     kind: Kind = "normal",
     normal: npt.ArrayLike | None = None,
     restitution: npt.ArrayLike = 0.0,
+    friction: npt.ArrayLike | None = None,
+    hypothesis: Hypothesis = "energetic",
     apart: Literal["error", "ignore"] = "error",
 ) -> Collision:
     """The collision of two systems whose contact frames coincide (:meth:`FloatingSystem.meeting`).
 
     Args:
-        kind: ``normal``: frictionless, along one direction; ``point``: no sliding, three translations; ``grasp``:
-            rigid, all six directions.
+        kind: ``normal``: frictionless, along one direction; ``friction``: Coulomb's, which slides, sticks or slides
+            anew; ``point``: no sliding, three translations; ``grasp``: rigid, all six directions.
         normal: world vector (..., 3) along which the first system is pushed: out of the second, into the first.
         restitution: 0 (plastic) to 1 (elastic).
+        friction: Coulomb's coefficient (...), for kind ``friction``.
+        hypothesis: what restitution means where friction changes the normal velocity: see
+            :mod:`spacearm.impact.friction`.
         apart: when systems move apart along the normal: an ``error``, or no impulse (``ignore``, for batches).
     """
     e = array(restitution, "restitution", least=0.0, most=1.0, hint="expected 0 (plastic) to 1 (elastic)")
     one_of(apart, ("error", "ignore"), "apart")
     _check_together(first, second)
+    if (friction is None) == (kind == "friction"):
+        said = "is missing" if friction is None else f"has no meaning for kind {kind!r}"
+        raise InputError(said, place="friction", hint="kind = 'friction' takes Coulomb's coefficient, the others none")
+    one_of(hypothesis, HYPOTHESES, "hypothesis")
     rows = selection(kind, normal)
     relative = second.twist - first.twist
     closing = np.einsum("...ki,...i->...k", rows, relative)
-    if kind == "normal":
+    if kind in ("normal", "friction"):
         closing = _approaching(closing, apart)
+    if friction is not None:
+        mu = array(friction, "friction", least=0.0)
+        return _with_friction(first, second, rows, relative[..., :3], closing, e, mu, hypothesis)
     size = np.linalg.solve(contact_compliance(first, second, rows), ((1.0 + e)[..., None] * closing)[..., None])
     impulse = (np.swapaxes(rows, -1, -2) @ size)[..., 0]
     jumps = [_jump(first, impulse), _jump(second, -impulse)]
     return _account(first, second, jumps[0], jumps[1], rows, impulse, closing, e)
+
+
+def _with_friction(
+    first: FloatingSystem,
+    second: FloatingSystem,
+    rows: Array,
+    relative: Array,
+    closing: Array,
+    e: Array,
+    mu: Array,
+    hypothesis: Hypothesis,
+) -> Collision:
+    """One hit after the other."""
+    compliance = contact_compliance(first, second, np.eye(6)[:3])
+    shape = np.broadcast_shapes(compliance.shape[:-2], closing.shape[:-1], e.shape, mu.shape)
+    impulse, slips, stopped = np.zeros((*shape, 6)), np.zeros((2, *shape, 3)), np.full(shape, np.nan)
+    normal = np.broadcast_to(rows[..., 0, :3], (*shape, 3))
+    c, w = np.broadcast_to(compliance, (*shape, 3, 3)), np.broadcast_to(relative, (*shape, 3))
+    u, e, mu = np.broadcast_to(closing[..., 0], shape), np.broadcast_to(e, shape), np.broadcast_to(mu, shape)
+    after = np.array(w)
+    for k in np.ndindex(shape):
+        if u[k] > 0.0:  # else they move apart, and that is left alone
+            hit = frictional_hit(c[k], w[k], normal[k], float(e[k]), float(mu[k]), hypothesis)
+            impulse[k][:3], after[k], stopped[k] = hit
+        slips[0][k], slips[1][k] = (x[k] - normal[k] * (normal[k] @ x[k]) for x in (w, after))
+    one, two = _jump(first, impulse), _jump(second, -impulse)
+    found = _account(first, second, one, two, rows, impulse, closing, e)
+    missed = np.abs((two.twist_after - one.twist_after)[..., :3] - after).max(axis=-1)
+    residual = _ratio(missed, np.linalg.norm(w, axis=-1))
+    return replace(found, contact_residual=residual, sliding=Sliding(slips[0], slips[1], stopped))
 
 
 def grasped(first: FloatingSystem, second: FloatingSystem, *, prefix: str = "") -> tuple[Robot, State]:

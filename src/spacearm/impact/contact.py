@@ -178,6 +178,7 @@ def simulate_contact(
         stiffness: instead of it, N/m, for kind ``normal``.
         kind, normal, restitution: as for :func:`~spacearm.impact.collide`.
     """
+    _without_friction(kind)
     jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
     if jump.impulse.ndim != 1:
         raise InputError("is one run in time, not a batch", place="contact", hint="give single states")
@@ -190,6 +191,11 @@ def simulate_contact(
         )
     matrix = omega**2 * rows.T @ mass @ rows
     return _Run(first, second, matrix, omega, float(restitution)).run()
+
+
+def _without_friction(kind: str) -> None:
+    if kind == "friction":
+        raise InputError("has no friction law", place="contact", hint="a World with a Contact has: spacearm.simulate")
 
 
 def _frequency(frequency: float | None, stiffness: float | None, kind: str, mass: Array) -> float:
@@ -328,6 +334,7 @@ def contact_convergence(
     restitution: float = 0.0,
 ) -> Convergence:
     """Contacts of growing frequency (rad/s) or (kind ``normal``) stiffness (N/m), how near they come to the jump."""
+    _without_friction(kind)
     jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
     mass = effective_mass(first, second, kind=kind, normal=normal)
     only_one({"frequencies": frequencies, "stiffnesses": stiffnesses}, required=True, place="contact")

@@ -100,9 +100,15 @@ class CollisionTable(Table):
     """Robot and target collide, in every case."""
 
     name: Name
-    kind: Literal["normal", "point", "grasp"] = key("normal", "frictionless, without sliding, or rigid")
-    normal: Vector3 | None = key(None, "out of the target, into the robot")
+    kind: Literal["normal", "friction", "point", "grasp"] = key(
+        "normal", "frictionless, by Coulomb's friction, without sliding, or rigid"
+    )
+    normal: Vector3 | None = key(None, "out of the target, into the robot; of kinds normal and friction")
     restitution: Number = key(0.0, "0 (plastic) to 1 (elastic)")
+    friction: Number | None = key(None, "Coulomb's coefficient, of kind friction")
+    hypothesis: Literal["energetic", "poisson", "newton", "contact"] = key(
+        "energetic", "what restitution means with friction; `contact`: as a stiff contact of a run has it"
+    )
     contact: ContactTable | None = None
 
 
@@ -190,14 +196,21 @@ class ImpactFile(StudyFile):
             session.tell(0.3 + 0.3 * i / len(self.collision), f"collision {entry.name}")
             if target is None:
                 raise InputError("there is no target to collide with", place="collision", hint="add a [target] table")
-            options = entry.options("kind", "normal", "restitution")
+            options = entry.options("kind", "normal", "restitution", "friction", "hypothesis")
+            if entry.contact is not None and entry.kind == "friction":
+                raise InputError(
+                    "a contact with friction is a run of its own",
+                    place=f"collision[{i}].contact",
+                    hint="leave it out; study = 'motion' has [[contact]], which tends to hypothesis = 'contact'",
+                )
             found[entry.name] = {}
             for name, system in systems.items():
                 other, contacts = target.meeting(system), None
                 with at(f"collision[{i}], case {name!r}"):
                     hit = collide(system, other, **options)
                     if entry.contact is not None:
-                        contacts = contact_convergence(system, other, **entry.contact.options(), **options)
+                        law = entry.options("kind", "normal", "restitution")
+                        contacts = contact_convergence(system, other, **entry.contact.options(), **law)
                 found[entry.name][name] = Struck(hit=hit, first=system, second=other, contacts=contacts)
         return found
 
@@ -297,6 +310,10 @@ class Struck(Findings):
 
     impulse = row("N s, N m s", "on the robot at the contact, world axes", of="hit.impulse")
     energy_lost = row("J", of=lambda s: s.lost())
+    slip_after = row(
+        "m/s",
+        of=lambda s: s.hit.sliding and Noted(s.hit.sliding.after, f"target along robot: it {s.hit.sliding.words}"),
+    )
     momentum_before = row("N s, N m s", "of both, about the contact, world axes", of="hit.momentum_before")
     momentum_after = row("N s, N m s", of="hit.momentum_after")
     robot = row(of=lambda s: After(jump=s.hit.first, system=s.first))

@@ -71,7 +71,9 @@ class PlanTable(ConfigurationKeys):
     through: list[Vector3] | None = key(None, "positions of the frame there, m, world")
     attitudes: list[Vector4] | None = key(None, "of the frame there: quaternions")
     measure: Literal["end", "way"] = key("end", "disturbance: turn of the base at the end, or squared rate on the way")
-    clear: list[ClearTable] = key([], "shapes that are kept apart")
+    clear: list[ClearTable] = key(
+        [], "shapes that are kept apart: least_disturbance goes round them, the others are an error where they do not"
+    )
 
     def of(self, robot: Robot, start: State) -> control.JointPlan:
         """The plan of this robot from this state on."""
@@ -99,7 +101,8 @@ class PlanTable(ConfigurationKeys):
             return control.reactionless(robot, start, self.positions_of(robot, start), lasting)
         if self.kind == "least_disturbance":
             goal = self.positions_of(robot, start)
-            return control.least_disturbance(robot, start, goal, lasting, measure=self.measure)
+            clear = [((pair.first.make(), pair.second.make()), pair.least) for pair in self.clear]
+            return control.least_disturbance(robot, start, goal, lasting, measure=self.measure, clear=clear)
         frame, goal = self._frame(robot), self._goal(robot, start)
         if self.kind == "reach":
             return control.reach(robot, start, frame, goal, self._attitude(robot, start), duration=lasting)

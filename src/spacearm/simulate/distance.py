@@ -15,6 +15,7 @@ from spacearm.checks import number, positive
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
+from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.shapes import Capsule, Cylinder, touches
 from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.structure import Keyed
@@ -22,6 +23,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.contact import On
 from spacearm.simulate.elements import FrameMotion, View
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Direction, EventFunction
 from spacearm.simulate.world import World
 from spacearm.typing import Array
@@ -211,6 +213,24 @@ def _gaps(systems: tuple[tuple[str, Robot], ...], pairs: tuple[Pair, ...]) -> Ke
     view = View(world.systems, 0, 0)
     found = ca.vertcat(*(_gap(view, world, pair) for pair in pairs))
     return Kernel(Program("gaps", {"state": view.state}, {"gaps": ca.densify(found)}))
+
+
+@lru_cache(maxsize=32)
+def floating_gaps(robot: Robot, pairs: tuple[Pair, ...]) -> Kernel:
+    """Gaps (P, m) of a robot for joints, quaternion of the base and place of the mass centre (``centre``), with their
+    derivatives by joints (P, n) and quaternion (P, 4): what a search along paths of a floating robot asks for."""
+    world, layout = World.of(robot), Layout(robot.n)
+    view, plant = View(world.systems, 0, 0), Plant(robot, robot_parameters(robot))
+    joints, quaternion, centre = (ca.SX.sym(*each) for each in (("joints", robot.n), ("quaternion", 4), ("centre", 3)))
+    state = ca.SX.zeros(layout.size)
+    state[layout.quaternion], state[layout.joints] = quaternion, joints
+    state[layout.position] = centre - ca.substitute(plant.mass_centre, plant.state, state)
+    found = ca.substitute(ca.vertcat(*(_gap(view, world, pair) for pair in pairs)), view.state, state)
+    outputs = {"gaps": ca.densify(found)}
+    outputs |= {"by_joints": ca.densify(ca.jacobian(found, joints))}
+    outputs |= {"by_quaternion": ca.densify(ca.jacobian(found, quaternion))}
+    inputs = {"joints": joints, "quaternion": quaternion, "centre": centre}
+    return Kernel(Program("floating_gaps", inputs, outputs, frozenset({"by_joints", "by_quaternion"})))
 
 
 @dataclass(frozen=True)

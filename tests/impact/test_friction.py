@@ -212,3 +212,10 @@ def test_stiff_contacts_tend_to_hits_with_friction(case: Any, power: float, rest
     assert hit.sliding is not None
     assert errors[1] < 1e-3
     assert np.log10(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.15)  # the duration falls tenfold
+
+
+@pytest.mark.parametrize(("case", "most"), [(SLIDES, 6e-4), (STICKS, 6e-4), (BACK, 4e-3)])
+def test_plastic_contacts_obey_coulomb_from_their_first_touch(case: Any, most: float) -> None:
+    """At the usual tangential stiffness, up to the least restitution, 5e-4, and what the surfaces give way."""
+    error, _ = stiff(1e8, 0.8, 0.0, *case)
+    assert error < most

@@ -8,10 +8,10 @@ F. R. E. Crossley, J. Applied Mechanics 42 (1975). Two bodies alone part at e ti
 
 whatever stiffness, exponent and masses are: the restitution e asked for gives x, the speed at touch gives chi.
 
-Tangential: surfaces stick with an elastic displacement s as long as ``k_t |s| < mu N``; the force ``-k_t (s + chi d v)``,
-v being the slip velocity, is cut to a length of mu N. Else they slip with ``f = -mu N u``. The direction u follows the
-slip velocity over a length of ``R = mu N / k_t``, the displacement at which surfaces slip. They stick again where the
-displacement would have to shrink faster than R does: ``u . v < dR/dt``. Nothing creeps.
+Tangential: surfaces stick with an elastic displacement s and ``f = -k_t (s + chi d v)``, v the slip velocity, cut to a
+length of mu N, until the spring alone, ``k_t |s|``, and the whole exceed that. Then they slip with ``f = -mu N u``. The
+direction u follows the slip velocity over a length of ``R = mu N / k_t``, the displacement at which surfaces slip. They
+stick again where the displacement would have to shrink faster than R does: ``u . v < dR/dt``. Nothing creeps.
 
 Torsion about the normal, of a patch with the effective radius r, is the same in one dimension: twist in place of
 displacement, spin in place of slip, ``mu N r`` in place of ``mu N``, ``k_t r^2`` in place of ``k_t``.
@@ -111,8 +111,8 @@ def forces(law: Law, touch: Touch, velocity: SX, memory: SX) -> Forces:
     stiff, bound = law.tangential, law.friction * size
     s = memory[2:5] - normal * ca.dot(normal, memory[2:5])
     slipping = state > 1.5
-    pull = stiff * (s + chi * ca.fmax(depth, 0) * slip)
-    pull *= ca.fmin(1, bound / length_of(pull))
+    full = stiff * (s + chi * ca.fmax(depth, 0) * slip)
+    pull = full * ca.fmin(1, bound / length_of(full))
     along = s / length_of(s)
     radius = bound / stiff
     shortest = _SHORTEST * (1 if law.hertz else law.stiffness / stiff)
@@ -133,7 +133,7 @@ def forces(law: Law, touch: Touch, velocity: SX, memory: SX) -> Forces:
         ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), fresh, at_touch),
         ca.vertcat(SLIPPING, chi, pull / length_of(pull)),
         ca.vertcat(STUCK, chi, radius * along),
-        bound * bound - stiff * stiff * ca.dot(s, s),
+        bound * bound - ca.fmin(ca.dot(full, full), stiff * stiff * ca.dot(s, s)),
         radius,
         stored + ca.if_else(closed, spring, 0),
     )
@@ -161,8 +161,8 @@ def torsion(law: Law, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, me
     state, s = memory[0], memory[1]
     closed, slipping = state > 0.5, state > 1.5
     stiff, bound = law.tangential * law.patch**2, law.friction * size * law.patch
-    pull = ca.fmax(-bound, ca.fmin(bound, stiff * (s + chi * ca.fmax(-touch.gap, 0) * spin)))
-    radius = bound / stiff
+    full = stiff * (s + chi * ca.fmax(-touch.gap, 0) * spin)
+    pull, radius = ca.fmax(-bound, ca.fmin(bound, full)), bound / stiff
     fresh = law.chi(closing)
     growth = 0 if law.hertz else law.friction * law.stiffness * closing * (1 + fresh * closing) * law.patch / stiff
     fast = ca.fabs(spin) > growth
@@ -172,9 +172,9 @@ def torsion(law: Law, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, me
         -ca.if_else(closed, ca.if_else(slipping, bound * s, pull), 0),
         ca.vertcat(0, ca.if_else(ca.logic_and(closed, ca.logic_not(slipping)), spin, 0)),
         ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), ca.if_else(fast, sense, 0)),
-        ca.vertcat(SLIPPING, ca.if_else(s >= 0, 1, -1)),
+        ca.vertcat(SLIPPING, ca.if_else(full >= 0, 1, -1)),
         ca.vertcat(STUCK, radius * s),
-        bound * bound - stiff * stiff * s * s,
+        bound * bound - ca.fmin(full * full, stiff * stiff * s * s),
         radius,
         ca.if_else(closed, spring, 0),
     )

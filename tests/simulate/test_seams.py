@@ -1,0 +1,120 @@
+"""Momentum and energy of a whole world through contacts and seams, from states by formulas of rigid bodies alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import simpson
+from scipy.spatial.transform import Rotation
+
+from spacearm.mechanics.shapes import Sphere
+from spacearm.model import Body, Frame, Inertia, Pose, Robot
+from spacearm.simulate import (
+    Attach,
+    Bushing,
+    Connect,
+    Contact,
+    Disconnect,
+    Dopri853,
+    On,
+    Phase,
+    Run,
+    State,
+    World,
+    simulate,
+)
+
+MASS = {"a": 20.0, "b": 5.0}
+TENSOR = {"a": np.diag([2.0, 3.0, 2.5]), "b": np.diag([0.3, 0.2, 0.4])}
+STIFFNESS, DAMPING = np.array([300.0, 500.0, 400.0, 30.0, 30.0, 30.0]), np.array([8.0, 5.0, 9.0, 1.0, 2.0, 1.5])
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def kept(body: str, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Linear and angular momentum about the origin (T, 6), kinetic energy (T,), and world twist of one body."""
+    turn = Rotation.from_quat(states[:, [4, 5, 6, 3]])
+    v, w = turn.apply(states[:, 7:10]), turn.apply(states[:, 10:13])
+    spin = turn.apply(states[:, 10:13] @ TENSOR[body])
+    linear = MASS[body] * v
+    angular = np.cross(states[:, :3], linear) + spin
+    energy = 0.5 * np.sum(linear * v, axis=1) + 0.5 * np.sum(spin * w, axis=1)
+    return np.hstack([linear, angular]), energy, np.hstack([v, w])
+
+
+def world_run() -> Run:
+    """Two bodies collide off their centres with friction, are held softly, let go, and welded."""
+    robots = {
+        name: Robot(name, (Body("body", Inertia(MASS[name], tensor=TENSOR[name])),), (),
+                    (Frame("knob", "body", Pose(translation=np.array(at))),))
+        for name, at in (("a", [0.4, 0.1, 0.0]), ("b", [-0.3, 0.0, 0.1]))
+    }  # fmt: skip
+    knobs = On("a/knob", Sphere(0.1)), On("b/knob", Sphere(0.1))
+    world = World(robots, elements=(Contact(*knobs, 1e5, 0.6, 0.3, name="knobs"),))
+    start = {
+        "a": State.moving(robots["a"], base_velocity=[0.1, 0.0, 0.05], base_angular_velocity=[0.0, 0.1, 0.0]),
+        "b": State.moving(robots["b"], position=[0.95, 0.1, 0.0], base_velocity=[-0.8, 0.2, 0.1]),
+    }
+    latch = Bushing("a/knob", "b/knob", STIFFNESS, DAMPING, name="latch")
+    items = [
+        Phase(0.5),
+        Connect(latch),
+        Phase(0.6),
+        Disconnect("latch"),
+        Phase(0.2),
+        Attach("b", "a/body", prefix="b "),
+        Phase(0.5),
+    ]
+    return simulate(world, start, items, sample=1e-3, method=Dopri853(rtol=1e-12, atol=1e-14))
+
+
+def test_momentum_and_energy_of_a_world_through_touch_latch_release_and_weld() -> None:
+    run = world_run()
+    assert run.sound
+    touches = [touch for touch in run.touches if touch.released]
+    assert len(touches) == len(run.touches) >= 1
+    assert sum(touch.by_friction for touch in touches) > 1e-3
+    tracks = {name: [track for track in run.tracks if track.name == name] for name in ("a", "b")}
+    assert [len(each) for each in tracks.values()] == [4, 3]  # a segment between seams each
+    times = np.concatenate([track.times for track in tracks["b"]])
+    alone = {name: np.concatenate([track.states for track in tracks[name][:3]]) for name in tracks}
+    parts = {name: kept(name, alone[name]) for name in alone}
+    momentum = parts["a"][0] + parts["b"][0]
+    assert np.abs(momentum - momentum[0]).max() < 1e-10 * np.abs(momentum[0]).max()
+
+    # The bushing, as its text says: what its dampers took, and what its springs hold where it is taken away.
+    on = slice(tracks["b"][0].times.size, tracks["b"][0].times.size + tracks["b"][1].times.size)
+    turns = {name: Rotation.from_quat(alone[name][on][:, [4, 5, 6, 3]]) for name in alone}
+    arms = {"a": turns["a"].apply([0.4, 0.1, 0.0]), "b": turns["b"].apply([-0.3, 0.0, 0.1])}
+    places = {name: alone[name][on][:, :3] + arms[name] for name in alone}
+    speeds = {name: parts[name][2][on][:, :3] + np.cross(parts[name][2][on][:, 3:], arms[name]) for name in alone}
+    apart, back = places["b"] - places["a"], turns["a"].inv()
+    drift = back.apply(speeds["b"] - speeds["a"] - np.cross(parts["a"][2][on][:, 3:], apart))
+    spin = back.apply(parts["b"][2][on][:, 3:] - parts["a"][2][on][:, 3:])
+    inside, relative = back.apply(apart), back * turns["b"]
+    stretch = np.append(inside[-1] - inside[0], (relative[-1] * relative[0].inv()).as_rotvec())
+    stored = 0.5 * STIFFNESS @ stretch**2
+    damped = simpson(np.hstack([drift, spin]) ** 2 @ DAMPING, x=times[on])
+    lost = sum(touch.dissipated for touch in touches) + damped + stored
+    energy = parts["a"][1] + parts["b"][1]
+    assert energy[0] - energy[-1] == pytest.approx(lost, abs=1e-8 * energy[0])
+
+    # Welded, both are one body with the momentum that there was, about the mass centre of both.
+    end = {name: alone[name][-1] for name in alone}
+    total = sum(MASS.values())
+    centre = sum(MASS[name] * end[name][:3] for name in end) / total
+    linear = momentum[-1, :3]
+    tensor = np.zeros((3, 3))
+    for name, state in end.items():
+        turn, arm = Rotation.from_quat(state[[4, 5, 6, 3]]).as_matrix(), state[:3] - centre
+        tensor += turn @ TENSOR[name] @ turn.T + MASS[name] * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    angular = momentum[-1, 3:] - np.cross(centre, linear)
+    spin_after = np.linalg.solve(tensor, angular)
+    after = 0.5 * linear @ linear / total + 0.5 * angular @ spin_after
+    seam = run.changes[-1]
+    assert seam.lost == pytest.approx(energy[-1] - after, abs=1e-8 * energy[0])
+    one = tracks["a"][-1].states
+    turn = Rotation.from_quat(one[:, [4, 5, 6, 3]])
+    np.testing.assert_allclose(turn.apply(one[:, 10:13])[0], spin_after, atol=1e-10)
+    arm = Rotation.from_quat(end["a"][[4, 5, 6, 3]]).inv().apply(centre - end["a"][:3])  # to the mass centre, axes of a
+    speed = turn.apply(one[:, 7:10] + np.cross(one[:, 10:13], arm))
+    np.testing.assert_allclose(speed, np.broadcast_to(linear / total, speed.shape), atol=1e-10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -157,7 +158,8 @@ def test_gaps_of_a_floating_robot_have_their_derivatives():
             np.testing.assert_allclose(seen[f"by_{name}"][:, k], (sides[0] - sides[1]) / 2e-6, atol=1e-7)
 
 
-def test_where_there_is_no_way_round_that_is_told():
+def test_where_there_is_no_way_round_that_is_told(monkeypatch):
+    monkeypatch.setattr(sys.modules["spacearm.control.disturbance"], "WAYS", 2)
     robot = arm(2)
     start, goal = State.at_rest(robot, [0.0, 0.5]), np.array([1.5, 0.5])
     hand = On("hand", Sphere(0.05))

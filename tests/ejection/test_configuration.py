@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,3 +206,17 @@ def test_factors_have_mean_one_and_the_stated_deviation() -> None:
     assert found.mean() == pytest.approx(1.0, abs=0.006)
     assert found.std() == pytest.approx(0.5, abs=0.012)
     assert found.min() > 0.0
+
+
+def test_the_best_keeps_off_a_wall_that_the_unconstrained_best_runs_into(rig: Rig) -> None:
+    options: dict[str, Any] = {"samples": 128, "keep": 2, "refine": 20, "flight": 4.0, "seed": 1}
+    free = best_configuration(rig, Goal(1.0, 1.0), constraints=Constraints(stable=False), **options)
+    side = np.array([1.0, 0.0, 0.0])
+    below = eject_batch(rig, free.joints[None], keep_out=(Plane(np.zeros(3), side),), flight=4.0).clearance[0]
+    wall = Plane((below + 0.005) * side, side)  # 5 mm into what the free optimum needs
+    assert eject_batch(rig, free.joints[None], keep_out=(wall,), flight=4.0).clearance[0] == pytest.approx(-0.005)
+    best = best_configuration(rig, Goal(1.0, 1.0), constraints=Constraints((wall,), stable=False), **options)
+    run = eject(rig, best.joints, keep_out=(wall,), flight=4.0)
+    assert run.clearance is not None
+    assert run.clearance.least >= -1e-6
+    assert best.score < free.score

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.design import Limits, broken, usage
+from spacearm.identify.inertia.design import Limits, broken, design, usage
 from spacearm.identify.inertia.experiment import Experiment, Nodes, measure
 from spacearm.identify.inertia.sensors import Sensors
 from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, optimise_configuration
@@ -94,3 +95,16 @@ def test_an_experiment_that_passes_through_the_robot_is_not_allowed() -> None:
     assert used(1.0)["margin"] > 0.5
     assert not broken(used(1.0), free)
     assert broken(used(3.1), free)["margin"] > 0.0
+
+
+def test_a_designed_experiment_goes_round_what_the_unconstrained_one_passes_through() -> None:
+    robot, bare = chain(), catalogue.load("yoshida1992")
+    limits = Limits(angle=3.1, rate=9.0, attitude=99.0)
+    options: dict[str, Any] = {"motions": 1, "duration": 10.0, "inner_nodes": 1, "candidates": 6, "refinements": 4}
+    margin = {}
+    for name, each in {"bare": bare, "solid": robot}.items():
+        plan = design(each, [2.2, 0.0], Sensors(), limits, **options)  # folded over the base
+        records = [measure(robot, experiment, Sensors(), ledger=False) for experiment in plan.experiments]
+        margin[name] = usage(robot, plan.experiments, records)["margin"]
+    assert margin["bare"] < -0.05
+    assert margin["solid"] >= 0.0

@@ -206,4 +206,4 @@ class _Course:
             z = brentq(lambda z: np.expm1(z) - z - whole, -2.0 - whole, 0.0, xtol=1e-300, rtol=1e-15)
             return float(u - np.expm1(z) / self.chi) / fall
         give = start.work if self.hypothesis == "contact" else start.work - (1.0 - self.e**2) * self.turned.work
-        return (u + np.sqrt(u * u + 2.0 * fall * give)) / fall
+        return float(u + np.sqrt(u * u + 2.0 * fall * give)) / fall

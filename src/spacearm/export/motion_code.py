@@ -215,57 +215,66 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
         """The phases as tables, one row for each."""
         blocks, rows, before = [], [], None
         for k, prepared in enumerate(self.phases):
-            signals, law = prepared.signals, prepared.law
-            mode = np.zeros(len(self.model.dof_names))
-            mode[list(prepared.driven)] = 1.0
-            asked, rubbing = self._margins(prepared), self._rubbing(prepared)
-            speed = self.model.code.speed
-            levels = prepared.levels
-            reference = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
-            reference = reference if law is None else law.reference
-            moving = {at: int(speed[j]) for j, at in enumerate(self.model.positions) if at >= 0}
-            arrays: dict[str, tuple[str, Iterable[float]]] = {
-                "breaks": ("double", signals.breaks),
-                "mode": ("double", mode),
-                "signals": ("double", _table(signals)),
-                "targets": ("int", signals.target),
-                "still": ("int", [speed[index] for index in prepared.locked]),
-                "acts": ("int", () if law is None else law.target),
-                "read": ("int", reference.target),
-                "follow": ("double", _table(reference)),
-                "felt": ("int", () if law is None else law.felt),
-                "rub": ("int", rubbing),
-                "component": ("int", [level.component for level in levels]),
-                "level": ("double", [level.value for level in levels]),
-                "rate": ("int", [moving.get(level.component, 0) for level in levels]),
-                "direction": ("int", [*(level.direction for level in levels), *(way for way, _ in asked)]),
-                "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
-                "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
-                "from": ("int", self._carried(before, prepared)),
-            }
-            sizes: dict[str, object] = {
-                "pieces": signals.breaks.size - 1,
-                "channels": signals.target.size,
-                "powers": signals.coefficient.shape[0],
-                "locked": len(prepared.locked),
-                "law": 0 if law is None else 1 + [*self.laws].index(law.law),
-                "actions": 0 if law is None else law.target.size,
-                "references": reference.target.size,
-                "follow_powers": reference.coefficient.shape[0],
-                "feels": 0 if law is None else law.felt.size,
-                "rubbing": len(rubbing),
-                "levels": len(levels),
-                "margins": len(asked),
-                "watched": len(rubbing) + len(levels) + len(asked),
-                "period": literal(0.0 if law is None else float(law.law.period or 0.0)),
-            }
-            for name, (kind, values) in arrays.items():
+            members = self._counts(prepared)
+            for name, (kind, values) in {**self._acting(prepared), **self._watching(before, prepared)}.items():
                 if len(text := _numbers(values, kind)):
                     blocks.append(f"static const {kind} {name}_{k}[] = {{ {text} }};")
-                    sizes[name] = f"{name}_{k}"
-            rows.append(_row(sizes))
+                    members[name] = f"{name}_{k}"
+            rows.append(_row(members))
             before = prepared
         return [_PHASE_TYPE, *blocks, "\n".join(["static const NAME_phase NAME_phases[] = {", *rows, "};"])]
+
+    def _counts(self, prepared: Prepared) -> dict[str, object]:
+        signals, law, reference = prepared.signals, prepared.law, _reference(prepared)
+        rubbing, levels, margins = len(self._rubbing(prepared)), len(prepared.levels), len(self._margins(prepared))
+        return {
+            "pieces": signals.breaks.size - 1,
+            "channels": signals.target.size,
+            "powers": signals.coefficient.shape[0],
+            "locked": len(prepared.locked),
+            "law": 0 if law is None else 1 + [*self.laws].index(law.law),
+            "actions": 0 if law is None else law.target.size,
+            "references": reference.target.size,
+            "follow_powers": reference.coefficient.shape[0],
+            "feels": 0 if law is None else law.felt.size,
+            "rubbing": rubbing,
+            "levels": levels,
+            "margins": margins,
+            "watched": rubbing + levels + margins,
+            "period": literal(0.0 if law is None else float(law.law.period or 0.0)),
+        }
+
+    def _acting(self, prepared: Prepared) -> dict[str, tuple[str, Iterable[float]]]:
+        """Kind and numbers of the tables of what acts in a phase."""
+        signals, law, reference = prepared.signals, prepared.law, _reference(prepared)
+        mode = np.zeros(len(self.model.dof_names))
+        mode[list(prepared.driven)] = 1.0
+        return {
+            "breaks": ("double", signals.breaks),
+            "mode": ("double", mode),
+            "signals": ("double", _table(signals)),
+            "targets": ("int", signals.target),
+            "still": ("int", [self.model.code.speed[index] for index in prepared.locked]),
+            "acts": ("int", () if law is None else law.target),
+            "read": ("int", reference.target),
+            "follow": ("double", _table(reference)),
+            "felt": ("int", () if law is None else law.felt),
+            "rub": ("int", self._rubbing(prepared)),
+        }
+
+    def _watching(self, before: Prepared | None, prepared: Prepared) -> dict[str, tuple[str, Iterable[float]]]:
+        """The same of what is watched."""
+        levels, asked, speed = prepared.levels, self._margins(prepared), self.model.code.speed
+        moving = {at: int(speed[j]) for j, at in enumerate(self.model.positions) if at >= 0}
+        return {
+            "component": ("int", [level.component for level in levels]),
+            "level": ("double", [level.value for level in levels]),
+            "rate": ("int", [moving.get(level.component, 0) for level in levels]),
+            "direction": ("int", [*(level.direction for level in levels), *(way for way, _ in asked)]),
+            "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
+            "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
+            "from": ("int", self._carried(before, prepared)),
+        }
 
     def _carried(self, before: Prepared | None, prepared: Prepared) -> list[int]:
         """For each level and margin, where the phase before has the side of the same one; -1 where it has not."""
@@ -322,6 +331,12 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
     same("end of the scenario", run.state, end, {self.model.nx}ul);
     same("steps", &steps, &expected, 1ul);
 }}"""
+
+
+def _reference(prepared: Prepared) -> Signals:
+    """What the law of a phase follows."""
+    none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
+    return none if prepared.law is None else prepared.law.reference
 
 
 def _answers(law: PreparedLaw) -> int:

@@ -213,6 +213,14 @@ def test_a_search_that_strays_still_names_the_cause() -> None:
     assert any("nuisances.bias" in remark for remark in fit.remarks)
 
 
+def test_a_cause_that_only_a_fit_of_its_own_shows_is_named_first() -> None:
+    """Here the scores name a spring that is not linear, which explains a part of the misfit; the bias explains all."""
+    case = CASES["k1e5"]
+    fit = identify_joints(case.plant.robot(), [spoilt(case, "motor_angle", 5, "mount")], warn=False)
+    assert not fit.sound
+    assert fit.suspects[0].name == "joint1.bias"
+
+
 @pytest.mark.parametrize("drive", DRIVES)
 def test_errors_are_at_the_cramer_rao_bound(drive: Drive) -> None:
     """A small version of tools/joint_bound.py; the bound is taken at the truth, from readings without noise."""

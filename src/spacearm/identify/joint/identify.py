@@ -88,10 +88,11 @@ class JointFit:
         return self.diagnosis.certificate() | doubts
 
     def suspecting(self, more: tuple[Suspect, ...]) -> JointFit:
-        """The same with more suspects, the likeliest; they stand for those of the same name."""
+        """The same with more suspects; they stand for those of the same name."""
         told, names = (f"suspected: {one.advice}" for one in more), {one.name for one in more}
         others = (one for one in self.suspects if one.name not in names)
-        return replace(self, suspects=(*more, *others), remarks=(*self.remarks, *told))
+        ranked = tuple(sorted((*more, *others), key=lambda one: -one.statistic))
+        return replace(self, suspects=ranked, remarks=(*self.remarks, *told))
 
     @property
     def sound(self) -> bool:
@@ -207,20 +208,25 @@ def identify_joints(
         weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy, delay=how["delay"] == "estimate",
     )  # fmt: skip
     estimator = estimator_of(method)
-    model, estimate, exact = _searched(model, estimator, cost == "paper")
+    again = partial(
+        identify_joints, robot, tests, drive=drive, law=law, method=method, bounds=bounds, guess=guess, fixed=fixed,
+        offset_rate=offset_rate, weighting=weighting, accuracy=accuracy, warn=False,
+    )  # fmt: skip
+    try:
+        model, estimate, exact = _searched(model, estimator, cost == "paper")
+    except SimulationError as stray:
+        tested = _explained(model, np.inf, how, again) if cost == "likelihood" and "test" in how.values() else ()
+        stray.hint += "".join(f"; suspected: {one.advice}" for one in tested)
+        raise
+    for forward in model.forwards:  # the first search is over; later ones count by themselves
+        forward.stiff = 0
     if exact is not None and model.noise_known and not any(test.smooth for test in model.tests):
         model, estimate, far = _cleared(model, estimate, exact)
         outliers += far
     ignored = tuple(name for name, what in how.items() if what == "off") if exact and drive != "rigid_torque" else None
-    for forward in model.forwards:  # the searches are over
-        forward.stiff = 0
     fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers)
     if ignored is not None and _unexplained(fit):
-        again: dict[str, Any] = {
-            "drive": drive, "law": law, "method": method, "bounds": bounds, "guess": guess, "fixed": fixed,
-            "offset_rate": offset_rate, "weighting": weighting, "accuracy": accuracy, "warn": False,
-        }  # fmt: skip
-        fit = fit.suspecting(_explained(fit, how, partial(identify_joints, robot, tests, **again)))
+        fit = fit.suspecting(_explained(model, estimate.cost, how, again))
     if warn:
         for text in fit.remarks:
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
@@ -229,31 +235,40 @@ def identify_joints(
 
 
 def _unexplained(fit: JointFit) -> bool:
-    """Whether a fit is not sound, but its scores, which look at its neighbourhood alone, name nothing."""
-    named = any(one.p_value * len(fit.suspects) < LEVEL for one in fit.suspects)
-    return fit.model.noise_known and not fit.sound and not named
+    """Whether a fit is not sound, and none of its suspects alone would bring the residuals down to the noise.
+
+    Scores look at the neighbourhood of a fit. Where a search has strayed they name nothing, or the wrong thing.
+    """
+    if fit.sound or not fit.model.noise_known:
+        return False
+    best = max(fit.suspects, key=lambda one: one.statistic, default=None)
+    if best is None or best.p_value * len(fit.suspects) >= LEVEL:
+        return True
+    return fit.chi2 - best.statistic / max(fit.model.freedom, 1) > fit.diagnosis.chi_square.bounds()[1]
 
 
-def _explained(fit: JointFit, how: Mapping[str, str], again: Callable[..., JointFit]) -> tuple[Suspect, ...]:
-    """The nuisance to test that improves the fit most when it is estimated with the rest, beyond what chance does."""
+def _explained(
+    model: JointProblem, cost: float, how: Mapping[str, str], again: Callable[..., JointFit]
+) -> tuple[Suspect, ...]:
+    """The nuisance to test that lowers the cost most when it is estimated with the rest, beyond what chance does."""
     from scipy.stats import chi2
 
     off = {name: "off" if what == "test" else what for name, what in how.items()}
-    before = best = float(np.nan_to_num(fit.estimate.cost, nan=np.inf))
+    before = best = float(np.nan_to_num(cost, nan=np.inf))
     found: tuple[Suspect, ...] = ()
     for nuisance in ("bias", "delay", "friction"):
-        if how[nuisance] != "test" or (nuisance == "friction" and fit.model.setup.drive != "torque"):
+        if how[nuisance] != "test" or (nuisance == "friction" and model.setup.drive != "torque"):
             continue
         try:
             other = again(nuisances={**off, nuisance: "estimate"})
         except SimulationError:
             continue
         values, std = other.estimate.values, other.estimate.std
-        new = [k for k, name in enumerate(other.estimate.names) if name not in fit.estimate.names]
+        new = [k for k, name in enumerate(other.estimate.names) if name not in model.names]
         enough = 0.5 * chi2.isf(LEVEL / len(NUISANCES), max(len(new), 1))
         if new and other.estimate.converged and other.estimate.cost < min(best, before - enough):
             k = max(new, key=lambda i: abs(values[i]) / std[i])
-            word = other.estimate.names[k].removeprefix(f"{fit.model.tests[0].name}.")
+            word = other.estimate.names[k].removeprefix(f"{model.tests[0].name}.")
             best = other.estimate.cost
             found = (Suspect(word, float(values[k] / std[k]) ** 2, float(values[k]), other.estimate.units[k]),)
         if other.sound:

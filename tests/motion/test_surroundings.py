@@ -43,6 +43,18 @@ def test_a_target_is_held_softly() -> None:
     assert any("latch connects hand and target/nozzle" in str(event) for event in result.settings["events"])
 
 
+@pytest.mark.parametrize("soft", [{}, {"stiffness": [2e3] * 3 + [300.0] * 3, "damping": [200.0] * 3 + [50.0] * 3}])
+def test_a_target_is_let_go_again(soft: dict[str, Any]) -> None:
+    phases = [*document()["phase"], {"name": "apart", "duration": 2.0}]
+    latch = {**document()["latch"], **soft, "release": "apart"}
+    result = run_document(document(latch=latch, phase=phases), folder=EXAMPLE.parent)
+    assert result.certificate.sound
+    ends = [event for event in result.settings["events"] if "target detached" in event or "latch taken away" in event]
+    assert len(ends) == 1
+    with pytest.raises(InputError, match=r"latch.*release.*there is no phase 'apat'"):
+        run_document(document(latch={**latch, "release": "apat"}, phase=phases), folder=EXAMPLE.parent)
+
+
 def test_contacts_take_collision_shapes_from_robot_files(tmp_path: Path) -> None:
     shapes = [CollisionShape("sphere", np.array([0.1]), Pose(translation=np.array([0.0, y, 0.0]))) for y in (-0.2, 0.2)]
     base = Body("bus", Inertia(50.0, tensor=5.0 * np.eye(3)), (), tuple(shapes))

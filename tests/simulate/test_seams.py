@@ -7,6 +7,7 @@ import pytest
 from scipy.integrate import simpson
 from scipy.spatial.transform import Rotation
 
+from spacearm.errors import InputError
 from spacearm.mechanics.shapes import Sphere
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.simulate import (
@@ -14,6 +15,7 @@ from spacearm.simulate import (
     Bushing,
     Connect,
     Contact,
+    Detach,
     Disconnect,
     Dopri853,
     On,
@@ -118,3 +120,52 @@ def test_momentum_and_energy_of_a_world_through_touch_latch_release_and_weld() -
     arm = Rotation.from_quat(end["a"][[4, 5, 6, 3]]).inv().apply(centre - end["a"][:3])  # to the mass centre, axes of a
     speed = turn.apply(one[:, 7:10] + np.cross(one[:, 10:13], arm))
     np.testing.assert_allclose(speed, np.broadcast_to(linear / total, speed.shape), atol=1e-10)
+
+
+def bodies() -> tuple[World, dict[str, State]]:
+    """Both bodies, spinning and turned against one another."""
+    robots = {name: Robot(name, (Body("body", Inertia(MASS[name], tensor=TENSOR[name])),), ()) for name in MASS}
+    quaternion = Rotation.from_rotvec([0.4, -0.8, 0.3]).as_quat(scalar_first=True)
+    start = {
+        "a": State.moving(robots["a"], base_velocity=[0.1, 0.0, 0.05], base_angular_velocity=[0.2, 0.1, -0.3]),
+        "b": State.moving(robots["b"], position=[0.9, 0.2, -0.4], quaternion=quaternion,
+                          base_velocity=[-0.3, 0.2, 0.1], base_angular_velocity=[0.5, 0.0, 0.4]),
+    }  # fmt: skip
+    return World(robots), start
+
+
+def test_what_was_welded_parts_again_as_it_moves() -> None:
+    world, start = bodies()
+    items = [Attach("b", "a/body", prefix="b "), Phase(2.0), Detach("b"), Phase(3.0)]
+    run = simulate(world, start, items, sample=0.1, method=Dopri853(rtol=1e-12, atol=1e-14))
+    assert run.sound
+    a, b = (next(track.states for track in reversed(run.tracks) if track.name == name) for name in MASS)
+    parts = [kept(name, states) for name, states in (("a", a), ("b", b))]
+    begun = sum(kept(name, np.concatenate([s.pose, s.velocity])[None])[0][0] for name, s in start.items())
+    momentum, energy = parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
+    assert np.abs(momentum - begun).max() < 1e-10 * np.abs(begun).max()
+    assert energy[0] == pytest.approx(sum(kept(n, np.concatenate([s.pose, s.velocity])[None])[1][0]
+                                          for n, s in start.items()) - run.changes[0].lost, rel=1e-10)  # fmt: skip
+    assert np.ptp(energy) < 1e-10 * energy[0]
+    assert abs(run.changes[1].lost) < 1e-14 * energy[0]
+    # Where the weld held it: the same place and attitude against the other as at the start, and a rigid velocity.
+    turns = [Rotation.from_quat(states[0, [4, 5, 6, 3]]) for states in (a, b)]
+    apart = turns[0].inv().apply(b[0, :3] - a[0, :3])
+    np.testing.assert_allclose(apart, [0.9, 0.2, -0.4], atol=1e-10)
+    np.testing.assert_allclose((turns[0].inv() * turns[1]).as_rotvec(), [0.4, -0.8, 0.3], atol=1e-10)
+    twists = [part[2][0] for part in parts]
+    np.testing.assert_allclose(twists[1][3:], twists[0][3:], atol=1e-10)
+    np.testing.assert_allclose(twists[1][:3], twists[0][:3] + np.cross(twists[0][3:], b[0, :3] - a[0, :3]), atol=1e-10)
+
+
+def test_parting_needs_a_weld_that_is_as_it_was() -> None:
+    world, start = bodies()
+    with pytest.raises(InputError, match="'b' is not attached to anything"):
+        Detach("b").apply(world, start)
+    joined = Attach("b", "a/body", prefix="b ").apply(world, start)
+    other = joined.world.replace(systems={"a": joined.world.systems["a"].replace(name="a")})
+    with pytest.raises(InputError, match="'a' has changed since 'b' was attached to it"):
+        Detach("b").apply(other, joined.states)
+    again = Detach("b").apply(joined.world, joined.states)
+    assert list(again.world.systems) == ["a", "b"]
+    assert not again.world.welds

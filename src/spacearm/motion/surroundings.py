@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from spacearm.checks import known
 from spacearm.errors import InputError
 from spacearm.mechanics import shapes
 from spacearm.model import Body, Frame, Pose, Robot
@@ -21,6 +22,8 @@ from spacearm.simulate import (
     Change,
     Connect,
     Contact,
+    Detach,
+    Disconnect,
     ForceElement,
     Gravity,
     Here,
@@ -177,6 +180,7 @@ class LatchTable(Table):
     speed: Number = key(math.inf, "m/s")
     stiffness: list[Number] | None = key(None, "a soft latch: along and about x, y, z of `frame`, N/m and N m/rad")
     damping: list[Number] = key([0.0] * 6, "of a soft latch, N s/m and N m s/rad")
+    release: Name | None = key(None, "name of the phase before which it is let go again")
 
     def change(self) -> Change:
         """What happens at the catch."""
@@ -190,11 +194,16 @@ class LatchTable(Table):
         with at("latch"):
             caught = gate(world, self.frame, self.at, self.distance, math.pi if angle is None else angle, self.speed)
             world.robot(self.guest)
-            change = self.change()
+            change, parting = self.change(), Detach(self.guest) if self.stiffness is None else Disconnect("latch")
+            if self.release is not None:
+                known(self.release, [phase.name for phase in phases if phase.name], "phase", place="release")
 
         def items(here: Here) -> Iterator[Item]:
-            latched = False
+            latched = over = False
             for phase in phases:
+                if latched and not over and phase.name == self.release:
+                    over = True
+                    yield parting
                 yield phase if latched else replace(phase, event_function=caught)
                 if not latched and any(event.name == caught.names[0] for event in here.events):
                     latched = True

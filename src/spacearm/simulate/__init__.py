@@ -13,7 +13,7 @@ from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.bushing import Bushing, Connect, Disconnect
 from spacearm.simulate.certificate import CertificateWarning
 from spacearm.simulate.chain import Here
-from spacearm.simulate.changes import Attach, Change, Changed, Lock, Release, Separate, Switch
+from spacearm.simulate.changes import Attach, Change, Changed, Detach, Lock, Release, Separate, Switch
 from spacearm.simulate.contact import Contact, JointStops, On
 from spacearm.simulate.difference import Comparison, compare
 from spacearm.simulate.distance import Apart, Nearest, clearance, collision_pairs, distance, gaps, gate, nearest
@@ -56,6 +56,7 @@ __all__ = [
     "Comparison",
     "Connect",
     "Contact",
+    "Detach",
     "Disconnect",
     "Dopri853",
     "Entry",

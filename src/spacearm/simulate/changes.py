@@ -16,13 +16,13 @@ from typing import Protocol
 import numpy as np
 
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError
+from spacearm.errors import InputError, did_you_mean
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.parts import skew
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.state import State
-from spacearm.simulate.world import SEPARATOR, World
+from spacearm.simulate.world import SEPARATOR, Weld, World
 from spacearm.typing import Array
 
 
@@ -290,7 +290,64 @@ class Attach(Change):
             part = (host, self.prefix + own) if owner == self.guest else (owner, own)
             locked.append(part[1] if len(systems) == 1 else SEPARATOR.join(part))
         rest = {name: values for name, values in world.overrides.items() if name not in (host, self.guest)}
-        return World(systems, tuple(locked), rest, world.loads).with_lasting(world.elements)
+        weld = Weld(host, self.guest, (world.own_robot(host), world.own_robot(self.guest)), joined, self.prefix)
+        after = World(systems, tuple(locked), rest, world.loads, welds=(*world.welds, weld))
+        return after.with_lasting(world.elements)
+
+
+@dataclass(frozen=True, eq=False)
+class Detach(Change):
+    """Part what :class:`Attach` has joined: both go on as they move, each a system of its own again.
+
+    What was attached later to the same system has to go first. Contacts that ended with the joining do not come back.
+
+    Args:
+        guest: the system that was attached.
+    """
+
+    guest: str
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+        weld = self._weld(world)
+        host, (ours, theirs), joined, state = weld.host, weld.robots, world.own_robot(weld.host), states[weld.host]
+        base = weld.prefix + theirs.bodies[0].name
+        origin, rotation = terms.frame_pose(joined, state, base)
+        twist = (terms.jacobian(joined, state, base) @ state.velocity).reshape(2, 3) @ rotation
+
+        def carried(part: Robot, prefix: str, position: Array, quaternion: Array, velocity: Array) -> State:
+            index = [joined.joint_index(prefix + name) for name in part.joint_names]
+            return State(position, quaternion, state.joints[index], np.concatenate([velocity, state.rates[index]]))
+
+        new = dict(states)
+        new[host] = carried(ours, "", state.position, state.quaternion, state.velocity[:6])
+        new[self.guest] = carried(theirs, weld.prefix, origin, quaternion_from_rotation(rotation), twist.ravel())
+        systems = {**world.systems, host: ours, self.guest: theirs}
+        locked = []
+        for owner, own in map(world.dof, world.locked):
+            gone = owner == host and own not in ours.dof_names
+            locked.append(SEPARATOR.join((self.guest, own.removeprefix(weld.prefix)) if gone else (owner, own)))
+        numbers = {name: values for name, values in world.overrides.items() if name != host}
+        welds = tuple(each for each in world.welds if each is not weld)
+        after = World(systems, tuple(locked), numbers, world.loads, welds=welds).with_lasting(world.elements)
+        return Changed(after, new, f"{self.guest} detached{_ended(world, after)}")
+
+    def _weld(self, world: World) -> Weld:
+        """What joined it, if that can be undone as things are."""
+        found = next((weld for weld in reversed(world.welds) if weld.guest == self.guest), None)
+        if found is None:
+            hint = did_you_mean(self.guest, [weld.guest for weld in world.welds]) or "Attach comes first"
+            raise InputError(f"{self.guest!r} is not attached to anything", place="detach", hint=hint)
+        if world.systems.get(found.host) is not found.joined:
+            raise InputError(
+                f"{found.host!r} has changed since {self.guest!r} was attached to it", place="detach",
+                hint="first detach what came later; a system that was cut (Separate) cannot be parted so",
+            )  # fmt: skip
+        if world.overrides.get(found.host):
+            raise InputError(
+                f"springs or friction of {found.host!r} were switched since {self.guest!r} was attached to it",
+                place="detach", hint="switch them before Attach, or after Detach",
+            )  # fmt: skip
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +390,7 @@ class Separate(Change):
             if (owner, part) != (system, own):
                 locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
-        after = World(systems, tuple(locked), values, world.loads).with_lasting(world.elements)
+        after = World(systems, tuple(locked), values, world.loads, welds=world.welds).with_lasting(world.elements)
         text, cut, rate = (
             f"{self.name} separated at {self.joint}{_ended(world, after)}",
             robot.joint(own),

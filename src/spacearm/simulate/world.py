@@ -29,6 +29,17 @@ SEPARATOR = "/"
 
 
 @dataclass(frozen=True, eq=False)
+class Weld:
+    """A system that was attached to another: what both were, and what they are together."""
+
+    host: str
+    guest: str
+    robots: tuple[Robot, Robot]
+    joined: Robot
+    prefix: str
+
+
+@dataclass(frozen=True, eq=False)
 class World:
     """Named systems, each a robot, in the order of their blocks in the flat state.
 
@@ -41,6 +52,7 @@ class World:
         overrides: system to numbers in place of its robot's own, as for :func:`~spacearm.simulate.simulate`.
         loads: frames that phases will push: one program then serves all of them.
         elements: what acts on the systems as they move: gravity, contacts, springs between them.
+        welds: systems that were attached to others, the latest last.
     """
 
     systems: Mapping[str, Robot]
@@ -48,6 +60,7 @@ class World:
     overrides: Mapping[str, Overrides] = field(default_factory=dict)
     loads: tuple[LoadFrame, ...] = ()
     elements: tuple[ForceElement, ...] = ()
+    welds: tuple[Weld, ...] = ()
 
     def __post_init__(self) -> None:
         mapping(self.systems, "world", "name to robot")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.support.arms import arm
-from tests.support.control import POSTURE, craft, quintic
+from tests.support.control import POSTURE, craft, quaternion_of, quintic
 
-from spacearm import control, rollout, simulate_batch
+from spacearm import Mechanics, control, rollout, simulate_batch
 from spacearm.errors import InputError
 from spacearm.simulate import RK4, Dopri853, Phase, Signal, State, constant, simulate
 from spacearm.simulate.phase_batch import PhaseBatch
@@ -44,6 +44,34 @@ def test_rollouts_in_lanes_are_the_runs_with_fixed_steps(law):
         np.testing.assert_allclose(found[i], one.states[1:], atol=1e-12)
     alone = rollout(ROBOT, rows[3], 0.005, 100, forces=forces, law=law, every=10)
     np.testing.assert_array_equal(alone, found[3])
+
+
+@pytest.mark.parametrize("command", ["forces", "accelerations"])
+def test_continuous_laws_in_lanes(command):
+    """Equal to single runs with the same steps, of order 4 against an adaptive one; forces besides, path in pieces."""
+    origin, rotation = Mechanics(ROBOT).frame_pose("hand", POSTURE)
+    turning = control.Turning(quaternion_of(rotation))
+    rows, plan = starts(9), [quintic(a, a + 0.3, 0.3) for a in POSTURE]
+    law = control.computed_torque(plan, 20.0, 8.0, period=None, limited=False)
+    if command == "accelerations":
+        path = [quintic(a, a + 0.02, 0.3) for a in origin]
+        law = control.resolved_acceleration("hand", path, turning, command=command, period=None, limited=False)
+    forces = np.zeros((9, 1, 13))
+    forces[:, 0, 2] = np.linspace(0.0, 0.5, 9)
+
+    def alone(i, method):
+        pushed = Phase(0.5, laws=law, forces={"base_vz": constant(forces[i, 0, 2])}, limits="ignore")
+        run = simulate(ROBOT, State.from_vector(rows[i]), pushed, method=method, sample=0.05, ledger=False)
+        return run.states[1:]
+
+    found = rollout(ROBOT, rows, 0.0125, 40, forces=forces, law=law, every=4)
+    for i in (0, 5, 8):
+        np.testing.assert_allclose(found[i], alone(i, RK4(0.0125)), atol=1e-12)
+    exact = alone(5, Dopri853(rtol=1e-12, atol=1e-13))[-1]
+    off = [
+        np.abs(rollout(ROBOT, rows[5], 0.5 / n, n, forces=forces[5, 0], law=law)[-1] - exact).max() for n in (20, 40)
+    ]
+    assert np.log2(off[0] / off[1]) == pytest.approx(4.0, abs=0.4)
 
 
 def test_a_batch_with_a_law_is_its_runs_for_any_number_of_threads():
@@ -87,10 +115,11 @@ def test_a_law_forgets_one_sample_before_the_next():
 def test_laws_that_rollouts_cannot_have():
     for law, message in (
         (LAW.replace(period=0.0077), "whole number of steps"),
-        (control.computed_torque(PLAN, 1.0, 1.0, period=None), "sampled"),
+        (control.computed_torque(PLAN, 1.0, 1.0, period=None), r"break at 0\.33 s, within a step"),
+        (control.joint_pid(PLAN, 4.0, 2.0, 1.0, period=None), "continuous and has memory"),
     ):
         with pytest.raises(InputError, match=message):
-            rollout(ROBOT, starts(2), 0.005, 10, law=law)
+            rollout(ROBOT, starts(2), 0.008, 100, law=law)
 
 
 def test_two_laws_act_together_each_at_its_own_period():

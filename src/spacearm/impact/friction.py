@@ -1,18 +1,19 @@
 """A hit with Coulomb friction: Routh's integration over the normal impulse, in space.
 
 With the compliance C = S (G1* + G2*) S^T of the contact point (3 x 3) and the relative velocity w = v2 - v1, the normal
-impulse p on the first system takes the place of time. While surfaces slide along t = w_t / |w_t|, friction is mu t::
+impulse p on the first system takes the place of time. While surfaces slide along t (the direction of w_t), friction
+is mu t::
 
     dw/dp = -C (n + mu t)
 
-In space t turns meanwhile. Where sliding stops, f = -C_tt^-1 C_tn is what it takes to stick: for |f| <= mu the surfaces
-do, else they slide anew along the one t that stays, (mu C_tt + lambda) t = -C_tn with lambda > 0. The hit ends by
-a hypothesis of restitution, of the closing speed u = n . w:
+In space t turns meanwhile. Where sliding stops, f = -C_tt^-1 C_tn is what it takes to stick: if that is at most mu the
+surfaces do, else they slide anew along the one t that stays, (mu C_tt + lambda) t = -C_tn with lambda > 0. The hit ends
+by a hypothesis of restitution, of the closing speed u = n . w::
 
     newton      u' = -e u
     poisson     p' = (1 + e) p_c, where u(p_c) = 0
     energetic   the normal force gives back e^2 of the work put in (Stronge): never more energy than there was
-    contact     the integral of u / (1 + chi u) dp vanishes: what :class:`spacearm.simulate.Contact` of the same
+    contact     the integral of u / (1 + chi u) dp vanishes: what ``simulate.Contact`` of the same
                 restitution tends to as its stiffness grows, tangentially faster than along the normal
 
 For a hit that slides in one direction throughout, or not at all, all four are the same; for e = 0 always, and for e = 1
@@ -52,7 +53,7 @@ class Hit(NamedTuple):
 class Sliding(NamedTuple):
     """What surfaces did in hits with friction.
 
-    Attributes:
+    Args:
         before, after: velocity (..., 3) of the second surface along the first, m/s, world axes.
         stopped: share of the normal impulse (...) at which sliding stopped, NaN where it never did.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Literal
@@ -21,7 +21,9 @@ from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, at
 from spacearm.mechanics import motion_program
+from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import ForceTorque
+from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping
@@ -62,8 +64,8 @@ def _loop(
     absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
     uniform = [name for name in _SHARED if name not in each]
-    if law is None:
-        room = Room(free)
+    if law is None or law.period is None:
+        room = Room(free if law is None else _closed(free, law, robot, driven))
         return FixedStep(room, uniform=uniform, observer=None if watch is None else watch.update(room))
     command = ca.SX.sym("command", robot.dofs)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
@@ -76,36 +78,62 @@ def _loop(
     return FixedStep(room, uniform=uniform, law=_update(law, robot, room), observer=observer)
 
 
-def _update(law: Law, robot: Robot, room: Room) -> Update:
-    """The law over the symbols of the room: its forces become the input ``command``, the others go to inputs."""
+def _closed(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Program:
+    """The motion with a continuous law in it, which reads the state and its references at every stage of a step."""
+    time, part = ca.SX.sym("time"), ca.SX.sym("part")  # of the step's start, and from there to the stage
+    inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("mode", "drive", "wrench")}
+    x, state = law.program(robot).program.inputs, free.inputs["state"]
+    commands = _commands(law, robot, {*free.inputs, "command"}, state, time + part)[0]
+    old, new = [free.inputs["force"]], [free.inputs["force"] + commands.pop("command")]
+    if driven:
+        old, new = [*old, free.inputs["mode"]], [*new, ca.DM(np.isin(robot.dof_names, driven).astype(float))]
+    old, new = [*old, *(free.inputs[name] for name in commands)], [*new, *commands.values()]
+    more = {"reference": x["reference"]} if "reference" in x and x["reference"].numel() else {}
+    rate = ca.substitute([free.outputs["rate"]], old, new)[0]
+    return replace(free, inputs={**inputs, "time": time, "part": part, **more}, outputs={"rate": rate})
+
+
+def _commands(law: Law, robot: Robot, places: Collection[str], state: SX, time: SX) -> tuple[dict[str, SX], SX]:
+    """What a law commands, by the inputs of the motion that it goes to, and its memory at the next tick."""
     own = law.program(robot)
     x, y = own.program.inputs, own.program.outputs
     if any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
         raise InputError("feels forces, of which roll-outs have none", place=law.place, hint="use simulate_batch")
+    old, new = [x["state"], x["time"], x["model"]], [state, time, ca.SX(ca.DM(law.numbers(robot)))]
+    actions, kept = ca.substitute([y["action"], y["memory"]], old, new)
+    frames = law.frames(robot)
+    kinds = {"force": ("command", robot.dofs), "drive": ("drive", robot.dofs), "wrench": ("wrench", 6 * len(frames))}
+    outputs = {name: ca.SX.zeros(size) for name, size in kinds.values() if name in places and size}
+    for k, (kind, what, entry) in enumerate(own.actions):
+        at_place = 6 * frames.index(what) + entry if kind == "wrench" else robot.dof_index(what)
+        outputs[kinds[kind][0]][at_place] += actions[k]
+    return outputs, kept
+
+
+def _update(law: Law, robot: Robot, room: Room) -> Update:
+    """The law over the symbols of the room: its forces become the input ``command``, the others go to inputs."""
+    x = law.program(robot).program.inputs
     memory = {name: x[name] for name in ("reference", "memory", "noise") if name in x and x[name].numel()}
     if "noise" in memory:
         memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the numbers
-    old, new = [x["state"], x["time"], x["model"]], [room.state, room.inputs["time"], ca.SX(ca.DM(law.numbers(robot)))]
-    actions, kept = ca.substitute([y["action"], y["memory"]], old, new)
-    frames = law.frames(robot)
-    places = {"force": ("command", robot.dofs), "drive": ("drive", robot.dofs), "wrench": ("wrench", 6 * len(frames))}
-    outputs = {name: ca.SX.zeros(size) for name, size in places.values() if name in room.inputs and size}
-    for k, (kind, what, entry) in enumerate(own.actions):
-        at_place = 6 * frames.index(what) + entry if kind == "wrench" else robot.dof_index(what)
-        outputs[places[kind][0]][at_place] += actions[k]
+    outputs, kept = _commands(law, robot, room.inputs, room.state, room.inputs["time"])
     return Update(outputs | ({"memory": kept} if "memory" in memory else {}), memory)
 
 
 def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[Array, Array]:
     """First steps of the pieces on which forces and references are smooth, and the references' polynomials there.
 
-    A law reads its references at steps only: a piece begins with the first step that is not before its break.
+    A sampled law reads its references at steps only: a piece begins with the first step that is not before its break.
+    A continuous law reads them within steps as well, so that a break has to be at one.
     """
     firsts = {k * (count // pieces): k * (count // pieces) * step for k in range(pieces)}
     signals = [] if law is None else [Signal(*channel) for channel in law.channels()]
     for time in np.unique(np.concatenate([np.zeros(0), *(signal.breaks[1:-1] for signal in signals)])):
         first = int(np.ceil(time / step - 1e-9))
         if 0 < first < count:
+            if law is not None and law.period is None and abs(first * step - time) > 1e-9 * time:
+                raise InputError(f"a reference has a break at {time:g} s, within a step", place=law.place,
+                                 hint=f"choose a step that divides it instead of {step:g} s")  # fmt: skip
             firsts[first] = max(first * step, float(time))
     edges = sorted(firsts)
     at_edges, rows = np.array([firsts[edge] for edge in edges]), []
@@ -117,12 +145,16 @@ def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[A
     return np.array(edges), table[None]
 
 
-def _check_law(law: Law | None, step: float) -> int:
+def _check_law(robot: Robot, law: Law | None, step: float) -> int:
     """Steps between two ticks."""
     if law is None:
         return 1
-    if isinstance(law, PythonLaw) or law.period is None:
-        raise InputError("is not a sampled expression", place=law.place, hint="give it a period, or use simulate")
+    if isinstance(law, PythonLaw):
+        raise InputError("is not an expression", place=law.place, hint="write it as one, or use simulate")
+    if law.period is None:
+        if law.program(robot).memory.size:
+            raise InputError("is continuous and has memory", place=law.place, hint="give it a period, or use simulate")
+        return 1
     hold = round(law.period / step)
     if hold < 1 or abs(law.period / step - hold) > 1e-9 * hold:
         raise InputError(f"its period of {law.period:g} s is no whole number of steps of {step:g} s", place=law.place)
@@ -152,7 +184,7 @@ def rollout(
         step: s.
         count: number of steps.
         forces: generalised forces, held over each step: (nv,), (B, nv) or (B or 1, count or 1, nv).
-        law: sampled law whose forces act besides; its period is a whole number of steps.
+        law: whose forces act besides: sampled, its period a whole number of steps, or continuous and without memory.
         overrides: parameters as in :func:`simulate`, each for all samples, or (B, size) for each.
         threads: results do not depend on their number.
         ignore_friction: roll-outs know no dry friction; a robot that has it needs this consent.
@@ -207,9 +239,11 @@ def _rolled(
     """States, and what an observer keeps."""
     is_robot(robot, "rollout")
     count, every = _lengths(step, count, every)
-    hold = _check_law(law, step)
+    hold = _check_law(robot, law, step)
     ready = partial(_ready, robot, law, watch, ignore_friction=ignore_friction)
     if _on_gpu(device, precision):
+        if law is not None and law.period is None:
+            raise InputError("is continuous", place=law.place, hint="on the GPU, give it a period")
         kept = KEPT if watch is not None else ()
         return _rollout_gpu(
             robot, starts, float(step), count, every, forces, law, overrides, precision, ready, hold, kept
@@ -281,13 +315,21 @@ def _course(
     """What all samples share: steps, forces and references piece by piece."""
     pieces = force.shape[1]  # forces are constant on each
     edges, table = _timetable(law, step, count, pieces)
+    forces, read = force[:, None, edges // (count // pieces)], [("reference", i) for i in range(table.shape[3])]
+    channels = [("force", i) for i in range(force.shape[2])]
+    if law is not None and law.period is None:  # its references are inputs of every stage, as forces are
+        padded = np.zeros((len(forces), table.shape[1], *forces.shape[2:]))
+        padded[:, :1] = forces
+        every_case = np.broadcast_to(table, (len(forces), *table.shape[1:]))
+        channels, forces = [*channels, *read], np.concatenate([padded, every_case], axis=3)
+        read, table = [], table[..., :0]
     return loop.course(
         width,
         step,
         np.diff(np.append(edges, count)),
-        channels=[("force", i) for i in range(force.shape[2])],
-        coefficient=force[:, None, edges // (count // pieces)],
-        references=[("reference", i) for i in range(table.shape[3])],
+        channels=channels,
+        coefficient=forces,
+        references=read,
         reference=table,
         every=every,
         hold=hold,

@@ -195,10 +195,7 @@ def identify_joints(
     """
     began = time.perf_counter()
     one_of(cost, ("likelihood", "paper"), "cost", place="identification")
-    how = dict.fromkeys(NUISANCES, "test") | dict(nuisances or {})
-    for name, what in how.items():
-        known(name, NUISANCES, "nuisance", place="nuisances")
-        one_of(what, get_args(Nuisance), name, place="nuisances")
+    how = _asked(nuisances or {})
     chosen, outliers = _prepared(robot, tests, cost, how["bias"] == "estimate")
     law = law or Law()
     if how["friction"] == "estimate" and law.motor == "none":
@@ -213,18 +210,13 @@ def identify_joints(
         offset_rate=offset_rate, weighting=weighting, accuracy=accuracy, warn=False,
     )  # fmt: skip
     try:
-        model, estimate, exact = _searched(model, estimator, cost == "paper")
+        model, estimate, exact, far = _fitted(model, estimator, cost == "paper")
     except SimulationError as stray:
-        tested = _explained(model, np.inf, how, again) if cost == "likelihood" and "test" in how.values() else ()
+        tested = _explained(model, np.inf, how, again) if cost == "likelihood" else ()
         stray.hint += "".join(f"; suspected: {one.advice}" for one in tested)
         raise
-    for forward in model.forwards:  # the first search is over; later ones count by themselves
-        forward.stiff = 0
-    if exact is not None and model.noise_known and not any(test.smooth for test in model.tests):
-        model, estimate, far = _cleared(model, estimate, exact)
-        outliers += far
     ignored = tuple(name for name, what in how.items() if what == "off") if exact and drive != "rigid_torque" else None
-    fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers)
+    fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
     if ignored is not None and _unexplained(fit):
         fit = fit.suspecting(_explained(model, estimate.cost, how, again))
     if warn:
@@ -232,6 +224,28 @@ def identify_joints(
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
             warnings.warn(text, kind, stacklevel=2)
     return fit
+
+
+def _asked(nuisances: Mapping[str, Nuisance]) -> dict[str, Nuisance]:
+    """What to do with every nuisance."""
+    how: dict[str, Nuisance] = {**dict.fromkeys(NUISANCES, "test"), **nuisances}
+    for name, what in how.items():
+        known(name, NUISANCES, "nuisance", place="nuisances")
+        one_of(what, get_args(Nuisance), name, place="nuisances")
+    return how
+
+
+def _fitted(
+    model: JointProblem, estimator: Estimator, plain: bool
+) -> tuple[JointProblem, Estimate, LeastSquares | None, int]:
+    """As :func:`_searched`, without readings that are far from the fit, and how many these were."""
+    model, estimate, exact = _searched(model, estimator, plain)
+    for forward in model.forwards:  # the first search is over; later ones count by themselves
+        forward.stiff = 0
+    if exact is None or not model.noise_known or any(test.smooth for test in model.tests):
+        return model, estimate, exact, 0
+    model, estimate, far = _cleared(model, estimate, exact)
+    return model, estimate, exact, far
 
 
 def _unexplained(fit: JointFit) -> bool:

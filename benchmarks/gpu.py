@@ -59,7 +59,7 @@ def rate(robot: Robot, precision: str, size: int = SIZE) -> tuple[float, float]:
     return 4 * COUNT * size / seconds, float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def jax_rate(robot: Robot, precision: str, size: int = 1 << 16, count: int = 5) -> float | None:
+def jax_rate(robot: Robot, precision: str, size: int = SIZE, count: int = COUNT) -> float | None:
     """The same with JAX: the trace of the rate, one array operation each, RK4 in a loop. None without JAX."""
     try:
         import jax

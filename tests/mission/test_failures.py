@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.support.missions import SHORT, flown, rows
 
+from spacearm.mission.flight import Use
+from spacearm.mission.laws import Crew
 from spacearm.mission.scenario import Mission
+from spacearm.model import Limits, catalogue
 
 #: A ball on the hand and a plate at the grasp, which touch 2 cm before the latch closes.
 CONTACT = {
@@ -82,3 +87,25 @@ def test_an_ejection_fails_by_name(name: str, changes: dict[str, Any]) -> None:
     assert (last.stage, last.binding.name) == ("eject", name)
     assert last.margin < 0.0
     assert name in mission.headline()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("lower", "upper", "margin"),
+    [
+        (-2.0, 1.0, 0.5 / 1.5),
+        (-1.0, np.inf, 0.7),  # one end: counted from 1 rad inside
+        (-np.inf, 0.6, 0.1),
+        (-0.2, np.inf, -0.1),  # and exceeded
+        (-np.inf, np.inf, None),
+    ],
+)
+def test_ranges_with_one_end_or_none(lower: float, upper: float, margin: float | None) -> None:
+    """A joint that went from -0.3 to 0.5 rad."""
+    robot = catalogue.load("yoshida1992")
+    name = robot.joint_names[0]
+    joints = [replace(robot.joint(name), limits=Limits(lower, upper)), *robot.joints[1:]]
+    use = Use(Crew(replace(robot, joints=joints), robot.frames[0].name, (name,), ()))
+    use.lowest[0], use.highest[0] = -0.3, 0.5
+    found = [limit for limit in use.arm() if limit.name == "range limit"]
+    assert [limit.margin for limit in found] == ([] if margin is None else [pytest.approx(margin)])

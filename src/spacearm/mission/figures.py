@@ -54,18 +54,23 @@ def figures(outcomes: Sequence[Outcome], data: xr.Dataset, flight: Flight) -> It
         "What is left of every limit, (limit - used) / limit; below zero it is exceeded. Above 1 it is drawn as 1.",
     )
     rate = DEGREE * data["base_angular_velocity"].values
-    plot = panels(["angular velocity of the bus [deg/s]", "momentum of the wheels [N m s]"], height=400, spacing=0.09)
+    titles = ["angular velocity of the bus [deg/s]", *["momentum of the wheels [N m s]"] * bool(flight.crew.wheels)]
+    plot = panels(titles, height=400, spacing=0.09)
     for k, axis in enumerate("xyz"):
         curve(plot, data["time"], rate[:, k], axis, colour=k, legendgroup=axis, row=1, col=1)
         more: dict[str, Any] = {"legendgroup": axis, "showlegend": False, "row": 1, "col": 2}
-        curve(plot, data["time"], data["wheel_momentum"].values[:, k], axis, colour=k, **more)
+        if flight.crew.wheels:
+            curve(plot, data["time"], data["wheel_momentum"].values[:, k], axis, colour=k, **more)
     yield Figure("bus", _marked(plot, outcomes), f"The bus before and after {TARGET} is caught; world axes.")
     arm = flight.crew.index(flight.crew.arm)
-    plot = panels(["positions of the arm [deg]", "rates [deg/s]"], height=400, spacing=0.09)
+    units = [flight.crew.robot.joint(name).unit for name in flight.crew.arm]
+    slides = ["", ""] if "m" not in units else [", m", ", m/s"]
+    plot = panels([f"positions of the arm [deg{slides[0]}]", f"rates [deg/s{slides[1]}]"], height=400, spacing=0.09)
     for k, name in enumerate(flight.crew.arm):
+        scale = 1.0 if units[k] == "m" else DEGREE
         for column, what in enumerate(("joint_position", "joint_velocity"), 1):
             more = {"legendgroup": name, "showlegend": column == 1, "row": 1, "col": column}
-            curve(plot, data["time"], DEGREE * data[what].values[:, arm[k]], name, colour=k, **more)
+            curve(plot, data["time"], scale * data[what].values[:, arm[k]], name, colour=k, **more)
     yield Figure("arm", _marked(plot, outcomes), "The arm's joints. Dotted lines: a stage begins.")
 
 

@@ -157,9 +157,11 @@ class Use:
     def _travel(self, name: str, joints: Sequence[str]) -> list[Limit]:
         index, each = self.crew.index(joints), [self.crew.robot.joint(joint) for joint in joints]
         low, high = (np.array([getattr(joint.limits, side) for joint in each]) for side in ("lower", "upper"))
-        middle = np.where(np.isfinite(low + high), 0.5 * (low + high), 0.0)
-        used = np.maximum(self.highest[index] - middle, middle - self.lowest[index])
-        return _most(name, used, high - middle, joints, [joint.unit for joint in each])
+        left = np.minimum(high - self.highest[index], self.lowest[index] - low)
+        half = np.where(np.isfinite(high - low), 0.5 * (high - low), 1.0)  # for one end alone: from 1 rad or 1 m inside
+        bounded = np.isfinite(low) | np.isfinite(high)
+        used, room = np.where(bounded, half - left, 0.0), np.where(bounded, half, np.inf)
+        return _most(name, used, room, joints, [joint.unit for joint in each])
 
     def wheels(self, still_to_take: Array | float = 0.0) -> list[Limit]:
         """Speeds of the wheels, with a momentum (3,), base axes, that they would still have to take."""

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from spacearm.errors import InputError
 from spacearm.mechanics.shapes import Sphere
-from spacearm.model import Body, Frame, Inertia, Pose, Robot
+from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot, Spring
 from spacearm.simulate import (
     Attach,
     Bushing,
@@ -22,6 +22,7 @@ from spacearm.simulate import (
     Phase,
     Run,
     State,
+    Switch,
     World,
     simulate,
 )
@@ -168,4 +169,22 @@ def test_parting_needs_a_weld_that_is_as_it_was() -> None:
         Detach("b").apply(other, joined.states)
     again = Detach("b").apply(joined.world, joined.states)
     assert list(again.world.systems) == ["a", "b"]
-    assert not again.world.welds
+    assert not again.world.attachments
+
+
+def test_parting_is_refused_where_springs_were_switched_since() -> None:
+    world, start = bodies()
+    hinge = Joint("hinge", "revolute", "body", "flap", spring=Spring(2.0))
+    flap = Body("flap", Inertia(0.5, tensor=np.diag([0.1, 0.1, 0.15])))
+    robot = Robot("a", (*world.systems["a"].bodies, flap), (hinge,))
+    world, start = world.replace(systems={"a": robot, "b": world.systems["b"]}), {**start, "a": State.at_rest(robot)}
+    stiffer = Switch(stiffness={"hinge": 5.0})
+    joined = Attach("b", "a/body", prefix="b ").apply(world, start)
+    with pytest.raises(InputError, match="springs or friction of 'a' were switched since 'b' was attached") as told:
+        Detach("b").apply(stiffer.apply(joined.world, joined.states).world, joined.states)
+    assert told.value.hint == "switch them before Attach, or after Detach"
+    # What the hint says works: the spring that was switched before is the one that is left.
+    switched = stiffer.apply(world, start)
+    joined = Attach("b", "a/body", prefix="b ").apply(switched.world, switched.states)
+    parted = Detach("b").apply(joined.world, joined.states)
+    assert parted.world.own_robot("a").joint("hinge").spring == Spring(5.0)

@@ -22,7 +22,7 @@ from spacearm.model.parts import skew
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.state import State
-from spacearm.simulate.world import SEPARATOR, Weld, World
+from spacearm.simulate.world import SEPARATOR, Attachment, World
 from spacearm.typing import Array
 
 
@@ -111,6 +111,26 @@ def _moved(state: State, velocity: Array) -> State:
 def _from_outside(state: State, impulse: Array) -> Array:
     """The impulse (6) on a base's own degrees of freedom in world axes, at the base."""
     return np.asarray((rotation_matrices(state.quaternion) @ impulse[:6].reshape(2, 3, 1)).ravel())
+
+
+def _parted(robot: Robot, whole: State, parts: Mapping[str, tuple[Robot, str]], terms: Terms) -> dict[str, State]:
+    """The state in which each part of a robot goes on, as the whole has it.
+
+    Args:
+        parts: name to (robot, prefix that the names of its bodies and joints have in the whole).
+    """
+    found = {}
+    for name, (part, prefix) in parts.items():
+        base = prefix + part.bodies[0].name
+        position, quaternion, velocity = whole.position, whole.quaternion, whole.velocity[:6]
+        if base != robot.bodies[0].name:
+            position, rotation = terms.frame_pose(robot, whole, base)
+            twist = terms.jacobian(robot, whole, base) @ whole.velocity
+            velocity = np.concatenate([rotation.T @ twist[:3], rotation.T @ twist[3:]])
+            quaternion = quaternion_from_rotation(rotation)
+        index = [robot.joint_index(prefix + own) for own in part.joint_names]
+        found[name] = State(position, quaternion, whole.joints[index], np.concatenate([velocity, whole.rates[index]]))
+    return found
 
 
 def _held(world: World, system: str, names: Sequence[str]) -> list[int]:
@@ -290,8 +310,9 @@ class Attach(Change):
             part = (host, self.prefix + own) if owner == self.guest else (owner, own)
             locked.append(part[1] if len(systems) == 1 else SEPARATOR.join(part))
         rest = {name: values for name, values in world.overrides.items() if name not in (host, self.guest)}
-        weld = Weld(host, self.guest, (world.own_robot(host), world.own_robot(self.guest)), joined, self.prefix)
-        after = World(systems, tuple(locked), rest, world.loads, welds=(*world.welds, weld))
+        both = world.own_robot(host), world.own_robot(self.guest)
+        attached = Attachment(host, self.guest, both, joined, self.prefix)
+        after = World(systems, tuple(locked), rest, world.loads, attachments=(*world.attachments, attached))
         return after.with_lasting(world.elements)
 
 
@@ -308,34 +329,25 @@ class Detach(Change):
     guest: str
 
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
-        weld = self._weld(world)
-        host, (ours, theirs), joined, state = weld.host, weld.robots, world.own_robot(weld.host), states[weld.host]
-        base = weld.prefix + theirs.bodies[0].name
-        origin, rotation = terms.frame_pose(joined, state, base)
-        twist = (terms.jacobian(joined, state, base) @ state.velocity).reshape(2, 3) @ rotation
-
-        def carried(part: Robot, prefix: str, position: Array, quaternion: Array, velocity: Array) -> State:
-            index = [joined.joint_index(prefix + name) for name in part.joint_names]
-            return State(position, quaternion, state.joints[index], np.concatenate([velocity, state.rates[index]]))
-
-        new = dict(states)
-        new[host] = carried(ours, "", state.position, state.quaternion, state.velocity[:6])
-        new[self.guest] = carried(theirs, weld.prefix, origin, quaternion_from_rotation(rotation), twist.ravel())
+        attached = self._attachment(world)
+        host, (ours, theirs) = attached.host, attached.robots
+        parts = {host: (ours, ""), self.guest: (theirs, attached.prefix)}
+        new = {**states, **_parted(world.own_robot(host), states[host], parts, terms)}
         systems = {**world.systems, host: ours, self.guest: theirs}
         locked = []
         for owner, own in map(world.dof, world.locked):
             gone = owner == host and own not in ours.dof_names
-            locked.append(SEPARATOR.join((self.guest, own.removeprefix(weld.prefix)) if gone else (owner, own)))
+            locked.append(SEPARATOR.join((self.guest, own.removeprefix(attached.prefix)) if gone else (owner, own)))
         numbers = {name: values for name, values in world.overrides.items() if name != host}
-        welds = tuple(each for each in world.welds if each is not weld)
-        after = World(systems, tuple(locked), numbers, world.loads, welds=welds).with_lasting(world.elements)
+        others = tuple(each for each in world.attachments if each is not attached)
+        after = World(systems, tuple(locked), numbers, world.loads, attachments=others).with_lasting(world.elements)
         return Changed(after, new, f"{self.guest} detached{_ended(world, after)}")
 
-    def _weld(self, world: World) -> Weld:
+    def _attachment(self, world: World) -> Attachment:
         """What joined it, if that can be undone as things are."""
-        found = next((weld for weld in reversed(world.welds) if weld.guest == self.guest), None)
+        found = next((each for each in reversed(world.attachments) if each.guest == self.guest), None)
         if found is None:
-            hint = did_you_mean(self.guest, [weld.guest for weld in world.welds]) or "Attach comes first"
+            hint = did_you_mean(self.guest, [each.guest for each in world.attachments]) or "Attach comes first"
             raise InputError(f"{self.guest!r} is not attached to anything", place="detach", hint=hint)
         if world.systems.get(found.host) is not found.joined:
             raise InputError(
@@ -371,18 +383,7 @@ class Separate(Change):
             raise InputError(f"there is a system {self.name!r} already", place="separate", hint="choose another name")
         robot, state = world.own_robot(system), states[system]
         rest, away = edit.detach(robot, own, keep_rotor=True)
-        base = away.bodies[0].name
-        origin, rotation = terms.frame_pose(robot, state, base)
-        twist = terms.jacobian(robot, state, base) @ state.velocity
-
-        def carried(part: Robot, position: Array, quaternion: Array, velocity: Array) -> State:
-            index = [robot.joint_index(name) for name in part.joint_names]
-            return State(position, quaternion, state.joints[index], np.concatenate([velocity, state.rates[index]]))
-
-        new = dict(states)
-        new[system] = carried(rest, state.position, state.quaternion, state.velocity[:6])
-        inside = np.concatenate([rotation.T @ twist[:3], rotation.T @ twist[3:]])
-        new[self.name] = carried(away, origin, quaternion_from_rotation(rotation), inside)
+        new = {**states, **_parted(robot, state, {system: (rest, ""), self.name: (away, "")}, terms)}
         systems = {**world.systems, system: rest, self.name: away}
         locked = []
         for owner, part in map(world.dof, world.locked):
@@ -390,12 +391,10 @@ class Separate(Change):
             if (owner, part) != (system, own):
                 locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
-        after = World(systems, tuple(locked), values, world.loads, welds=world.welds).with_lasting(world.elements)
-        text, cut, rate = (
-            f"{self.name} separated at {self.joint}{_ended(world, after)}",
-            robot.joint(own),
-            state.rates[robot.joint_index(own)],
-        )
+        after = World(systems, tuple(locked), values, world.loads, attachments=world.attachments)
+        after = after.with_lasting(world.elements)
+        text = f"{self.name} separated at {self.joint}{_ended(world, after)}"
+        cut, rate = robot.joint(own), state.rates[robot.joint_index(own)]
         if cut.rotor is None or rate == 0.0:
             return Changed(after, new, text)
         # The rotor's spin against its parent goes to the parent.

@@ -29,7 +29,7 @@ SEPARATOR = "/"
 
 
 @dataclass(frozen=True, eq=False)
-class Weld:
+class Attachment:
     """A system that was attached to another: what both were, and what they are together."""
 
     host: str
@@ -52,7 +52,7 @@ class World:
         overrides: system to numbers in place of its robot's own, as for :func:`~spacearm.simulate.simulate`.
         loads: frames that phases will push: one program then serves all of them.
         elements: what acts on the systems as they move: gravity, contacts, springs between them.
-        welds: systems that were attached to others, the latest last.
+        attachments: systems that were attached to others, the latest last.
     """
 
     systems: Mapping[str, Robot]
@@ -60,7 +60,7 @@ class World:
     overrides: Mapping[str, Overrides] = field(default_factory=dict)
     loads: tuple[LoadFrame, ...] = ()
     elements: tuple[ForceElement, ...] = ()
-    welds: tuple[Weld, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
     def __post_init__(self) -> None:
         mapping(self.systems, "world", "name to robot")

@@ -255,3 +255,19 @@ def test_an_experiment_that_breaks_down_says_when_and_why(tmp_path: Path) -> Non
         SimulationError, match=r"case\.toml: .*experiment 'spin': .*ended at .*'base_wz' turns at 1e\+30"
     ):
         run_scenario(path)
+
+
+def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
+    """With their places, and with what a missing key means."""
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'study = "motion"\nrobot = "xu2017"\n[[phase]]\ndurationn = 3.0\ndriven.joint1 = { kind = "splin" }\n'
+    )
+    with pytest.raises(InputError) as caught:
+        run_scenario(file, tmp_path / "out")
+    told = str(caught.value)
+    assert "3 problems" in told
+    assert "phase[0].durationn: unknown key 'durationn' (did you mean 'duration'?)" in told
+    assert "phase[0].duration: 'duration' is missing (s; with `until`, at most this)" in told
+    assert "phase[0].driven.joint1.kind: value is 'splin'" in told
+    assert not (tmp_path / "out").exists()

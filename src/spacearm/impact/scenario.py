@@ -399,8 +399,8 @@ class Impact(Findings):
     def headline(self) -> str:
         if not self.maps:
             return ""
-        least = min(float(case.map.absolute.min()) for case in self.maps.values())
-        most = max(float(case.map.absolute.max()) for case in self.maps.values())
+        least = min(float(case.ellipsoid.masses[-1]) for case in self.maps.values())
+        most = max(float(case.ellipsoid.masses[0]) for case in self.maps.values())
         robot = self.point.robot
         return (
             f"At {self.point.frame} {robot.name}, {robot.mass:g} kg in all, feels like {number(least, 3)} to "

@@ -16,8 +16,9 @@ from spacearm.errors import InputError, SpacearmError, at, did_you_mean, quoted,
 from spacearm.model import catalogue
 from spacearm.model.files import read
 from spacearm.model.intake import Reading
+from spacearm.model.problems import ModelErrors
 from spacearm.model.robot import Robot
-from spacearm.model.toml_errors import schema_error
+from spacearm.model.toml_errors import schema_errors
 from spacearm.model.toml_read import parse_toml, read_text
 from spacearm.model.toml_schema import Table
 
@@ -33,11 +34,11 @@ def read_document(path: str | Path, expected: str) -> dict[str, Any]:
 
 
 def validated(schema: type[T], data: Mapping[str, Any]) -> T:
-    """``data`` as this schema, or the first fault with its place; unknown keys get a suggestion."""
+    """``data`` as this schema, or all faults with their places; unknown keys get a suggestion."""
     try:
         return schema.model_validate(data)
     except ValidationError as error:
-        raise schema_error(error, data, schema) from None
+        raise ModelErrors.of(schema_errors(error, data, schema)) from None
 
 
 def find_robot(name: str, folder: Path | None = None, reading: Reading | None = None) -> Robot:

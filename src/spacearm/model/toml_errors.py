@@ -51,19 +51,11 @@ class Place:
         return f"{self.path} ({self.name!r})" if self.name else self.path
 
 
-def schema_error(error: ValidationError, data: Mapping[str, Any], root: type[Table] = RobotFile) -> ModelError:
-    """The first fault as a :class:`ModelError`; unknown keys first, since they explain keys that are missing.
+def schema_errors(error: ValidationError, data: Mapping[str, Any], root: type[Table] = RobotFile) -> list[ModelError]:
+    """All faults, each with its place; unknown keys first, since they explain keys that are missing.
 
     ``root`` is the schema of the whole file, from which the known keys of each table are read.
     """
-    first, *more = schema_errors(error, data, root)
-    if more:
-        first.hint = "; ".join(part for part in (first.hint, f"{len(more)} more after this") if part)
-    return first
-
-
-def schema_errors(error: ValidationError, data: Mapping[str, Any], root: type[Table] = RobotFile) -> list[ModelError]:
-    """All faults as :func:`schema_error` has the first."""
     faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
     errors = []
     for fault in faults:
@@ -80,7 +72,8 @@ def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[Table]) -> tu
         table = _table(loc, root)
         return f"unknown key {key!r}", table.moved.get(key) or suggestion(key, table.model_fields)
     if kind == "missing":
-        return f"{key!r} is missing", ""
+        field = _table(loc, root).model_fields.get(key)
+        return f"{key!r} is missing", (field and field.description) or ""
     if kind == "literal_error":
         return f"value is {fault['input']!r}", f"expected {context['expected']}"
     if kind == "string_type":

@@ -237,7 +237,7 @@ class BaseMotion:
         right = np.concatenate([by_state, -by_q, -matrix[:, :6, 6:], -regressor], axis=2)
         solved = np.linalg.solve(matrix[:, :6, :6], right)
         by_state, by_path, by_inertia = np.split(solved, np.cumsum([12, 2 * n]), axis=2)
-        parts = _Rates(rotation, p, twist, by_state, by_path, by_inertia)
+        parts = _Rates(rotation, p, twist, solved)
         pushes = inputs.mean_wrench()
         scale = np.broadcast_to(thrust, pushes.shape[0])
         across, before, after, forced = _across(parts, np.diff(inputs.times), pushes, scale, n)
@@ -263,63 +263,57 @@ class _Rates:
     rotation: Array
     position: Array
     twist: Array
-    by_state: Array
-    by_joints: Array
-    by_inertia: Array
+    solved: Array  # (nodes, 6, 12 + 2 n + d) by the twelve errors, the joints, the inertias
 
     def at(self, rows: slice, wrench: Array, thrust: Array) -> tuple[Array, Array, Array]:
-        """Rates (rows, 12, ...) by the errors themselves, the joints, and the parameters."""
+        """Rates (rows, 12, 12) by the errors themselves; those of the pose (rows, 6, ...) by the joints and inertias;
+        those of the momentum (rows, 6, k) by the thrusters' scales."""
         rotation, position = self.rotation[rows], self.position[rows]
         linear, turning = self.twist[rows, :3], self.twist[rows, 3:]
         force, moment = np.split(np.tensordot(thrust, wrench, 1), 2, axis=1)
         pushed = np.einsum("tij,tj->ti", rotation, force)
-        lead = rotation.shape[0]
-
-        def rates(by: Array) -> Array:
-            full = np.zeros((lead, 12, by.shape[-1]))
-            full[:, :3], full[:, 3:6] = rotation @ by[:, :3], by[:, 3:]
-            return full
-
         each = np.einsum("tij,ktj->kti", rotation, wrench[..., :3])
         turns = np.cross(position, each) + np.einsum("tij,ktj->kti", rotation, wrench[..., 3:])
-        scale = np.zeros((lead, 12, wrench.shape[0]))
-        scale[:, 6:9], scale[:, 9:] = np.moveaxis(each, 0, -1), np.moveaxis(turns, 0, -1)
-        state = rates(self.by_state[rows])
+        pose = self.solved[rows].copy()
+        pose[:, :3] = rotation @ pose[:, :3]
+        state = np.zeros((rotation.shape[0], 12, 12))
+        state[:, :6] = pose[:, :, :12]
         state[:, :3, 3:6] -= rotation @ skew(linear)
         state[:, 3:6, 3:6] -= skew(turning)
         by_turn = -rotation @ skew(force)
         state[:, 6:9, 3:6] += by_turn
         state[:, 9:, 3:6] += skew(position) @ by_turn - rotation @ skew(moment)
         state[:, 9:, :3] -= skew(pushed)
-        return state, rates(self.by_joints[rows]), np.concatenate([rates(self.by_inertia[rows]), scale], axis=2)
+        return state, pose[:, :, 12:], np.moveaxis(np.concatenate([each, turns], axis=2), 0, 2)
 
 
 def _across(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tuple[Array, Array, Array, Array]:
-    """From sample to sample: one step of RK4 of the linear equations, with values at both ends and half way."""
+    """From sample to sample: one step of RK4 of the linear equations, with values at both ends and half way.
+
+    The slopes at the three instants count with weights that the equations themselves give, whatever is asked for.
+    """
     nodes = (slice(0, -1, 2), slice(1, None, 2), slice(2, None, 2))
     begin, half, end = (parts.at(rows, wrench, thrust) for rows in nodes)
-    step, none = h[:, None, None], np.zeros((h.size, 12, 2 * n))
+    step, one = h[:, None, None], np.eye(12)
+    through = step * half[0] @ (one + 0.5 * step * half[0])
+    first = step / 6 * (one + through + 0.5 * step * end[0] @ (through - step * half[0]))
+    middle = step / 6 * (4 * one + step * half[0] + step * end[0] @ (one + 0.5 * step * half[0]))
+    across = one + first @ begin[0] + middle @ half[0] + step / 6 * end[0]
+
+    def moved(weight: Array, by: Array, scale: Array) -> Array:
+        return np.concatenate([weight[:, :, :6] @ by, weight[:, :, 6:] @ scale], axis=2)
+
+    forced = moved(first, *begin[1:])
+    before, after = forced[:, :, : 2 * n], np.zeros((h.size, 12, 2 * n))
+    after[:, :6] = step / 6 * end[1][:, :, : 2 * n]
+    by_middle = moved(middle, *half[1:])
     # Errors of the path half way by (q_k, r_k) and (q_k+1, r_k+1): Hermite's cubics.
-    q, r = np.split(half[1], 2, axis=2)
-    left, right = (
-        np.concatenate([0.5 * q - side * 1.5 / step * r, side * step / 8 * q - 0.25 * r], axis=2) for side in (1, -1)
-    )
-    forcing = [
-        np.concatenate(columns, axis=2)
-        for columns in ((begin[1], none, begin[2]), (left, right, half[2]), (none, end[1], end[2]))
-    ]
-    size = forcing[0].shape[2]
-    start = np.concatenate([np.broadcast_to(np.eye(12), (h.size, 12, 12)), np.zeros((h.size, 12, size))], axis=2)
-
-    def rate(where: tuple[Array, Array, Array], force: Array, y: Array) -> Array:
-        full = where[0] @ y
-        full[:, :, 12:] += force
-        return full
-
-    k1 = np.concatenate([begin[0], forcing[0]], axis=2)
-    k2 = rate(half, forcing[1], start + 0.5 * step * k1)
-    k3 = rate(half, forcing[1], start + 0.5 * step * k2)
-    k4 = rate(end, forcing[2], start + step * k3)
-    total = start + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-    across, before, after, forced = np.split(total, np.cumsum([12, 2 * n, 2 * n]), axis=2)
+    q, r, by_parameters = np.split(by_middle, [n, 2 * n], axis=2)
+    for part, side in ((before, 1), (after, -1)):
+        part += np.concatenate([0.5 * q - side * 1.5 / step * r, side * step / 8 * q - 0.25 * r], axis=2)
+    forced = forced[:, :, 2 * n :]
+    forced += by_parameters
+    count = forced.shape[2] - wrench.shape[0]
+    forced[:, :6, :count] += step / 6 * end[1][:, :, 2 * n :]
+    forced[:, 6:, count:] += step / 6 * end[2]
     return across, before, after, forced

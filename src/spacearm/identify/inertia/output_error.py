@@ -24,6 +24,7 @@ from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.identify.inertia.readings import Record, attitude_difference
 from spacearm.identify.inertia.record_prediction import NUISANCES, Arrival, RecordPrediction, moved_state
 from spacearm.identify.inertia.standard_parameters import Prior
+from spacearm.identify.whitening import ErrorModel
 from spacearm.model import Robot
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
@@ -105,6 +106,7 @@ class OutputErrorProblem(Problem):
                 raise InputError(f"no record shows {name!r}", place="estimate", hint=hint)
         self._starts = [data.start(self.drawn) for data in self.records]
         self._last: tuple[bytes, list[tuple[Array, Array]]] | None = None
+        self._kept: dict[int, tuple[bytes, Array, ErrorModel | None]] = {}
         self.zero = self.base.combine @ self.drawn
         self._count = self.base.rank
         super().__init__([*self._inertias(), *self._others(believed), *self._start_errors()], self._blocks_of(),
@@ -186,6 +188,23 @@ class OutputErrorProblem(Problem):
         motion: BaseMotion | None = None,
     ) -> tuple[Array, Array]:
         """Of one record; ``tested`` nuisances and inertias along ``more`` (10 (n + 1), k) as further columns."""
+        plain = not tested and more is None and motion is None
+        key, kept = np.asarray(x, dtype=np.float64).tobytes(), self._kept.get(index)
+        if plain and kept is not None and kept[0] == key:
+            _, whole, model = kept
+        else:
+            whole, model = self._columns(index, x, tested, more, motion)
+            if plain:  # other readings may be left out along the same motion
+                self._kept[index] = key, whole, model
+        present = self.records[index].present
+        usable = model is not None and np.all(np.isfinite(whole))
+        white = model.white(whole, present) if model is not None and usable else np.full_like(whole, np.nan)
+        return white[:, :, 0], white[:, :, 1:]
+
+    def _columns(
+        self, index: int, x: Array, tested: Sequence[str], more: Array | None, motion: BaseMotion | None
+    ) -> tuple[Array, ErrorModel | None]:
+        """Residuals and derivatives (T, rows, 1 + p) before they are made white; no model where the motion breaks."""
         data, start, inertia = self.records[index], self._start_at(index, x), self.inertia(x)
         directions = self.base.lift if more is None else np.concatenate([self.base.lift, more], axis=1)
         thrust, delay = self._entering(data, x)
@@ -193,19 +212,20 @@ class OutputErrorProblem(Problem):
             residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion)
         except BrokenOffError:
             count = len(self.parameters) + sum(map(self.size, tested)) + (0 if more is None else more.shape[1])
-            return np.full(data.present.shape, np.nan), np.full((*data.present.shape, count), np.nan)
+            return np.full((*data.present.shape, 1 + count), np.nan), None
         named["thrusters"] = self._all_thrusters(data, named["thrusters"])
         named["inertia"], extra = np.split(named["inertia"], [self._count], axis=2)
-        whole = np.zeros((*residual.shape, len(self.parameters)))
-        whole[:, :, : self._count] = named["inertia"]
+        whole = np.zeros((*residual.shape, 1 + len(self.parameters)))
+        columns = whole[:, :, 1:]
+        columns[:, :, : self._count] = named["inertia"]
         for name in self.nuisances:
-            whole[:, :, self.place(name)] = named[name]
+            columns[:, :, self.place(name)] = named[name]
             if name not in ("thrust", "thrusters", "delay"):  # they enter as they are, not by their derivative
-                residual = residual - np.where(data.present, named[name] @ x[self.place(name)], 0.0)
-        whole[:, :, self._start_place(index)] = named["start"][:, :, : data.unknowns]
-        whole = np.concatenate([residual[:, :, None], whole, *(named[name] for name in tested), extra], axis=2)
-        white = model.white(whole, data.present) if np.all(np.isfinite(whole)) else np.full_like(whole, np.nan)
-        return white[:, :, 0], white[:, :, 1:]
+                residual = residual - named[name] @ x[self.place(name)]
+        columns[:, :, self._start_place(index)] = named["start"][:, :, : data.unknowns]
+        whole[:, :, 0] = residual
+        further = [*(named[name] for name in tested), extra]
+        return (np.concatenate([whole, *further], axis=2) if tested or more is not None else whole), model
 
     def _entering(self, data: RecordPrediction, x: Array) -> tuple[Array, float]:
         """The scales of a record's thrusters less one, and the delay."""

@@ -136,7 +136,7 @@ def fit_output_error(problem: OutputErrorProblem, start: Array | None = None, *,
     starts = [] if start is None else [start]
     starts = starts or [problem.started(values) for values in (problem.zero, *_regressions(problem))]
     costs = [_cost(problem.weighted(x)) for x in starts]
-    search = _Search(problem, starts[int(np.argmin(costs))], judge)
+    search = _Search(problem, starts[int(np.argmin(costs))])
     _follow(search, judge)
     outliers = 0
     for _ in range(10):
@@ -182,8 +182,7 @@ def _follow(search: _Search, judge: bool) -> None:
         before = ends
     for data, whole in zip(records, given, strict=True):
         data.present = whole
-    if any(before):
-        search.reset(judge)
+    search.reset(judge)
 
 
 def expected_information(problem: OutputErrorProblem) -> Information:
@@ -238,14 +237,13 @@ def _for_regression(data: RecordPrediction) -> Record:
 class _Search:
     """Damped Gauss-Newton steps along ``steps`` (p, k): the base parameters that the data show, and all else."""
 
-    def __init__(self, problem: OutputErrorProblem, x: Array, judge: bool = True) -> None:
+    def __init__(self, problem: OutputErrorProblem, x: Array) -> None:
         self.problem, self.x, self.rank = problem, x, problem.base.rank
         self.sizes = problem.sizes
         self.belief, self.believed = _belief(problem)
-        self.reset(judge)
 
     def reset(self, judge: bool) -> None:
-        """Begin anew from here."""
+        """Begin (anew) from here."""
         self.history: list[float] = []
         self.reason = Reason.LIMIT
         self.unseen = self.held = np.zeros((self.rank, 0))

@@ -295,10 +295,9 @@ class RecordPrediction:
         for name, values in predicted.items():
             if name in record.readings:
                 read = record.readings[name]
-                residual[:, self.rows[name]] = (
-                    attitude_difference(values, read) if name == "attitude" else read - values
-                )
-        return np.where(self.present, residual, 0.0)
+                away = attitude_difference(values, read) if name == "attitude" else read - values
+                residual[:, self.rows[name]] = np.where(np.isfinite(read).all(axis=1, keepdims=True), away, 0.0)
+        return residual
 
     def _by_sensors(self, moved: Linearised, more: Felt | None) -> dict[str, Array]:
         """Derivatives by what the sensors themselves may get wrong."""

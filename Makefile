@@ -65,6 +65,7 @@ unit: $(STAMP)  ## pytest, one worker per core
 
 bench: $(STAMP)  ## timings beside MuJoCo and Pinocchio
 	$(call say,benchmarks)
+	@$(BIN)/python -c 'import mujoco.sysid' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@$(BIN)/python benchmarks
 
 gpu: $(STAMP)  ## tests and timings that need an NVIDIA GPU

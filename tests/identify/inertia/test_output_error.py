@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import Prior, identify
@@ -259,18 +260,39 @@ def test_accelerations_and_torques_count(motion: Motion) -> None:
     assert ratio[0] < 0.9
 
 
-@pytest.mark.parametrize("name", ["acceleration_bias", "friction"])
-def test_biased_accelerometers_and_friction_are_found_and_can_be_estimated(name: str, motion: Motion) -> None:
-    """1 mm/s2, and 0.1 N m of dry friction that the torque works against."""
-    record = with_accelerations(measured(motion, None), MOUNT).noisy(1)
-    truth = np.array([1e-3, 0.0, 0.0] if name == "acceleration_bias" else [0.1, 0.1])
-    channel, rates = ("acceleration", 1.0) if name == "acceleration_bias" else ("torque", np.sign(motion[2][:, 6:]))
-    record = replace(record, readings={**record.readings, channel: record.readings[channel] + truth * rates})
-    found = identify(drawing(1.3), [record], prior=Prior.known_bodies(drawing(1.3), ["bus", "upper"]))
+@pytest.mark.parametrize(
+    ("name", "truth"),
+    [
+        ("acceleration_bias", [1e-3, 0.0, 0.0]),  # m/s2
+        ("friction", [0.1, 0.1]),  # N m, dry, which the torque works against
+        ("misalignment", [0.0, 0.01, -0.005]),  # rad, of gyro and accelerometers in one housing
+        ("acceleration_misalignment", [0.01, 0.0, 0.005]),
+        ("mount", [0.02, 0.0, 0.0]),  # m
+    ],
+)
+def test_faults_of_accelerometers_and_friction_are_found_and_can_be_estimated(
+    name: str, truth: list[float], motion: Motion
+) -> None:
+    wrong = np.array(truth)
+    record = with_accelerations(measured(motion, None), MOUNT + (wrong if name == "mount" else 0.0))
+    record = replace(record, mount=MOUNT).noisy(1)
+    readings = dict(record.readings)
+    if name == "acceleration_bias":
+        readings["acceleration"] = readings["acceleration"] + wrong
+    if name == "friction":
+        readings["torque"] = readings["torque"] + wrong * np.sign(motion[2][:, 6:])
+    if "misalignment" in name:
+        also = ["rate", "angular_acceleration"] if name == "misalignment" else []
+        for channel in ["acceleration", *also]:
+            readings[channel] = Rotation.from_rotvec(wrong).apply(readings[channel], inverse=True)
+    record = replace(record, readings=readings)
+    known = Prior.known_bodies(drawing(1.3), ["bus", "upper"])
+    found = identify(drawing(1.3), [record], prior=known)
     assert not found.certificate().sound
     assert name in [score.name for score in found.suspects]
-    found = identify(drawing(1.3), [record], prior=Prior.known_bodies(drawing(1.3), ["bus", "upper"]), estimate=[name])
-    at = slice(10, 10 + truth.size)
+    found = identify(drawing(1.3), [record], prior=known, estimate=[name])
+    assert found.certificate().sound
+    at = slice(10, 10 + wrong.size)
     assert np.abs((found.estimate.values[at] - truth) / found.estimate.std[at]).max() < 4.0
     assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 4.0
     assert "not used" not in found.samples["orbit"]

@@ -309,8 +309,8 @@ def _across(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tu
     by_middle = moved(middle, *half[1:])
     # Errors of the path half way by (q_k, r_k) and (q_k+1, r_k+1): Hermite's cubics.
     q, r, by_parameters = np.split(by_middle, [n, 2 * n], axis=2)
-    for part, side in ((before, 1), (after, -1)):
-        part += np.concatenate([0.5 * q - side * 1.5 / step * r, side * step / 8 * q - 0.25 * r], axis=2)
+    before += np.concatenate([0.5 * q - 1.5 / step * r, step / 8 * q - 0.25 * r], axis=2)
+    after += np.concatenate([0.5 * q + 1.5 / step * r, -step / 8 * q - 0.25 * r], axis=2)
     forced = forced[:, :, 2 * n :]
     forced += by_parameters
     count = forced.shape[2] - wrench.shape[0]

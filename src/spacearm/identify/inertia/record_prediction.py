@@ -49,10 +49,13 @@ NUISANCES = MappingProxyType(
         "velocity_bias": Nuisance(3, "m/s", 1e-3, "the velocity has a bias"),
         "attitude_bias": Nuisance(3, "rad", 1e-3, "the attitude sensor's axes are turned against the base"),
         "mount": Nuisance(3, "m", 0.01, "the sensor does not sit where the robot file has it"),
-        "misalignment": Nuisance(3, "rad", 1e-3, "the gyro's axes are tilted"),
+        "misalignment": Nuisance(3, "rad", 1e-3, "the axes of the gyro, and of accelerometers with it, are tilted"),
         "encoder_offset": Nuisance(0, "rad", 1e-3, "joint angles are read with an offset"),
         "joint_rate_bias": Nuisance(0, "rad/s", 1e-4, "joint rates are read with a bias"),
         "acceleration_bias": Nuisance(3, "m/s2", 1e-4, "the accelerometer has a bias", "acceleration"),
+        "acceleration_misalignment": Nuisance(
+            3, "rad", 1e-3, "the accelerometer's axes are tilted against the gyro's", "acceleration"
+        ),
         "angular_acceleration_bias": Nuisance(
             3, "rad/s2", 1e-4, "angular accelerations are read with a bias", "angular_acceleration"
         ),
@@ -324,8 +327,13 @@ class RecordPrediction:
                 found["friction"][:, rows] = one * (rates / np.hypot(rates, slow))[:, None, :]
                 found["damping"][:, rows] = one * rates[:, None, :]
             else:
-                values = more.values[:, :3] if name == "acceleration" else more.values[:, 3:6]
+                spun = more.values[:, 3:6]
+                values = more.values[:, :3] if name == "acceleration" else spun
                 found["delay"][:, rows, 0] = -np.gradient(values, times, axis=0)
+                found["misalignment"][:, rows] = skew(values)
+                if name == "acceleration":
+                    found["acceleration_misalignment"][:, rows] = skew(values)
+                    found["mount"][:, rows] = skew(spun) + skew(turning) @ skew(turning)
         return found
 
 

@@ -46,9 +46,12 @@ def test_rollouts_in_lanes_are_the_runs_with_fixed_steps(law):
     np.testing.assert_array_equal(alone, found[3])
 
 
-@pytest.mark.parametrize("command", ["forces", "accelerations"])
+@pytest.mark.parametrize("command", ["forces", "accelerations", "memory"])
 def test_continuous_laws_in_lanes(command):
-    """Equal to single runs with the same steps, of order 4 against an adaptive one; forces besides, path in pieces."""
+    """Equal to single runs with the same steps, of order 4 against an adaptive one; forces besides, path in pieces.
+
+    An integral is integrated with the state.
+    """
     origin, rotation = Mechanics(ROBOT).frame_pose("hand", POSTURE)
     turning = control.Turning(quaternion_of(rotation))
     rows, plan = starts(9), [quintic(a, a + 0.3, 0.3) for a in POSTURE]
@@ -56,6 +59,8 @@ def test_continuous_laws_in_lanes(command):
     if command == "accelerations":
         path = [quintic(a, a + 0.02, 0.3) for a in origin]
         law = control.resolved_acceleration("hand", path, turning, command=command, period=None, limited=False)
+    elif command == "memory":
+        law = control.joint_pid(plan, 2.0, 0.5, 6.0, period=None, limited=False)
     forces = np.zeros((9, 1, 13))
     forces[:, 0, 2] = np.linspace(0.0, 0.5, 9)
 
@@ -116,7 +121,6 @@ def test_laws_that_rollouts_cannot_have():
     for law, message in (
         (LAW.replace(period=0.0077), "whole number of steps"),
         (control.computed_torque(PLAN, 1.0, 1.0, period=None), r"break at 0\.33 s, within a step"),
-        (control.joint_pid(PLAN, 4.0, 2.0, 1.0, period=None), "continuous and has memory"),
     ):
         with pytest.raises(InputError, match=message):
             rollout(ROBOT, starts(2), 0.008, 100, law=law)

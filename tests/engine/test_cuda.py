@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Mechanics
-from spacearm.engine.cuda import _FLOAT, RolloutSource, Shape, Tuning
+from spacearm.engine.cuda import RolloutSource, Shape, Tuning
+from spacearm.engine.cuda_text import SINGLE_SINE
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate import rollout
 from spacearm.simulate.rollout import _loop
@@ -50,7 +51,7 @@ def test_a_batch_on_the_gpu_needs_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sine_and_cosine_in_single_precision(tmp_path: Path) -> None:
     both = "void both(float x, float *out) { sa_sine_cosine(x, out, out + 1); }"
     source = tmp_path / "sine.c"
-    source.write_text(AS_C + _FLOAT + both)
+    source.write_text(AS_C + SINGLE_SINE + both)
     library = ctypes.CDLL(str(build([source], tmp_path / "sine.so", "-O1", "-shared", "-fPIC", strict=("-std=c99",))))
     library.both.argtypes = [ctypes.c_float, ctypes.c_void_p]
     found = np.zeros(2, dtype=np.float32)

@@ -18,6 +18,7 @@ from spacearm.errors import EngineError, InputError
 from spacearm.impact import (
     FloatingSystem,
     ImpactPoint,
+    collide,
     effective_mass,
     extended_inertia_tensor,
     free_body,
@@ -134,9 +135,13 @@ def test_a_sample_that_is_not_finite_touches_no_other(robot: Robot) -> None:
 def test_a_law_in_the_loop_has_the_bits_of_the_processor(robot: Robot) -> None:
     rng = np.random.default_rng(3)
     paths = [spline(np.linspace(0.0, 0.2, 4), rng.normal(size=4)) for _ in range(robot.n)]
+    knots = [spline(np.linspace(0.0, 0.2, 5), rng.normal(size=5)) for _ in range(robot.n)]  # at steps
     for law in (
         joint_pid(paths, 30.0, 5.0, integral=40.0, windup=0.5, period=0.02),
         computed_torque(paths, 100.0, 20.0, period=0.01),
+        computed_torque(knots, 100.0, 20.0, period=None),
+        joint_pid(knots, 30.0, 5.0, integral=40.0, period=None),
+        joint_pid([0.1] * robot.n, 30.0, 5.0, integral=40.0, period=None),
     ):
         given: dict[str, Any] = {"law": law, "every": 5, "ignore_friction": True}
         here, there = (rollout(robot, batch(robot, 50), 0.01, 25, device=device, **given) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
@@ -163,6 +168,38 @@ def test_batches_of_mechanics_have_the_bits_of_the_processor(robot: Robot) -> No
         found = call(here, cp.asarray)
         assert isinstance(found, cp.ndarray)
         np.testing.assert_array_equal(cp.asnumpy(found), expected)
+
+
+def off(found: Any, exact: Array) -> float:
+    """Largest difference, relative to the largest number of its sample."""
+    axes = tuple(range(1, exact.ndim))
+    return float((np.abs(found - exact).max(axis=axes) / np.abs(exact).max(axis=axes)).max())
+
+
+def test_batches_in_single_precision(robot: Robot) -> None:
+    """As docs/gpu.md has it: each result to 3e-6 of its largest number, what solves equations to 1e-4."""
+    import cupy as cp
+
+    states, at, frame = batch(robot, 2000), Layout(robot.n), robot.frames[0].name
+    q, v = states[:, at.joints], states[:, at.velocity]
+    double, single = Mechanics(robot), Mechanics(robot, device="gpu", precision="float32")
+    for bound, call in (
+        (3e-6, lambda m, on: m.mass_matrix(on(q))),
+        (3e-6, lambda m, on: m.inverse_dynamics(on(q), on(v), on(v))),
+        (3e-6, lambda m, on: m.jacobian(frame, on(q), base=on(states[:, :7]))),
+        (1e-4, lambda m, on: m.forward_dynamics(on(q), on(v), on(np.ones_like(v)))),
+    ):
+        found, stays = call(single, np.asarray), call(single, lambda x: cp.asarray(x, dtype=np.float32))
+        assert (found.dtype, stays.dtype) == (np.float32, np.float32)
+        assert isinstance(stays, cp.ndarray)
+        np.testing.assert_array_equal(cp.asnumpy(stays), found)
+        assert 1e-8 < off(found, call(double, np.asarray)) < bound
+    tensor = extended_inertia_tensor(robot, frame, q, device="gpu", precision="float32")
+    assert 1e-8 < off(tensor, extended_inertia_tensor(robot, frame, q)) < 1e-4
+    one = single.mass_matrix(q[0])
+    np.testing.assert_array_equal(one, double.mass_matrix(q[0]).astype(np.float32))
+    with pytest.raises(InputError, match="float32 needs device='gpu'"):
+        Mechanics(robot, precision="float32").mass_matrix(q)
 
 
 def test_a_batch_that_is_not_finite_is_told(robot: Robot) -> None:
@@ -208,6 +245,51 @@ def test_effective_masses(robot: Robot) -> None:
         for device in ("cpu", "gpu")
     )
     np.testing.assert_array_equal(there, here)
+
+
+@pytest.mark.parametrize("given", [{}, {"resistance": 0.3}, {"held": True, "locked": ["joint2"]}])
+def test_effective_masses_of_arrays_on_the_gpu(robot: Robot, where: str, given: dict[str, Any]) -> None:
+    """Theirs stay there, by DLPack in and out; what the other system has as NumPy is taken there."""
+    import cupy as cp
+
+    states, at = batch(robot, 20), Layout(robot.n)
+    parts = [states[:, at.joints], states[:, :7], states[:, at.velocity]]
+    frame, ball = robot.frames[0].name, free_body(3.0, np.eye(3))
+    other = FloatingSystem(ball, ball.bodies[0].name)
+    here = FloatingSystem(robot, frame, *parts, **given)
+    there = FloatingSystem(robot, frame, *(Foreign(cp.asarray(part), where) for part in parts), **given)
+    for options in ({"kind": "normal", "normal": [0.0, 0.6, 0.8]}, {"kind": "grasp"}):
+        found, expected = (effective_mass(system, other, **options) for system in (there, here))  # type: ignore[arg-type]
+        assert isinstance(found, cp.ndarray)
+        np.testing.assert_allclose(cp.asnumpy(found), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    for value in (lambda s: s.twist, lambda s: s.kinetic_energy(), lambda s: s.momentum(), lambda s: s.lever):
+        assert isinstance(value(there), cp.ndarray)
+        np.testing.assert_allclose(cp.asnumpy(value(there)), value(here), rtol=1e-10, atol=1e-12)
+    with pytest.raises(InputError, match="arrays are on the GPU"):
+        collide(there, other, normal=[0.0, 0.0, 1.0])
+    with pytest.raises(InputError, match=r"joints: is float64 \(20, 7\).*expected float64"):
+        FloatingSystem(robot, frame, cp.asarray(parts[1]))
+
+
+def test_a_direction_on_the_gpu_at_one_configuration(robot: Robot) -> None:
+    import cupy as cp
+
+    directions = np.random.default_rng(1).normal(size=(30, 3))
+    point = ImpactPoint(robot, robot.frames[0].name)
+    found = point.acceleration(cp.asarray(directions))
+    assert isinstance(found, cp.ndarray)
+    np.testing.assert_allclose(cp.asnumpy(found), point.acceleration(directions), rtol=1e-12)
+
+
+def test_modes_on_the_gpu(robot: Robot) -> None:
+    import cupy as cp
+
+    states, at, rng = batch(robot, 20), Layout(robot.n), np.random.default_rng(2)
+    given = [states[:, at.joints], states[:, at.velocity], *rng.normal(size=(2, 20, robot.dofs))]
+    given.append(rng.integers(0, 2, size=(20, robot.dofs)).astype(float))
+    expected, found = (Mechanics(robot).hybrid_dynamics(*map(on, given)) for on in (np.asarray, cp.asarray))
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(cp.asnumpy(one), two)
 
 
 def test_noise_of_sensors(robot: Robot, where: str) -> None:
@@ -300,8 +382,10 @@ def test_derivatives_of_rollouts() -> None:
 
 
 @pytest.mark.parametrize("law", ["constant", "balance", "skyhook"])
-def test_designs_of_soft_joints(law: Any) -> None:
-    """An observer, loads that are polynomials of time in each case, dampers that switch."""
+def test_designs_of_soft_joints(law: Any, where: str) -> None:
+    """An observer, loads that are polynomials of time in each case, dampers that switch; arrays there stay there."""
+    import cupy as cp
+
     robot = catalogue.load("zhang2020")
     late = Load.pulse("hand", (5.0, -3.0, 8.0), (1.0, 2.0, -1.0), 0.3, 0.4, "half-sine", axes="world")
     cases = [Case((six_hit(),)), Case((late, single_hit("mz")))]
@@ -311,8 +395,13 @@ def test_designs_of_soft_joints(law: Any) -> None:
     stiffness, damping = rng.uniform(10.0, 80.0, (9, here.axes.size)), rng.uniform(0.5, 5.0, (9, here.axes.size))
     expected, found = here(stiffness, damping), there(stiffness, damping)
     assert expected.peaks.min() > 0.0
+    stays = here(Foreign(cp.asarray(stiffness), where), cp.asarray(damping))  # type: ignore[arg-type]
     for name in ("peaks", "travel", "settling"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        assert isinstance(getattr(stays, name), cp.ndarray)
+        np.testing.assert_array_equal(cp.asnumpy(getattr(stays, name)), getattr(expected, name))
+    with pytest.raises(InputError, match="damping"):
+        here(cp.asarray(stiffness), cp.asarray(damping[:, 1:]))
 
 
 def test_observers_of_rollouts() -> None:

@@ -32,7 +32,13 @@ struct sa_dim { unsigned x; } blockIdx, blockDim, threadIdx;
 
 
 class DeviceArray(np.ndarray[Any, Any]):
-    """An array that says that it is on a GPU."""
+    """An array that says that it is on a GPU, and is not worked on together with arrays that are not."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return _there(getattr(ufunc, method), inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return _there(function, args, options)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -40,6 +46,24 @@ class DeviceArray(np.ndarray[Any, Any]):
 
     def get(self) -> Any:
         return np.array(self)
+
+
+def _there(function: Any, args: Any, options: dict[str, Any]) -> Any:
+    """As CuPy does it: arrays of the processor are refused."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple | list) and any(isinstance(own, np.ndarray) for own in value):
+            return type(value)(map(plain, value))
+        if isinstance(value, DeviceArray):
+            return value.view(np.ndarray)
+        if isinstance(value, np.ndarray):
+            raise TypeError(f"{function.__name__}: an array on the GPU and one that is not")
+        return value
+
+    found = function(*map(plain, args), **{name: plain(value) for name, value in options.items()})
+    if isinstance(found, tuple | list):
+        return tuple(own.view(DeviceArray) if isinstance(own, np.ndarray) else own for own in found)
+    return np.asarray(found).view(DeviceArray)
 
 
 class OutOfMemoryError(MemoryError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import casadi as ca
@@ -15,6 +16,7 @@ from spacearm.capture.capture_run import LATEST, Settling
 from spacearm.capture.soft_joints import cushioning_axes, held_joints, relaxed
 from spacearm.capture.target import Start, start_state
 from spacearm.checks import array, checked, known, non_negative, one_of, positive, some
+from spacearm.engine.device import Device, as_given, cupy, is_device_array
 from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.signals import merge
@@ -105,7 +107,7 @@ class Evaluator:
     law: Law = "constant"
     off: float = 0.0
     free: Sequence[str] = ()
-    device: Literal["cpu", "gpu"] = "cpu"
+    device: Device = "cpu"
 
     def __post_init__(self) -> None:
         with at("design"):
@@ -159,29 +161,39 @@ class Evaluator:
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Responses:
-        """Designs (B, soft axes each): N/m or N m/rad, N s/m or N m s/rad (on, when dampers switch)."""
+        """Designs (B, soft axes each): N/m or N m/rad, N s/m or N m s/rad (on, when dampers switch).
+
+        Arrays on a GPU (CuPy's, or anything with DLPack) run there, are not looked through, and so are the responses.
+        """
         robot, model, cases = self.robot, self._model, len(self.cases)
+        there = is_device_array(stiffness) or is_device_array(damping)
+        xp: Any = cupy() if there else np
+        stiffness, damping = (xp.asarray(as_given(own)) for own in (stiffness, damping))
         size = len(stiffness)
         for name, given in (("stiffness", stiffness), ("damping", damping)):
-            array(given, name, (size, self.axes.size), least=0.0, place="design")
+            # Of what is on a GPU, the shape alone.
+            shaped = np.broadcast_to(0.0, given.shape) if there else given
+            array(shaped, name, (size, self.axes.size), least=0.0, place="design")
         common = model.parameters()
-        springs = np.repeat(common["stiffness"][None], size, axis=0)
-        dampers = np.repeat(common["damping"][None], size, axis=0)
-        springs[:, self.axes], dampers[:, 6 + self.axes] = stiffness, damping
+        springs, dampers = (xp.repeat(xp.asarray(common[n])[None], size, axis=0) for n in ("stiffness", "damping"))
+        axes = xp.asarray(self.axes)
+        springs[:, axes], dampers[:, 6 + axes] = stiffness, damping
         each = {"stiffness": springs, "damping": dampers}
         if self.law != "constant":
             each |= {"on": dampers[:, 6:], "off": np.minimum(self.off, dampers[:, 6:])}
-        each = {name: np.repeat(own, cases, axis=0) for name, own in each.items()}
+        each = {name: xp.repeat(own, cases, axis=0) for name, own in each.items()}
         each["state"] = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
         which = np.tile(np.arange(cases, dtype=np.int64), size)
         mode = np.zeros(robot.dofs)
         mode[[robot.dof_index(name) for name in self.held]] = 1.0
         loop = _loop(robot, self.loads, self.law, tuple(self.axes.tolist()), self.settling)
         fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
-        roll = self._on_gpu if self.device == "gpu" else partial(self._on_processor, threads=threads, progress=progress)
+        roll = partial(self._on_processor, threads=threads, progress=progress)
+        if there or self.device == "gpu":
+            roll = partial(self._on_gpu, there=there)
         found = roll(loop, fixed | _unseen(robot, mode), each, which)
-        ends = np.cumsum([loop.size(name) for name in _KEPT])[:-1]
-        peaks, low, high, settled, late = np.split(found, ends, axis=1)
+        ends = np.cumsum([loop.size(name) for name in _KEPT]).tolist()
+        peaks, low, high, settled, late = (found[:, a:b] for a, b in pairwise((0, *ends)))
         latest = np.where(late != 0.0, np.inf, settled).max(axis=1)
         return Responses(
             peaks.reshape(size, cases, -1)[..., :9],
@@ -219,7 +231,9 @@ class Evaluator:
         spread(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
         return samples.end
 
-    def _on_gpu(self, loop: FixedStep, common: dict[str, Array], each: dict[str, Array], which: Any) -> Array:
+    def _on_gpu(
+        self, loop: FixedStep, common: dict[str, Array], each: dict[str, Array], which: Any, there: bool
+    ) -> Array:
         from spacearm.engine.cuda import Course, Shape, roll_on_gpu
 
         steps = np.diff(self._breaks) / self._counts
@@ -227,7 +241,7 @@ class Evaluator:
         course = Course(self._counts, steps, begins, channels=self._wrench)
         shape = Shape(held="", channels=("wrench",) if self.loads else (), recorded=(), kept=_KEPT)
         never = int(self._counts.sum()) + 1
-        ends: Array = roll_on_gpu(loop, shape, each, common, course, never, case=which, there=False).ends
+        ends: Array = roll_on_gpu(loop, shape, each, common, course, never, case=which, there=there).ends
         return ends
 
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from spacearm.engine.c_source import helpers, statements
-from spacearm.engine.device import NVRTC, PREAMBLE, cupy, in_portions, is_device_array, room_for, set_uniform
+from spacearm.engine.cuda_text import SINGLE_SINE
+from spacearm.engine.device import (
+    NVRTC,
+    PREAMBLE,
+    SINGLE,
+    Precision,
+    cupy,
+    in_portions,
+    is_device_array,
+    room_for,
+    set_uniform,
+)
 from spacearm.engine.kernel import Kernel, warn_of_bad
 from spacearm.engine.machine import evaluate
 from spacearm.typing import Array
@@ -23,10 +34,11 @@ class BatchSource:
 
     Args:
         varied: inputs that differ from sample to sample; the others are the same for all.
+        real: ``double`` or ``float``.
     """
 
-    def __init__(self, kernel: Kernel, varied: Sequence[str], block: int = BLOCK) -> None:
-        self.kernel, self.varied, self.block = kernel, tuple(varied), block
+    def __init__(self, kernel: Kernel, varied: Sequence[str], real: str = "double", block: int = BLOCK) -> None:
+        self.kernel, self.varied, self.real, self.block = kernel, tuple(varied), real, block
         self.uniform = tuple(name for name in kernel.inputs if name not in varied)
         same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
         self.once, rest = kernel.trace.hoisted(frozenset(same))
@@ -42,7 +54,7 @@ class BatchSource:
     @cached_property
     def text(self) -> str:
         """Pointers to the varied inputs, to the outputs, the number of samples."""
-        kernel = self.kernel
+        kernel, real = self.kernel, self.real
 
         def place(places: Mapping[str, slice], names: Sequence[str], array: str, flat: int) -> str:
             for k, name in enumerate(names):
@@ -55,13 +67,14 @@ class BatchSource:
         read = {k: place(kernel.inputs, self.varied, "in", k) for k in found}
         keep = [k for k, text in read.items() if text.startswith("uniform[")]
         outputs = tuple(kernel.outputs)
-        lines = statements(self.rest, read.__getitem__, lambda k: place(kernel.outputs, outputs, "out", k), keep=keep)
-        pointers = [f"const double *__restrict__ in{k}" for k in range(len(self.varied))]
-        pointers += [f"double *__restrict__ out{k}" for k in range(len(outputs))]
+        write = partial(place, kernel.outputs, outputs, "out")
+        lines = statements(self.rest, read.__getitem__, write, real=real, keep=keep)
+        pointers = [f"const {real} *__restrict__ in{k}" for k in range(len(self.varied))]
+        pointers += [f"{real} *__restrict__ out{k}" for k in range(len(outputs))]
         body = "\n".join(f"    {line}" for line in lines)
-        own = helpers(lines, qualifier="__device__ __forceinline__")
-        return f"""{own}
-__constant__ double uniform[{max(1, kernel.n_in + self.once.n_out)}];
+        own = helpers(lines, real, "__device__ __forceinline__")
+        return f"""{own if real == "double" else SINGLE_SINE + own}
+__constant__ {real} uniform[{max(1, kernel.n_in + self.once.n_out)}];
 
 SA_EXTERN __global__ void __launch_bounds__({self.block}) batch({", ".join(pointers)}, long long samples)
 {{
@@ -77,7 +90,9 @@ class GpuBatch:
 
     def __init__(self, source: BatchSource) -> None:
         self.source, self.cp = source, cupy()
-        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=NVRTC)
+        self.dtype = np.float64 if source.real == "double" else np.float32
+        options = NVRTC if source.real == "double" else (*NVRTC, *SINGLE)
+        self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=options)
         self.function = self.module.get_function("batch")
 
     def run(
@@ -85,29 +100,31 @@ class GpuBatch:
     ) -> dict[str, Any]:
         """Outputs (B, size) from inputs (B, size), on the device if they are to stay ``there``."""
         cp, source, kernel = self.cp, self.source, self.source.kernel
-        set_uniform(cp, self.module, source.constants(common))
+        set_uniform(cp, self.module, source.constants(common).astype(self.dtype))
         sizes = {name: at.stop - at.start for name, at in kernel.outputs.items()}
-        found = {name: room_for(cp if there else np, (samples, size), np.float64) for name, size in sizes.items()}
+        found = {name: room_for(cp if there else np, (samples, size), self.dtype) for name, size in sizes.items()}
 
         def portion(rows: slice) -> None:
-            own = [cp.ascontiguousarray(cp.asarray(varied[name][rows], dtype=np.float64)) for name in source.varied]
+            own = [cp.ascontiguousarray(cp.asarray(varied[name][rows], dtype=self.dtype)) for name in source.varied]
             count = rows.stop - rows.start
-            parts = [found[name][rows] if there else cp.empty((count, size)) for name, size in sizes.items()]
+            parts = [found[n][rows] if there else cp.empty((count, size), self.dtype) for n, size in sizes.items()]
             self.function((-(-count // source.block),), (source.block,), (*own, *parts, np.int64(count)))
             if not there:
                 for name, part in zip(sizes, parts, strict=True):
                     found[name][rows] = cp.asnumpy(part)
 
-        in_portions(cp, samples, kernel.n_in + kernel.n_out, 8, portion)
+        in_portions(cp, samples, kernel.n_in + kernel.n_out, np.dtype(self.dtype).itemsize, portion)
         return found
 
 
 @lru_cache(maxsize=64)
-def _compiled(kernel: Kernel, varied: tuple[str, ...]) -> GpuBatch:
-    return GpuBatch(BatchSource(kernel, varied))
+def _compiled(kernel: Kernel, varied: tuple[str, ...], real: str) -> GpuBatch:
+    return GpuBatch(BatchSource(kernel, varied, real))
 
 
-def call_on_gpu(kernel: Kernel, given: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, Any]:
+def call_on_gpu(
+    kernel: Kernel, given: Mapping[str, Any], lead: tuple[int, ...], precision: Precision = "float64"
+) -> dict[str, Any]:
     """Outputs (..., shape) of inputs (..., size), on the GPU if any of these is there, else here."""
     cp = cupy()
     there = any(is_device_array(value) for value in given.values())
@@ -122,8 +139,9 @@ def call_on_gpu(kernel: Kernel, given: Mapping[str, Any], lead: tuple[int, ...])
             varied[name] = xp.broadcast_to(value, (*lead, value.shape[-1])).reshape(count, value.shape[-1])
     if not varied or not count:  # one sample: a thread alone gains nothing
         alone = kernel({name: cp.asnumpy(value) for name, value in given.items()})
-        return {name: cp.asarray(value) for name, value in alone.items()} if there else alone
-    found = _compiled(kernel, tuple(varied)).run(varied, common, count, there=there)
+        return {name: (cp if there else np).asarray(value, dtype=precision) for name, value in alone.items()}
+    real = "double" if precision == "float64" else "float"
+    found = _compiled(kernel, tuple(varied), real).run(varied, common, count, there=there)
     xp = cp if there else np
     bad = sum(~xp.isfinite(value).all(axis=1) for value in found.values())
     if bad.any():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from spacearm.errors import EngineError
+from spacearm.checks import one_of
+from spacearm.errors import EngineError, InputError
 from spacearm.typing import Array
 
+Device = Literal["cpu", "gpu"]
+Precision = Literal["float64", "float32"]
 #: NVRTC's options: products and sums are not contracted.
 NVRTC = ("--fmad=false", "--std=c++17")
 #: In single precision quotients and roots may be off by two units in the last place: a sixth faster on an H200, with
@@ -53,6 +56,18 @@ def is_device_array(value: object) -> bool:
 def on_device(cp: Any, value: Any) -> Any:
     """An array of the GPU as CuPy's, without a copy."""
     return cp.asarray(value) if hasattr(value, "__cuda_array_interface__") else cp.from_dlpack(value)
+
+
+def as_given(value: Any) -> Any:
+    """An array of the GPU as CuPy's, anything else as it is."""
+    return on_device(cupy(), value) if is_device_array(value) else value
+
+
+def check_precision(precision: str, there: bool) -> None:
+    """Single precision is for what runs ``there``, on the GPU."""
+    one_of(precision, ("float64", "float32"), "precision")
+    if precision != "float64" and not there:
+        raise InputError("the processor computes in float64", hint="float32 needs device='gpu', or arrays there")
 
 
 def in_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Callable[[slice], None]) -> None:

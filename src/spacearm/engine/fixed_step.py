@@ -31,6 +31,8 @@ from spacearm.typing import Array
 
 #: Numbers of the loop itself; the same in all lanes.
 CLOCK = ("part", "weight", "step", "time")
+#: What moves in a step, and the output that is its rate.
+_RATES = {"state": "rate", "d_state": "d_rate", "memory": "memory_rate"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +53,14 @@ class Room:
 
     Args:
         motion: with an input ``state`` and its time derivative as output ``rate``; to carry derivatives along, also
-            ``d_state`` and ``d_rate``.
+            ``d_state`` and ``d_rate``; to integrate the memory of a continuous law, ``memory`` and ``memory_rate``.
         quaternions: where quaternions begin in the state.
     """
 
     def __init__(self, motion: Program, quaternions: Sequence[int] = (3,)) -> None:
         self.motion = motion
         self.quaternions = tuple(quaternions)
-        self.moving = tuple(name for name in ("state", "d_state") if name in motion.inputs)
+        self.moving = tuple(name for name in _RATES if name in motion.inputs)
         sums = {
             f"{kind}_{name}": ca.SX.sym(f"{kind}_{name}", motion.inputs[name].numel())
             for name in self.moving
@@ -81,7 +83,7 @@ class Room:
         x, names = self.inputs, self.moving
         old = [x[name] for name in names]
         moved = [x[name] + x["part"] * x[f"slope_{name}"] for name in names]
-        rates = [self.motion.outputs[name.replace("state", "rate")] for name in names]
+        rates = [self.motion.outputs[_RATES[name]] for name in names]
         slopes = ca.substitute(rates, old, moved)
         new = {f"slope_{name}": slope for name, slope in zip(names, slopes, strict=True)}
         totals = {f"total_{name}": x[f"total_{name}"] + x["weight"] * new[f"slope_{name}"] for name in names}
@@ -97,6 +99,8 @@ class Room:
             moved = ca.SX.sym("moved", state.numel())
             along = x["d_state"] + scale * x["total_d_state"]
             new["d_state"] = ca.substitute(ca.jtimes(self._projected(moved), moved, along), moved, state)
+        if "memory" in x:
+            new["memory"] = x["memory"] + scale * x["total_memory"]
         return new | {f"total_{name}": ca.SX.zeros(x[name].numel()) for name in self.moving}
 
     def _projected(self, state: SX) -> SX:

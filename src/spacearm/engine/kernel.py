@@ -6,14 +6,14 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.engine.batch import run_batch
-from spacearm.engine.device import cupy, is_device_array, on_device
+from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, on_device
 from spacearm.engine.llvm import Places, kernel_ir
 from spacearm.engine.machine import MachineCode, host, load
 from spacearm.engine.trace import Trace, trace
@@ -151,7 +151,8 @@ class Kernel:
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
         out: Mapping[str, Array] | None = None,
-        device: Literal["cpu", "gpu"] = "cpu",
+        device: Device = "cpu",
+        precision: Precision = "float64",
     ) -> dict[str, Array]:
         """Evaluate: each input has shape (..., size) or its own matrix shape, leading shapes broadcast together.
 
@@ -159,19 +160,22 @@ class Kernel:
         memory for a million samples costs a tenth of their time when it is asked for anew in each call.
 
         ``device="gpu"`` gives each sample a thread of an NVIDIA GPU. Inputs there (CuPy's arrays, or anything with
-        DLPack) need no such word, and their results are there too, as CuPy's arrays.
+        DLPack) need no such word, and their results are there too, as CuPy's arrays. ``precision="float32"`` computes
+        there in single precision, and gives it.
 
         Non-finite results are reported by a :class:`NonFiniteWarning` that names the first such sample.
         """
         if self.in_place:
             raise InputError(f"{self.program.name} writes over its inputs", hint="call it by its address")
         given, lead = self._given(arrays)
-        if device == "gpu" or any(is_device_array(value) for value in given.values()):
+        there = device == "gpu" or any(is_device_array(value) for value in given.values())
+        check_precision(precision, there)
+        if there:
             from spacearm.engine.cuda_batch import call_on_gpu
 
             if out:
                 raise InputError(f"{self.program.name}: 'out' is for results of the processor")
-            return call_on_gpu(self, given, lead)
+            return call_on_gpu(self, given, lead, precision)
         inputs = [(self._spread(name, array, lead), self.inputs[name], array.ndim > 1) for name, array in given.items()]
         results = self._results(lead, out or {})
         for name in out or {}:

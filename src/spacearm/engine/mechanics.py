@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.engine.device import cupy, is_device_array, on_device
+from spacearm.engine.device import Device, Precision, cupy, is_device_array, on_device
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, Program, build
@@ -29,12 +29,14 @@ class Mechanics:
     quaternion (w, x, y, z); without it the base frame is the world frame. Every function takes ``inertia``,
     (..., n + 1, 10), to replace the robot's own. All accept and return any leading batch shape.
 
-    With ``device="gpu"``, batches run on an NVIDIA GPU; so they do without that word where an argument is there.
+    With ``device="gpu"``, batches run on an NVIDIA GPU; so they do without that word where an argument is there. With
+    ``precision="float32"`` they run there in single precision, and their results have it.
     """
 
-    def __init__(self, robot: Robot, *, device: Literal["cpu", "gpu"] = "cpu") -> None:
+    def __init__(self, robot: Robot, *, device: Device = "cpu", precision: Precision = "float64") -> None:
         self.robot = robot
         self.device = checks.one_of(device, ("cpu", "gpu"), "device")
+        self.precision = checks.one_of(precision, ("float64", "float32"), "precision")
         self._constants = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
 
     # -- programs -----------------------------------------------------------------------------------------------
@@ -74,7 +76,8 @@ class Mechanics:
             own |= kernel.derive(own)
         given |= {name: value for name, value in own.items() if name in kernel.inputs and name not in given}
         given |= self._pose(kernel, base)
-        return kernel({name: value for name, value in given.items() if name in kernel.inputs}, device=self.device)
+        used = {name: value for name, value in given.items() if name in kernel.inputs}
+        return kernel(used, device=self.device, precision=self.precision)
 
     def _pose(self, kernel: Kernel, base: npt.ArrayLike | None) -> dict[str, Array]:
         if "position" not in kernel.inputs and "quaternion" not in kernel.inputs:
@@ -152,7 +155,8 @@ class Mechanics:
         inertia: npt.ArrayLike | None = None,
     ) -> tuple[Array, Array]:
         """Accelerations and reactions; ``mode`` is 0 (free) or 1 (driven with acceleration ``drive``) for each dof."""
-        chosen = np.asarray(mode, dtype=np.float64)
+        # What is on a GPU is not looked through.
+        chosen = np.zeros(1) if is_device_array(mode) else np.asarray(mode, dtype=np.float64)
         if not np.all((chosen == 0) | (chosen == 1)):
             raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
         result = self.evaluate(

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.checks import UNIT_TOLERANCE
-from spacearm.engine.device import cupy, is_device_array, on_device
+from spacearm.engine.device import Device, cupy, is_device_array, on_device
 from spacearm.engine.fixed_step import FixedStep, Room, roll
 from spacearm.engine.kernel import NonFiniteWarning
 from spacearm.engine.machine import host
@@ -73,7 +73,7 @@ class TangentRollout:
         directions: npt.ArrayLike | None = None,
         start_tangent: npt.ArrayLike | None = None,
         every: int = 1,
-        device: Literal["cpu", "gpu"] = "cpu",
+        device: Device = "cpu",
     ) -> Sensitivity:
         """Roll out ``count`` steps from ``inputs["state"]``.
 

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, one_of
+from spacearm.engine.device import cupy
 from spacearm.errors import InputError
 from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.friction import HYPOTHESES, Hypothesis, Sliding, frictional_hit
@@ -268,20 +269,27 @@ def grasped(first: FloatingSystem, second: FloatingSystem, *, prefix: str = "") 
 def effective_mass(
     first: FloatingSystem, second: FloatingSystem, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None
 ) -> Array:
-    """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg."""
-    return np.asarray(np.linalg.inv(contact_compliance(first, second, selection(kind, normal))), dtype=np.float64)
+    """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg.
+
+    On the GPU, as CuPy's array, where the arrays of one of the systems are there.
+    """
+    return np.linalg.inv(contact_compliance(first, second, selection(kind, normal)))  # type: ignore[return-value]
 
 
 def contact_compliance(first: FloatingSystem, second: FloatingSystem, rows: Array) -> Array:
     """S (G1* + G2*) S^T (..., k, k) for the rows of S. It must be finite and positive definite."""
-    inner = np.asarray(rows @ (first.response.tensor + second.response.tensor) @ np.swapaxes(rows, -1, -2))
+    one, two, there = first.response.tensor, second.response.tensor, first.on_gpu or second.on_gpu
+    if there:
+        rows, one, two = map(cupy().asarray, (rows, one, two))
+    inner: Array = rows @ (one + two) @ np.swapaxes(rows, -1, -2)
     if not np.all(np.isfinite(inner)):
         raise InputError(
             "compliance is infinite",
             place="contact",
             hint="a system has no inertia about some axis in this configuration",
         )
-    if not _positive_definite(inner):
+    resist = any(np.any(system.modes.resistance) for system in (first, second))
+    if (resist or not there) and not _positive_definite(cupy().asnumpy(inner) if there else inner):
         raise InputError(
             "compliance is not positive definite",
             place="contact",
@@ -305,6 +313,9 @@ def _positive_definite(compliance: Array) -> bool:
 
 
 def _check_together(first: FloatingSystem, second: FloatingSystem) -> None:
+    if first.on_gpu or second.on_gpu:
+        hint = "expected NumPy arrays: collisions are worked out on the processor"
+        raise InputError("arrays are on the GPU", place="collision", hint=hint)
     gap = np.abs(first.contact_point - second.contact_point).max(axis=-1)
     reach = TOGETHER + 1e-12 * np.abs(first.contact_point).max(axis=-1)
     if np.any(gap > reach):

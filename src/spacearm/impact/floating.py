@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, positive, unit_vector
+from spacearm.engine.device import Device, as_given, cupy, is_device_array
 from spacearm.errors import InputError
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
@@ -28,6 +29,10 @@ CONTACT = "contact"
 class FloatingSystem:
     """A free-floating system just before it is struck. Arrays may have leading batch dimensions that broadcast.
 
+    ``joints``, ``base`` and ``velocity`` may be arrays on a GPU (CuPy's, or anything with DLPack), which are not looked
+    through; what follows from them is there too. :func:`~spacearm.impact.effective_mass` takes such systems;
+    collisions are worked out on the processor.
+
     Attributes:
         robot: any robot; a single body is a robot without joints, see :func:`free_body`.
         frame: its contact frame; the contact point is this frame's origin.
@@ -37,7 +42,7 @@ class FloatingSystem:
         locked: joints whose rate the impact does not change.
         resistance: mu of the others, 0 to 1.
         held: whether the base is held from outside (by the ground, a stand, a docking port): its velocity stays.
-        device: where batches run, "cpu" or "gpu"; with a GPU, arrays go there and come back.
+        device: where batches run, "cpu" or "gpu"; with a GPU, NumPy arrays go there and come back.
     """
 
     robot: Robot
@@ -48,18 +53,21 @@ class FloatingSystem:
     locked: Locked = "none"
     resistance: Resistance = 0.0
     held: bool = False
-    device: Literal["cpu", "gpu"] = "cpu"
+    device: Device = "cpu"
     modes: JointModes = field(init=False)
 
     def __post_init__(self) -> None:
-        point = self.point
-        object.__setattr__(self, "joints", array(point.configuration(self.joints), "joints", (..., self.robot.n)))
-        check_angles(self.robot, np.asarray(self.joints), "joints")
-        base = array(self.base, "base", (..., 7))
-        object.__setattr__(self, "base", np.concatenate([base[..., :3], _unit_quaternion(base[..., 3:])], axis=-1))
+        joints = _rows(self.point.configuration(self.joints), "joints", self.robot.n)
+        if not is_device_array(joints):
+            check_angles(self.robot, joints, "joints")
+        base = _rows(self.base, "base", 7)
+        base = np.concatenate([base[..., :3], _unit_quaternion(base[..., 3:])], axis=-1)
         still = np.zeros(self.robot.dofs)
-        velocity = still if self.velocity is None else self.velocity
-        object.__setattr__(self, "velocity", array(velocity, "velocity", (..., self.robot.dofs)))
+        velocity = _rows(still if self.velocity is None else self.velocity, "velocity", self.robot.dofs)
+        given = {"joints": joints, "base": base, "velocity": velocity}
+        on_gpu = any(map(is_device_array, given.values()))
+        for name, value in given.items():  # all in one place
+            object.__setattr__(self, name, cupy().asarray(value) if on_gpu else value)
         object.__setattr__(self, "modes", JointModes.of(self.robot, self.locked, self.resistance))
         if self.held and np.any(self.modes.resistance):
             raise InputError("joints resist, and the base is held", place="resistance", hint="Eq. 10 has a free base")
@@ -81,6 +89,11 @@ class FloatingSystem:
         return cls(robot, frame, state.joints, base, state.velocity, locked, resistance, held)
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether its arrays are on a GPU."""
+        return is_device_array(self.joints)
+
+    @property
     def point(self) -> ImpactPoint:
         """Compiled functions of this robot at this frame."""
         return impact_point(self.robot, self.frame, self.device)
@@ -96,9 +109,12 @@ class FloatingSystem:
 
     def _held_response(self) -> ImpulseResponse:
         """Of the joints alone: rows of the base and of locked joints leave the equations of motion."""
+        xp: Any = cupy() if self.on_gpu else np
         free = np.concatenate([np.zeros((*self.modes.locked.shape[:-1], 6)), 1.0 - self.modes.locked], axis=-1)
-        mass, jacobian = self.point.mechanics.mass_matrix(self._q), self._jacobian
-        kept = free[..., :, None] * mass * free[..., None, :] + np.eye(self.robot.dofs) * (1.0 - free)[..., None]
+        mass, jacobian = xp.asarray(self.point.mechanics.mass_matrix(self._q)), self._jacobian
+        held = xp.asarray(np.eye(self.robot.dofs) * (1.0 - free)[..., None])
+        free = xp.asarray(free)
+        kept = free[..., :, None] * mass * free[..., None, :] + held
         moved = np.linalg.solve(kept, np.swapaxes(jacobian * free[..., None, :], -1, -2))
         borne = (mass @ moved - np.swapaxes(jacobian, -1, -2)) * (1.0 - free)[..., :, None]
         return ImpulseResponse(jacobian @ moved, moved[..., :6, :], moved[..., 6:, :], borne[..., 6:, :])
@@ -159,11 +175,12 @@ class FloatingSystem:
     @cached_property
     def _at_the_contact(self) -> Array:
         """Pose of the base with the contact point as origin: in far-away places the arms would lose their digits."""
-        pose = np.array(self.base)
+        pose: Any = self.base
+        pose = pose.copy()
         pose[..., :3] = 0.0
         origin = self.point.mechanics.frame_pose(self.frame, self._q, base=pose)[0]
         lead = np.broadcast_shapes(pose.shape[:-1], origin.shape[:-1])
-        moved = np.array(np.broadcast_to(pose, (*lead, 7)))
+        moved: Array = np.broadcast_to(pose, (*lead, 7)).copy()
         moved[..., :3] = -origin
         return moved
 
@@ -177,23 +194,36 @@ class FloatingSystem:
 
     def shifted(self, shift: Array) -> FloatingSystem:
         """The same, moved by a vector of the world (..., 3), m."""
-        base = np.asarray(self.base, dtype=np.float64)
+        base: Any = self.base
         lead = np.broadcast_shapes(base.shape[:-1], shift.shape[:-1])
-        moved = np.array(np.broadcast_to(base, (*lead, 7)))
+        moved = np.broadcast_to(base, (*lead, 7)).copy()
         moved[..., :3] += shift
         return replace(self, base=moved)
 
     @property
     def _q(self) -> Array:
-        return np.asarray(self.joints)
+        return self.joints  # type: ignore[return-value]
 
     @property
     def _nu(self) -> Array:
-        return np.asarray(self.velocity)
+        return self.velocity  # type: ignore[return-value]
+
+
+def _rows(value: Any, what: str, size: int) -> Array:
+    """Numbers (..., size); those on a GPU are not looked through."""
+    if not is_device_array(value):
+        return array(value, what, (..., size))
+    given: Array = as_given(value)
+    if given.dtype != np.float64 or given.shape[-1:] != (size,):
+        raise InputError(f"is {given.dtype} {given.shape}", place=what, hint=f"expected float64 (..., {size})")
+    return given
 
 
 def _unit_quaternion(value: npt.ArrayLike) -> Array:
     """Quaternions (..., 4), scaled to length one exactly."""
+    if is_device_array(value):
+        given: Any = value
+        return given / (given * given).sum(axis=-1, keepdims=True) ** 0.5  # type: ignore[no-any-return]
     quaternion = unit_vector(value, "quaternion", (..., 4))
     return np.asarray(quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True))
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import numbers
 from spacearm.engine import Kernel, Mechanics, mechanics_of
-from spacearm.engine.device import cupy, is_device_array, on_device
+from spacearm.engine.device import Device, Precision, as_given, cupy, is_device_array
 from spacearm.errors import InputError
 from spacearm.impact.generalized import direction_program, tensor_program
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance, unit
@@ -79,14 +79,16 @@ class ImpactPoint:
         robot: any robot; a single body is a robot without joints.
         frame: the struck frame, or a body's name.
         device: where batches run, "cpu" or "gpu"; arrays on a GPU are worked on there in any case.
+        precision: "float32", on the GPU only: single precision.
     """
 
-    def __init__(self, robot: Robot, frame: str, *, device: Literal["cpu", "gpu"] = "cpu") -> None:
+    def __init__(self, robot: Robot, frame: str, *, device: Device = "cpu", precision: Precision = "float64") -> None:
         robot.frame(frame)  # raises for an unknown one
         _check_base(robot)
         self.robot = robot
         self.frame = frame
-        self.mechanics = mechanics_of(robot) if device == "cpu" else Mechanics(robot, device=device)
+        usual = (device, precision) == ("cpu", "float64")
+        self.mechanics = mechanics_of(robot) if usual else Mechanics(robot, device=device, precision=precision)
 
     @cached_property
     def _response(self) -> Kernel:
@@ -112,17 +114,17 @@ class ImpactPoint:
         modes = JointModes.of(self.robot, locked, resistance)
         return {
             "joints": self.configuration(joints),
-            "base": base,
+            "base": as_given(base),
             "locked": modes.locked,
             "resistance": modes.resistance,
-            "inertia": inertia,
+            "inertia": as_given(inertia),
         }
 
     def configuration(self, joints: npt.ArrayLike | str | None) -> Array:
         """Joint positions (..., n) from numbers, the name of a configuration, or None (all zero)."""
         if joints is None or isinstance(joints, str):
             return self.robot.configuration(joints or "zero")
-        return on_device(cupy(), joints) if is_device_array(joints) else numbers(joints, "joints")
+        return as_given(joints) if is_device_array(joints) else numbers(joints, "joints")
 
     def tensor(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> Array:
         """G* (..., 6, 6), world axes."""
@@ -131,7 +133,7 @@ class ImpactPoint:
     def response(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> ImpulseResponse:
         """Everything that an impulse at the frame does."""
         found = self.mechanics.evaluate(self._response, **self._inputs(joints, **given))
-        none = np.zeros((*found["tensor"].shape[:-2], 0, 6))
+        none = found["tensor"][..., :0, :]
         return ImpulseResponse(found["tensor"], found["base"], found.get("rates", none), found.get("reaction", none))
 
     def acceleration(
@@ -145,16 +147,19 @@ class ImpactPoint:
         n = unit(direction)
         inputs = self._inputs(joints, **given)
         if inputs["inertia"] is None and all(value is None or np.ndim(value) <= 1 for value in inputs.values()):
-            block = self.tensor(joints, **given)[:3, :3]
+            block: Any = self.tensor(joints, **given)[:3, :3]
+            there = is_device_array(n) or is_device_array(block)
+            n, block = (cupy().asarray(n), cupy().asarray(block)) if there else (n, block)
             # Not by BLAS: its threads gain nothing on three columns and lose much on a busy machine.
-            return np.asarray(np.einsum("...j,ij->...i", n, block))
+            found: Array = np.einsum("...j,ij->...i", n, block)
+            return found
         return self.mechanics.evaluate(self._direction, direction=n, **inputs)["twist"][..., :3]
 
 
 @lru_cache(maxsize=32)
-def impact_point(robot: Robot, frame: str, device: Literal["cpu", "gpu"] = "cpu") -> ImpactPoint:
+def impact_point(robot: Robot, frame: str, device: Device = "cpu", precision: Precision = "float64") -> ImpactPoint:
     """The compiled functions of this robot and frame, kept for the next call."""
-    return ImpactPoint(robot, frame, device=device)
+    return ImpactPoint(robot, frame, device=device, precision=precision)
 
 
 def extended_inertia_tensor(
@@ -162,11 +167,12 @@ def extended_inertia_tensor(
     frame: str,
     joints: npt.ArrayLike | str | None = None,
     *,
-    device: Literal["cpu", "gpu"] = "cpu",
+    device: Device = "cpu",
+    precision: Precision = "float64",
     **given: Unpack[Conditions],
 ) -> Array:
     """G* (..., 6, 6) of a robot at a frame, world axes: see :class:`ImpactPoint`."""
-    return impact_point(robot, frame, device).tensor(joints, **given)
+    return impact_point(robot, frame, device, precision).tensor(joints, **given)
 
 
 def _check_base(robot: Robot) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spacearm.checks import numbers, one_of, positive, whole
 from spacearm.engine import NonFiniteWarning
-from spacearm.engine.device import cupy, is_device_array, on_device
+from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, on_device
 from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
@@ -79,22 +79,23 @@ def _loop(
 
 
 def _closed(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Program:
-    """The motion with a continuous law in it, which reads the state and its references at every stage of a step."""
+    """The motion with a continuous law in it, which reads state, references and memory at every stage of a step."""
     time, part = ca.SX.sym("time"), ca.SX.sym("part")  # of the step's start, and from there to the stage
     inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("mode", "drive", "wrench")}
     x, state = law.program(robot).program.inputs, free.inputs["state"]
-    commands = _commands(law, robot, {*free.inputs, "command"}, state, time + part)[0]
+    commands, rates = _commands(law, robot, {*free.inputs, "command"}, state, time + part)
     old, new = [free.inputs["force"]], [free.inputs["force"] + commands.pop("command")]
     if driven:
         old, new = [*old, free.inputs["mode"]], [*new, ca.DM(np.isin(robot.dof_names, driven).astype(float))]
     old, new = [*old, *(free.inputs[name] for name in commands)], [*new, *commands.values()]
-    more = {"reference": x["reference"]} if "reference" in x and x["reference"].numel() else {}
-    rate = ca.substitute([free.outputs["rate"]], old, new)[0]
-    return replace(free, inputs={**inputs, "time": time, "part": part, **more}, outputs={"rate": rate})
+    more = {name: x[name] for name in ("reference", "memory") if x[name].numel()}
+    outputs = {"rate": ca.substitute([free.outputs["rate"]], old, new)[0]}
+    outputs |= {"memory_rate": rates} if "memory" in more else {}
+    return replace(free, inputs={**inputs, "time": time, "part": part, **more}, outputs=outputs)
 
 
 def _commands(law: Law, robot: Robot, places: Collection[str], state: SX, time: SX) -> tuple[dict[str, SX], SX]:
-    """What a law commands, by the inputs of the motion that it goes to, and its memory at the next tick."""
+    """What a law commands, by the inputs of the motion that it goes to, and its memory at the next tick or its rate."""
     own = law.program(robot)
     x, y = own.program.inputs, own.program.outputs
     if any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
@@ -145,15 +146,13 @@ def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[A
     return np.array(edges), table[None]
 
 
-def _check_law(robot: Robot, law: Law | None, step: float) -> int:
+def _check_law(law: Law | None, step: float) -> int:
     """Steps between two ticks."""
     if law is None:
         return 1
     if isinstance(law, PythonLaw):
         raise InputError("is not an expression", place=law.place, hint="write it as one, or use simulate")
     if law.period is None:
-        if law.program(robot).memory.size:
-            raise InputError("is continuous and has memory", place=law.place, hint="give it a period, or use simulate")
         return 1
     hold = round(law.period / step)
     if hold < 1 or abs(law.period / step - hold) > 1e-9 * hold:
@@ -174,8 +173,8 @@ def rollout(
     threads: int | None = None,
     ignore_friction: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    device: Literal["cpu", "gpu"] = "cpu",
-    precision: Literal["float64", "float32"] = "float64",
+    device: Device = "cpu",
+    precision: Precision = "float64",
 ) -> Array:
     """States after every ``every`` steps (default: the last only): (count // every, nx) or (B, count // every, nx).
 
@@ -184,7 +183,7 @@ def rollout(
         step: s.
         count: number of steps.
         forces: generalised forces, held over each step: (nv,), (B, nv) or (B or 1, count or 1, nv).
-        law: whose forces act besides: sampled, its period a whole number of steps, or continuous and without memory.
+        law: whose forces act besides: sampled, its period a whole number of steps, or continuous.
         overrides: parameters as in :func:`simulate`, each for all samples, or (B, size) for each.
         threads: results do not depend on their number.
         ignore_friction: roll-outs know no dry friction; a robot that has it needs this consent.
@@ -239,11 +238,9 @@ def _rolled(
     """States, and what an observer keeps."""
     is_robot(robot, "rollout")
     count, every = _lengths(step, count, every)
-    hold = _check_law(robot, law, step)
+    hold = _check_law(law, step)
     ready = partial(_ready, robot, law, watch, ignore_friction=ignore_friction)
     if _on_gpu(device, precision):
-        if law is not None and law.period is None:
-            raise InputError("is continuous", place=law.place, hint="on the GPU, give it a period")
         kept = KEPT if watch is not None else ()
         return _rollout_gpu(
             robot, starts, float(step), count, every, forces, law, overrides, precision, ready, hold, kept
@@ -298,6 +295,9 @@ def _rollout_gpu(
     drawn, seed, draw = ((0, 0), 0, 0) if law is None else (law.program(robot).drawn, law.seed, law.draw)
     course = Course(counts, steps, begins, table[0], hold, seed=seed, draw=draw)
     text = Shape(kept=kept, drawn=drawn, real="double" if precision == "float64" else "float")
+    if law is not None and law.period is None and table.size:  # its references move within steps
+        course = course._replace(channels=table, references=table[0, ..., :0])
+        text = text._replace(channels=("reference",))
     return rollout_gpu(robot, starts, course, every, forces, overrides, ready, text)
 
 
@@ -368,9 +368,7 @@ def _on_gpu(device: str, precision: str) -> bool:
     """Whether it runs there, checked."""
     with at("rollout"):
         one_of(device, ("cpu", "gpu"), "device")
-        one_of(precision, ("float64", "float32"), "precision")
-        if device == "cpu" and precision != "float64":
-            raise InputError("the processor rolls out in float64", hint="float32 needs device='gpu'")
+        check_precision(precision, device == "gpu")
     return device == "gpu"
 
 

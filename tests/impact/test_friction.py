@@ -117,6 +117,36 @@ def test_in_space_the_direction_of_slip_turns_as_a_regularised_law_says() -> Non
     np.testing.assert_allclose(hit.impulse, path.sol(end)[3:6], atol=3e-5)
 
 
+@pytest.mark.filterwarnings("error")
+def test_slip_that_dies_out_slowly_ends() -> None:
+    """Friction a little above what it takes to stick: sliding stops late, and with e = 0 nothing moves in the end."""
+    c = np.array([[4.992, 0.047, 0.882], [0.047, 2.034, -0.622], [0.882, -0.622, 0.697]])
+    w = np.array([-1.6e-4, 1.4e-5, 0.742])
+    least = float(np.linalg.norm(np.linalg.solve(c[:2, :2], c[:2, 2])))
+    for excess in (1e-1, 1e-2, 1e-3):
+        hit = frictional_hit(c, w, Z, 0.0, least * (1.0 + excess), "energetic")
+        np.testing.assert_allclose(hit.impulse, np.linalg.solve(c, w), rtol=1e-10)
+        assert 0.0 < hit.stopped < 1.0
+
+
+def test_in_space_the_direction_of_slip_turns_as_scipy_says_over_the_normal_impulse() -> None:
+    c = np.array([[2.32723, 3.63147, 0.14183], [3.63147, 6.86337, -0.24175], [0.14183, -0.24175, 0.66975]])
+    w, mu = np.array([-0.01774, 0.30164, 0.47610]), 0.76354
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        push = np.append(mu * y[:2] / np.hypot(*y[:2]), 1.0)
+        return np.concatenate([-c @ push, push, [y[2]]])
+
+    def over(p: float, y: np.ndarray) -> float:
+        return float(y[6]) if p > 0.01 else 1.0
+
+    over.terminal = True  # type: ignore[attr-defined]
+    start = [*w, 0, 0, 0, 0]
+    path = solve_ivp(rate, (0, 5), start, "DOP853", rtol=1e-13, atol=1e-16, max_step=0.01, events=over)
+    hit = frictional_hit(c, w, Z, 1.0, mu, "energetic")
+    np.testing.assert_allclose(hit.impulse, path.y[3:6, -1], rtol=1e-10)
+
+
 def test_a_batch_is_hit_by_hit_and_newton_may_win_energy() -> None:
     rod = flying(free_body(1.0, [0.02, 0.02, 0.02], contact=[0.2, 0, -0.2]), "contact", velocity=[0.3, 0, -1.0])
     wall = FloatingSystem(free_body(1.0, [1, 1, 1]), "contact", held=True).meeting(rod)

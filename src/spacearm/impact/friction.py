@@ -6,9 +6,10 @@ is mu t::
 
     dw/dp = -C (n + mu t)
 
-In space t turns meanwhile. Where sliding stops, f = -C_tt^-1 C_tn is what it takes to stick: if that is at most mu the
-surfaces do, else they slide anew along the one t that stays, (mu C_tt + lambda) t = -C_tn with lambda > 0. The hit ends
-by a hypothesis of restitution, of the closing speed u = n . w::
+In space t turns meanwhile, towards a direction in which it stays; from there on, and in a plane from the start, the way
+is straight and known in closed form. Where sliding stops, f = -C_tt^-1 C_tn is what it takes to stick: if that is at
+most mu the surfaces do, else they slide anew along the one t that stays, (mu C_tt + lambda) t = -C_tn with lambda > 0.
+The hit ends by a hypothesis of restitution, of the closing speed u = n . w::
 
     newton      u' = -e u
     poisson     p' = (1 + e) p_c, where u(p_c) = 0
@@ -23,14 +24,21 @@ J. A. Batlle, J. Applied Mechanics 63 (1996).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
+import casadi as ca
 import numpy as np
-from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
+from spacearm.engine import Kernel
+from spacearm.engine.phase import Functions, make_stage, make_system, run_stage
+from spacearm.engine.signals import merge
+from spacearm.engine.solver import Options, Reason
+from spacearm.engine.system import make_code
+from spacearm.engine.warm import ensure_loops
 from spacearm.errors import SimulationError
+from spacearm.mechanics import Program
 from spacearm.mechanics.contact import damping_number
 from spacearm.typing import Array
 
@@ -38,7 +46,11 @@ Hypothesis = Literal["newton", "poisson", "energetic", "contact"]
 HYPOTHESES: tuple[str, ...] = get_args(Hypothesis)
 #: Sliding has stopped where it is this slow, relative to the velocity before.
 STOPPED = 1e-14
-_RTOL, _ATOL = 1e-12, 1e-15
+#: The direction of sliding stays where it turns this little, relative to the compliance.
+SETTLED = 1e-11
+_RTOL, _ATOL, _MAX_STEPS = 1e-12, 1e-15, 100_000
+#: Units of the solver's variable, which locates events to 1e-13 of one, in a hit as long as its compression.
+_UNITS = 1024.0
 
 
 class Hit(NamedTuple):
@@ -77,134 +89,187 @@ class _Point(NamedTuple):
     work: float
 
 
+class _Turning(NamedTuple):
+    """Sliding whose direction turns: kernel of the rates, and of what ends it."""
+
+    rates: Kernel
+    watched: Kernel
+
+
+@lru_cache(maxsize=1)
+def _turning() -> _Turning:
+    """In the variable sigma, d sigma = dp / (s (1 + chi u)), s = |w_t|: nothing is divided by a speed that vanishes.
+
+    The state is (ln s, direction of sliding, u, impulse along the tangents and the normal, work).
+    """
+    state, c, numbers, until = (ca.SX.sym(*x) for x in (("state", 7), ("c", 3, 3), ("numbers", 3), ("until", 4)))
+    (log_s, angle, u), (mu, chi, unit) = ca.vertsplit(state[:3]), ca.vertsplit(numbers)
+    s, slow = ca.exp(log_s), 1.0 + chi * u
+    push = ca.vertcat(mu * ca.cos(angle), mu * ca.sin(angle), 1.0)
+    pull = c @ push
+    along = ca.cos(angle) * pull[0] + ca.sin(angle) * pull[1]
+    across = ca.cos(angle) * pull[1] - ca.sin(angle) * pull[0]
+    rate = unit * ca.vertcat(slow * ca.vertcat(-along, -across, -s * pull[2], s * push), s * u)
+    ends = ca.vertcat(
+        ca.dot(until, ca.vertcat(u, state[5:], 1.0)),
+        log_s - np.log(STOPPED),
+        ca.fabs(across) - SETTLED * ca.norm_2(ca.vec(c[:2, :])),
+    )
+    inputs = {"state": state, "compliance": c, "numbers": numbers, "until": until}
+    rates = Program("turning_slip", inputs, {"rate": rate, "ends": ends})
+    known = rates.event_inputs(7)
+    return _Turning(Kernel(rates), Kernel(Program("turning_slip_ends", known, {"ends": known["ends"]})))
+
+
 def frictional_hit(
     compliance: Array, velocity: Array, normal: Array, restitution: float, friction: float, hypothesis: str
 ) -> Hit:
     """One hit; ``velocity`` closes along ``normal``."""
-    # In units in which the velocity and the compliance along the normal are one.
+    # In units in which the velocity and the compliance along the normal are one; the normal is the third axis.
     speed, ease = float(np.linalg.norm(velocity)), float(normal @ compliance @ normal)
-    course = _Course(compliance / ease, velocity / speed, normal, restitution, friction, hypothesis)
-    return Hit(course.end.impulse * speed / ease, course.end.velocity * speed, course.stopped)
+    axes = np.vstack([np.linalg.svd(normal[None])[2][1:], normal])
+    c, w = axes @ compliance @ axes.T / ease, axes @ velocity / speed
+    course = _Course(c, w, restitution, friction, hypothesis)
+    impulse, after = course.end.impulse @ axes, course.end.velocity @ axes
+    return Hit(impulse * speed / ease, after * speed, course.stopped)
 
 
 class _Course:
-    """The way from touch to parting: sliding while the direction turns, then a straight rest."""
+    """The way from touch to parting: sliding while the direction turns, sliding straight on, and what follows on that.
 
-    def __init__(self, c: Array, w: Array, n: Array, e: float, mu: float, hypothesis: str) -> None:
-        self.c, self.n, self.mu, self.e, self.hypothesis = c, n, mu, e, hypothesis
-        self.across = np.eye(3) - np.outer(n, n)
-        self.closing = float(n @ w)
+    Axes are two tangents and the normal.
+    """
+
+    def __init__(self, c: Array, w: Array, e: float, mu: float, hypothesis: str) -> None:
+        self.c, self.mu, self.e, self.hypothesis = c, mu, e, hypothesis
+        self.closing = float(w[2])
         self.chi = damping_number(e) / self.closing if hypothesis == "contact" and e > 0.0 else 0.0
         self.turned: _Point | None = None  # where compression ends
         self.stopped = np.nan
-        point = self._slide(_Point(w, np.zeros(3), 0.0))
-        self.end = point if self._over(point) else self._straight(point)
+        self.end, over = self._slide(_Point(w, np.zeros(3), 0.0))
+        if not over:
+            before = self.end.impulse[2]
+            self.end, over = self._straight(self.end, np.append(self._held(), 1.0))
+            self.stopped = float(before / self.end.impulse[2])
+        if not (over and np.isfinite(self.end.impulse).all()):
+            raise SimulationError("the hit does not come to an end", place="contact")
 
-    def _over(self, at: _Point) -> bool:
-        return self.turned is not None and bool(self._left(at) <= 1e-13)
+    def _until(self) -> Array:
+        """Numbers a of what is left, a . (u, p, work, 1): of compression, then of the hit; positive until the end."""
+        if self.turned is None:
+            return np.array([1.0, 0.0, 0.0, 0.0])
+        if self.e == 0.0 or self.hypothesis == "newton":
+            return np.array([1.0, 0.0, 0.0, self.e * self.closing])
+        if self.hypothesis == "poisson":
+            return np.array([0.0, -1.0, 0.0, (1.0 + self.e) * self.turned.impulse[2]])
+        kept = 0.0 if self.hypothesis == "contact" else (1.0 - self.e**2) * self.turned.work
+        return np.array([0.0, 0.0, 1.0, -kept])
 
     def _left(self, at: _Point) -> float:
-        """What is left until the end, of a point after compression: positive until then."""
-        u = float(self.n @ at.velocity)
-        assert self.turned is not None
-        if self.e == 0.0 or self.hypothesis == "newton":
-            return u + self.e * self.closing
-        if self.hypothesis == "poisson":
-            return float((1.0 + self.e) * (self.n @ self.turned.impulse) - self.n @ at.impulse)
-        return at.work if self.hypothesis == "contact" else at.work - (1.0 - self.e**2) * self.turned.work
+        return float(self._until() @ [at.velocity[2], at.impulse[2], at.work, 1.0])
 
-    def _slide(self, start: _Point) -> _Point:
-        """Until sliding stops or the hit is over.
-
-        The variable is sigma, d sigma = dp / (|w_t| (1 + chi u)): nothing is divided by a speed that vanishes.
-        """
-        point = start
-        for until in (lambda at: float(self.n @ at.velocity), self._left):
-            if until == self._left:
-                self.turned = point
-            if until(point) > 0.0 and self._slides(point):
-                point = self._slide_until(point, until)
-            if not self._slides(point):
+    def _slide(self, point: _Point) -> tuple[_Point, bool]:
+        """Until sliding stops or the hit is over, and which."""
+        for _ in range(2):
+            if self._straightens(point):
                 break
-        return point
+            point, reached = self._turn(point)
+            if not reached:
+                break
+            ended, self.turned = self.turned is not None, self.turned or point
+            if ended or self._left(point) <= 0.0 or self.e == 0.0:
+                return point, True
+        slip = float(np.hypot(*point.velocity[:2]))
+        if slip <= 2.0 * STOPPED:
+            return point, False
+        push = np.append(self.mu * point.velocity[:2] / slip, 1.0)
+        braking = float(point.velocity[:2] @ (self.c @ push)[:2]) / slip
+        return self._straight(point, push, slip / braking if braking > 0.0 else np.inf)
 
-    def _slip(self, at: _Point) -> float:
-        return float(np.linalg.norm(self.across @ at.velocity))
+    def _across(self, direction: Array) -> float:
+        """How fast a direction of sliding turns, for a unit of normal impulse and of slip."""
+        pull = self.c[:2] @ np.append(self.mu * direction, 1.0)
+        return float(direction[0] * pull[1] - direction[1] * pull[0])
 
-    def _slides(self, at: _Point) -> bool:
-        return self._slip(at) > 2.0 * STOPPED
+    def _straightens(self, at: _Point) -> bool:
+        """Whether it does not slide, or not in a direction that turns."""
+        slip = float(np.hypot(*at.velocity[:2]))
+        if slip <= 2.0 * STOPPED:
+            return True
+        return abs(self._across(at.velocity[:2] / slip)) <= 2.0 * SETTLED * float(np.linalg.norm(self.c[:2]))
 
-    def _slide_until(self, start: _Point, until: Callable[[_Point], float]) -> _Point:
-        def rate(_: float, y: Array) -> Array:
-            slip, u = self.across @ y[:3], float(self.n @ y[:3])
-            size, slow = float(np.sqrt(slip @ slip)), 1.0 + self.chi * u
-            push = size * self.n + self.mu * slip
-            return slow * np.concatenate([-self.c @ push, push, [size * u / max(slow, 1e-300)]])
-
-        def point(y: Array) -> _Point:
-            return _Point(y[:3], y[3:6], float(y[6]))
-
-        stops = [lambda _, y: until(point(y)), lambda _, y: self._slip(point(y)) - STOPPED]
-        for stop in stops:
-            stop.terminal, stop.direction = True, -1.0  # type: ignore[attr-defined]
-        y = np.concatenate([start.velocity, start.impulse, [start.work]])
-        with np.errstate(all="ignore"):  # a step that is too long overflows, and is taken back
-            found = solve_ivp(
-                rate, (0.0, np.inf), y, method="DOP853", rtol=_RTOL, atol=_ATOL, events=stops, first_step=1e-3
-            )
-        if found.status != 1:
+    def _turn(self, start: _Point) -> tuple[_Point, bool]:
+        """Until what :meth:`_until` asks for, until sliding stops or its direction stays; whether the first."""
+        ensure_loops()
+        code, ends = _turning()
+        slip, u = np.hypot(*start.velocity[:2]), start.velocity[2]
+        unit = min(1.0, self.closing / slip) / (1.0 + self.chi * self.closing) / _UNITS
+        inp, places = np.zeros(code.n_in), code.inputs
+        inp[places["compliance"]], inp[places["until"]] = self.c.ravel(), self._until()
+        inp[places["numbers"]] = self.mu, self.chi, unit
+        watched = Functions(ends.address(1), ends.n_in, [-1] * 3, [True] * 3)
+        system = make_system(make_code(code.address(1), 7, 7), inp, code.n_out, merge([], 1e15), functions=watched)
+        stage = make_stage(system, Options(1, 0.0, _RTOL, np.full(7, _ATOL), np.inf, _MAX_STEPS, 1))
+        angle = np.arctan2(start.velocity[1], start.velocity[0])
+        if run_stage(stage, np.array([np.log(slip), angle, u, *start.impulse, start.work])) != Reason.TERMINAL_EVENT:
             raise SimulationError("the hit does not come to an end", place="contact")
-        return point(found.y[:, -1])
+        log_s, angle, u, *impulse, work = system.work.y
+        slip = np.exp(log_s) * np.array([np.cos(angle), np.sin(angle)])
+        return _Point(np.append(slip, u), np.array(impulse), float(work)), stage.record.log[0, 2] == 0.0
 
-    def _straight(self, start: _Point) -> _Point:
-        """From where sliding stops: stuck, or sliding in a direction that stays; in closed form."""
-        push = self.n + self._held()
-        u, fall = float(self.n @ start.velocity), float(self.n @ self.c @ push)
+    def _straight(self, start: _Point, push: Array, most: float = np.inf) -> tuple[_Point, bool]:
+        """On with a push that stays, for so much normal impulse or until the hit is over, and which."""
+        pull = self.c @ push
+        u, fall = float(start.velocity[2]), float(pull[2])
 
         def after(p: float) -> _Point:
-            speed = u - fall * p
-            work = 0.5 * (u * u - speed * speed) / fall
-            if self.chi:
-                work = (self._stored(u) - self._stored(speed)) / fall
-            return _Point(start.velocity - p * (self.c @ push), start.impulse + p * push, start.work + work)
+            middle = u - 0.5 * fall * p
+            if self.chi and abs(fall * p) > 1e-7 * abs(u):  # else the midpoint has all digits
+                work = (self._stored(u) - self._stored(u - fall * p)) / fall
+            else:
+                work = p * middle / (1.0 + self.chi * middle)
+            return _Point(start.velocity - p * pull, start.impulse + p * push, start.work + work)
 
-        before = float(self.n @ start.impulse)
-        if self.turned is None:
+        if self.turned is None and fall > 0.0 and u / fall <= most:
             self.turned = after(u / fall)
-        point = after(self._rest(start, u, fall))
-        self.stopped = before / float(self.n @ point.impulse)
-        return point
+        rest = np.inf if self.turned is None else self._rest(start, u, fall)
+        over = bool(rest <= most)
+        return after(rest if over else most), over
 
     def _held(self) -> Array:
-        """Friction on the first surface for a unit of normal impulse, where nothing slides."""
-        basis = np.linalg.svd(self.n[None])[2][1:]
-        tt, tn = basis @ self.c @ basis.T, basis @ self.c @ self.n
+        """Friction (2) on the first surface for a unit of normal impulse, where nothing slides."""
+        tt, tn = self.c[:2, :2], self.c[:2, 2]
         f = np.linalg.solve(tt, -tn)
         if np.linalg.norm(f) > self.mu:
 
             def along(bend: float) -> Array:
-                return np.linalg.solve(self.mu * tt + bend * np.eye(2), -tn)
+                return np.asarray(np.linalg.solve(self.mu * tt + bend * np.eye(2), -tn), dtype=np.float64)
 
             most = 2.0 * float(np.linalg.norm(tn))
             bend = brentq(lambda x: float(np.linalg.norm(along(x))) - 1.0, 0.0, most, xtol=1e-300, rtol=1e-15)
             f = self.mu * along(bend)
-        return np.asarray(basis.T @ f)
+        return np.asarray(f, dtype=np.float64)
 
     def _stored(self, u: float) -> float:
         """The integral of u / (1 + chi u) du."""
-        return float((self.chi * u - np.log1p(self.chi * u)) / self.chi**2)
+        x = max(self.chi * u, np.nextafter(-1.0, 0.0))
+        return float((x - np.log1p(x)) / self.chi**2)
 
     def _rest(self, start: _Point, u: float, fall: float) -> float:
-        """Normal impulse that is left."""
-        assert self.turned is not None
+        """Normal impulse that is left on a straight way; infinite where it leads to no end."""
+        left = self._left(start)
         if self.e == 0.0 or self.hypothesis == "newton":
-            return (u + self.e * self.closing) / fall
+            return left / fall if fall > 0.0 else np.inf
         if self.hypothesis == "poisson":
-            return float(self.n @ ((1.0 + self.e) * self.turned.impulse - start.impulse))
-        if self.chi:
+            return left
+        if self.chi and fall != 0.0:
             # 1 + chi u' = exp(z): u' itself cannot be told from -1 / chi where e is small.
             whole = self.chi**2 * (self._stored(u) + fall * start.work)
+            if whole < 0.0 or (fall < 0.0 < u):
+                return np.inf
             z = brentq(lambda z: np.expm1(z) - z - whole, -2.0 - whole, 0.0, xtol=1e-300, rtol=1e-15)
             return float(u - np.expm1(z) / self.chi) / fall
-        give = start.work if self.hypothesis == "contact" else start.work - (1.0 - self.e**2) * self.turned.work
-        return float(u + np.sqrt(u * u + 2.0 * fall * give)) / fall
+        root = float(np.sqrt(max(square := u * u + 2.0 * fall * left, 0.0)))
+        if square < 0.0 or (fall <= 0.0 < u):
+            return np.inf
+        return (u + root) / fall if u > 0.0 else 2.0 * left / (root - u)

@@ -25,6 +25,7 @@ from spacearm.impact import (
     mass_ellipsoid,
     virtual_mass,
 )
+from spacearm.impact.mass_map import map_cases
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot, catalogue
@@ -434,3 +435,15 @@ def test_observers_of_rollouts() -> None:
         rollout_extremes(robot, starts, 0.01, 10, observe, evry=2)
     with pytest.raises(InputError, match="nothing is observed"):
         rollout_extremes(robot, starts, 0.01, 10, lambda plant: {})
+
+
+def test_virtual_mass_maps_of_the_impact_study() -> None:
+    """The maps of a scenario's cases, with a point whose batches run there."""
+    robot = random_robot(3, 5, geometry="skew")
+    frame = robot.bodies[-1].name
+    systems = {"free": FloatingSystem(robot, frame, np.linspace(-0.4, 0.8, robot.n))}
+    for plane in (None, [0.0, 0.0, 1.0]):
+        points = ImpactPoint(robot, frame), ImpactPoint(robot, frame, device="gpu")
+        here, there = (map_cases(point, systems, plane, 50)["free"] for point in points)
+        np.testing.assert_array_equal(there.tensor, here.tensor)
+        np.testing.assert_array_equal(there.map.absolute, here.map.absolute)

@@ -15,10 +15,14 @@ from typing import Any
 
 from spacearm.campaign.plan import Plan, wilson
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import FAILED, Outcome, columns, run_chunk
+from spacearm.campaign.work import FAILED, Outcome, check_together, columns, run_chunks
+from spacearm.checks import one_of
 from spacearm.deadline import check_time
+from spacearm.engine.device import Device, cupy
 from spacearm.errors import InputError, SpacearmError
 
+#: Runs that are made together on a device, in whole chunks.
+TOGETHER: dict[Device, int] = {"cpu": 2048, "gpu": 32768}
 #: How often a chunk is given to another process after its own has died.
 MOST_DEATHS = 3
 Place = tuple[int, int]
@@ -83,6 +87,7 @@ def run_campaign(
     workers: int = 1,
     dask: str = "",
     part: tuple[int, int] = (0, 1),
+    device: Device | None = None,
     progress: Tell | None = None,
 ) -> Store:
     """Run what is missing of a campaign; one that was interrupted goes on.
@@ -92,13 +97,23 @@ def run_campaign(
         workers: processes on this machine.
         dask: address of a scheduler, or ``local`` for a cluster of processes that is started here.
         part: (k, n): only every n-th chunk, from the k-th on, for arrays of jobs that share the folder.
+        device: makes the runs side by side in fixed steps: ``cpu`` in vector lanes, ``gpu`` each in a thread of a GPU.
+            None: one after the other, whatever the scenario.
         progress: told the share that is done, and the rate.
+
+    Raises:
+        LanesError: with a device, says what in the scenario cannot be made so.
     """
+    if device is not None:
+        one_of(device, TOGETHER, "device", place="campaign")
+        if device == "gpu":
+            cupy()  # or an error before anything is written
+        check_together(plan)
     if not (0 <= part[0] < part[1]):
         raise InputError(f"part {part[0]} of {part[1]}", place="part", hint="expected 0/N to N-1/N")
-    store = Store.begin(folder, plan)
+    store = Store.begin(folder, plan, device is not None)
     queue = _Queue(plan, store, part)
-    names = _names(plan, store)
+    names = _names(plan, store, device)
     began, before = time.monotonic(), queue.runs
 
     def keep(outcomes: list[Outcome]) -> None:
@@ -109,15 +124,16 @@ def run_campaign(
             progress(queue.runs / plan.total, f"{queue.runs} of at most {plan.total} runs, {rate:.3g} a second")
 
     with _pool(workers, dask) as submit:
-        _drain(plan, queue, keep, submit, 1 if submit is None else max(2, 2 * workers))
+        most = 1 if device is None else min(TOGETHER[device], -(-plan.total // workers))
+        _drain(plan, _batches(plan, queue, most), queue, keep, submit, workers, device)
     queue.tidy()
     return store
 
 
-def _names(plan: Plan, store: Store) -> dict[str, str]:
+def _names(plan: Plan, store: Store, device: Device | None) -> dict[str, str]:
     """Rows that all chunks keep: those of the first."""
     if not store.has(0, 0):
-        outcomes = run_chunk(plan, 0, 0)
+        (outcomes,) = run_chunks(plan, [(0, 0)], device)
         if all(outcome.status == FAILED for outcome in outcomes):
             raise SpacearmError(
                 f"all {len(outcomes)} runs of the first chunk failed: {outcomes[0].reason}",
@@ -127,36 +143,59 @@ def _names(plan: Plan, store: Store) -> dict[str, str]:
     return store.names()
 
 
-Submit = Callable[[Plan, int, int], Any]
+def _batches(plan: Plan, queue: _Queue, most: int) -> Iterator[list[Place]]:
+    """Chunks that are run together: as many as hold ``most`` runs, one at least."""
+    batch: list[Place] = []
+    for place in queue.waiting():
+        batch.append(place)
+        if sum(len(plan.numbers(chunk)) for _, chunk in batch) >= most:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
-def _drain(plan: Plan, queue: _Queue, keep: Callable[[list[Outcome]], None], submit: Submit | None, room: int) -> None:
-    """Keep so many chunks under way until none is left."""
+Submit = Callable[[Plan, list[Place], Device | None], Any]
+
+
+def _drain(
+    plan: Plan,
+    batches: Iterator[list[Place]],
+    queue: _Queue,
+    keep: Callable[[list[Outcome]], None],
+    submit: Submit | None,
+    workers: int,
+    device: Device | None,
+) -> None:
+    """Run all batches, with a few under way at a time where there are others to run them."""
+
+    def keep_all(found: list[list[Outcome]]) -> None:
+        for outcomes in found:
+            if outcomes[0].cell not in queue.ended:
+                keep(outcomes)
+
     if submit is None:
-        for cell, chunk in queue.waiting():
+        for batch in batches:
             check_time()
-            keep(run_chunk(plan, cell, chunk))
+            keep_all(run_chunks(plan, batch, device))
         return
-    places = queue.waiting()
-    busy: dict[Any, Place] = {}
+    busy: dict[Any, list[Place]] = {}
     while True:
-        while len(busy) < room and (place := next(places, None)) is not None:
-            busy[submit(plan, *place)] = place
+        while len(busy) < max(2, 2 * workers) and (batch := next(batches, [])):
+            busy[submit(plan, batch, device)] = batch
         if not busy:
             return
         for future in _ready(busy):
-            cell, _ = busy.pop(future)
+            del busy[future]
             try:
-                outcomes = future.result()
+                keep_all(future.result())
             except CancelledError as error:
                 raise SpacearmError(
                     "the cluster has lost a chunk", hint="what is finished is kept: the same command goes on"
                 ) from error
-            if cell not in queue.ended:
-                keep(outcomes)
 
 
-def _ready(busy: dict[Any, Place]) -> list[Any]:
+def _ready(busy: dict[Any, list[Place]]) -> list[Any]:
     while True:
         check_time()
         if all(isinstance(future, Future) for future in busy):
@@ -208,15 +247,15 @@ class _Processes:
     def _start(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context("spawn"))
 
-    def submit(self, plan: Plan, cell: int, chunk: int) -> Future[list[Outcome]]:
-        future: Future[list[Outcome]] = Future()
-        self._try(future, plan, cell, chunk, 0)
+    def submit(self, plan: Plan, batch: list[Place], device: Device | None) -> Future[list[list[Outcome]]]:
+        future: Future[list[list[Outcome]]] = Future()
+        self._try(future, (plan, batch, device), 0)
         return future
 
-    def _try(self, future: Future[list[Outcome]], plan: Plan, cell: int, chunk: int, deaths: int) -> None:
+    def _try(self, future: Future[list[list[Outcome]]], work: tuple[Any, ...], deaths: int) -> None:
         pool = self.pool
 
-        def done(inner: Future[list[Outcome]]) -> None:
+        def done(inner: Future[list[list[Outcome]]]) -> None:
             if inner.cancelled():
                 future.cancel()
                 return
@@ -224,8 +263,9 @@ class _Processes:
             if isinstance(error, BrokenProcessPool) and deaths < MOST_DEATHS:
                 if self.pool is pool:
                     self.pool = self._start()
-                self._try(future, plan, cell, chunk, deaths + 1)
+                self._try(future, work, deaths + 1)
             elif isinstance(error, BrokenProcessPool):
+                cell, chunk = work[1][0]
                 future.set_exception(
                     SpacearmError(
                         f"the process that ran chunk {chunk} of cell {cell} died {deaths + 1} times",
@@ -238,11 +278,11 @@ class _Processes:
                 future.set_result(inner.result())
 
         try:
-            pool.submit(run_chunk, plan, cell, chunk).add_done_callback(done)
+            pool.submit(run_chunks, *work).add_done_callback(done)
         except BrokenProcessPool:
             if self.pool is pool:
                 self.pool = self._start()
-            self._try(future, plan, cell, chunk, deaths)
+            self._try(future, work, deaths)
 
     def close(self) -> None:
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -271,7 +311,7 @@ def _cluster(workers: int, address: str) -> Iterator[Submit]:
         )
         raise SpacearmError(f"{what}: {error}") from error
     try:
-        yield lambda plan, cell, chunk: client.submit(run_chunk, plan, cell, chunk, pure=False, retries=MOST_DEATHS)
+        yield lambda *work: client.submit(run_chunks, *work, pure=False, retries=MOST_DEATHS)
     except Exception as error:
         if type(error).__module__.startswith("distributed"):
             raise SpacearmError(

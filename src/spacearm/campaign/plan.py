@@ -17,7 +17,7 @@ from pydantic import Field
 from spacearm.errors import InputError, at, did_you_mean, quoted
 from spacearm.model import Robot
 from spacearm.model.document import find_robot, read_document, validated
-from spacearm.model.toml_read import parse_toml, robot_from_toml
+from spacearm.model.toml_read import parse_toml, robot_from_tables
 from spacearm.model.toml_schema import Name, Number, Seed, whole
 from spacearm.model.toml_write import toml_text
 from spacearm.study import Table, distinct
@@ -195,6 +195,11 @@ class Plan:
                     robot = toml_text(find_robot(str(document.get("robot", "")), scenario.parent))
             return cls(file, document, scenario.parent, robot)
 
+    @property
+    def scenario(self) -> Path:
+        """Its file."""
+        return self.folder / Path(self.file.scenario).name
+
     @cached_property
     def cells(self) -> list[dict[str, Any]]:
         """The label on each axis, by its name."""
@@ -228,11 +233,15 @@ class Plan:
             return np.asarray(qmc.Sobol(size[1], rng=rng).random(size[0]), dtype=np.float64)
         return np.asarray(qmc.LatinHypercube(size[1], rng=rng).random(size[0]), dtype=np.float64)
 
+    @cached_property
+    def _robot_tables(self) -> dict[str, Any]:
+        return parse_toml(self.robot_text, "")
+
     def arranged(self, cell: int, number: int) -> tuple[dict[str, Any], dict[str, Robot], dict[str, float]]:
         """The scenario of a run, its robot where that is varied, and the dispersed numbers by their keys."""
         whole = {"scenario": deepcopy(self.document)}
         if self.robot_text:
-            whole["robot"] = parse_toml(self.robot_text, "")
+            whole["robot"] = deepcopy(self._robot_tables)
         with at("fixed"):
             for name, value in self.file.fixed.items():
                 _put(*_root(whole, name), deepcopy(value))  # what is varied may be an entry of it
@@ -250,13 +259,7 @@ class Plan:
         if not self.robot_text:
             return document, {}, drawn
         with at("robot"):
-            return document, {document["robot"]: robot_from_toml(_toml(whole["robot"]))}, drawn
-
-
-def _toml(document: dict[str, Any]) -> str:
-    import tomlkit
-
-    return tomlkit.dumps(document)
+            return document, {document["robot"]: robot_from_tables(whole["robot"])}, drawn
 
 
 def _root(whole: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:

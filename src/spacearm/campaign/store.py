@@ -45,20 +45,23 @@ class Store:
         self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST)
 
     @classmethod
-    def begin(cls, folder: Path, plan: Plan) -> Store:
-        """The store of this campaign: a new one, or the one that it goes on with."""
+    def begin(cls, folder: Path, plan: Plan, side_by_side: bool = False) -> Store:
+        """The store of this campaign: a new one, or the one that it goes on with.
+
+        Runs that are made side by side differ in the last bits from those made one by one: a folder holds one sort.
+        """
         _pyarrow()
         store = cls(folder)
         content = {
             "campaign": plain(plan.file.model_dump(exclude_unset=True)),
             "scenario": plain(plan.document),
             "robot": plan.robot_text,
-        }
+        } | ({"side_by_side": True} if side_by_side else {})
         digest = made_from(json.dumps(content, sort_keys=True))
         if store.manifest:
             if store.manifest.get("digest") != digest:
                 raise InputError(
-                    "holds another campaign, or one of another version of spacearm",
+                    "holds another campaign, or one of another version of spacearm, or with and now without a device",
                     file=folder,
                     hint="choose another folder, or remove this one",
                 )

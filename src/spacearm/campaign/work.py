@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import nan
 from pathlib import Path
+from typing import Any
 
 from spacearm.campaign.plan import Plan, flat_rows
-from spacearm.errors import SpacearmError
+from spacearm.deadline import check_time
+from spacearm.engine.device import Device
+from spacearm.errors import SpacearmError, at
 from spacearm.model import Robot
 from spacearm.model.document import find_robot
 from spacearm.result import Certificate
-from spacearm.study import Session, rows_of, solve_document
+from spacearm.simulate.lanes import LanesError
+from spacearm.simulate.side_by_side import run_side_by_side
+from spacearm.study import Findings, Lane, Session, rows_of, solve_document, study_file
 
 #: How a run ended.
 SOUND, NOT_SOUND, FAILED = "sound", "not sound", "failed"
@@ -46,16 +52,72 @@ class Outcome:
 
 def run_one(plan: Plan, cell: int, number: int) -> Outcome:
     """A run by its cell and its number in it: the same to the last bit wherever and whenever it is made."""
+    document, session, drawn = _arranged(plan, cell, number)
+    return _judged(plan, cell, number, drawn, lambda: solve_document(document, session)[1])
+
+
+def run_together(plan: Plan, places: Sequence[tuple[int, int]], device: Device) -> list[Outcome]:
+    """Runs by cell and number, made side by side: each has the bits that it has beside any others.
+
+    A run that breaks down, or for which momentum or energy do not balance, is made again alone: that verdict counts.
+
+    Raises:
+        LanesError: says what in the scenario cannot be made side by side.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lanes = [_lane(plan, *place) for place in places]
+        with at(file=plan.scenario):
+            good = [lane for lane, _ in lanes if lane is not None]
+            ends = iter(run_side_by_side([lane.run for lane in good], device=device))
+    found = []
+    for place, (lane, drawn) in zip(places, lanes, strict=True):
+        end = None if lane is None else next(ends)
+        if lane is None or end is None:
+            found.append(run_one(plan, *place))
+        else:
+            found.append(_judged(plan, *place, drawn, partial(lane.found, end)))
+        check_time()
+    return found
+
+
+def check_together(plan: Plan) -> None:
+    """Whether the first run of every cell can be made side by side; a :class:`LanesError` says why not."""
+    for cell in range(len(plan.cells)):
+        _lane(plan, cell, 0)
+
+
+def _lane(plan: Plan, cell: int, number: int) -> tuple[Lane | None, dict[str, float]]:
+    """A run to be made beside others; None where its own numbers are at fault, which is told when it is made alone."""
+    check_time()
+    document, session, drawn = _arranged(plan, cell, number)
+    try:
+        with at(file=plan.scenario):
+            lane = study_file(document).lane(session)
+            _ = lane.run.kind  # whether it can be made so
+        return lane, drawn
+    except LanesError:
+        raise
+    except SpacearmError:
+        return None, drawn
+
+
+def _arranged(plan: Plan, cell: int, number: int) -> tuple[dict[str, Any], Session, dict[str, float]]:
     document, robots, drawn = plan.arranged(cell, number)
     if not robots and isinstance(document.get("robot"), str):
         robots = {document["robot"]: _robot(document["robot"], plan.folder)}
+    return document, Session(plan.folder, robots=robots), drawn
+
+
+def _judged(plan: Plan, cell: int, number: int, drawn: dict[str, float], solve: Callable[[], Findings]) -> Outcome:
+    """The outcome of a run from what its study finds."""
     values: dict[str, float] = {}
     units: dict[str, str] = {}
     status, reason, said = SOUND, "", ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what they tell is in the certificate
-            _, found = solve_document(document, Session(plan.folder, robots=robots))
+            found = solve()
             certificate = Certificate(found.certificate())
             for row in rows_of(found):
                 own = dict(flat_rows({row.quantity: row.value}))
@@ -85,9 +147,11 @@ def _robot(name: str, folder: Path) -> Robot:
     return find_robot(name, folder)
 
 
-def run_chunk(plan: Plan, cell: int, chunk: int) -> list[Outcome]:
-    """The runs of a chunk, with the rows that are kept."""
-    return [_kept(plan, run_one(plan, cell, number)) for number in plan.numbers(chunk)]
+def run_chunks(plan: Plan, places: Sequence[tuple[int, int]], device: Device | None = None) -> list[list[Outcome]]:
+    """The runs of chunks, given by cell and number, with the rows that are kept; side by side on a device."""
+    runs = [(cell, number) for cell, chunk in places for number in plan.numbers(chunk)]
+    made = iter([run_one(plan, *place) for place in runs] if device is None else run_together(plan, runs, device))
+    return [[_kept(plan, next(made)) for _ in plan.numbers(chunk)] for _, chunk in places]
 
 
 def _kept(plan: Plan, outcome: Outcome) -> Outcome:

@@ -306,6 +306,10 @@ def cache_clear() -> int:
 
 
 Folder = Annotated[Path, Parameter(help="folder of a campaign", converter=_folder)]
+OnDevice = Annotated[
+    Literal["cpu", "gpu"] | None,
+    Parameter(help="make runs in fixed steps side by side: in vector lanes (cpu) or on a GPU; else one by one"),
+]
 
 
 @campaign_app.command(name="run")
@@ -317,6 +321,7 @@ def campaign_run(
     workers: Annotated[int, Parameter(help="processes on this machine")] = 1,
     dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' for one that is started here")] = "",
     part: Annotated[str, Parameter(help="K/N: every N-th chunk from the K-th on, for arrays of jobs")] = "0/1",
+    device: OnDevice = None,
     time_limit: Limit = None,
     json: Json = False,
 ) -> int:
@@ -330,7 +335,7 @@ def campaign_run(
     from spacearm.cli import campaigns
 
     with limited(time_limit):
-        return campaigns.run(file, out, workers=workers, dask=dask, part=part, json=json)
+        return campaigns.run(file, out, workers=workers, dask=dask, part=part, device=device, json=json)
 
 
 @app.command(name="map")
@@ -342,6 +347,7 @@ def map_(
     runs: Annotated[int | None, Parameter(help="in each cell, in place of the file's")] = None,
     workers: Annotated[int, Parameter(help="processes on this machine; as many as it has cores unless given")] = 0,
     dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' for one that is started here")] = "",
+    device: OnDevice = None,
     time_limit: Limit = None,
     json: Json = False,
 ) -> int:
@@ -357,7 +363,8 @@ def map_(
     from spacearm.cli import campaigns
 
     with limited(time_limit):
-        return campaigns.run(file, out, workers=workers or os.cpu_count() or 1, dask=dask, runs=runs, json=json)
+        workers = workers or (os.cpu_count() or 1 if device != "gpu" else 1)
+        return campaigns.run(file, out, workers=workers, dask=dask, runs=runs, device=device, json=json)
 
 
 @campaign_app.command(name="status")

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spacearm.cli.terminal import complain, progress_bar, show, show_json
 from spacearm.errors import InputError
 
+if TYPE_CHECKING:
+    from spacearm.engine.device import Device
+
 
 def run(
-    file: Path, out: Path, *, workers: int, dask: str, part: str = "0/1", runs: int | None = None, json: bool
+    file: Path,
+    out: Path,
+    *,
+    workers: int,
+    dask: str,
+    part: str = "0/1",
+    runs: int | None = None,
+    device: Device | None = None,
+    json: bool,
 ) -> int:
     """Run what a campaign lacks, then its page."""
     from spacearm.campaign import Plan, Store, run_campaign
@@ -18,7 +30,7 @@ def run(
     plan = Plan.read(file, runs)
     try:
         with progress_bar(file.name) as tick:
-            store = run_campaign(plan, out, workers=workers, dask=dask, part=share, progress=tick)
+            store = run_campaign(plan, out, workers=workers, dask=dask, part=share, device=device, progress=tick)
     except KeyboardInterrupt:
         done = sum(1 for _ in Store(out).done())
         complain(f"{out}: {done} finished chunks are kept; the same command goes on", kind="note")

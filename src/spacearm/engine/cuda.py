@@ -16,7 +16,7 @@ import numpy as np
 from spacearm.engine.c_source import helpers, statements
 from spacearm.engine.cuda_text import DRAW, LAW, NORMAL, ROLLOUT, SINGLE_SINE, polynomials
 from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, cupy, in_portions, room_for, set_uniform
-from spacearm.engine.fixed_step import CLOCK, FixedStep
+from spacearm.engine.fixed_step import CLOCK, DRAWING, FixedStep, asked_first
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import evaluate
 from spacearm.engine.trace import Trace
@@ -35,7 +35,9 @@ class Shape(NamedTuple):
         channels: inputs that are polynomials of time on each piece.
         recorded: what is recorded after every so many steps.
         kept: inputs or memory of which the end is kept.
-        drawn: random numbers at each tick of a law, and those drawn once.
+        drawn: random numbers at each tick of a law, and those drawn once; with ``seed`` among ``each``, from seeds of
+            their own.
+        followed: whether a law's references have a table for each case.
         real: ``double`` or ``float``.
     """
 
@@ -46,6 +48,7 @@ class Shape(NamedTuple):
     kept: tuple[str, ...] = ()
     drawn: tuple[int, int] = (0, 0)
     real: str = "double"
+    followed: bool = False
 
 
 class Tuning(NamedTuple):
@@ -85,8 +88,9 @@ class RolloutSource:
         #: What a thread keeps for itself: what any piece of the step writes, what a law follows, channels.
         self.local = tuple(dict.fromkeys([*written, *drawn, *shape.channels, *shape.recorded, *shape.kept]))
         #: Numbers of each sample, those that are the same for all, and what a thread's own begin with.
-        self.each = tuple(name for name in shape.each if name in used or name in self.local)
-        apart = {*self.each, *CLOCK, *self.local, shape.held, "sample"}
+        drawing = ("seed",) if "noise" in self.local else ()
+        self.each = tuple(name for name in shape.each if name in used or name in self.local or name in drawing)
+        apart = {*self.each, *CLOCK, *self.local, shape.held, *DRAWING}
         self.uniform = tuple(name for name in used if name not in apart)
         apart, sums = {*self.each, *drawn, *shape.channels}, ("slope_", "total_")
         self.begun = tuple(name for name in self.local if name not in apart and not name.startswith(sums))
@@ -177,8 +181,14 @@ class RolloutSource:
     def _law(self, lines: list[str]) -> str:
         if not lines:
             return ""
-        follow = polynomials("reference", self.loop.size("reference"), "reference") if "reference" in self.local else ""
-        drawn = DRAW.format(tick=self.shape.drawn[0], all=sum(self.shape.drawn)) if "noise" in self.local else ""
+        follow = drawn = ""
+        if "reference" in self.local:
+            size = self.loop.size("reference")
+            follow = polynomials("reference", size, "reference", size if self.shape.followed else None)
+        if "noise" in self.local:
+            mine = "seed" in self.each
+            course = (f"(long long){self._own('seed', 0)}", "0") if mine else ("seed", "before + sample")
+            drawn = DRAW.format(often=self.shape.drawn[0], all=sum(self.shape.drawn), course=", ".join(course))
         return LAW.format(law="\n".join(lines), follow=follow, drawn=drawn)
 
     @cached_property
@@ -218,8 +228,9 @@ class Course(NamedTuple):
     Args:
         counts: (pieces,) steps in each.
         steps, begins: (pieces,) s.
-        references: (powers, pieces, references) of what a law follows.
+        references: (powers, pieces, references) of what a law follows; with cases in front where they differ.
         hold: steps between two ticks of a law.
+        ask: (pieces,) at which step of each it is asked first; unless given, all steps are counted on.
         channels: (cases, powers, pieces, channels) of inputs that move.
         seed, draw: of random numbers; the first sample's number.
     """
@@ -232,6 +243,7 @@ class Course(NamedTuple):
     channels: Array = np.zeros((1, 1, 1, 0))
     seed: int = 0
     draw: int = 0
+    ask: Any = None
 
 
 class Found(NamedTuple):
@@ -309,15 +321,19 @@ class GpuRollout:
 
     def _course(self, course: Course, records: int) -> tuple[Any, ...]:
         """The course as the kernel's last arguments; the same one as before is there already."""
-        cp, key = self.cp, (records, *(value.tobytes() for value in course if isinstance(value, np.ndarray)))
+        cp, key = (
+            self.cp,
+            (records, course.hold, *(value.tobytes() for value in course if isinstance(value, np.ndarray))),
+        )
         if key == self.course[0]:
             return self.course[1]
         tables = [cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (course.references, course.channels)]
         times = [cp.asarray(t, dtype=self.dtype) for t in (course.steps, course.begins)]
-        powers = [np.int32(len(course.references)), np.int32(course.channels.shape[1])]
+        powers = [np.int32(course.references.shape[-3]), np.int32(course.channels.shape[1])]
+        ask = asked_first(course.counts, course.hold) if course.ask is None else course.ask
+        whole = [cp.asarray(counted, dtype=np.int32) for counted in (course.counts, ask)]
         there = (
-            np.int32(len(course.counts)), cp.asarray(course.counts, dtype=np.int32), *times, tables[0], powers[0],
-            tables[1], powers[1], np.int64(records),
+            np.int32(len(course.counts)), *whole, *times, tables[0], powers[0], tables[1], powers[1], np.int64(records),
         )  # fmt: skip
         self.course = key, there
         return there

@@ -53,18 +53,19 @@ SA_EXTERN __global__ void __launch_bounds__({bounds}) rollout(
     const double *__restrict__ force, long long force_sample, long long force_step, long long force_entry,
     double *__restrict__ result, double *__restrict__ ends, int *__restrict__ bad,
     long long samples, long long before, long long seed, int every, int hold, int pieces,
-    const int *__restrict__ counts, const double *__restrict__ steps, const double *__restrict__ begins,
+    const int *__restrict__ counts, const int *__restrict__ ask,
+    const double *__restrict__ steps, const double *__restrict__ begins,
     const double *__restrict__ reference_table, int reference_powers,
     const double *__restrict__ channel_table, int channel_powers, long long records)
 {{
     const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     {shared}double {local};
-    int i, number, piece, k, done = 0;
+    int i, number, piece, k, done = 0, tick = 0;
     if (sample >= samples) return;
     const long long which = cases ? cases[sample] : 0;
     {begin}
     (void)each, (void)force, (void)ends, (void)before, (void)hold, (void)seed, (void)begins, (void)which;
-    (void)reference_table, (void)reference_powers, (void)channel_table, (void)channel_powers;
+    (void)ask, (void)tick, (void)reference_table, (void)reference_powers, (void)channel_table, (void)channel_powers;
     #pragma unroll 1
     for (piece = 0; piece < pieces; ++piece) {{
         const double step = steps[piece];
@@ -106,14 +107,15 @@ SA_EXTERN __global__ void __launch_bounds__({bounds}) rollout(
 """
 
 #: A law is asked at every so-many-th step; what it follows and draws is new then.
-LAW = """if (!looking && done % hold == 0) {{
+LAW = """if (!looking && k % hold == ask[piece]) {{
     {follow}
     {drawn}
     {law}
+    ++tick;
 }}"""
 
 DRAW = """for (i = 0; i < {all}; ++i) {{
-    noise_[i] = sa_normal(seed, before + sample, i < {tick} ? done / hold : -1, i);
+    noise_[i] = sa_normal({course}, i < {often} ? tick : -1, i);
 }}"""
 
 

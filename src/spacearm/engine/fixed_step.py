@@ -33,6 +33,8 @@ from spacearm.typing import Array
 CLOCK = ("part", "weight", "step", "time")
 #: What moves in a step, and the output that is its rate.
 _RATES = {"state": "rate", "d_state": "d_rate", "memory": "memory_rate"}
+#: Memory of a law that the loop fills with random numbers, and by which it draws them.
+DRAWING = ("noise", "sample", "seed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +139,10 @@ class Course(NamedTuple):
     reference: Array  # (cases, degree + 1, pieces, references): the same for what the law reads when it is asked
     read: Any  # (references,) int64: their places
     every: int  # rows are recorded after so many steps; 0: at the end of each piece
-    hold: int  # the law is asked at every so-many-th step
-    noise: Any  # (5,) int64: see :func:`~spacearm.engine.noise.draw`; where random numbers and sample numbers stand
+    hold: int  # the law is asked at every so-many-th step of a piece,
+    ask: Any  # (pieces,) int64: from this one on; not at all where it is ``hold`` or more
+    noise: Any  # (6,) int64: random numbers at each tick, those drawn once, the seed; places of them, of sample numbers
+    # and of seeds, where each sample has its own (or -1)
 
 
 @compiled
@@ -182,7 +186,7 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
         recorded: (blocks, 2) int64: first place and length of what is recorded, one behind the other.
         rows: (records, all lengths).
     """
-    done, row = 0, 0
+    done, row, tick = 0, 0, 0
     moving = course.coefficient.shape[1] > 1
     for piece in range(course.counts.size):
         count = course.counts[piece]
@@ -195,14 +199,17 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
             t = number * step
             room[code.time] = course.begin[piece] + t
             looking = number == count
-            if code.law != 0 and not looking and done % course.hold == 0:
+            if code.law != 0 and not looking and number % course.hold == course.ask[piece]:
                 _write(course.reference, course.read, piece, t, cases, code.width, room)
                 if moving:
                     _write(course.coefficient, course.target, piece, t, cases, code.width, room)
                 if course.noise[0] + course.noise[1] > 0:
                     for lane in range(code.width):
                         sample = int(room[course.noise[4] + lane])
-                        draw(course.noise, sample, done // course.hold, code.width, room, course.noise[3] + lane)
+                        own = course.noise[5]
+                        seed = course.noise[2] if own < 0 else int(room[own + lane])
+                        draw(course.noise, seed, sample, tick, code.width, room, course.noise[3] + lane)
+                tick += 1
                 call_kernel(code.law, room, room)
             _stages(code, course, piece, t, 1 if looking else 4, cases, room)
             if looking:
@@ -266,6 +273,11 @@ def roll_samples(code: Code, course: Course, samples: Samples, first: int, last:
                     samples.result[group + lane, row, i] = rows[row, i * width + lane]
             for i in range(samples.kept.size):
                 samples.end[group + lane, i] = room[samples.kept[i] + lane]
+
+
+def asked_first(counts: Any, hold: int) -> Any:
+    """At which step of each piece a law is asked first that is asked at every so-many-th of all steps."""
+    return -np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64) % hold
 
 
 class FixedStep:
@@ -378,6 +390,9 @@ class FixedStep:
             np.empty((count, sum(self.size(name) for name in kept))),
         )
 
+    def _drawing(self, name: str, width: int) -> int:
+        return self.place(name, width) if name in self.inputs else -1
+
     def _places(self, names: Sequence[str], width: int) -> Any:
         """Place in the room of every number of these inputs, which have one for each lane."""
         found = [self.place(name, width) + width * np.arange(self.size(name)) for name in names]
@@ -395,6 +410,7 @@ class FixedStep:
         reference: Array | None = None,
         every: int = 0,
         hold: int = 1,
+        ask: Any = None,
         noise: Sequence[int] = (0, 0, 0),
     ) -> Course:
         """What happens in time.
@@ -405,7 +421,9 @@ class FixedStep:
             channels: (input, entry) of the last axis of ``coefficient``.
             references: the same of ``reference``.
             coefficient, reference, every, hold: see :class:`Course`.
-            noise: see :func:`~spacearm.engine.noise.draw`; the numbers are the input ``noise``, samples are ``sample``.
+            ask: the same; without it all steps are counted on from piece to piece.
+            noise: random numbers at each tick, those drawn once, the seed; the numbers are the input ``noise``, samples
+                are ``sample``, seeds of each sample ``seed``.
         """
         number = np.asarray(counts, dtype=np.int64)
         steps = np.broadcast_to(np.asarray(step, dtype=np.float64), number.shape)
@@ -424,5 +442,6 @@ class FixedStep:
             np.array(read, dtype=np.int64),
             every,
             hold,
-            np.array([*noise, *(self.place(name, width) if any(noise[:2]) else 0 for name in ("noise", "sample"))]),
+            asked_first(number, hold) if ask is None else np.asarray(ask, dtype=np.int64),
+            np.array([*noise, *(self._drawing(name, width) if any(noise[:2]) else 0 for name in DRAWING)]),
         )

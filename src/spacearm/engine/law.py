@@ -64,7 +64,7 @@ def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
         for i in range(law.memory[1]):
             law.inp[law.memory[0] + i] = y[law.kept + i]
     fill(law.reference, piece, t, law.inp)
-    draw(law.noise, law.stream[0], law.stream[1] + law.counts[0], 1, law.inp, law.noise[3])
+    draw(law.noise, law.noise[2], law.stream[0], law.stream[1] + law.counts[0], 1, law.inp, law.noise[3])
     first = law.noise[3] + law.noise[0] + law.noise[1]
     for i in range(law.felt.size):
         law.inp[first + i] = motion[law.felt[i]]

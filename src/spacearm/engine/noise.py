@@ -40,11 +40,11 @@ def normal(seed: int, sample: int, tick: int, channel: int) -> float:
 
 
 @lean
-def draw(noise: Any, sample: int, tick: int, pitch: int, inp: Array, first: int) -> None:
+def draw(noise: Any, seed: int, sample: int, tick: int, pitch: int, inp: Array, first: int) -> None:
     """The numbers of a tick, then those drawn once, into every ``pitch``-th place of ``inp`` from ``first`` on.
 
-    ``noise``: how many at each tick, how many once, the seed.
+    ``noise``: how many at each tick, how many once.
     """
     for channel in range(noise[0] + noise[1]):
         at = tick if channel < noise[0] else ONCE
-        inp[first + pitch * channel] = normal(noise[2], sample, at, channel)
+        inp[first + pitch * channel] = normal(seed, sample, at, channel)

@@ -111,7 +111,11 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
 
 def robot_from_toml(text: str) -> Robot:
     """The robot that this TOML text describes."""
-    data = parse_toml(text)
+    return robot_from_tables(parse_toml(text))
+
+
+def robot_from_tables(data: dict[str, Any]) -> Robot:
+    """The robot of these tables, as a TOML file has them."""
     try:
         file = RobotFile.model_validate(data)
     except ValidationError as error:

@@ -20,8 +20,10 @@ from spacearm.scene import Scene, scene_of
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, Run, Signal, State, Touched, World, simulate
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.lanes import ALONE, LanesError
 from spacearm.simulate.methods import Method
-from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
+from spacearm.simulate.side_by_side import LaneRun
+from spacearm.study import Findings, Lane, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
 from spacearm.study.signal_tables import (
     LoadTable,
     SignalKey,
@@ -198,6 +200,19 @@ class MotionFile(StudyFile, SurroundingsKeys):
             checked = agreement(cross_check(done))
         return Motion(whole=done, phases=len(phases), method=method, checked=checked, plans=plans)
 
+    def lane(self, session: Session) -> Lane:
+        """The same in fixed steps beside others."""
+        for name in ("system", "contact", "stops", "gravity", "orbit", "latch"):
+            if getattr(self, name):
+                raise LanesError("runs side by side are of one robot in free space", place=name, hint=ALONE)
+        robot, start, phases, method, plans = self.made(session)
+        if not isinstance(method, RK4):
+            hint = f'expected method = {{ kind = "rk4", step = ... }}, or {ALONE}'
+            raise LanesError("adapts its steps: runs side by side have fixed ones", place="method", hint=hint)
+        run = LaneRun(robot, start, phases, method.step, self.tolerance)
+        total = float(sum(phase.duration for phase in phases))
+        return Lane(run, lambda end: MotionEnd(robot=robot, state=end, time=total, plans=plans))
+
 
 class End(Findings):
     """How a run ends."""
@@ -209,6 +224,19 @@ class End(Findings):
     base_angular_velocity = row("rad/s", "world axes", of=lambda e: xyz(e.state.base_angular_velocity))
     joint = row(of=lambda e: by_joint(e.robot, e.state.joints))
     joint_rate = row(of=lambda e: by_joint(e.robot, e.state.rates, "/s"))
+
+
+class MotionEnd(Findings):
+    """What is kept of a run beside others, which finished and kept momentum and energy: rows as of :class:`Motion`."""
+
+    robot: Robot
+    state: State
+    time: float
+    plans: dict[str, JointPlan]
+
+    end_time = row("s", name="end.time", of=lambda m: Noted(m.time, Reason.FINISHED.text))
+    end = row(of=lambda m: End(robot=m.robot, state=m.state))
+    plan = row(of=lambda m: {name: PlanFindings(plan=plan) for name, plan in m.plans.items()})
 
 
 #: Touches that have rows; all are in the run.

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -138,13 +138,13 @@ class Motion:
 
 
 def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors: Array) -> Motion:
-    """Momentum and kinetic energy with these inertias (bodies, 10) and rotor inertias (one for each rotor)."""
-    rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, 10)
+    """Momentum and kinetic energy with these inertias and rotor inertias; see :func:`centred`."""
+    rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, len(robot.bodies), 10)
     sums = np.zeros((len(states), 9))
     _sum_up(rows, bodies.rotation, bodies.origin, bodies.velocity, bodies.angular_velocity, sums)
     linear, angular, linear_scale, angular_scale, kinetic = sums[:, :3], sums[:, 3:6], *sums[:, 6:].T
     geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
-    for i, axial in zip(geared, rotors, strict=True):
+    for i, axial in zip(geared, np.moveaxis(rotors, -1, 0), strict=True):
         rotor = robot.joints[i].rotor
         assert rotor is not None
         axis, carrier = bodies.axis[:, i], bodies.angular_velocity[:, robot.parents[i]]
@@ -159,8 +159,9 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
 def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, spin: Array, sums: Array) -> None:
     """Add to ``sums`` (T, 9): linear and angular momentum, sizes of both, kinetic energy."""
     for t in range(rotation.shape[0]):
-        for b in range(rows.shape[0]):
-            turn, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], spin[t, b], rows[b]
+        own = rows[t if rows.shape[0] > 1 else 0]
+        for b in range(own.shape[0]):
+            turn, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], spin[t, b], own[b]
             v0, v1, v2, w0, w1, w2 = v[0], v[1], v[2], w[0], w[1], w[2]
             # first moment in world axes, spin in body axes, moment of momentum of the spin in both
             h0 = turn[0, 0] * m[1] + turn[0, 1] * m[2] + turn[0, 2] * m[3]
@@ -213,10 +214,11 @@ def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -
 
 
 def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, coupling: Array) -> Array:
-    """Energy (T,) in joint springs and couplings, J."""
+    """Energy (T,) in joint springs and couplings, J; their numbers are the same for all states, or (T, ...)."""
     q = states[:, Layout(robot.n).joints]
-    energy: Array = 0.5 * ((q - rest) ** 2 @ stiffness) if robot.n else np.zeros(len(states))
-    for part, (k, _, ratio, zero) in zip(robot.couplings, np.asarray(coupling).reshape(-1, 4), strict=True):
+    energy: Array = 0.5 * ((q - rest) ** 2 * stiffness).sum(axis=1) if robot.n else np.zeros(len(states))
+    numbers = np.moveaxis(np.asarray(coupling), -1, 0).reshape(-1, 4, *np.shape(coupling)[:-1])
+    for part, (k, _, ratio, zero) in zip(robot.couplings, numbers, strict=True):
         stretch = q[:, robot.joint_index(part.first)] - ratio * q[:, robot.joint_index(part.second)] - zero
         energy = energy + 0.5 * k * stretch**2
     return energy
@@ -226,7 +228,7 @@ def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, c
 class Centred:
     """A robot seen from its mass centre, which may move: origins and velocities of ``bodies`` are relative to it."""
 
-    mass: float  # kg
+    mass: Any  # kg; (T,) where inertias differ
     centre: Array  # (T, 3) mass centre from the base's origin, world axes, m
     velocity: Array  # (T, 3) of the mass centre in the world, m/s
     bodies: Bodies  # world axes
@@ -241,7 +243,8 @@ class Centred:
 def centred(
     robot: Robot, states: Array, inertia: Array, rotors: Array, at: npt.NDArray[np.int64] | None = None
 ) -> Centred:
-    """States (T, 13 + 2 n) from the mass centre, with these inertias (bodies, 10) and rotor inertias.
+    """States (T, 13 + 2 n) from the mass centre, with these inertias (bodies, 10) and rotor inertias, or (T, ...) of
+    each state.
 
     Sums over the bodies are the costly part: ``at`` says for which states they are wanted, all unless given.
 
@@ -253,15 +256,16 @@ def centred(
     local[:, :3] = 0.0
     local[:, Layout(n).linear_velocity] = 0.0
     bodies = move(robot, local)
-    rows = np.asarray(inertia).reshape(-1, 10)
-    mass = float(rows[:, 0].sum())
-    arms = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
-    centre = (np.einsum("b,tbi->ti", rows[:, 0], bodies.origin) + arms.sum(axis=1)) / mass
+    rows = np.asarray(inertia).reshape(-1, len(robot.bodies), 10)
+    each = rows[:, :, 0].sum(axis=1)[:, None]
+    arms = np.einsum("tbij,tbj->tbi", bodies.rotation, rows[:, :, 1:4])
+    centre = (np.einsum("tb,tbi->ti", rows[:, :, 0], bodies.origin) + arms.sum(axis=1)) / each
     swing = cross(bodies.angular_velocity, arms).sum(axis=1)
-    drift = (np.einsum("b,tbi->ti", rows[:, 0], bodies.velocity) + swing) / mass
+    drift = (np.einsum("tb,tbi->ti", rows[:, :, 0], bodies.velocity) + swing) / each
     common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, Layout(n).linear_velocity])
     seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
     some, chosen = (seen, local) if at is None else (seen.at(at), local[at])
+    mass = each[:, 0] if len(rows) > 1 else float(each[0, 0])
     return Centred(mass, centre, common + drift, seen, momentum(robot, some, chosen, rows, rotors))
 
 

@@ -306,11 +306,11 @@ _frames_used: dict[Hashable, tuple[str, ...]] = {}
 
 def _key(law: Law, model: Robot) -> Hashable:
     """All that the program of a closed law depends on but the placements of frames; a TypeError for other laws."""
-    if not law.closed or law.sensors:
+    if not law.closed or any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
         raise TypeError
     sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
     constants = tuple((name, value.size) for name, value in law.constants.items())
-    settings = law.period, law.delay, repr(law.resolution), law.limited
+    settings = law.period, law.delay, repr(law.resolution), law.limited, enclosed(law.sensors)
     limits = tuple((joint.limits, joint.rotor) for joint in model.joints)
     return enclosed(law.build), sizes, constants, settings, structure(model), limits, model.wheel_names, model.thrusters
 
@@ -324,8 +324,10 @@ def enclosed(value: Any) -> Hashable:
         return value.shape, value.tobytes()
     if isinstance(value, list | tuple):
         return tuple(map(enclosed, value))
-    if isinstance(value, Law) and value.closed and not value.sensors:
-        return enclosed(value.build), value.period
+    if isinstance(value, Law) and value.closed:
+        return enclosed(value.build), value.period, enclosed(value.sensors)
+    if isinstance(value, Sensor):
+        return type(value), tuple(enclosed(getattr(value, each.name)) for each in fields(value))
     if isinstance(value, Robot):  # the law's own model: its numbers that matter are in the key
         return value.structure
     if is_dataclass(value) and not isinstance(value, type) and type(value).__hash__ is not object.__hash__:

@@ -38,18 +38,20 @@ def inner_energy(model: Motion, parameters: Mapping[str, Array], y: Array, motio
 
     Beside it the largest size of each of its parts, J.
     """
-    states = y[:, : model.nx]
-    elastic = elastic_energy(model.robot, states, parameters["stiffness"], parameters["rest"], parameters["coupling"])
-    total = motion.sums.kinetic + elastic
-    sizes = [np.array([motion.sums.kinetic.max(), np.abs(elastic).max()])]
+    parts = inner_energies(model, parameters, y, motion)
+    return parts.sum(axis=1), np.abs(parts).max(axis=0)
+
+
+def inner_energies(model: Motion, parameters: Mapping[str, Array], y: Array, motion: Centred) -> Array:
+    """(T, parts) of :func:`inner_energy`; parameters are the same for all rows, or (T, ...)."""
+    springs = [parameters[name] for name in ("stiffness", "rest", "coupling")]
+    parts = [motion.sums.kinetic[:, None], elastic_energy(model.robot, y[:, : model.nx], *springs)[:, None]]
     for name, place in model.energies.items():
-        if name == "load":
-            continue
-        # The first six of each but the couplings belong to the base: they act from outside.
-        part = y[:, place] if name == "coupling" else y[:, place][:, 6:]
-        total = total + (-1.0 if name == "drive" else 1.0) * part.sum(axis=1)
-        sizes.append(np.abs(part).max(axis=0, initial=0.0))
-    return total, np.concatenate(sizes)
+        if name != "load":
+            # The first six of each but the couplings belong to the base: they act from outside.
+            part = y[:, place] if name == "coupling" else y[:, place][:, 6:]
+            parts.append(-part if name == "drive" else part)
+    return np.concatenate(parts, axis=1)
 
 
 class Balance:

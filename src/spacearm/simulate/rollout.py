@@ -20,7 +20,7 @@ from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, at
-from spacearm.mechanics import motion_program
+from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import ForceTorque
 from spacearm.mechanics.spatial import SX
@@ -83,7 +83,7 @@ def _closed(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Pro
     time, part = ca.SX.sym("time"), ca.SX.sym("part")  # of the step's start, and from there to the stage
     inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("mode", "drive", "wrench")}
     x, state = law.program(robot).program.inputs, free.inputs["state"]
-    commands, rates = _commands(law, robot, {*free.inputs, "command"}, state, time + part)
+    commands, rates = law_commands(law, robot, {*free.inputs, "command"}, state, time + part)
     old, new = [free.inputs["force"]], [free.inputs["force"] + commands.pop("command")]
     if driven:
         old, new = [*old, free.inputs["mode"]], [*new, ca.DM(np.isin(robot.dof_names, driven).astype(float))]
@@ -94,15 +94,28 @@ def _closed(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Pro
     return replace(free, inputs={**inputs, "time": time, "part": part, **more}, outputs=outputs)
 
 
-def _commands(law: Law, robot: Robot, places: Collection[str], state: SX, time: SX) -> tuple[dict[str, SX], SX]:
-    """What a law commands, by the inputs of the motion that it goes to, and its memory at the next tick or its rate."""
+def law_commands(
+    law: Law,
+    robot: Robot,
+    places: Collection[str],
+    state: SX,
+    time: SX,
+    frames: tuple[LoadFrame, ...] | None = None,
+    model: SX | None = None,
+) -> tuple[dict[str, SX], SX]:
+    """What a law commands, by the inputs of the motion that it goes to, and its memory at the next tick or its
+    rate.
+
+    ``frames``: whose wrenches there are, those that it pushes unless given; ``model``: its numbers, if not its own.
+    """
     own = law.program(robot)
     x, y = own.program.inputs, own.program.outputs
     if any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
         raise InputError("feels forces, of which roll-outs have none", place=law.place, hint="use simulate_batch")
-    old, new = [x["state"], x["time"], x["model"]], [state, time, ca.SX(ca.DM(law.numbers(robot)))]
+    numbers = ca.SX(ca.DM(law.numbers(robot))) if model is None else model
+    old, new = [x["state"], x["time"], x["model"]], [state, time, numbers]
     actions, kept = ca.substitute([y["action"], y["memory"]], old, new)
-    frames = law.frames(robot)
+    frames = law.frames(robot) if frames is None else frames
     kinds = {"force": ("command", robot.dofs), "drive": ("drive", robot.dofs), "wrench": ("wrench", 6 * len(frames))}
     outputs = {name: ca.SX.zeros(size) for name, size in kinds.values() if name in places and size}
     for k, (kind, what, entry) in enumerate(own.actions):
@@ -117,7 +130,7 @@ def _update(law: Law, robot: Robot, room: Room) -> Update:
     memory = {name: x[name] for name in ("reference", "memory", "noise") if name in x and x[name].numel()}
     if "noise" in memory:
         memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the numbers
-    outputs, kept = _commands(law, robot, room.inputs, room.state, room.inputs["time"])
+    outputs, kept = law_commands(law, robot, room.inputs, room.state, room.inputs["time"])
     return Update(outputs | ({"memory": kept} if "memory" in memory else {}), memory)
 
 
@@ -262,7 +275,7 @@ def _rolled(
         case=np.arange(size) if len(force) > 1 else None,
         kept=() if watch is None else KEPT,
     )
-    _roll(loop.code(width), course, samples, size, threads, progress)
+    roll_chunks(loop.code(width), course, samples, size, threads, progress)
     tell_bad(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
     return (samples.result[0], samples.end[0]) if single else (samples.result, samples.end)
 
@@ -337,9 +350,15 @@ def _course(
     )
 
 
-def _roll(
-    code: Any, course: Any, samples: Any, size: int, threads: int | None, progress: Callable[[int, int], None] | None
+def roll_chunks(
+    code: Any,
+    course: Any,
+    samples: Any,
+    size: int,
+    threads: int | None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> None:
+    """All samples through the course, spread over threads."""
     ensure_loops()
 
     def chunk(first: int) -> int:

@@ -26,6 +26,7 @@ from spacearm.study.findings import Findings, Noted, RobotFile, agreement, by_jo
 from spacearm.study.keys import Table, distinct, key, makes, refused
 from spacearm.study.scenario import (
     STUDIES,
+    Lane,
     Progress,
     Session,
     StudyFile,
@@ -33,12 +34,14 @@ from spacearm.study.scenario import (
     run_document,
     run_scenario,
     solve_document,
+    study_file,
     study_of,
 )
 
 __all__ = [
     "STUDIES",
     "Findings",
+    "Lane",
     "Noted",
     "Progress",
     "RobotFile",
@@ -59,6 +62,7 @@ __all__ = [
     "run_document",
     "run_scenario",
     "solve_document",
+    "study_file",
     "study_of",
     "xyz",
 ]

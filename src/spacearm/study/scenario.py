@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from spacearm.errors import InputError, SpacearmError, did_you_mean
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, read_document, validated
 from spacearm.model.toml_schema import Name
 from spacearm.result import Certificate, Result, Row
+from spacearm.simulate.lanes import ALONE, LanesError
+from spacearm.simulate.side_by_side import LaneRun
+from spacearm.simulate.state import State
 from spacearm.study.findings import Findings, RobotFile, rows_of
 from spacearm.study.keys import Table, key
 
@@ -70,6 +73,18 @@ class StudyFile(Table):
     def solve(self, session: Session) -> Findings:
         """The study itself."""
         raise NotImplementedError
+
+    def lane(self, session: Session) -> Lane:
+        """The same as a run that can be made beside others."""
+        raise LanesError(f"is {self.study!r}, whose runs cannot be made side by side", place="study",
+                         hint=f'expected study = "motion" with method.kind = "rk4"; or {ALONE}')  # fmt: skip
+
+
+class Lane(NamedTuple):
+    """A run to be made beside others, and what the study finds in its end."""
+
+    run: LaneRun
+    found: Callable[[State], Findings]
 
 
 def study_of(path: str | Path) -> str:

@@ -1,0 +1,398 @@
+"""Many runs of one kind side by side: in the processor's vector lanes, or each in a thread of a GPU.
+
+Runs are of one kind when they share all that is compiled: geometry, phases, laws but for their gains, the times at
+which signals change. All else is a number of the run: its start, the inertias, springs and dampers of the robot, gains,
+seeds, references, forces and loads. Steps are those of :class:`~spacearm.simulate.RK4` in
+:func:`~spacearm.simulate.simulate`.
+
+Energies and the impulse of all that acts from outside are integrated with the state, so that balances of momentum and
+energy judge every run (:mod:`spacearm.simulate.side_by_side`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, cast
+
+import casadi as ca
+import numpy as np
+
+from spacearm.engine.cuda import Course, Shape, roll_on_gpu
+from spacearm.engine.device import Device
+from spacearm.engine.fixed_step import FixedStep, Room, Update
+from spacearm.engine.machine import host
+from spacearm.engine.signals import Signals, merge
+from spacearm.errors import InputError, at
+from spacearm.mechanics import LoadFrame, motion_program
+from spacearm.mechanics.law import LawProgram
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.program import Program
+from spacearm.mechanics.sensors import ForceTorque
+from spacearm.mechanics.spatial import SX
+from spacearm.mechanics.structure import Keyed, structure
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
+from spacearm.model.robot import BASE_DOFS
+from spacearm.model.weightless import check_weightless
+from spacearm.simulate.law import Law, PythonLaw, together
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.phase import Phase
+from spacearm.simulate.rollout import law_commands, roll_chunks
+from spacearm.simulate.signals import as_signal
+from spacearm.typing import Array
+
+#: Instants at which balances are looked at, besides the end.
+INSTANTS = 8
+#: Seeds are float64 numbers in lanes.
+LARGEST_SEED = 2**53
+PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
+_PASSIVE = ("stiffness", "rest", "damping")
+ALONE = "run it without a device: one by one on the processor"
+#: Entries of ``Leg.kind`` in words.
+KIND = (
+    "the robot's geometry", "the frames that loads act on", "the degrees of freedom that forces act on",
+    "what is locked or driven", "which springs and dampers there are", "the times of signals, or the steps",
+    "the law: its kind, periods, sensors' errors, actuators' limits",
+)  # fmt: skip
+
+
+class LanesError(InputError):
+    """What is asked for is not known to runs side by side, whatever their numbers."""
+
+
+class Steps(NamedTuple):
+    """Pieces of equal steps."""
+
+    counts: Any  # (pieces,) int64
+    steps: Array  # (pieces,) s
+    hold: int  # steps between two ticks of a law in most pieces,
+    ask: Any  # (pieces,) int64: the first of them in each; ``hold`` where there is none
+
+
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """A phase of one run, in the terms of the loop."""
+
+    robot: Robot
+    phase: Phase
+    place: str
+    step: float
+
+    @cached_property
+    def law(self) -> Law | None:
+        laws = cast(tuple[Law, ...], self.phase.laws)
+        return together(laws) if laws else None
+
+    @cached_property
+    def own(self) -> LawProgram | None:
+        return None if self.law is None else self.law.program(self.robot)
+
+    @property
+    def period(self) -> float | None:
+        return None if self.law is None else self.law.period
+
+    @cached_property
+    def loaded(self) -> tuple[LoadFrame, ...]:
+        return tuple(dict.fromkeys(load.place for load in self.phase.loads))
+
+    @cached_property
+    def frames(self) -> tuple[LoadFrame, ...]:
+        """That loads act on, then those of thrusters."""
+        return tuple(dict.fromkeys((*self.loaded, *(() if self.law is None else self.law.frames(self.robot)))))
+
+    @cached_property
+    def parameters(self) -> dict[str, Array]:
+        found = robot_parameters(self.robot)
+        return {name: found[name] for name in PARAMETERS}
+
+    @cached_property
+    def held(self) -> tuple[str, ...]:
+        """Degrees of freedom that are not free: locked, or driven by the law."""
+        return (*self.phase.locked, *(() if self.law is None else self.law.driven(self.robot)))
+
+    @cached_property
+    def outside(self) -> bool:
+        """Whether anything acts from outside."""
+        acted = () if self.own is None else tuple(what for kind, what, _ in self.own.actions if kind != "wrench")
+        return bool(self.frames or {*self.held, *self.phase.forces, *acted} & {*BASE_DOFS})
+
+    @cached_property
+    def merged(self) -> Signals:
+        """Forces, loads and references on one grid, with a break at the law's last tick."""
+        signals = [as_signal(given, f"{self.place}, forces.{name}") for name, given in self.phase.forces.items()]
+        for frame in self.loaded:
+            parts = [load.wrench for load in self.phase.loads if load.place == frame]
+            signals += [sum(own[1:], start=own[0]) for own in zip(*parts, strict=True)]
+        acting = [signal if np.any(signal.coefficients) else as_signal(0.0, "") for signal in signals]
+        channels = [(0, signal.breaks, signal.coefficients) for signal in acting]
+        channels += [] if self.law is None else [(0, *channel) for channel in self.law.channels()]
+        duration, period = float(self.phase.duration), self.period
+        grid = merge(channels, duration)
+        if period is None:
+            return grid
+        # Ticks about every break that is none, so that what lies between is whole periods or has no tick.
+        inner = grid.breaks[1:] / period
+        off = inner[np.abs(inner - np.round(inner)) > 1e-9 * np.maximum(1.0, inner)]
+        ticks = np.unique(np.concatenate([np.floor(off), np.ceil(off)])) * period
+        ticks = ticks[(ticks > 0.0) & (ticks < duration * (1.0 - 1e-12))]
+        more = np.concatenate([[-1.0], ticks, [duration + 1.0]])
+        return merge([*channels, (0, more, np.zeros((1, len(more) - 1)))], duration)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps that the solver takes: equal parts of each stretch between breaks and ticks."""
+        breaks = self.merged.breaks
+        widths = np.diff(breaks)
+        counts = np.maximum(1, np.ceil(widths / self.step - 1e-9)).astype(np.int64)
+        ask = np.zeros(len(counts), dtype=np.int64)
+        if self.period is None:
+            return Steps(counts, widths / counts, 1, ask)
+        hold = max(1, math.ceil(self.period / self.step - 1e-9))
+        # Between two breaks that are no ticks there is none (see ``merged``); else all of it is whole periods.
+        ticks = widths / self.period
+        whole = np.round(ticks)
+        full = (whole > 0.0) & (np.abs(ticks - whole) <= 1e-9 * whole)
+        counts[full] = hold * whole[full].astype(np.int64)
+        begins = breaks[:-1] / self.period
+        ask[np.abs(begins - np.round(begins)) > 1e-9 * np.maximum(1.0, begins)] = hold
+        return Steps(counts, np.where(full, self.period / hold, widths / counts), hold, ask)
+
+    def check(self) -> None:
+        """An error that says what of this phase runs side by side do not know."""
+        phase, law, robot = self.phase, self.law, self.robot
+        lacks: dict[str, Any] = {
+            "ends at an event (until)": phase.until or phase.event_function is not None,
+            "has joints that follow paths (driven, plan)": phase.driven,
+            "prescribes accelerations": phase.accelerations,
+            'ends at joint limits (limits = "stop")': phase.limits == "stop",
+            "has joints with dry friction": phase.friction and any(joint.friction for joint in robot.joints),
+        }
+        if law is not None:
+            lacks |= {
+                "has a law that is a Python function": isinstance(law, PythonLaw),
+                "has a law that feels forces (force_torque)": any(isinstance(s, ForceTorque) for s in law.sensors),
+                f"has a seed of {LARGEST_SEED} or more": law.seed >= LARGEST_SEED,
+            }
+        for what, found in lacks.items():
+            if found:
+                more = "set friction = false, or " if "friction" in what else ""
+                raise LanesError(f"{what}: runs side by side do not know that", place=self.place, hint=more + ALONE)
+        with at(self.place):
+            for name in (*phase.locked, *phase.forces):
+                robot.dof_index(name)
+            for frame in self.frames:
+                robot.frame(frame.frame)
+            check_weightless(robot, list(self.held))
+
+    @cached_property
+    def kind(self) -> tuple[Hashable, ...]:
+        """What all runs of a kind share, in the order of ``KIND``."""
+        zero = tuple((self.parameters[name] == 0.0).tobytes() for name in _PASSIVE)
+        frames = structure(self.robot, [load.frame for load in self.frames])
+        grid = self.steps.counts.tobytes(), self.steps.ask.tobytes(), np.round(self.steps.steps, 15).tobytes()
+        model = None if self.law is None or self.law.model is None else self.law.numbers(self.robot).tobytes()
+        return frames, (self.frames, self.loaded), tuple(self.phase.forces), self.held, zero, grid, (self.own, model)
+
+    def numbers(self) -> dict[str, Array]:
+        """Those of this run that the loop takes as inputs."""
+        if self.law is None or self.own is None:
+            return self.parameters
+        found = {**self.parameters, "constants": np.concatenate([np.zeros(0), *self.law.constants.values()])}
+        return {name: value for name, value in found.items() if value.size or name in PARAMETERS}
+
+
+def _outside(leg: Leg, state: SX, parameters: Mapping[str, SX], base: SX, wrench: SX) -> SX:
+    """Power of each load; force and moment about the mass centre of all that acts from outside, and velocity of the
+    mass centre (9)."""
+    plant = Plant(leg.robot, {name: int(value.size) for name, value in leg.parameters.items()})
+    centre, rotation = plant.mass_centre, plant.base.rotation
+    force = rotation @ base[:3]
+    moment = rotation @ base[3:] + ca.cross(plant.base.origin - centre, force)
+    powers = []
+    for k, load in enumerate(leg.frames):
+        pose, push, twist = plant.pose(load.frame), wrench[6 * k : 6 * k + 3], wrench[6 * k + 3 : 6 * k + 6]
+        if load.axes == "frame":
+            push, twist = pose.rotation @ push, pose.rotation @ twist
+        force, moment = force + push, moment + twist + ca.cross(pose.origin - centre, push)
+        powers.append(ca.dot(ca.vertcat(push, twist), plant.twist(load.frame)))
+    found = ca.vertcat(*powers, force, moment, plant.momentum[:3] / plant.mass)
+    own = ca.vertcat(*(ca.vec(parameters[name]) for name in PARAMETERS))
+    return ca.substitute(found, ca.vertcat(plant.state, plant.model), ca.vertcat(state, own))
+
+
+class _Closed(NamedTuple):
+    """A law over the symbols of a loop."""
+
+    commands: dict[str, SX]  # by the inputs of the motion that they go to
+    inputs: dict[str, SX]  # of the motion
+    update: Update | None
+    memory: SX | None = None  # rate of a continuous law's
+
+
+def _closed(leg: Leg, state: SX, parameters: Mapping[str, SX]) -> _Closed:
+    law, own = leg.law, leg.own
+    if law is None or own is None:
+        return _Closed({}, {}, None)
+    time, part = ca.SX.sym("time"), ca.SX.sym("part")
+    constants = ca.SX.sym("constants", sum(value.size for value in law.constants.values()))
+    believed = ca.vertcat(*(ca.vec(parameters[name]) for name in PARAMETERS))
+    if law.model is not None:
+        believed = ca.SX(ca.DM(law.numbers(leg.robot)[: believed.numel()]))
+    places = {"command", *({"force": "command"}.get(kind, kind) for kind, _, _ in own.actions)}
+    when = time if law.period is not None else time + part
+    model = ca.vertcat(believed, constants)
+    asked, memory = law_commands(law, leg.robot, places, state, when, leg.frames, model)
+    x = {name: own.program.inputs.get(name, ca.SX(0, 1)) for name in ("reference", "memory", "noise")}
+    kept = {name: symbol for name, symbol in {**x, "constants": constants}.items() if symbol.numel()}
+    if law.period is None:
+        return _Closed(asked, {"time": time, "part": part, **kept}, None, memory if "memory" in kept else None)
+    commands = {name: ca.SX.sym(name, value.numel()) for name, value in asked.items()}
+    kept |= {name: ca.SX.sym(name) for name in ("sample", "seed") if "noise" in kept}
+    outputs = {**asked, **({"memory": memory} if "memory" in kept else {})}
+    return _Closed(commands, {"time": time, **commands}, Update(outputs, kept))
+
+
+@lru_cache(maxsize=32)
+def _loop(kept: Keyed[Leg], uniform: frozenset[str]) -> FixedStep:
+    """The loop of a kind of runs; what is in ``uniform`` is the same for all of them."""
+    leg, robot = kept.value, kept.value.robot
+    still = np.isin(robot.dof_names, leg.held).astype(float)
+    program = motion_program(robot, leg.frames, ledger=True, free=not still.any())
+    absent: dict[str, Any] = {name: np.flatnonzero(leg.parameters[name] == 0.0).tolist() for name in _PASSIVE}
+    program = program.with_zeros({"friction": None, **absent})
+    nx = Layout(robot.n).size
+    state = ca.SX.sym("state", nx + program.outputs["power"].numel() + (9 if leg.outside else 0))
+    parameters = {name: program.inputs[name] for name in (*PARAMETERS, *program.derived)}
+    push, load = ca.SX.sym("push", len(leg.phase.forces)), ca.SX.sym("load", 6 * len(leg.loaded))
+    law = _closed(leg, state[:nx], parameters)
+    force = ca.SX(law.commands.get("command", ca.SX.zeros(robot.dofs)))
+    for k, name in enumerate(leg.phase.forces):
+        force[robot.dof_index(name)] += push[k]
+    rest = 6 * (len(leg.frames) - len(leg.loaded))
+    wrench = ca.vertcat(load, ca.SX.zeros(rest)) + law.commands.get("wrench", ca.SX.zeros(6 * len(leg.frames)))
+    drive = law.commands.get("drive", ca.SX.zeros(robot.dofs))
+    old = [program.inputs[name] for name in ("state", "force", "wrench", "drive", "mode")]
+    new = [state[:nx], force, wrench, drive, ca.SX(ca.DM(still))]
+    rate, power, reaction = ca.substitute([program.outputs[name] for name in ("rate", "power", "reaction")], old, new)
+    rates = [rate, power]
+    if leg.outside:
+        # A program with everything free sees the base in a frame of its own, which the power of loads does not follow.
+        rates = [rate, power[: power.numel() - len(leg.frames)]]
+        rates.append(_outside(leg, state[:nx], parameters, (force + reaction)[:6], wrench))
+    given = {name: symbol for name, symbol in (("push", push), ("load", load)) if symbol.numel()}
+    inputs = {"state": state, **parameters, **given, **law.inputs}
+    outputs = {"rate": ca.densify(ca.vertcat(*rates))}
+    outputs |= {} if law.memory is None else {"memory_rate": ca.densify(law.memory)}
+    moving = Program("lanes", inputs, outputs, derived=program.derived)
+    return FixedStep(Room(moving), uniform=sorted(uniform), law=law.update)
+
+
+class Tables(NamedTuple):
+    """Signals of all runs: (cases, powers, pieces, channels), one case where all are alike."""
+
+    channels: Array
+    references: Array
+
+    @classmethod
+    def of(cls, legs: Sequence[Leg]) -> Tables:
+        """Channels are forces, loads and, of a continuous law, what it follows; a sampled one reads it at its ticks."""
+        first = legs[0]
+        count = len(first.phase.forces) + 6 * len(first.loaded)
+        follows = 0 if first.law is None else len(first.law.channels())
+        powers = max(len(leg.merged.coefficient) for leg in legs)
+        table = np.zeros((len(legs), powers, len(first.steps.counts), count + follows))
+        for leg, own in zip(legs, table, strict=True):
+            given = leg.merged.coefficient
+            own[: len(given)] = given[:, :, : count + follows]
+        if np.all(table == table[:1]):
+            table = table[:1]
+        split = count if first.period is not None else count + follows
+        return cls(*(np.ascontiguousarray(part) for part in (table[..., :split], table[..., split:])))
+
+
+class _Batch(NamedTuple):
+    """Runs of one kind, ready for the loop."""
+
+    loop: FixedStep
+    common: dict[str, Array]  # inputs and memory that all have
+    each: dict[str, Array]  # (B, size) of those that differ
+    steps: Steps
+    tables: Tables
+    drawn: tuple[int, int]  # random numbers at each tick, and once
+    every: int  # steps between two records
+
+    @classmethod
+    def of(cls, legs: Sequence[Leg], states: Array) -> _Batch:
+        first, size = legs[0], len(legs)
+        numbers = [leg.numbers() for leg in legs]
+        stacked = {name: np.array([own[name] for own in numbers]) for name in numbers[0]}
+        common = {name: rows[0] for name, rows in stacked.items() if np.all(rows == rows[:1])}
+        loop = _loop(Keyed(first.kind, first), frozenset(common))
+        each = {name: rows for name, rows in stacked.items() if name not in common}
+        each["state"] = np.zeros((size, loop.size("state")))
+        each["state"][:, : states.shape[1]] = states
+        if first.own is not None and "memory" in loop.inputs:
+            common["memory"] = first.own.memory
+        drawn = (0, 0)
+        if first.own is not None and "seed" in loop.inputs:
+            drawn = first.own.drawn
+            laws = [cast(Law, leg.law) for leg in legs]
+            each |= {"seed": np.array([[float(law.seed)] for law in laws]), "sample": np.zeros((size, 1))}
+        every = max(1, int(first.steps.counts.sum()) // INSTANTS)
+        return cls(loop, common, each, first.steps, Tables.of(legs), drawn, every)
+
+    @property
+    def channels(self) -> list[str]:
+        """Inputs that are functions of time; what a sampled law follows it reads itself."""
+        names = ["push", "load", *([] if self.tables.references.shape[3] else ["reference"])]
+        return [name for name in names if name in self.loop.inputs]
+
+    @property
+    def case(self) -> Any:
+        alike = len(self.tables.channels) == len(self.tables.references) == 1
+        return None if alike else np.arange(len(self.each["state"]))
+
+    def on_processor(self, threads: int | None) -> tuple[Array, Array]:
+        loop, width, (counts, steps, hold, ask) = self.loop, host().lanes, self.steps
+        course = loop.course(
+            width,
+            steps,
+            counts,
+            channels=[(name, k) for name in self.channels for k in range(loop.size(name))],
+            coefficient=self.tables.channels,
+            references=[("reference", k) for k in range(self.tables.references.shape[3])],
+            reference=self.tables.references,
+            every=self.every,
+            hold=hold,
+            ask=ask,
+            noise=(*self.drawn, 0),
+        )
+        records = int(counts.sum()) // self.every
+        samples = loop.samples(width, records, common=self.common, each=self.each, case=self.case, kept=("state",))
+        roll_chunks(loop.code(width), course, samples, len(self.each["state"]), threads)
+        return samples.result, samples.end
+
+    def on_gpu(self) -> tuple[Array, Array]:
+        counts, steps, hold, ask = self.steps
+        begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
+        course = Course(counts, steps, begins, self.tables.references, hold, self.tables.channels, ask=ask)
+        shape = Shape(channels=tuple(self.channels), kept=("state",), drawn=self.drawn, followed=True)
+        given = (self.each, self.common, course, self.every)
+        found = roll_on_gpu(self.loop, shape, *given, case=self.case, there=False)
+        return found.rows, found.ends
+
+
+def roll(legs: Sequence[Leg], states: Array, device: Device = "cpu", threads: int | None = None) -> tuple[Array, Array]:
+    """Times (T,) since the phase's start, s, the last at its end, and what was integrated there (B, T, ny).
+
+    The flat state comes first, then energies as :class:`~spacearm.simulate.motion.Motion` places them, then impulse,
+    twist about and way of the mass centre where something acts from outside. Legs are of one kind.
+    """
+    batch = _Batch.of(legs, states)
+    rows, ends = batch.on_gpu() if device == "gpu" else batch.on_processor(threads)
+    times = np.cumsum(np.repeat(batch.steps.steps, batch.steps.counts))
+    at_records = times[batch.every - 1 :: batch.every]
+    return np.append(at_records, times[-1]), np.concatenate([rows, ends[:, None]], axis=1)

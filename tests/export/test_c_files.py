@@ -173,6 +173,22 @@ def test_sensors_and_continuous_laws_are_exported(tmp_path: Path) -> None:
     same_end(robot, start, plan, tmp_path, 0.013, elements=[Gravity([0.0, 0.3, -9.81])])
 
 
+def test_memory_of_continuous_laws_is_integrated_with_the_state(tmp_path: Path) -> None:
+    """Two such laws with a sampled one between; the first goes on from what it remembers, and saturates."""
+    plain = random_robot(9, 3, geometry="mixed", passive=True)
+    robot = plain.replace(joints=tuple(replace(j, limits=Limits(effort=2.0)) for j in plain.joints))
+    start, _ = scenario(robot)
+    first = joint_pid([0.4] * robot.n, 6.0, 1.0, integral=9.0, period=None)
+    other = joint_pid([-0.1] * robot.n, 2.0, 1.0, integral=5.0, period=None, limited=False)
+    between = joint_pid([0.1] * robot.n, 2.0, 1.0, integral=5.0, period=0.01)
+    plan = [Phase(0.2, laws=law, limits="ignore") for law in (first, between, other, first)]
+    run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
+    assert "saturation" in {event.kind for event in run.events}
+    motion = same_end(robot, start, plan, tmp_path, 0.013)
+    nx = start.vector.size
+    assert f"state[{nx}..{nx + 2 * robot.n - 1}]: memory of continuous laws" in motion.header("x")
+
+
 def test_what_cannot_be_exported_is_refused() -> None:
     robot = catalogue.load("cai2023")
     start = State.at_rest(robot)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import zipfile
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Literal
 from xml.etree import ElementTree
 
@@ -19,7 +21,7 @@ from spacearm.export import export_fmu, motion_code
 from spacearm.model import Friction, Robot
 from spacearm.simulate import RK4, Event, Load, Phase, State, simulate, table
 from spacearm.typing import Array
-from support.compilers import compiler
+from support.compilers import build, compiler
 from support.random_robots import random_robot
 
 
@@ -160,17 +162,59 @@ def test_fmpy_finds_no_fault_and_agrees(file: Path, robot: Robot, start: State) 
         np.testing.assert_allclose([found[name][-1] for name in names], expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.skipif(find_spec("fmpy") is None, reason="FMPY IS NOT INSTALLED: functions were not compared with FMI's")
+def test_every_function_of_the_standard_is_there(file: Path, tmp_path: Path) -> None:
+    """In the library, and in that for Windows where there is one, which needs nothing but Windows' own."""
+    import fmpy
+
+    header = (Path(fmpy.__file__).parent / "c-code" / "fmi3Functions.h").read_text()
+    wanted = re.findall(r"FMI3_Export\s+\w+\s+(fmi3\w+);", header)
+    unit = Unit(file, tmp_path, "CoSimulation")
+    assert len(wanted) > 70
+    assert [name for name in wanted if not hasattr(unit.dll, name)] == []
+    for library in tmp_path.glob("binaries/*/*.dll"):
+        content = library.read_bytes()
+        assert [name for name in wanted if name.encode() + b"\0" not in content] == []
+        needed = {name.decode().lower() for name in re.findall(rb"[\w-]+\.dll", content)} - {library.name.lower()}
+        assert [name for name in needed if not name.startswith(("kernel32", "api-ms-win-crt"))] == []
+
+
 def states(file: Path) -> list[str]:
     import fmpy
 
     variables = fmpy.read_model_description(str(file)).modelVariables
-    return [own.name for own in variables if own.causality == "output" and own.name != "phase"]
+    names = [own.name for own in variables if own.causality == "output" and own.name != "phase"]
+    return [name for name in names if not name.startswith("memory")]
+
+
+@pytest.mark.skipif(find_spec("fmpy") is None, reason="FMPY IS NOT INSTALLED: the FMU was not built from its sources")
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_an_fmu_can_be_built_from_its_sources(fmi: Literal[2, 3], robot: Robot, start: State, tmp_path: Path) -> None:
+    """As the unit describes them, without its binaries and without a word of fused multiply-adds."""
+    import fmpy
+
+    file, folder = tmp_path / "robot.fmu", tmp_path / "unit"
+    export_fmu(robot, file, start=start, fmi=fmi)
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(folder)
+    rmtree(folder / "binaries")
+    described = fmpy.read_model_description(str(folder), validate=True)
+    ((sources,),) = ([own.sourceFiles for own in made.sourceFileSets] for made in described.buildConfigurations[:1])
+    place = folder / "binaries" / ("linux64" if fmi == 2 else "x86_64-linux")
+    place.mkdir(parents=True)
+    library = place / f"{described.coSimulation.modelIdentifier}.so"
+    build([folder / "sources" / name for name in sources], library, "-O1", "-shared", "-fPIC")
+    names = states(folder)
+    found = fmpy.simulate_fmu(str(folder), fmi_type="CoSimulation", stop_time=0.2, output_interval=0.01, output=names)
+    phase = Phase(0.2, friction=False, limits="ignore")
+    expected = simulate(robot, start, phase, method=RK4(0.001), ledger=False).states[-1]
+    np.testing.assert_allclose([found[name][-1] for name in names], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.skipif(find_spec("fmpy") is None, reason="FMPY IS NOT INSTALLED: the FMU was not validated")
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_a_scenario_agrees_with_simulate(fmi: Literal[2, 3], tmp_path: Path) -> None:
-    """Friction, an event that ends a phase, a sampled law with memory, a load; the start is at another time."""
+    """Friction, an event that ends a phase, a load, laws with memory, sampled and not; the start is at another time."""
     import fmpy
     from fmpy.validation import validate_fmu
 
@@ -187,6 +231,7 @@ def test_a_scenario_agrees_with_simulate(fmi: Literal[2, 3], tmp_path: Path) -> 
         Phase(0.4, locked=["joint2"], forces={"joint4": 0.3}),
         Phase(0.5, loads=[push], until=Event("joint1", 0.03)),
         Phase(0.3, laws=law),
+        Phase(0.2, laws=joint_pid([0.1] * robot.n, 3.0, 1.0, integral=2.0, period=None)),
     ]
     run = simulate(robot, start, plan, method=RK4(0.001), ledger=False)
     assert {"stick", "slip", "reverse", "event"} <= {event.kind for event in run.events}

@@ -1,4 +1,4 @@
-"""A robot or a scenario as an FMU (FMI 3.0 or 2.0): co-simulation and model exchange, for Linux and Windows.
+"""A robot or a scenario as an FMU (FMI 3.0 or 2.0): co-simulation and model exchange; binaries and sources.
 
 The scenario's step function is that of :mod:`spacearm.export.motion_code`; a robot is a scenario without end in which
 nothing happens. Inputs are generalised forces, which are added to the scenario's, outputs are the state. Inertias,
@@ -87,6 +87,10 @@ def export_fmu(
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("modelDescription.xml", described(motion, identity, token, variables))
+        for name, text in texts.items():
+            archive.writestr(f"sources/{name}", text)
+        if fmi == 3:
+            archive.writestr("sources/buildDescription.xml", _build_description(identity))
         for platform, (name, content) in binaries.items():
             archive.writestr(f"binaries/{TARGETS[platform][2] if fmi == 2 else platform}/{name}", content)
     path.write_bytes(buffer.getvalue())
@@ -111,9 +115,10 @@ def _variables(motion: MotionCode, values: Mapping[str, Array]) -> Iterator[Vari
         yield Variable(f"force.{dof}", "input", 0.0, "generalised force, N or N m; of the base in base axes")
     states = [*(f"position.{axis}" for axis in "xyz"), *(f"quaternion.{axis}" for axis in "wxyz")]
     states += [*(f"{name}.position" for name in robot.joint_names), *(f"{name}.velocity" for name in robot.dof_names)]
+    states += [f"memory[{k}]" for k in range(motion.begin.size - len(states))]
     first = 1 + robot.dofs
-    for name, value in zip(states, motion.start.vector, strict=True):
-        yield Variable(name, "state", float(value), "SI; base velocity in base axes")
+    for name, value in zip(states, motion.begin, strict=True):
+        yield Variable(name, "state", float(value), "SI; base velocity in base axes; memory of continuous laws")
     for k, name in enumerate(states):
         yield Variable(f"der({name})", "derivative", 0.0, "time derivative", first + k)
     for k in range(motion.watched):
@@ -190,12 +195,25 @@ generationTool="spacearm {__version__}">
 """
 
 
+def _build_description(identity: str) -> str:
+    return f"""<?xml version="1.0" encoding="UTF-8"?>
+<fmiBuildDescription fmiVersion="3.0">
+  <BuildConfiguration modelIdentifier="{identity}">
+    <SourceFileSet language="C99" compilerOptions="-ffp-contract=off">
+      <SourceFile name="{identity}.c"/>
+    </SourceFileSet>
+  </BuildConfiguration>
+</fmiBuildDescription>
+"""
+
+
 def _description_2(motion: MotionCode, identity: str, token: str, variables: list[Variable]) -> str:
     flags = f'modelIdentifier="{identity}" canGetAndSetFMUstate="true" canSerializeFMUstate="true"'
     lines = []
     for text, start, own in _scalars(variables):
         derivative = f' derivative="{own.of + 1}"' if own.kind == "derivative" else ""
         lines.append(f"    <ScalarVariable {text}><Real{derivative}{start}/></ScalarVariable>")
+    sources = f'<SourceFiles><File name="{identity}.c"/></SourceFiles>'
     known = {"Outputs": ("state", "phase"), "Derivatives": ("derivative",), "InitialUnknowns": ("derivative", "phase")}
     shape = []
     for tag, kinds in known.items():
@@ -204,8 +222,8 @@ def _description_2(motion: MotionCode, identity: str, token: str, variables: lis
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <fmiModelDescription fmiVersion="2.0" modelName={quoteattr(motion.robot.name)} guid="{token}" \
 generationTool="spacearm {__version__}" numberOfEventIndicators="{motion.watched}">
-  <ModelExchange {flags}/>
-  <CoSimulation {flags} canHandleVariableCommunicationStepSize="true"/>
+  <ModelExchange {flags}>{sources}</ModelExchange>
+  <CoSimulation {flags} canHandleVariableCommunicationStepSize="true">{sources}</CoSimulation>
 {_experiment(motion)}  <ModelVariables>
 {chr(10).join(lines)}
   </ModelVariables>

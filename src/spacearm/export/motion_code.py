@@ -79,12 +79,19 @@ class MotionCode:
         """How many functions are watched at most in a phase."""
         return max(len(self._rubbing(each)) + len(each.levels) + len(self._margins(each)) for each in self.phases)
 
+    @cached_property
+    def begin(self) -> Array:
+        """What is integrated, at the start: the state, then the memory of continuous laws."""
+        kept = [law.own.memory for own, law in self.laws.items() if own.period is None]
+        return np.concatenate([self.start.vector, *kept])
+
     def _sizes(self) -> dict[str, str]:
         """Sizes and places, by their names in C."""
         code, inputs, laws = self.model.code, self.kernel.inputs, [*self.laws.values()]
         rubbing = max(len(self._rubbing(each)) for each in self.phases)
         sizes = {
             "NX": code.nx,
+            "NY": self.begin.size,
             "DOFS": len(self.model.dof_names),
             "INPUTS": code.record,
             "OUTPUTS": code.reaction + len(self.model.dof_names) if rubbing else code.nx,
@@ -120,8 +127,8 @@ class MotionCode:
  * state[{at.quaternion.start}..{at.quaternion.stop - 1}]: quaternion of the base, w x y z
  * state[{at.joints.start}..{at.joints.stop - 1}]: joint positions
  * state[{at.velocity.start}..{at.velocity.stop - 1}]: generalised velocity
-{self._watched_lines()} */
-#define {prefix.upper()}_STATES {self.model.nx}
+{self._integrated_line()}{self._watched_lines()} */
+#define {prefix.upper()}_STATES {self.begin.size}
 
 typedef struct {{
     double time;  /* s, since the start */
@@ -142,6 +149,10 @@ void {prefix}_start({prefix}_run *run);
  * on: numbers are not finite, or events come without end. */
 int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
 
+    def _integrated_line(self) -> str:
+        first, end = self.model.nx, self.begin.size
+        return f" * state[{first}..{end - 1}]: memory of continuous laws\n" if end > first else ""
+
     def _watched_lines(self) -> str:
         """The numbers of events, for the header."""
         lines = []
@@ -158,7 +169,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             found.append("double ticks; /* of the law since the phase began */")
             found.append(f"double had[{sizes['LAWS']}]; /* ticks of each law in phases before */")
             found.append(f"double action[{actions}]; /* what the law commands */")
-            found.append(f"double memory[{self._memory().size}]; /* what laws remember */")
+            found.append(f"double memory[{self._memory().size}]; /* what sampled laws remember */")
         if "RUBBING" in sizes:
             found.append(f"int status[{sizes['RUBBING']}]; /* of dry friction: 0 stuck, 1 or -1 direction of slip */")
         if "WATCHED" in sizes:
@@ -171,8 +182,9 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
         return found
 
     def _memory(self) -> Array:
-        """What laws remember at the start; not empty, since C has no empty arrays."""
-        found = np.concatenate([np.zeros(0), *(law.own.memory for law in self.laws.values())])
+        """What sampled laws remember at the start; not empty, since C has no empty arrays."""
+        kept = [law.own.memory for own, law in self.laws.items() if own.period is not None]
+        found = np.concatenate([np.zeros(0), *kept])
         return found if found.size else np.zeros(1)
 
     def _read(self, flat: int) -> str:
@@ -183,8 +195,9 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
 
     def _law_code(self) -> list[str]:
         """Every law as a function, and a table of them."""
-        blocks, rows, first = [], [], 0
+        blocks, rows, first = [], [], {True: 0, False: 0}  # of sampled laws in their memory, of others in the state
         for k, (law, own) in enumerate(self.laws.items()):
+            sampled = law.period is not None
             lines = statements(own.kernel.trace.prefix(_answers(own)), "in[{}]".format, "out[{}]".format)
             blocks.append(_function(f"NAME_law_{k}(const double *in, double *out)", lines, "in"))
             blocks.append(_array(f"law_numbers_{k}", own.numbers))
@@ -193,7 +206,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
                 "call": f"NAME_law_{k}",
                 "actions": own.target.size,
                 "remembers": size,
-                "first": first,
+                "first": first[sampled],
                 "memory": inputs["memory"].start,
                 "model": inputs["model"].start,
                 "numbers": own.numbers.size,
@@ -205,7 +218,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
                 "own": f"law_numbers_{k}",
             }
             rows.append(_row(row))
-            first += size
+            first[sampled] += size
         if rows:
             blocks.append(_LAW_TYPE + "\n".join(["static const NAME_law NAME_laws[] = {", *rows, "};"]))
             blocks.append(_array("NAME_memory", self._memory()))
@@ -309,7 +322,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "\n".join(f"#define {name} {value}" for name, value in sizes.items()),
             f"static const int NAME_speed[] = {{ {_numbers(code.speed, 'int')} }};",
             f"static const int NAME_quaternion[] = {{ {_numbers(code.quaternion, 'int')} }};",
-            _array("NAME_state", self.start.vector),
+            _array("NAME_state", self.begin),
             _array("NAME_nodes", NODES) if sizes["WATCHED"] != "0" else "",
             _function("NAME_motion(const NAME_parameters *p, const double *in, double *out)", rate, "p"),
             *self._feed_code(),
@@ -403,12 +416,6 @@ def motion_code(
         for law in laws:
             if isinstance(law, PythonLaw):
                 raise InputError("is a Python function, which cannot be exported", place=f"{place}, {law.place}")
-            if law.period is None and law.program(robot).memory.size:
-                raise InputError(
-                    "is continuous and has a memory, which cannot be exported",
-                    place=f"{place}, {law.place}",
-                    hint="give it a period",
-                )
     world = World.of(robot).replace(elements=tuple(elements))
     model = world_motion(world, load_frames(world, phases), False)
     if model.elements is not None and (model.elements.memory.size or model.elements.labels):

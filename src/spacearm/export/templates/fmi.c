@@ -1,6 +1,8 @@
 
 /* What FMI 2.0 and 3.0 share. */
+#if defined(__FMA__) && defined(__GNUC__)
 #include <cpuid.h>
+#endif
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +21,7 @@ enum { OK = 0, DISCARD = 2, ERROR = 3 };
 typedef struct {
     double origin; /* time at the start, s */
     double time, step, phase;
-    double rate[NX], watched[WATCHED + 1];
+    double rate[NY], watched[WATCHED + 1];
     int stale; /* parameters were set: what follows from them is not yet known */
     NAME_parameters p;
     NAME_run run;
@@ -36,9 +38,13 @@ static void reset(model *m)
 /* Whether the processor has the fused multiply-adds that this was compiled for. */
 static int able(void)
 {
+#if defined(__FMA__) && defined(__GNUC__)
     unsigned a, b, c = 0, d;
     const unsigned needed = 1u << 12 | 1u << 27 | 1u << 28; /* FMA, XSAVE in use, AVX */
     return __get_cpuid(1, &a, &b, &c, &d) && (c & needed) == needed;
+#else
+    return 1;
+#endif
 }
 
 static void *make(const char *token)

@@ -45,7 +45,7 @@ EXPORT int fmi2SetReal(void *m, const uint32_t *which, size_t count, const doubl
 EXPORT int fmi2NewDiscreteStates(void *instance, event_info *info)
 {
     model *m = (model *)instance;
-    double before[NX];
+    double before[NY];
     int known;
     memcpy(before, m->run.state, sizeof before);
     known = update(m);
@@ -69,23 +69,23 @@ EXPORT int fmi2SetTime(void *m, double time) { set_time((model *)m, time); retur
 
 EXPORT int fmi2SetContinuousStates(void *m, const double *x, size_t n)
 {
-    if (n != NX) return ERROR;
-    memcpy(((model *)m)->run.state, x, NX * sizeof *x);
+    if (n != NY) return ERROR;
+    memcpy(((model *)m)->run.state, x, NY * sizeof *x);
     return OK;
 }
 
 EXPORT int fmi2GetContinuousStates(void *m, double *x, size_t n)
 {
-    if (n != NX) return ERROR;
-    memcpy(x, ((model *)m)->run.state, NX * sizeof *x);
+    if (n != NY) return ERROR;
+    memcpy(x, ((model *)m)->run.state, NY * sizeof *x);
     return OK;
 }
 
 EXPORT int fmi2GetDerivatives(void *m, double *dx, size_t n)
 {
     const int status = evaluate((model *)m);
-    if (n != NX) return ERROR;
-    memcpy(dx, ((model *)m)->rate, NX * sizeof *dx);
+    if (n != NY) return ERROR;
+    memcpy(dx, ((model *)m)->rate, NY * sizeof *dx);
     return status;
 }
 

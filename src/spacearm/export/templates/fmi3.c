@@ -51,7 +51,7 @@ EXPORT int fmi3UpdateDiscreteStates(void *instance, bool *again, bool *ends, boo
                                     double *time)
 {
     model *m = (model *)instance;
-    double before[NX];
+    double before[NY];
     int known;
     memcpy(before, m->run.state, sizeof before);
     known = update(m);
@@ -75,23 +75,23 @@ EXPORT int fmi3SetTime(void *m, double time) { set_time((model *)m, time); retur
 
 EXPORT int fmi3SetContinuousStates(void *m, const double *x, size_t n)
 {
-    if (n != NX) return ERROR;
-    memcpy(((model *)m)->run.state, x, NX * sizeof *x);
+    if (n != NY) return ERROR;
+    memcpy(((model *)m)->run.state, x, NY * sizeof *x);
     return OK;
 }
 
 EXPORT int fmi3GetContinuousStates(void *m, double *x, size_t n)
 {
-    if (n != NX) return ERROR;
-    memcpy(x, ((model *)m)->run.state, NX * sizeof *x);
+    if (n != NY) return ERROR;
+    memcpy(x, ((model *)m)->run.state, NY * sizeof *x);
     return OK;
 }
 
 EXPORT int fmi3GetContinuousStateDerivatives(void *m, double *dx, size_t n)
 {
     const int status = evaluate((model *)m);
-    if (n != NX) return ERROR;
-    memcpy(dx, ((model *)m)->rate, NX * sizeof *dx);
+    if (n != NY) return ERROR;
+    memcpy(dx, ((model *)m)->rate, NY * sizeof *dx);
     return status;
 }
 
@@ -103,7 +103,7 @@ EXPORT int fmi3GetNominalsOfContinuousStates(void *m, double *x, size_t n)
 }
 
 EXPORT int fmi3GetNumberOfEventIndicators(void *m, size_t *n) { (void)m; *n = WATCHED; return OK; }
-EXPORT int fmi3GetNumberOfContinuousStates(void *m, size_t *n) { (void)m; *n = NX; return OK; }
+EXPORT int fmi3GetNumberOfContinuousStates(void *m, size_t *n) { (void)m; *n = NY; return OK; }
 
 EXPORT int fmi3GetEventIndicators(void *m, double *z, size_t n)
 {

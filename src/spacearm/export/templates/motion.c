@@ -5,14 +5,14 @@ typedef struct {
     const NAME_phase *now;
     NAME_run *run;
     double in[INPUTS], out[OUTPUTS];
-    double k[4][NX];  /* rates at the stages */
-    double slope[NX]; /* rate at the end of the step */
-    double next[NX], tried[NX], rate[NX];
+    double k[4][NY];  /* rates at the stages */
+    double slope[NY]; /* rate at the end of the step */
+    double next[NY], tried[NY], rate[NY];
 #if LAWS
     double answer[ANSWER]; /* of the law: commands, memory, levels, margins */
 #endif
 #if WATCHED
-    double dense[3][NX]; /* cubic of the last step */
+    double dense[3][NY]; /* cubic of the last step */
     double nodes[9][WATCHED];
     double g[WATCHED];
     int stopped[RUBBING + 1];
@@ -59,6 +59,7 @@ static void NAME_ask(NAME_work *w, double t, const double *y)
     const NAME_phase *now = w->now;
     const NAME_law *law = &NAME_laws[now->law - 1];
     const double local = t - now->breaks[w->run->piece];
+    const double *memory = now->period > 0 ? w->run->memory + law->first : y + NX + law->first;
     double in[LAW_INPUTS];
     int i;
     memcpy(in, y, NX * sizeof *in);
@@ -66,7 +67,7 @@ static void NAME_ask(NAME_work *w, double t, const double *y)
     for (i = 0; i < now->references; ++i) {
         in[now->read[i]] = NAME_value(now->follow, now->references, now->follow_powers, local, w->run->piece, i);
     }
-    for (i = 0; i < law->remembers; ++i) in[law->memory + i] = w->run->memory[law->first + i];
+    for (i = 0; i < law->remembers; ++i) in[law->memory + i] = memory[i];
     for (i = 0; i < law->numbers; ++i) in[law->model + i] = law->own[i];
 #if NOISE
     for (i = 0; i < law->drawn + law->once; ++i) {
@@ -77,7 +78,7 @@ static void NAME_ask(NAME_work *w, double t, const double *y)
     for (i = 0; i < now->feels; ++i) in[law->model + law->numbers + law->drawn + law->once + i] = w->in[now->felt[i]];
     law->call(in, w->answer);
     for (i = 0; i < law->actions; ++i) w->run->action[i] = w->answer[i];
-    for (i = 0; i < law->remembers; ++i) w->run->memory[law->first + i] = w->answer[law->actions + i];
+    for (i = 0; i < law->remembers && now->period > 0; ++i) w->run->memory[law->first + i] = w->answer[law->actions + i];
 }
 #endif
 
@@ -110,6 +111,13 @@ static void NAME_rates(NAME_work *w, double t, const double *y, double *dy)
 #endif
     NAME_motion(w->p, in, w->out);
     for (i = 0; i < NX; ++i) dy[i] = w->out[i];
+#if NY > NX
+    for (i = NX; i < NY; ++i) dy[i] = 0;
+    if (now->law && now->period == 0) {
+        const NAME_law *law = &NAME_laws[now->law - 1];
+        for (i = 0; i < law->remembers; ++i) dy[NX + law->first + i] = w->answer[law->actions + i];
+    }
+#endif
     for (i = 0; i < DOFS; ++i) {
         if (in[MODE + i] != 0) dy[NAME_speed[i]] = in[DRIVE + i];
     }
@@ -134,7 +142,7 @@ static int NAME_finite(const double *y)
 {
     double total = 0;
     int i;
-    for (i = 0; i < NX; ++i) total += fabs(y[i]);
+    for (i = 0; i < NY; ++i) total += fabs(y[i]);
     return total - total == 0;
 }
 
@@ -145,10 +153,10 @@ static void NAME_take(NAME_work *w, double t, double h)
     int i, stage;
     for (stage = 1; stage < 4; ++stage) {
         const double part = stage == 3 ? h : 0.5 * h;
-        for (i = 0; i < NX; ++i) w->tried[i] = y[i] + part * w->k[stage - 1][i];
+        for (i = 0; i < NY; ++i) w->tried[i] = y[i] + part * w->k[stage - 1][i];
         NAME_rates(w, t + part, w->tried, w->k[stage]);
     }
-    for (i = 0; i < NX; ++i) {
+    for (i = 0; i < NY; ++i) {
         w->next[i] = y[i] + h / 6.0 * (w->k[0][i] + 2.0 * (w->k[1][i] + w->k[2][i]) + w->k[3][i]);
     }
 }
@@ -295,7 +303,7 @@ static void NAME_signs(NAME_work *w, double t, int opening)
 static void NAME_at(NAME_work *w, double t, double h, double theta, double *g)
 {
     int i;
-    for (i = 0; i < NX; ++i) {
+    for (i = 0; i < NY; ++i) {
         double value = w->dense[2][i] * theta;
         value = (value + w->dense[1][i]) * (1.0 - theta);
         value = (value + w->dense[0][i]) * theta;
@@ -575,7 +583,7 @@ static double NAME_observe(NAME_work *w, double t, double h, int *first, int *wa
     NAME_rates(w, t + h, w->next, w->slope);
     *watching = w->now->watched > 0 && NAME_reach(w, h);
     if (!*watching) return -1;
-    for (i = 0; i < NX; ++i) {
+    for (i = 0; i < NY; ++i) {
         const double rise = w->next[i] - w->run->state[i];
         w->dense[0][i] = rise;
         w->dense[1][i] = h * w->k[0][i] - rise;

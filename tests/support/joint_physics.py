@@ -275,7 +275,7 @@ def spoilt(case: Case, drive: Drive, seed: int, fault: str) -> JointTest:
             hit = rng.random(case.times.size) < (0.01 if fault == "outliers" else 0.05)
             if fault == "outliers":
                 rows[name] = row + hit * 100.0 * case.sigma[name + kind] * rng.normal(size=row.size)
-            elif rows is measured:
+            else:
                 rows[name] = np.where(hit, np.nan, row)
     return replace(test, measured=measured, encoders=encoders, torques=torques)
 

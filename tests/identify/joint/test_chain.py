@@ -140,7 +140,10 @@ def test_missing_rows_are_an_error_or_left_out() -> None:
     angle[3] = np.nan
     encoders = {"joint2": found.joints[:, 2]}
     with pytest.raises(InputError, match=r"row 3 of 'joint2' is not a finite number \(1 such rows\)"):
-        JointTest("t", TIMES, {"joint2": angle}, {"joint1": found.joints[:, 0]})
+        JointTest("t", TIMES, {"joint2": np.where(np.isnan(angle), np.inf, angle)}, {"joint1": found.joints[:, 0]})
+    few = np.where(np.arange(TIMES.size) < 8, angle, np.nan)
+    with pytest.raises(InputError, match="'joint2' has gaps and only 7 readings"):
+        JointTest("t", TIMES, {"joint2": few}, {"joint1": found.joints[:, 0]})
     assert not JointTest("t", TIMES, encoders, {"joint1": angle}).present[3]
     kept = JointTest.without_missing("t", TIMES, encoders, {"joint1": angle})
     assert kept.time.size == TIMES.size - 1

@@ -219,7 +219,8 @@ def test_a_path_follows_what_moves_faster_and_irregular_times() -> None:
     [
         ([0.0, 1.0], [0.0, 1.0], "expected at least 3"),
         ([0.0, 1.0, 1.0], [0.0, 1.0, 2.0], "expected increasing values"),
-        ([0.0, 1.0, 2.0], [0.0, np.nan, 2.0], "expected a finite number"),
+        ([0.0, 1.0, 2.0], [0.0, np.nan, 2.0], "has gaps and only 2 readings"),
+        ([0.0, 1.0, 2.0], [0.0, np.inf, 2.0], "is not a finite number"),
     ],
 )
 def test_paths_refuse_what_they_cannot_use(times: list[float], values: list[float], message: str) -> None:

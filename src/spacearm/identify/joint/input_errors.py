@@ -91,7 +91,8 @@ def input_errors(model: JointProblem, x: Array, test: int) -> InputErrors | None
     parts = (block[:, kept] for block in (a[:, :, kept], straight, by_rate, jump))
     across, before, after = _discrete(forward.times, *parts)
     scale = 1.0 if model.noise_known else 1.0 / max(model.variance(x), 1e-300)
-    variance = np.array([path.sigma**2 for _, path in inputs]) * scale
+    sigmas = [path.sigma * path.doubt for _, path in inputs] or [np.zeros(0)] * forward.times.size
+    variance = np.reshape(np.transpose(sigmas), (forward.times.size, len(inputs))) ** 2 * scale
     white = _without(model, test, share, variance)  # an error of a reading that a channel was made with is in both
     left = np.stack([path.readings - path.signal(forward.times) for _, path in inputs] or [forward.times], axis=1)
     ties = ErrorModel(across, before, after, white @ out, -white @ share, variance, np.ones(out.shape[1]), entered,
@@ -197,7 +198,7 @@ def _without(model: JointProblem, test: int, share: Array, variance: Array) -> A
         return own
     noise = np.linalg.inv(np.swapaxes(own, 1, 2) @ own)
     least = 1e-6 * np.einsum("tii->ti", noise)
-    left = noise - (share * variance) @ np.swapaxes(share, 1, 2)
+    left = noise - (share * variance[:, None]) @ np.swapaxes(share, 1, 2)
     np.einsum("tii->ti", left)[...] = np.maximum(np.einsum("tii->ti", left), least)
     return np.linalg.inv(np.linalg.cholesky(left))
 

@@ -13,6 +13,7 @@ from spacearm.checks import array, checked, known, rising, some
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.measurement_chain import Chain, Method, planar_pose
+from spacearm.identify.joint.neighbours import there_in
 from spacearm.identify.joint.paths import Smoothed, smoothed
 from spacearm.identify.measurements import Measurements
 from spacearm.model import Robot
@@ -29,9 +30,10 @@ class JointTest:
 
     Args:
         time: s, rising; need not be regular.
-        encoders: joint to readings (rad) of the rigid joints and the motors (load side), as ``joint1.motor``.
+        encoders: joint to readings (rad) of the rigid joints and the motors (load side), as ``joint1.motor``. NaN
+            where a reading is missing, here and in all that follows.
         measured: what is compared: a flexible link's angle, a motor's angle, ``base_x`` ... ``base_rz``,
-            ``<joint>.torque`` (N m, at the motor). NaN where a reading is missing.
+            ``<joint>.torque`` (N m, at the motor).
         noise: of the measured channels in their order: standard deviations (m,), a covariance (m, m), or one for each
             sample (T, m, m). None: unknown but equal, taken from the fit.
         torques: known torque of a flexible joint's motor, N m: a signal, or readings, straight in between.
@@ -74,14 +76,7 @@ class JointTest:
             arrays = {}
             for name, values in getattr(self, key).items():
                 row = np.array(array(values, repr(name), time.shape, finite=False, place=place))
-                bad = np.flatnonzero(np.isinf(row) if key == "measured" else ~np.isfinite(row))
-                if bad.size or not np.isfinite(row).any():
-                    raise InputError(
-                        f"row {int(bad[0]) if bad.size else 0} of {name!r} is not a finite number "
-                        f"({bad.size or row.size} such rows)",
-                        place=place, hint="JointTest.without_missing leaves such rows out",
-                    )  # fmt: skip
-                there = np.isfinite(row)
+                there = there_in(row, name, place, key == "encoders")
                 if not name.endswith(("_x", "_y", "_z", ".torque")):
                     row[there] = np.unwrap(row[there])
                 arrays[name] = row
@@ -137,9 +132,9 @@ class JointTest:
         """The same with measured torques as inputs and the encoders of ``motors`` (by joint) as measurements."""
         order = list(self.measured)
         torques = {joint: self.measured[f"{joint}.torque"] for joint in motors}
-        if self.noise is None or not all(np.isfinite(rows).all() for rows in torques.values()):
-            raise InputError("a torque cannot be weighed against angles of unknown noise, or has gaps",
-                             place=f"test {self.name!r}", hint="state the noise; leave such rows out")  # fmt: skip
+        if self.noise is None:
+            raise InputError("a torque cannot be weighed against angles of unknown noise", place=f"test {self.name!r}",
+                             hint="state the noise")  # fmt: skip
         sigma = max(float(np.sqrt(self.noise[:, k, k].max())) for k in (order.index(f"{j}.torque") for j in motors))
         test = self.channels(tuple(c for c in order if c not in {f"{joint}.torque" for joint in motors}))
         for motor in motors.values():
@@ -153,7 +148,8 @@ class JointTest:
         test = self.channels(tuple(c for c in self.measured if c not in motors.values()))
         for joint in motors:
             rows = np.asarray(self.torques[joint])
-            test = test.with_channel(f"{joint}.torque", rows, max(self.torque_sigma, 0.05 * float(np.std(rows)), 1e-12))
+            sigma = max(self.torque_sigma, 0.05 * float(np.nanstd(rows)), 1e-12)
+            test = test.with_channel(f"{joint}.torque", rows, sigma)
         return replace(test, torques={})
 
     def channels(self, names: tuple[str, ...]) -> JointTest:
@@ -196,7 +192,9 @@ class JointTest:
         given = self.torques[joint]
         if isinstance(given, Signal):
             return given
-        rows = array(given, f"torque of {joint!r}", self.time.shape, place=f"test {self.name!r}")
+        place = f"test {self.name!r}"
+        rows = array(given, f"torque of {joint!r}", self.time.shape, finite=False, place=place)
+        there_in(rows, f"torque of {joint}", place, True)
         return replace(smoothed(self.time, rows, sigma=self.torque_sigma or None), sigma=self.torque_sigma)
 
 

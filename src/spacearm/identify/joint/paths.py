@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, rising
+from spacearm.identify.joint.neighbours import filled, there_in
 from spacearm.simulate import Signal, from_ppoly
 from spacearm.typing import Array
 
@@ -37,6 +38,7 @@ class Smoothed:
     ``deviations`` are independent errors of the path, one standard deviation each: the true path is the signal minus
     their sum with standard normal factors u. ``share`` (T, deviations) is the covariance of the readings' errors, in
     ``sigma`` (rad, of one reading), with u; the deviations at the times of the ``readings`` are ``sigma * share``.
+    Where there was no reading, one is filled in that is ``doubt`` (T,) times as uncertain.
     """
 
     signal: Signal
@@ -44,6 +46,7 @@ class Smoothed:
     share: Array
     sigma: float
     readings: Array
+    doubt: Array
 
     def moved(self, deviation: int) -> Signal:
         """The path with one of its deviations added."""
@@ -65,7 +68,7 @@ def smooth_path(
         from_rest: the rate at the first reading is zero.
         pieces: number of equal pieces, to be chosen by hand.
 
-    The path's clock starts with the first reading.
+    NaN stands where a reading is missing. The path's clock starts with the first reading.
     """
     return smoothed(time, values, sigma=sigma, from_rest=from_rest, pieces=pieces).signal
 
@@ -91,7 +94,9 @@ def smoothed(
 ) -> Smoothed:
     """The same with its errors."""
     t = rising(time, "times", count=3, place="path")
-    v = array(values, "values", t.shape, place="path")
+    rows = array(values, "values", t.shape, finite=False, place="path")
+    there_in(rows, "values", "path", True)
+    v, doubt = filled(t, rows, sigma or 0.0)
     local = t - t[0]
     degree = min(DEGREE, t.size - 1)
     most = max(1, t.size // 3)
@@ -99,7 +104,7 @@ def smoothed(
     worse = 0
     floor = 1e-28 * max(float(np.max(np.abs(v))), 1e-3) ** 2 * t.size  # rounding of the readings
     for count in (pieces,) if pieces else [n for n in _PIECES if n <= most]:
-        spline = _fit(local, v, count, degree, from_rest)
+        spline = _fit(local, v, doubt, count, degree, from_rest)
         free = spline.found.size
         if sigma is not None:
             score = max(spline.misfit, floor) / sigma**2 + free * np.log(t.size)
@@ -117,7 +122,7 @@ def smoothed(
 
 @dataclass(frozen=True, eq=False)
 class _Spline:
-    """Coefficients by least squares, on columns of a spline basis."""
+    """Coefficients by least squares, on columns of a spline basis weighted by 1 / ``doubt``."""
 
     knots: Array
     degree: int
@@ -125,6 +130,7 @@ class _Spline:
     columns: Array
     found: Array
     misfit: float
+    doubt: Array
 
     def signal(self, coefficients: Array) -> Signal:
         from scipy.interpolate import BSpline, PPoly
@@ -141,23 +147,26 @@ class _Spline:
             sigma = float(np.sqrt(self.misfit / max(len(self.columns) - self.found.size, 1)))
         # With columns = Q R the coefficients' errors are sigma inv(R) u, and u = Q^T (errors of the readings) / sigma.
         share, triangle = np.linalg.qr(self.columns)
+        share = share * self.doubt[:, None]
         size = np.abs(np.diag(triangle))
         if np.any(size <= 1e-12 * size.max()):  # readings too few or too uneven for this basis: nothing to tell from
-            return Smoothed(self.signal(self.found), (), share[:, :0], sigma, readings)
+            return Smoothed(self.signal(self.found), (), share[:, :0], sigma, readings, self.doubt)
         errors = sigma * np.linalg.inv(triangle)
         deviations = tuple(self.signal(column) for column in errors.T)
-        return Smoothed(self.signal(self.found), deviations, share, sigma, readings)
+        return Smoothed(self.signal(self.found), deviations, share, sigma, readings, self.doubt)
 
 
-def _fit(t: Array, v: Array, pieces: int, degree: int, from_rest: bool) -> _Spline:
+def _fit(t: Array, v: Array, doubt: Array, pieces: int, degree: int, from_rest: bool) -> _Spline:
+    """The spline of least squares through readings that are ``doubt`` times as uncertain as usual."""
     from scipy.interpolate import BSpline
 
     knots = np.concatenate([np.zeros(degree), np.linspace(0.0, t[-1], pieces + 1), np.full(degree, t[-1])])
     columns = BSpline.design_matrix(t, knots, degree).toarray()
     if from_rest:  # the rate at the start is proportional to the difference of the first two coefficients
         columns = np.concatenate([columns[:, :1] + columns[:, 1:2], columns[:, 2:]], axis=1)
+    columns, v = columns / doubt[:, None], v / doubt
     found = np.linalg.lstsq(columns, v, rcond=None)[0]
-    return _Spline(knots, degree, from_rest, columns, found, float(np.sum((columns @ found - v) ** 2)))
+    return _Spline(knots, degree, from_rest, columns, found, float(np.sum((columns @ found - v) ** 2)), doubt)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,147 @@
+"""What a reading's neighbours say of it: readings that they do not bear out, and values where there is none.
+
+A row of readings is a smooth path with noise: its divided differences of fourth order are small, as small as most of
+them near by (E. T. Whittaker 1922; the path of least such differences is a smoothing spline). A reading is judged by
+the path through all others, never by one that it bends itself: the deleted residual over its deviation is the
+likelihood ratio of a single shift. The farthest of a neighbourhood goes first; once it is gone, its neighbours may turn
+out to be good, and one that was taken out for a neighbour's fault comes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.engine.loops import compiled
+from spacearm.errors import InputError
+from spacearm.typing import Array
+
+Mask = npt.NDArray[np.bool_]
+
+#: How many deviations make an outlier, and the largest share of readings that outliers may be.
+FAR, MOST = 6.0, 0.15
+#: Within how many samples only the farthest goes at once, and the differences of how many tell how rough a path is.
+NEAR, AROUND = 4, 121
+#: In variances of a reading: what a difference may have by noise alone, and the least that is the path's own.
+NOISE, SMOOTH = 1.8, 0.005
+ORDER, ROUNDS = 4, 40
+#: Fewer readings tell nothing.
+ENOUGH = 2 * ORDER + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What all others say of each reading: a value, the standard deviation of that, and the one of a reading."""
+
+    value: Array
+    spread: Array
+    sigma: float
+
+    def away(self, row: Array) -> Array:
+        """Deviations by which readings are off; none where there is no reading."""
+        off = np.nan_to_num(np.abs(row - self.value)) / np.hypot(self.spread, self.sigma)
+        return off / max(1.0, 1.4826 * float(np.median(off[np.isfinite(row)])))
+
+
+def there_in(row: Array, name: str, place: str, moves: bool) -> Mask:
+    """Which readings are there: at least one; of what moves the model, enough to fill the gaps."""
+    there = np.isfinite(row)
+    bad = np.flatnonzero(np.isinf(row) if there.any() else ~there)
+    if bad.size:
+        raise InputError(f"row {int(bad[0])} of {name!r} is not a finite number ({bad.size} such rows)", place=place,
+                         hint="NaN marks a missing reading")  # fmt: skip
+    if moves and not there.all() and there.sum() < ENOUGH:
+        raise InputError(f"{name!r} has gaps and only {int(there.sum())} readings", place=place,
+                         hint=f"gaps are filled in from at least {ENOUGH} readings")  # fmt: skip
+    return there
+
+
+def outliers(time: Array, row: Array, sigma: float) -> Mask:
+    """Which readings are more than ``FAR`` deviations from what all others say, the others without outliers.
+
+    ``sigma`` (0: unknown) is the readings' standard deviation; where they usually are farther off, that counts. Where
+    there are many, they are no outliers.
+    """
+    there = np.isfinite(row)
+    bad = np.zeros_like(there)
+    for _ in range(ROUNDS):
+        if np.sum(there & ~bad) < ENOUGH:
+            break
+        away = said(time, np.where(bad, np.nan, row), sigma).away(row)
+        size = np.where(bad, 0.0, away)
+        around = np.pad(size, NEAR)
+        peak = np.max([around[k : k + size.size] for k in range(2 * NEAR + 1)], axis=0)
+        change = np.where(bad, away <= FAR, (size > FAR) & (size == peak))
+        if not change.any():
+            break
+        bad ^= change
+    return bad if bad.sum() <= MOST * there.sum() else np.zeros_like(bad)
+
+
+def filled(time: Array, row: Array, sigma: float) -> tuple[Array, Array]:
+    """The row with values where readings are missing, and how many times as uncertain as a reading each one is."""
+    gone = np.isnan(row)
+    if not gone.any():
+        return row, np.ones(row.size)
+    told = said(time, row, sigma)
+    return np.where(gone, told.value, row), np.where(gone, np.maximum(told.spread / told.sigma, 1.0), 1.0)
+
+
+def said(time: Array, row: Array, sigma: float) -> Said:
+    """What the neighbours say of every reading (T,), each without itself; NaN where one is missing."""
+    from scipy.linalg import cho_solve_banded, cholesky_banded
+    from scipy.ndimage import median_filter
+
+    there = np.isfinite(row)
+    present, sizes = _differences(time[there])
+    rough = 1.4826 * median_filter(np.abs(np.sum(present * _windows(row[there]), axis=1)), AROUND, mode="reflect")
+    sigma = max(sigma or float(np.median(rough)), 1e-12 * float(np.nanmax(np.abs(row))), 1e-300)
+    # the variance of a difference that is not noise; over gaps differences are larger, as divided ones are alike
+    own = np.maximum((rough / sigma) ** 2 - NOISE, SMOOTH)
+    weights, each = _differences(time)
+    inner = slice(ORDER // 2, -ORDER // 2)
+    own = np.interp(time[inner], time[there][inner], own * sizes**2) / each**2
+    band = np.zeros((ORDER + 1, time.size))  # of the inverse covariance of the path, lower
+    for i in range(ORDER + 1):
+        for j in range(i + 1):
+            band[i - j, j : j + own.size] += weights[:, i] * weights[:, j] / own
+    band[0] += there
+    lower = cholesky_banded(band, lower=True)
+    path = cho_solve_banded((lower, True), np.where(there, row, 0.0))
+    variance = _variances(np.ascontiguousarray(lower))
+    rest = np.where(there, np.maximum(1.0 - variance, 1e-9), 1.0)
+    value = np.where(there, np.nan_to_num(row) - (np.nan_to_num(row) - path) / rest, path)
+    return Said(value, sigma * np.sqrt(variance / rest), sigma)
+
+
+def _windows(row: Array) -> Array:
+    return np.lib.stride_tricks.sliding_window_view(row, ORDER + 1)
+
+
+def _differences(time: Array) -> tuple[Array, Array]:
+    """Weights (T - 4, 5) of differences that leave noise its size, and the sizes of the divided ones."""
+    t = _windows(time) / float(np.median(np.diff(time)))
+    gaps = t[:, :, None] - t[:, None, :] + np.eye(ORDER + 1)
+    weights = 1.0 / np.prod(gaps, axis=2)
+    sizes = np.linalg.norm(weights, axis=1)
+    return weights / sizes[:, None], sizes
+
+
+@compiled
+def _variances(lower: Array) -> Array:
+    """The diagonal of the inverse of L L^T, L given by its diagonals (K. Takahashi et al. 1973)."""
+    order, count = lower.shape[0] - 1, lower.shape[1]
+    found, near = np.zeros(count), np.zeros((order, order))
+    for j in range(count - 1, -1, -1):
+        column = np.zeros(order)
+        for i in range(min(order, count - 1 - j)):
+            column[i] = lower[i + 1, j] / lower[0, j]
+        along = -near @ column
+        found[j] = 1.0 / lower[0, j] ** 2 - column @ along
+        near[1:, 1:] = near[:-1, :-1].copy()
+        near[0, 0] = found[j]
+        near[0, 1:] = along[:-1]
+        near[1:, 0] = along[:-1]
+    return found

@@ -180,6 +180,22 @@ def _refuse_depth(document: dict[str, Any]) -> None:
     raise ModelError(f"is nested more than {DEEPEST} deep", place=clipped(level[0][0]))
 
 
+#: Parts that were made of tables, by what the tables hold: of many robots that differ in little, most are the same.
+_made: dict[tuple[type, str], Any] = {}
+MOST_MADE = 4096
+
+
+def _once(table: Any, make: Callable[[], T]) -> T:
+    """What ``make`` makes of this table and of nothing else; parts never change, so that robots may share them."""
+    key = type(table), repr(table)
+    if key not in _made:
+        if len(_made) >= MOST_MADE:
+            _made.clear()
+        _made[key] = make()
+    found: T = _made[key]
+    return found
+
+
 class _Builder:
     """Collects the parts. ``frames`` holds, for bodies of a standard DH table, the table's link frame in the body's own
     frame: all that the file places on such a body is given in the link frame."""
@@ -253,11 +269,12 @@ class _Builder:
 
     def on(self, body: str, table: JointTable | DhTable | FrameTable, place: Place) -> Pose:
         """The pose that a table gives on this body, in the body's own frame."""
-        pose = pose_of(table.origin, place.key("origin"))
+        pose = _once(table.origin, lambda: pose_of(table.origin, place.key("origin")))
         return self.frames[body] @ pose if body in self.frames else pose
 
     def add_body(self, table: BodyTable, place: Place) -> None:
-        self.bodies.append(Body(table.name, inertia_of(table, place), *shapes_of(table, place)))
+        body = _once(table, lambda: Body(table.name, inertia_of(table, place), *shapes_of(table, place)))
+        self.bodies.append(body)
         self.places["body"].append(place.path)
 
     def add_coupling(self, table: CouplingTable, place: Place) -> None:
@@ -324,6 +341,9 @@ class _Builder:
         self.sources.append(self.entries)
 
     def thruster(self, table: ThrusterTable, place: Place) -> Thruster:
+        return self._thruster(table, place) if self.frames else _once(table, lambda: self._thruster(table, place))
+
+    def _thruster(self, table: ThrusterTable, place: Place) -> Thruster:
         frame = self.frames.get(table.body, Pose())
         with at(place.key("direction"), fallback=True):
             direction = unit_vector(table.direction, "direction")

@@ -153,7 +153,8 @@ def test_company_and_chunks_do_not_matter(place: Path) -> None:
     (single,) = run_together(plan, [(0, 7)], "cpu")
     assert [found[name][7] for name in single.values] == list(single.values.values())
     whole = files(store.folder)
-    # What a killed call leaves, and two processes.
+    assert files(run_campaign(plan, place / "two", workers=2, device="cpu").folder) == whole
+    # What a killed call leaves.
     killed = run_campaign(plan, place / "killed", device="cpu")
     for name in list(whole)[1:]:
         (killed.folder / name).unlink()

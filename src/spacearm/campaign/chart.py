@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import product
 from textwrap import wrap
@@ -81,7 +82,8 @@ def _titles(axis: AxisTable) -> list[str]:
 
 
 def _text(cell: Cell) -> str:
-    below = "<br>".join(wrap(cell.binding, WIDTH)) if cell.rate < 1.0 else ""
+    words = re.sub(r"[._]", " ", cell.binding)  # of a row's name
+    below = "<br>".join(wrap(words, WIDTH)) if cell.rate < 1.0 else ""
     if not below and math.isfinite(cell.margin):
         below = f"margin {cell.margin:.2f}"
     return f"<b>{100 * cell.rate:.0f} %</b><br>{below}".removesuffix("<br>")

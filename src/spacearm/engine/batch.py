@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.lanes import BLOCK, all_finite, load_double, prefetch, store_double, turn_in, turn_out
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import compiled, inner
 from spacearm.typing import Array
 
 Table: TypeAlias = npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ Table: TypeAlias = npt.NDArray[np.int64]
 CHUNK = 4096
 
 
-@compiled
+@inner
 def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -> None:
     """The inputs that vary, of ``lanes`` samples from ``group`` on, to [n_in][width]; a group is filled up."""
     for k in range(sources.shape[0]):
@@ -50,7 +50,7 @@ def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -
                 inputs[(offset + i) * width + lane] = load_double(row + 8 * i)
 
 
-@compiled
+@inner
 def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array) -> None:
     """[n_out][width] to the rows of ``lanes`` samples from ``group`` on."""
     for k in range(targets.shape[0]):
@@ -92,6 +92,22 @@ def _run(
             value = load_double(sources[k, 0] + 8 * i)
             for lane in range(width):
                 inputs[(sources[k, 2] + i) * width + lane] = value
+    return _groups(address, width, sources, targets, start, stop, n_out, inputs, outputs)
+
+
+@inner
+def _groups(
+    address: int,
+    width: int,
+    sources: Table,
+    targets: Table,
+    start: int,
+    stop: int,
+    n_out: int,
+    inputs: Array,
+    outputs: Array,
+) -> tuple[int, int]:
+    """Samples start..stop through arrays for one group, in which what all have in common stands already."""
     bad, first = 0, -1
     for group in range(start, stop, width):
         lanes = min(width, stop - group)

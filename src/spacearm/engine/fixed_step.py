@@ -23,7 +23,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.kernel import Kernel
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import compiled, inner, lean
 from spacearm.engine.noise import draw
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX
@@ -145,7 +145,7 @@ class Course(NamedTuple):
     # and of seeds, where each sample has its own (or -1)
 
 
-@compiled
+@inner
 def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, width: int, room: Array) -> None:
     """Channels at ``local`` seconds into a piece, for each lane by its case."""
     top = tables.shape[1] - 1
@@ -162,7 +162,7 @@ def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, wid
             room[target[channel] + lane] = value
 
 
-@compiled
+@inner
 def _stages(code: Code, course: Course, piece: int, t: float, count: int, cases: Any, room: Array) -> None:
     """The stages of a step; the first alone is for the observer, and adds nothing to the sums."""
     step, moving = course.step[piece], course.coefficient.shape[1] > 1
@@ -177,7 +177,7 @@ def _stages(code: Code, course: Course, piece: int, t: float, count: int, cases:
             call_kernel(code.observe, room, room)
 
 
-@compiled
+@lean
 def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
     """One group of lanes through the whole course.
 
@@ -224,7 +224,7 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
             row += 1
 
 
-@compiled
+@inner
 def _keep(room: Array, recorded: Any, row: Array) -> None:
     at = 0
     for block in range(recorded.shape[0]):

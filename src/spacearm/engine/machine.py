@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import sys
 import threading
 from dataclasses import dataclass
 from functools import cache as once
@@ -49,16 +51,18 @@ class MachineCode:
 
 def load(ir: str) -> MachineCode:
     """Compile IR, or take it from the cache, and load it."""
-    cpu = host()
-    name = cache.key(ir, cpu.name, cpu.features, llvmlite.__version__, ".".join(map(str, llvm.llvm_version_info)))
+    cpu, model = host(), _code_model(ir)
+    version = ".".join(map(str, llvm.llvm_version_info))
+    name = cache.key(ir, cpu.name, cpu.features, model, llvmlite.__version__, version)
     with _lock:
         code = cache.read(name)
         found = code is not None
         if code is None:
-            code = _compile(ir, cpu)
+            code = _compile(ir, cpu, model)
             cache.write(name, code)
-        machine = _target_machine(cpu)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        # llvmlite's own memory manager puts code and constants side by side, as the small code model has to have them.
+        near = True if model == "small" else None
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(cpu, model), use_lmm=near)
         engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return MachineCode(engine.get_function_address(ENTRY), found, engine)
@@ -73,13 +77,24 @@ def evaluate(trace: Trace, row: Array) -> Array:
     return out
 
 
-def _target_machine(cpu: Host) -> Any:
+def _code_model(ir: str) -> str:
+    """LLVM's code model: "small" where the code calls nothing outside.
+
+    There a constant is an operand of the instruction that needs it; else its address, 8 bytes, is loaded before. (A
+    processor without fused multiply-adds calls a function for each.)
+    """
+    outside = re.search(r"^declare \S+ @(?!llvm\.)", ir[: ir.find("define ")], re.MULTILINE)
+    near = sys.platform == "linux" and {"+fma", "+avx"} <= {*host().features.split(",")} and not outside
+    return "small" if near else "jitdefault"
+
+
+def _target_machine(cpu: Host, model: str) -> Any:
     target = llvm.Target.from_default_triple()
     # Straight-line code in single-assignment form needs no optimiser, only a good code generator.
-    return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=2, codemodel="jitdefault", jit=True)
+    return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=2, codemodel=model, jit=True)
 
 
-def _compile(ir: str, cpu: Host) -> bytes:
+def _compile(ir: str, cpu: Host, model: str) -> bytes:
     module = llvm.parse_assembly(ir)
     module.verify()
-    return bytes(_target_machine(cpu).emit_object(module))
+    return bytes(_target_machine(cpu, model).emit_object(module))

@@ -378,6 +378,7 @@ class FixedStep:
         count = len(each["state"])
         found = self.stage.derive({**common, **each})
         each = {**each, **{name: value for name, value in found.items() if name not in self.uniform}}
+        common = {**common, **{name: value for name, value in found.items() if name in self.uniform}}
         values = np.ascontiguousarray(np.concatenate([each[name] for name in each], axis=1))
         return Samples(
             self.fresh(width, common),

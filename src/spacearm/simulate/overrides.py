@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,20 @@ PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling", "s
 
 def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
     """The numbers of a robot that its kernel and the loops take as inputs, with some replaced; see ``PARAMETERS``."""
+    values = {name: value.copy() for name, value in _own_parameters(robot).items()}
+    mapping(overrides or {}, "overrides", "parameter to numbers")
+    for name, value in (overrides or {}).items():
+        if name not in values:
+            raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
+        values[name] = fitted(robot, name, value, values[name].size)
+    if overrides:
+        _check(values)
+    return values
+
+
+@lru_cache(maxsize=64)
+def _own_parameters(robot: Robot) -> dict[str, Array]:
+    """Made once: short roll-outs would feel it."""
     springs = [joint.spring for joint in robot.joints]
     frictions = [joint.friction for joint in robot.joints]
     values: dict[str, Array] = {
@@ -35,14 +50,13 @@ def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None
         "static_friction": np.array([0.0] * 6 + [0.0 if f is None else f.static for f in frictions]),
         "coulomb_friction": np.array([0.0] * 6 + [0.0 if f is None else f.coulomb for f in frictions]),
     }
-    mapping(overrides or {}, "overrides", "parameter to numbers")
-    for name, value in (overrides or {}).items():
-        if name not in values:
-            raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
-        values[name] = fitted(robot, name, value, values[name].size)
+    _check(values)
+    return values
+
+
+def _check(values: Mapping[str, Array]) -> None:
     check_friction(values["static_friction"], values["coulomb_friction"])
     check_mass(values["inertia"])
-    return values
 
 
 def with_base(robot: Robot, name: str, values: Array) -> Array:

@@ -142,13 +142,13 @@ def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[A
     """
     firsts = {k * (count // pieces): k * (count // pieces) * step for k in range(pieces)}
     signals = [] if law is None else [Signal(*channel) for channel in law.channels()]
-    for time in np.unique(np.concatenate([np.zeros(0), *(signal.breaks[1:-1] for signal in signals)])):
+    for time in sorted({time for signal in signals for time in signal.breaks[1:-1].tolist()}):
         first = int(np.ceil(time / step - 1e-9))
         if 0 < first < count:
             if law is not None and law.period is None and abs(first * step - time) > 1e-9 * time:
                 raise InputError(f"a reference has a break at {time:g} s, within a step", place=law.place,
                                  hint=f"choose a step that divides it instead of {step:g} s")  # fmt: skip
-            firsts[first] = max(first * step, float(time))
+            firsts[first] = max(first * step, time)
     edges = sorted(firsts)
     at_edges, rows = np.array([firsts[edge] for edge in edges]), []
     degree = max((len(signal.coefficients) for signal in signals), default=1)
@@ -455,9 +455,11 @@ def split_overrides(
     """
     common: dict[str, npt.ArrayLike] = {}
     each: dict[str, Array] = {}
-    own = robot_parameters(robot)
     mapping(overrides or {}, "overrides", "parameter to numbers")
-    for name, value in (overrides or {}).items():
+    if not overrides:
+        return common, each
+    own = robot_parameters(robot)
+    for name, value in overrides.items():
         array = numbers(value, f"overrides, {name!r}")
         if array.ndim == 2 and len(array) == size:
             array = with_base(robot, name, array)

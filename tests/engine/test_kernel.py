@@ -196,21 +196,22 @@ def test_forty_joints_compile_and_run() -> None:
     assert np.abs(residual).max() < 1e-9 * np.abs(bias).max()
 
 
+@pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_motion_tangent_equals_plain_differentiation(seed: int) -> None:
+def test_the_motion_tangent_equals_plain_differentiation(seed: int, free: bool) -> None:
     robot = random_robot(50 + seed, 4, geometry="mixed", rotors=0.4, passive=True)
     wrt: dict[str, list[int] | None] = dict.fromkeys(("state", "drive", "damping", "stiffness", "wrench", "rest"))
     wrt |= {"inertia": [3, 14, 27], "force": [7], "rotor": None}
-    loads = (LoadFrame(robot.frames[0].name), LoadFrame(robot.frames[-1].name, "frame"))
+    loads = () if free else (LoadFrame(robot.frames[0].name), LoadFrame(robot.frames[-1].name, "frame"))
     program = motion_program(robot, loads, ledger=False)
-    plain, implicit = program.tangent(wrt, ["rate"]), motion_tangent(robot, wrt, loads).inlined()
+    plain, implicit = program.tangent(wrt, ["rate"]), motion_tangent(robot, wrt, loads, free=free).inlined()
     assert list(plain.inputs) == list(implicit.inputs)
     rng = np.random.default_rng(seed)
     point = {name: rng.normal(size=symbol.numel()) for name, symbol in plain.inputs.items()}
     point["state"] = random_state(robot, rng).flat
     point["inertia"] = robot.inertia_parameters.ravel()
     point["rotor"] = np.array([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None])
-    point["mode"] = (rng.random(robot.dofs) < 0.3).astype(float)
+    point["mode"] = (rng.random(robot.dofs) < (0.0 if free else 0.3)).astype(float)
     row = np.concatenate([point[name] for name in plain.inputs])
     expected, got = np.array(plain.function(row)).ravel(), np.array(implicit.function(row)).ravel()
     assert np.abs(got - expected).max() < 1e-11 * max(1.0, np.abs(expected).max())

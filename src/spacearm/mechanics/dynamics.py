@@ -7,6 +7,7 @@ time derivatives of velocity components. There is no gravity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -228,21 +229,37 @@ def hybrid_dynamics(
     return Hybrid(given + response.acceleration, response.reaction)
 
 
-def free_dynamics(
-    tree: Tree, q: SX, velocity: SX, force: SX, inertia: SX, rotor: SX, wrenches: list[Spatial | None]
-) -> SX:
-    """Acceleration (6 + n) with every degree of freedom free.
+class FreeProblem(NamedTuple):
+    """The motion of a robot in which everything is free, seen from the tree's frame of its base.
 
     What all points share in acceleration demands nothing of the joints, so the base's linear velocity stays out: what
-    is found is the acceleration of a point in space.
+    is found is the acceleration of a point in space, and ``back`` makes of it that of the robot.
     """
-    still, (linear, angular), base = ca.SX.zeros(6 + tree.n), spatial(velocity[:6]), tree.base
+
+    velocity: SX
+    force: SX
+    back: Callable[[SX], SX]
+
+
+def free_problem(tree: Tree, velocity: SX, force: SX) -> FreeProblem:
+    (linear, angular), base = spatial(velocity[:6]), tree.base
     inner, push, origin = angular, force, ca.SX.zeros(3)
     if base is not None:
         inner, origin = base.down(angular), base.origin()
         push = ca.vertcat(base.force_down(spatial(force[:6])).stacked(), force[6:])
-    moving = ca.vertcat(ca.SX.zeros(3), inner, velocity[6:])
-    found = hybrid_dynamics(tree, q, moving, push, still, still, inertia, rotor, wrenches).acceleration
-    own = spatial(found[:6]) if base is None else base.twist_up(spatial(found[:6]))
     turning = ca.cross(angular, linear + ca.cross(angular, origin))
-    return ca.vertcat(own.linear - turning, own.angular, found[6:])
+
+    def back(found: SX) -> SX:
+        own = spatial(found[:6]) if base is None else base.twist_up(spatial(found[:6]))
+        return ca.vertcat(own.linear - turning, own.angular, found[6:])
+
+    return FreeProblem(ca.vertcat(ca.SX.zeros(3), inner, velocity[6:]), push, back)
+
+
+def free_dynamics(
+    tree: Tree, q: SX, velocity: SX, force: SX, inertia: SX, rotor: SX, wrenches: list[Spatial | None]
+) -> SX:
+    """Acceleration (6 + n) with every degree of freedom free."""
+    still, free = ca.SX.zeros(6 + tree.n), free_problem(tree, velocity, force)
+    found = hybrid_dynamics(tree, q, free.velocity, free.force, still, still, inertia, rotor, wrenches)
+    return free.back(found.acceleration)

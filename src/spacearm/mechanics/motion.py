@@ -13,10 +13,11 @@ import casadi as ca
 
 from spacearm import checks
 from spacearm.mechanics.dynamics import (
+    FreeProblem,
     Hybrid,
     articulated,
     driven_part,
-    free_dynamics,
+    free_problem,
     hybrid_dynamics,
     joint_wrenches,
     net,
@@ -98,16 +99,24 @@ class _Motion:
             self.velocity[6:],
         )
 
-    def hybrid(self) -> Hybrid:
-        x = self.inputs
+    def problem(self) -> FreeProblem:
+        """Velocity and force as the recursions take them, and what makes the robot's acceleration of theirs."""
         if self.free:
-            own = (self.inertia, x["rotor"], self.wrenches)
-            acceleration = free_dynamics(self.tree, self.joints, self.velocity, self.force, *own)
-            return Hybrid(acceleration, ca.SX.zeros(acceleration.shape))
-        return hybrid_dynamics(
-            self.tree, self.joints, self.velocity, self.force, x["drive"], x["mode"], self.inertia, x["rotor"],
-            self.wrenches,
-        )  # fmt: skip
+            return free_problem(self.tree, self.velocity, self.force)
+        return FreeProblem(self.velocity, self.force, lambda found: found)
+
+    @property
+    def mode(self) -> SX:
+        return ca.SX.zeros(6 + self.tree.n) if self.free else self.inputs["mode"]
+
+    @property
+    def drive(self) -> SX:
+        return ca.SX.zeros(6 + self.tree.n) if self.free else self.inputs["drive"]
+
+    def hybrid(self, problem: FreeProblem) -> Hybrid:
+        """Accelerations of the problem, and reactions."""
+        own = (self.drive, self.mode, self.inertia, self.inputs["rotor"], self.wrenches)
+        return hybrid_dynamics(self.tree, self.joints, problem.velocity, problem.force, *own)
 
     def power(self, reaction: SX) -> SX:
         twist = velocities(self.tree, self.tree.placements(self.joints), self.velocity, self.inputs["rotor"]).twist
@@ -213,8 +222,9 @@ def motion_program(
     dry friction: 6 + n; loads), and ``reaction`` (6 + n).
     """
     motion = _motion(robot, loads, free)
-    hybrid = motion.hybrid()
-    outputs: dict[str, SX] = {"rate": ca.vertcat(motion.pose_rate(), hybrid.acceleration)}
+    problem = motion.problem()
+    hybrid = motion.hybrid(problem)
+    outputs: dict[str, SX] = {"rate": ca.vertcat(motion.pose_rate(), problem.back(hybrid.acceleration))}
     if ledger:
         outputs["power"] = motion.power(hybrid.reaction)
     outputs["reaction"] = hybrid.reaction
@@ -227,16 +237,18 @@ def reframed_inertia(tree: Tree, inputs: Mapping[str, SX]) -> dict[str, SX]:
     return {tree.reframed: tree.inertia(inputs["inertia"])} if tree.reframed in inputs else {}
 
 
-def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads: tuple[LoadFrame, ...] = ()) -> Program:
+def motion_tangent(
+    robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads: tuple[LoadFrame, ...] = (), *, free: bool = False
+) -> Program:
     """The motion program's ``rate`` and its directional derivative ``d_rate`` along ``d_<input>`` of these inputs.
 
     Not by differentiating forward dynamics, but by its definition: with the accelerations held, the demands of the
     motion change by so much, and the free degrees of freedom give way to the change as they do to any demand. Half
-    the work. The idea: Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
+    the work. With ``free`` no mode is read, as in :func:`motion_program`. The idea: Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
     """
-    motion = _motion(robot, loads)
-    x, tree = motion.inputs, motion.tree
-    hybrid = motion.hybrid()
+    motion = _motion(robot, loads, free)
+    x, tree, problem = motion.inputs, motion.tree, motion.problem()
+    found = motion.hybrid(problem).acceleration
     points, seeds = [], {}
     for name, which in wrt.items():
         checks.known(name, x, "input", of="the motion program")
@@ -248,18 +260,18 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
     d_derived = [ca.jtimes(expression, at, along) for expression in derived.values()]
     at = ca.vertcat(at, *(x[name] for name in derived))
     along = ca.vertcat(along, *d_derived)
-    d_given = driven_part(x["mode"], ca.jtimes(x["drive"], at, along))
+    d_given = driven_part(motion.mode, ca.jtimes(motion.drive, at, along))
     held = ca.SX.sym("acceleration", 6 + tree.n)
 
     def value(flat: SX) -> SX:
-        return ca.substitute(flat, held, hybrid.acceleration)
+        return ca.substitute(flat, held, found)
 
-    def change(flat: SX) -> SX:
+    def change(flat: SX, d_held: SX = d_given) -> SX:
         """Change of these numbers, the free degrees of freedom accelerating as before."""
-        return value(ca.jtimes(flat, ca.vertcat(at, held), ca.vertcat(along, d_given)))
+        return value(ca.jtimes(flat, ca.vertcat(at, held), ca.vertcat(along, d_held)))
 
     placements = tree.placements(motion.joints)
-    needed = inertial_wrenches(tree, placements, motion.velocity, held, motion.inertia, x["rotor"])
+    needed = inertial_wrenches(tree, placements, problem.velocity, held, motion.inertia, x["rotor"])
     through = _wrenches(value(_flat(joint_wrenches(tree, placements, needed, motion.wrenches).joint)))
     d_body = _wrenches(change(_flat(net(needed.body, motion.wrenches))))
     d_carrier = _wrenches(change(_flat([own or _NOTHING for own in needed.carrier])))
@@ -267,10 +279,10 @@ def motion_tangent(robot: Robot, wrt: Mapping[str, Sequence[int] | None], loads:
     for i, joint in enumerate(tree.joints):
         # What goes through a joint turns or shifts with it, on its way to the parent.
         d_carrier[i] = d_carrier[i].plus(scaled(carried_along(through[i], joint.subspace), d_joints[i]))
-    inertias = articulated(tree, placements, x["mode"], motion.inertia, x["rotor"])
-    response = inertias.respond(change(motion.force - needed.effort), d_body, [*d_carrier])
-    rate = ca.vertcat(motion.pose_rate(), hybrid.acceleration)
-    d_rate = ca.vertcat(ca.jtimes(motion.pose_rate(), at, along), d_given + response.acceleration)
+    inertias = articulated(tree, placements, motion.mode, motion.inertia, x["rotor"])
+    response = inertias.respond(change(problem.force - needed.effort), d_body, [*d_carrier])
+    rate = ca.vertcat(motion.pose_rate(), problem.back(found))
+    d_rate = change(ca.vertcat(motion.pose_rate(), problem.back(held)), d_given + response.acceleration)
     outputs = {"rate": ca.densify(rate), "d_rate": ca.densify(d_rate)}
     return Program("motion_tangent", {**x, **seeds}, outputs, derived=derived)
 

@@ -17,7 +17,7 @@ import numpy as np
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scaled, spatial
 from spacearm.mechanics.sweep import InertialWrenches, inertial_wrenches
-from spacearm.mechanics.tree import Placement, Tree
+from spacearm.mechanics.tree import Placement, Tree, TreeJoint
 
 
 class JointWrenches(NamedTuple):
@@ -138,19 +138,36 @@ class Articulated:
         for i in reversed(range(n)):
             joint, place = tree.joints[i], self.placements[i]
             short[i] -= dot(joint.subspace, load[i + 1])
-            passed = _plus(load[i + 1], carrier[i]).plus(scaled(self.column[i], short[i] * self.inverse[i]))
+            passed = load[i + 1].plus(scaled(self.column[i], short[i] * self.inverse[i]))
+            if self._lets_through(i):
+                # Along its axis a free joint passes on what acts there.
+                passed = _set(passed, joint, force[6 + i])
+            passed = _plus(passed, carrier[i])
             load[joint.parent] = load[joint.parent].plus(place.force_up(passed))
         base = self._base(force[:6] - load[0].stacked())
         rise = [spatial(base.acceleration)]
         acceleration, reaction = [base.acceleration], [base.reaction]
         for i, (joint, place) in enumerate(zip(tree.joints, self.placements, strict=True)):
             from_parent = place.twist_down(rise[joint.parent])
+            if self._lets_through(i):
+                # The body's acceleration along the axis does not depend on the parent's there.
+                across = _set(scaled(self.column[i], self.inverse[i]), joint, 0)
+                along = short[i] * self.inverse[i] - dot(across, from_parent)
+                acceleration.append(along - dot(joint.subspace, from_parent))
+                reaction.append(ca.SX(0))
+                rise.append(_set(from_parent, joint, along))
+                continue
             left = short[i] - dot(self.column[i], from_parent)
             own = left * self.inverse[i]
             acceleration.append(own)
             reaction.append(-self.masks[6 + i].driven * left)
             rise.append(from_parent.plus(scaled(joint.subspace, own)))
         return Hybrid(ca.vertcat(*acceleration), ca.vertcat(*reaction))
+
+    def _lets_through(self, i: int) -> bool:
+        """Whether joint i is free at any time, without a rotor, about or along a coordinate axis."""
+        joint = self.tree.joints[i]
+        return joint.rotor is None and np.count_nonzero(joint.axis) == 1 and bool(self.masks[6 + i].driven.is_zero())
 
     def _base(self, short: SX) -> Hybrid:
         """The base's six equations with driven directions as masked rows, by an LDL^T factorisation."""
@@ -163,6 +180,14 @@ class Articulated:
         solved[order] = solve_symmetric(masked[order, order], (short * free)[order])  # zero where driven
         needed = self.base @ solved - short
         return Hybrid(solved, ca.vertcat(*(masks[i].driven * needed[i] for i in range(6))))
+
+
+def _set(vector: Spatial, joint: TreeJoint, value: SX) -> Spatial:
+    """The same with another component along the joint's axis, which is a coordinate axis or its opposite."""
+    k = int(np.flatnonzero(joint.axis)[0])
+    parts = [ca.SX(vector.linear), ca.SX(vector.angular)]
+    parts[joint.joint.kind == "revolute"][k] = value * joint.axis[k]
+    return Spatial(*parts)
 
 
 def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, rotor: SX) -> Articulated:

@@ -196,16 +196,14 @@ class Rotation:
         return self.fixed @ matrix @ self.fixed.T
 
     def _turned(self, matrix: SX) -> SX:
-        """``turn @ matrix @ turn.T``: in its plane trace and antisymmetric part stay, the rest turns twice as far."""
+        """``turn @ matrix @ turn.T``; in its plane by one sum, from which every entry follows."""
         assert self.axis is not None
         k = self.axis
         i, j = (k + 1) % 3, (k + 2) % 3
-        cc, cs = self.c * self.c, self.c * self.s
-        difference, both = matrix[i, i] - matrix[j, j], matrix[i, j] + matrix[j, i]
-        moved, sheared = cc * difference - cs * both, cs * difference + (cc - 1) * both
+        common = self.s * (matrix[i, i] - matrix[j, j]) + self.c * (matrix[i, j] + matrix[j, i])
         result = ca.SX(3, 3)
-        result[i, i], result[j, j] = matrix[j, j] + moved, matrix[i, i] - moved
-        result[i, j], result[j, i] = matrix[i, j] + sheared, matrix[j, i] + sheared
+        result[i, i], result[j, j] = matrix[i, i] - self.s * common, matrix[j, j] + self.s * common
+        result[i, j], result[j, i] = self.c * common - matrix[j, i], self.c * common - matrix[i, j]
         result[k, k] = matrix[k, k]
         for row, column in ((i, j), (j, i)):
             sign = self.s if row == j else -self.s
@@ -219,17 +217,14 @@ class Rotation:
         return mirrored(self.fixed @ matrix @ self.fixed.T)
 
     def _turned_symmetric(self, matrix: SX) -> SX:
-        """Turn a symmetric matrix in its plane by double-angle sums: 11 operations in place of 36."""
+        """The same of a symmetric matrix: 10 operations in place of 36."""
         assert self.axis is not None
         k = self.axis
         i, j = (k + 1) % 3, (k + 2) % 3
-        cc, cs = self.c * self.c, self.c * self.s
-        difference, product = matrix[i, i] - matrix[j, j], matrix[i, j]
-        moved = cc * difference - 2 * cs * product
+        common = self.s * (matrix[i, i] - matrix[j, j]) + (2 * self.c) * matrix[i, j]
         result = ca.SX(3, 3)
-        result[i, i] = matrix[j, j] + moved
-        result[j, j] = matrix[i, i] - moved
-        result[i, j] = result[j, i] = cs * difference + (2 * cc - 1) * product
+        result[i, i], result[j, j] = matrix[i, i] - self.s * common, matrix[j, j] + self.s * common
+        result[i, j] = result[j, i] = self.c * common - matrix[i, j]
         result[k, k] = matrix[k, k]
         result[i, k] = result[k, i] = self.c * matrix[i, k] - self.s * matrix[j, k]
         result[j, k] = result[k, j] = self.s * matrix[i, k] + self.c * matrix[j, k]

@@ -348,7 +348,10 @@ class FixedStep:
 
     def fresh(self, width: int, values: Mapping[str, Array]) -> Array:
         """A room with these values in all lanes, everything else zero."""
-        room = np.zeros(self.stage.room(width))
+        size = self.stage.room(width)
+        memory = np.zeros(size + 8)
+        skip = (-memory.ctypes.data // 8) % 8  # as in roll_samples
+        room = memory[skip : skip + size]
         for name, value in {**values, **self.stage.derive(values)}.items():
             flat = np.asarray(value, dtype=np.float64).ravel()
             pitch = 1 if name in self.uniform else width
@@ -427,7 +430,7 @@ class FixedStep:
                 are ``sample``, seeds of each sample ``seed``.
         """
         number = np.asarray(counts, dtype=np.int64)
-        steps = np.broadcast_to(np.asarray(step, dtype=np.float64), number.shape)
+        steps = np.full(number.shape, step, dtype=np.float64)
         target, read = ([self.place(name, width) + width * k for name, k in own] for own in (channels, references))
         table, asked = (
             np.zeros((1, 1, number.size, 0)) if each is None else np.ascontiguousarray(each)
@@ -435,7 +438,7 @@ class FixedStep:
         )
         return Course(
             np.concatenate([[0.0], np.cumsum(steps * number)[:-1]]),
-            np.ascontiguousarray(steps),
+            steps,
             number,
             table,
             np.array(target, dtype=np.int64),

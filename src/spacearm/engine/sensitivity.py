@@ -123,6 +123,9 @@ class TangentRollout:
         # Two registers for each number at most, the directions evenly over the passes.
         passes = max(1, -(-many // (2 * host().lanes)))
         width = max(1, -(-many // passes))
+        # What fills no register goes in one piece, whose size is a power of two: a piece costs as much as a register.
+        rest = width % host().lanes
+        width += (1 << (rest - 1).bit_length()) - rest if rest else 0
         loop, code, records = self.loop, self.loop.code(width), count // every
         course = loop.course(width, float(step), [count], every=int(every))
         recorded = np.array([[loop.place("state", width), nx], [loop.place("d_state", width), nx * width]])
@@ -173,12 +176,14 @@ class TangentRollout:
 
     def _directions(self, directions: npt.ArrayLike | None, start_tangent: npt.ArrayLike | None) -> tuple[Array, Array]:
         """Changes of the parameters (directions, parameters) and of the start state (directions, nx), checked."""
-        alone = np.eye(self.parameters)
-        rows = alone if directions is None else np.atleast_2d(checks.numbers(directions, "directions"))
-        seeds = checks.array(rows, "directions", ("directions", self.parameters), finite=False)
+        seeds = np.eye(self.parameters)
+        if directions is not None:
+            rows = np.atleast_2d(checks.numbers(directions, "directions"))
+            seeds = checks.array(rows, "directions", ("directions", self.parameters), finite=False)
         shape = (len(seeds), self.sizes["state"])
-        still = np.zeros(shape)
-        moved = still if start_tangent is None else np.atleast_2d(checks.numbers(start_tangent, "start_tangent"))
+        if start_tangent is None:
+            return seeds, np.zeros(shape)
+        moved = np.atleast_2d(checks.numbers(start_tangent, "start_tangent"))
         checks.array(moved, "start_tangent", shape, finite=False)
         return seeds, moved
 

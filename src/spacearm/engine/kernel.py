@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -180,7 +181,7 @@ class Kernel:
         results = self._results(lead, out or {})
         for name in out or {}:
             self._check_apart(name, results, [array for array, _, _ in inputs])
-        count = int(np.prod(lead, dtype=np.int64))
+        count = math.prod(lead)
         if count:
             width = host().lanes if lead else 1
             # A robot's own numbers are the same for all samples as a rule: then what depends on them alone is scalar.

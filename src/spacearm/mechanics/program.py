@@ -62,10 +62,15 @@ class Program:
         return ca.densify(ca.vertcat(*(ca.vec(value.T) for value in self.outputs.values())))
 
     def input_shape(self, name: str) -> tuple[int, ...]:
-        return self._shape(name, self.inputs[name])
+        return self._shapes[0][name]
 
     def output_shape(self, name: str) -> tuple[int, ...]:
-        return self._shape(name, self.outputs[name])
+        return self._shapes[1][name]
+
+    @cached_property
+    def _shapes(self) -> tuple[dict[str, tuple[int, ...]], ...]:
+        """Of inputs and outputs: CasADi takes its time over each, and every call of a kernel asks for them."""
+        return tuple({name: self._shape(name, own[name]) for name in own} for own in (self.inputs, self.outputs))
 
     def event_inputs(self, nx: int) -> dict[str, SX]:
         """Symbols that an event function of a run by this program may be written in, in the order that the solver

@@ -55,8 +55,7 @@ class TangentRollout:
         if both:
             raise InputError(f"{both[0]!r} cannot both vary and be zero")
         self.zero = frozenset(zero)
-        free = "mode" in self.zero and not loads
-        motion = motion_tangent(robot, {"state": None, **wrt}, loads, free=free).with_zeros(zero)
+        motion = motion_tangent(robot, {"state": None, **wrt}, loads, free="mode" in self.zero).with_zeros(zero)
         self.inputs = tuple(name for name in motion.inputs if not name.startswith("d_"))
         # The motion is the same in every lane; only its derivatives take one each.
         room = Room(motion)

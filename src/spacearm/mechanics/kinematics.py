@@ -85,6 +85,8 @@ def wrench_on_body(
     else:
         inward = rotation_matrix(quaternion).T
         force, moment = inward @ force, inward @ moment
+        if tree.base is not None:
+            force, moment = tree.base.down(force), tree.base.down(moment)
         for i in tree.path(tree.robot.body_index(frame.body)):
             force, moment = placements[i].down(force), placements[i].down(moment)
     return Spatial(force, moment + ca.cross(constant(own.translation), force))

@@ -196,20 +196,30 @@ class Rotation:
         return self.fixed @ matrix @ self.fixed.T
 
     def _turned(self, matrix: SX) -> SX:
-        """``turn @ matrix @ turn.T``; in its plane by one sum, from which every entry follows."""
+        """``turn @ matrix @ turn.T``."""
         assert self.axis is not None
         k = self.axis
         i, j = (k + 1) % 3, (k + 2) % 3
-        common = self.s * (matrix[i, i] - matrix[j, j]) + self.c * (matrix[i, j] + matrix[j, i])
         result = ca.SX(3, 3)
-        result[i, i], result[j, j] = matrix[i, i] - self.s * common, matrix[j, j] + self.s * common
-        result[i, j], result[j, i] = self.c * common - matrix[j, i], self.c * common - matrix[i, j]
+        self._turn_plane(matrix, i, j, self.c * (matrix[i, j] + matrix[j, i]), result)
         result[k, k] = matrix[k, k]
         for row, column in ((i, j), (j, i)):
             sign = self.s if row == j else -self.s
             result[row, k] = self.c * matrix[row, k] + sign * matrix[column, k]
             result[k, row] = self.c * matrix[k, row] + sign * matrix[k, column]
         return result
+
+    def _turn_plane(self, matrix: SX, i: int, j: int, product: SX, result: SX) -> None:
+        """The four entries in the plane of the turn, by a sum that all have; ``product``: c times the two products."""
+        common = self.s * (matrix[i, i] - matrix[j, j]) + product
+        along, across = self.s * common, self.c * common
+        result[i, i], result[j, j] = matrix[i, i] - along, matrix[j, j] + along
+        result[i, j], result[j, i] = across - matrix[j, i], across - matrix[i, j]
+        # By right angles without rounding.
+        if self.c.is_zero():
+            result[i, i], result[j, j] = matrix[j, j], matrix[i, i]
+        elif self.s.is_zero():
+            result[i, j], result[j, i] = matrix[i, j], matrix[j, i]
 
     def _symmetric(self, matrix: SX) -> SX:
         if self.axis is not None:
@@ -221,10 +231,8 @@ class Rotation:
         assert self.axis is not None
         k = self.axis
         i, j = (k + 1) % 3, (k + 2) % 3
-        common = self.s * (matrix[i, i] - matrix[j, j]) + (2 * self.c) * matrix[i, j]
         result = ca.SX(3, 3)
-        result[i, i], result[j, j] = matrix[i, i] - self.s * common, matrix[j, j] + self.s * common
-        result[i, j] = result[j, i] = self.c * common - matrix[i, j]
+        self._turn_plane(matrix, i, j, (2 * self.c) * matrix[i, j], result)
         result[k, k] = matrix[k, k]
         result[i, k] = result[k, i] = self.c * matrix[i, k] - self.s * matrix[j, k]
         result[j, k] = result[k, j] = self.s * matrix[i, k] + self.c * matrix[j, k]

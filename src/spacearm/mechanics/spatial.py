@@ -188,12 +188,9 @@ class Rotation:
         return turn
 
     def _general(self, matrix: SX) -> SX:
-        if self.plain:
-            return self._turned(matrix)
         if self.axis is not None:
-            turn = self._turn()
-            matrix = turn @ matrix @ turn.T
-        return self.fixed @ matrix @ self.fixed.T
+            matrix = self._turned(matrix)
+        return matrix if self.plain else self.fixed @ matrix @ self.fixed.T
 
     def _turned(self, matrix: SX) -> SX:
         """``turn @ matrix @ turn.T``."""

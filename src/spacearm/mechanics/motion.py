@@ -244,7 +244,8 @@ def motion_tangent(
 
     Not by differentiating forward dynamics, but by its definition: with the accelerations held, the demands of the
     motion change by so much, and the free degrees of freedom give way to the change as they do to any demand. Half
-    the work. With ``free`` no mode is read, as in :func:`motion_program`. The idea: Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
+    the work. The idea: Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
+    With ``free`` no mode is read, as in :func:`motion_program`.
     """
     motion = _motion(robot, loads, free)
     x, tree, problem = motion.inputs, motion.tree, motion.problem()

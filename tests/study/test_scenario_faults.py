@@ -110,7 +110,12 @@ CASES = [
         {"joint1.motor": {"value_deg": 2.0**63}},
         "test[0]: twin: forward model: joint 'joint1.motor' is at 1.60978e+17 rad",
     ),
-    ("joint-twin", "noise.base_attitude_deg", 2.0**31, "noise: sensor noise: base_attitude is 3.74807e+07"),
+    (
+        "joint-twin",
+        "sensors.noise.base_attitude_deg",
+        2.0**31,
+        "sensors.noise: sensor noise: base_attitude is 3.74807e+07",
+    ),
     ("joint-twin", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
 ]
 

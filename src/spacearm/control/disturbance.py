@@ -26,6 +26,7 @@ from spacearm.mechanics import Program
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.plant import Plant
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
 from spacearm.simulate import Signal, State, from_ppoly, gaps
 from spacearm.simulate.distance import Pair, floating_gaps
@@ -81,11 +82,11 @@ class BaseAttitude:
 
     def _seen(self, coefficients: Array, momentum: Array) -> dict[str, Array]:
         """The base's angular velocity at all nodes, and its derivatives."""
-        nodes, n = len(self.values), self.robot.n
-        state = np.zeros((nodes, 13 + 2 * n))
-        state[:, 3] = 1.0
-        state[:, 7 : 7 + n] = self.values @ coefficients.T
-        state[:, 13 + n :] = self.rates @ coefficients.T
+        at = Layout(self.robot.n)
+        state = np.zeros((len(self.values), at.size))
+        state[:, at.quaternion.start] = 1.0
+        state[:, at.joints] = self.values @ coefficients.T
+        state[:, at.rates] = self.rates @ coefficients.T
         return _spin_kernel(self.robot)({"state": state, "momentum": momentum})
 
     def __call__(self, coefficients: Array, free: Sequence[tuple[int, int]]) -> Turned:

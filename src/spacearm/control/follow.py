@@ -25,6 +25,7 @@ from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX, quaternion_rate
 from spacearm.model import Robot
+from spacearm.model.layout import BASE_POSE, QUATERNION
 from spacearm.simulate import Signal, State
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import as_signal
@@ -100,7 +101,8 @@ def _integrated(
         asked += 1
         if asked > MOST:
             raise _Stop(t)
-        pose = np.concatenate([y[:3], y[3:7] / np.linalg.norm(y[3:7]), y[7:], still])
+        pose = np.concatenate([y, still])
+        pose[QUATERNION] /= np.linalg.norm(pose[QUATERNION])
         seen = kernel({"state": pose, "momentum": momentum})
         speed = rates(t, seen)
         return np.concatenate([seen["pose"] @ speed + seen["pose_drift"], speed])
@@ -113,7 +115,7 @@ def _integrated(
     states = np.hstack([found.y.T, np.tile(still, (len(times), 1))])
     every = kernel({"state": states, "momentum": momentum})
     speeds = np.array([rates(t, {name: part[k] for name, part in every.items()}) for k, t in enumerate(times)])
-    joints = found.y[7:]
+    joints = found.y[BASE_POSE:]
     return (
         {name: hermite(times, joints[i], speeds[:, i]) for i, name in enumerate(robot.joint_names)},
         times,

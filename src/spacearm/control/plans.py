@@ -20,6 +20,7 @@ from spacearm.control.attitudes import Attitude, AttitudeSpline, Turning, rest_s
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, SimulationError, at
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
 from spacearm.simulate import (
     Nearest,
@@ -289,8 +290,8 @@ class JointPlan:
         through its samples; then still."""
         if self.path is not None and self.path.frame == frame:
             return self.path
-        times, states, n = self.run.times, self.run.states, self.robot.n
-        origin, rotation = mechanics_of(self.robot).frame_pose(frame, states[:, 7 : 7 + n], base=states[:, :7])
+        times, states, at = self.run.times, self.run.states, Layout(self.robot.n)
+        origin, rotation = mechanics_of(self.robot).frame_pose(frame, states[:, at.joints], base=states[:, at.pose])
         turns = np.array([quaternion_from_rotation(each) for each in rotation])
         for k in range(1, len(turns)):
             turns[k] *= 1.0 if turns[k] @ turns[k - 1] >= 0.0 else -1.0

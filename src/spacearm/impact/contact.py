@@ -39,9 +39,9 @@ from spacearm.impact.collision import Collision, Kind, collide, effective_mass, 
 from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.generalized import ForcedMotion, forced_motion
 from spacearm.mechanics import Program
-from spacearm.mechanics.motion import state_size
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.typing import Array
 
 RTOL, ATOL = 1e-11, 1e-13
@@ -117,8 +117,9 @@ class _Pair:
     """Right-hand side of two robots and the contact between them."""
 
     def __init__(self, first: Robot, first_frame: str, second: Robot, second_frame: str) -> None:
-        sizes = [state_size(first.n), state_size(second.n)]
-        states = [ca.SX.sym(name, size) for name, size in zip(("a", "b"), sizes, strict=True)]
+        self.first = Layout(first.n)
+        self.second = Layout(second.n, self.first.stop)
+        states = [ca.SX.sym("a", self.first.size), ca.SX.sym("b", self.second.size)]
         slip = ca.SX.sym("slip", 6)
         stiffness = ca.SX.sym("stiffness", 6, 6)
         wrench = stiffness @ slip
@@ -140,10 +141,11 @@ class _Pair:
         # y = both states, slip, impulse, joint reaction impulses, works of locked and other joints and of the contact
         rate = unit * ca.vertcat(*parts)
         self.kernel = Kernel(Program("contact", inputs, {"rate": ca.densify(rate)}))
-        self.states = sum(sizes)
+        self.states = self.second.stop
         self.size = self.kernel.n_out
         self.slip = slice(self.states, self.states + 6)
-        self.code = make_code(self.kernel.address(1), self.slip.stop, self.size, quaternion=[3, sizes[0] + 3])
+        quaternions = [at.quaternion.start for at in (self.first, self.second)]
+        self.code = make_code(self.kernel.address(1), self.slip.stop, self.size, quaternion=quaternions)
         known = self.kernel.program.event_inputs(self.code.nx)
         self.power = Kernel(Program("contact_power", known, {"power": -known["rate"][-1]}))
 
@@ -152,7 +154,7 @@ def _joint_powers(body: ForcedMotion, state: Any, n: int, prefix: str) -> tuple[
     """Power of the reactions of locked joints, and of the others."""
     if not n:
         return ca.SX(0), ca.SX(0)
-    locked, power = body.inputs[f"{prefix}_locked"], body.reaction[6:] * state[13 + n :]
+    locked, power = body.inputs[f"{prefix}_locked"], body.reaction[6:] * state[Layout(n).rates]
     return ca.dot(locked, power), ca.dot(1 - locked, power)
 
 
@@ -277,7 +279,7 @@ class _Run:
         return _Branch(times * unit, path, path[:, slip] @ stiffness.T, rate[:, slip] / unit)
 
     def _report(self, start: Array, branches: list[_Branch]) -> ContactRun:
-        first, second, states = self.first, self.second, self.pair.states
+        first, states = self.first, self.pair.states
         offsets = np.cumsum([0.0, *(branch.time[-1] for branch in branches)])
         time = np.concatenate([branch.time + offset for branch, offset in zip(branches, offsets, strict=False)])
         end = branches[-1].y[-1]
@@ -292,8 +294,8 @@ class _Run:
             np.concatenate([branch.relative for branch in branches]),
             float(time[-1]),
             impulse,
-            end[7 + first.robot.n : 13 + 2 * first.robot.n],
-            end[states - 6 - second.robot.n : states],
+            end[self.pair.first.velocity],
+            end[self.pair.second.velocity],
             reactions[: first.robot.n],
             reactions[first.robot.n :],
             float(end[-1]),
@@ -303,12 +305,10 @@ class _Run:
         )
 
     def _parts(self, y: Array) -> list[tuple[FloatingSystem, Array, Array, Array]]:
-        size = 13 + 2 * self.first.robot.n
         found = []
-        for system, state in ((self.first, y[:size]), (self.second, y[size : self.pair.states])):
-            n = system.robot.n
-            base = np.concatenate([state[:3], state[3:7] / np.linalg.norm(state[3:7])])
-            found.append((system, base, state[7 : 7 + n], state[7 + n :]))
+        for system, at in ((self.first, self.pair.first), (self.second, self.pair.second)):
+            base = np.concatenate([y[at.position], y[at.quaternion] / np.linalg.norm(y[at.quaternion])])
+            found.append((system, base, y[at.joints], y[at.velocity]))
         return found
 
     def _kinetic(self, y: Array) -> float:

@@ -12,7 +12,7 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import SimulationError
 from spacearm.mission.laws import Crew
 from spacearm.model import Body, Frame, Inertia, Pose, Robot, Visual
-from spacearm.model.layout import QUATERNION
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
 from spacearm.model.toml_schema import Number, Vector3
 from spacearm.motion.surroundings import PlacedKeys
@@ -133,15 +133,16 @@ def encounter(
     back, before = flown(-1.0, meeting)
     on, after = flown(1.0, wait)
     before = before[::-1].copy()
-    before[:, 7:] *= -1.0  # position and attitude as they are, velocities reversed
+    at = Layout.of_size(before.shape[1])
+    before[:, at.velocity] *= -1.0  # position and attitude as they are, velocities reversed
     states = np.concatenate([before, after[1:]])
-    turns = rotation_matrices(states[:, 3:7])
+    turns = rotation_matrices(states[:, at.quaternion])
     return Encounter(
         State.from_vector(states[0]),
         np.concatenate([meeting - back[::-1], meeting + on[1:]]),
-        states[:, :3] + turns @ grasp.translation,
+        states[:, at.position] + turns @ grasp.translation,
         turns @ grasp.rotation @ FACING,
-        np.einsum("tij,tj->ti", turns, states[:, 10:13]),
+        np.einsum("tij,tj->ti", turns, states[:, at.angular_velocity]),
         meeting,
     )
 

@@ -14,7 +14,7 @@ from spacearm.mission.clearance import apart, held
 from spacearm.mission.encounter import BODY, GRASP, TARGET, Encounter, smooth
 from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Pose, Robot, edit
-from spacearm.model.layout import Layout
+from spacearm.model.layout import BASE_POSE, Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.simulate import Here, Lock, Phase, State, World, spline
 from spacearm.simulate.bodies import centred, frame_pose, move
@@ -353,7 +353,7 @@ class Flight:
         _, states = self.here.samples
         rows = states[self.name]
         if TARGET in states:
-            target = states[TARGET][:, :7]
+            target = states[TARGET][:, :BASE_POSE]
         else:
             assert self.caught is not None
             target = held(self.crew, self.caught, rows)

@@ -224,7 +224,7 @@ def test_a_file_with_angle_and_torque_measured(tmp_path: Path) -> None:
     )
     text = (
         'study = "joint-identification"\nrobot = "arm.toml"\nframe = "hand"\nangle = "measured"\n'
-        "[noise]\nencoder = 2e-5\nlink = 5e-5\nbase_attitude = 2e-4\ntorque = 0.05\n"
+        "[sensors.noise]\nencoder = 2e-5\nlink = 5e-5\nbase_attitude = 2e-4\ntorque = 0.05\n"
         '[[test]]\nname = "a"\nfile = "a.csv"\n[test.columns]\n' + columns
     )
     (tmp_path / "s.toml").write_text(text)

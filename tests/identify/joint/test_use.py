@@ -222,7 +222,7 @@ hand_x = { column = "hand_x", unit = "mm" }
 hand_y = { column = "hand_y", unit = "mm" }
 hand_angle = { column = "hand_phi", unit = "deg" }
 """
-SENSORS = """[noise]
+SENSORS = """[sensors.noise]
 encoder_deg = 0.00573
 base_attitude_deg = 0.0573
 hand_attitude_deg = 0.0573
@@ -361,6 +361,7 @@ def test_profiles_leave_out_what_is_not_determined(tmp_path: Path) -> None:
         (TWIN.replace("seed = 1", "sample = 1e-9"), "duration 10 s every 1e-09 s is not usable"),
         (TWIN.replace("seed = 1", "seed = -1"), "seed"),
         ("[[test]]\n" + FILE + COLUMNS, "there is no such file"),
+        ("[noise]\nencoder = 1e-4\n" + TWIN, r"it is 'sensors.noise' now: \[sensors.noise\] in place of \[noise\]"),
     ],
 )
 def test_wrong_scenarios_are_told(tmp_path: Path, text: str, message: str) -> None:

@@ -51,6 +51,12 @@ class NoiseTable(Table):
     make = makes(SensorNoise)
 
 
+class SensorsTable(Table):
+    """What joints, base and hand are measured with."""
+
+    noise: NoiseTable = NoiseTable()
+
+
 class LawTable(Table):
     """Friction and other laws beyond spring and damper."""
 
@@ -182,6 +188,7 @@ class JointFile(StudyFile):
     """Flexible joints from measured motion."""
 
     needs_mujoco: ClassVar = False
+    moved: ClassVar = {"noise": "it is 'sensors.noise' now: [sensors.noise] in place of [noise]"}
 
     frame: Name = key(what="that the vision system sees beside the base")
     drive: Literal["motor_angle", "torque", "rigid_torque"] = key("motor_angle", "how the model's motors move")
@@ -195,7 +202,7 @@ class JointFile(StudyFile):
     offset_rate: bool = key(False, "the spring's rate at the start is unknown")
     weighting_decay: Number | None = key(None, "of early weights, s")
     profiles: bool = key(False, "profile likelihoods")
-    noise: NoiseTable = NoiseTable()
+    sensors: SensorsTable = SensorsTable()
     law: LawTable = LawTable()
     nuisances: NuisanceTable = NuisanceTable()
     bounds: dict[str, Pair] = key({}, "parameter = [lower, upper]; from robot and data where left out")
@@ -208,7 +215,7 @@ class JointFile(StudyFile):
         robot = session.robot(self.robot)
         with at("frame"):
             robot.frame(self.frame)
-        chain = Chain(robot, self.frame, made(self.noise, "noise"))
+        chain = Chain(robot, self.frame, made(self.sensors.noise, "sensors.noise"))
         session.tell(0.05, "reading the tests")
         tests: dict[bool, list[JointTest]] = {False: [], True: []}
         for index, entry in enumerate(self.test):

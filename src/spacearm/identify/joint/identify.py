@@ -34,6 +34,8 @@ from spacearm.typing import Array
 
 #: The errors of inputs are linearised anew so often, until nothing moves by more than this share of its deviation.
 ROUNDS, SETTLED = 8, 0.01
+#: Mean squared residual of a fit that lacks something, and evaluations of the searches that go on from there.
+HOPELESS, SHORT = 10.0, 100
 #: A fit whose mean squared residual is above this may have started in the wrong valley: then other stiffnesses are
 #: tried, as these multiples.
 POOR, FACTORS = 1.5, 10.0 ** np.linspace(-2.5, 2.5, 31)
@@ -196,29 +198,22 @@ def identify_joints(
     began = time.perf_counter()
     one_of(cost, ("likelihood", "paper"), "cost", place="identification")
     how = _asked(nuisances or {})
-    chosen, outliers = _prepared(robot, tests, cost, how["bias"] == "estimate")
-    law = law or Law()
-    if how["friction"] == "estimate" and law.motor == "none":
-        law = replace(law, motor="coulomb")
-    model = JointProblem(
-        robot, chosen, drive=drive, law=law, bounds=bounds, guess=guess, fixed=fixed, offset_rate=offset_rate,
-        weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy, delay=how["delay"] == "estimate",
+    chosen, outliers = _prepared(robot, tests, cost)
+    build = partial(
+        _problem, robot, chosen, law=law or Law(), drive=drive, bounds=bounds, guess=guess, fixed=fixed,
+        offset_rate=offset_rate, weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
     )  # fmt: skip
-    estimator = estimator_of(method)
-    again = partial(
-        identify_joints, robot, tests, drive=drive, law=law, method=method, bounds=bounds, guess=guess, fixed=fixed,
-        offset_rate=offset_rate, weighting=weighting, accuracy=accuracy, warn=False,
-    )  # fmt: skip
+    model, estimator = build(how), estimator_of(method)
     try:
         model, estimate, exact, far = _fitted(model, estimator, cost == "paper")
     except SimulationError as stray:
-        tested = _explained(model, np.inf, how, again) if cost == "likelihood" else ()
+        tested = _explained(model, np.inf, how, build, estimator) if cost == "likelihood" else ()
         stray.hint += "".join(f"; suspected: {one.advice}" for one in tested)
         raise
     ignored = tuple(name for name, what in how.items() if what == "off") if exact and drive != "rigid_torque" else None
     fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
     if ignored is not None and _unexplained(fit):
-        fit = fit.suspecting(_explained(model, estimate.cost, how, again))
+        fit = fit.suspecting(_explained(model, estimate.cost, how, build, estimator))
     if warn:
         for text in fit.remarks:
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
@@ -233,6 +228,18 @@ def _asked(nuisances: Mapping[str, Nuisance]) -> dict[str, Nuisance]:
         known(name, NUISANCES, "nuisance", place="nuisances")
         one_of(what, get_args(Nuisance), name, place="nuisances")
     return how
+
+
+def _problem(
+    robot: Robot, tests: Sequence[JointTest], how: Mapping[str, str], *, law: Law, **options: Any
+) -> JointProblem:
+    """The problem with those nuisances that are to be estimated."""
+    if how["bias"] == "estimate":
+        seen = {*BASE, *(f.name for f in flexible_joints(robot))}
+        tests = [replace(test, biases=tuple(c for c in test.measured if c in seen)) for test in tests]
+    if how["friction"] == "estimate" and law.motor == "none":
+        law = replace(law, motor="coulomb")
+    return JointProblem(robot, tests, law=law, delay=how["delay"] == "estimate", **options)
 
 
 def _fitted(
@@ -262,32 +269,43 @@ def _unexplained(fit: JointFit) -> bool:
 
 
 def _explained(
-    model: JointProblem, cost: float, how: Mapping[str, str], again: Callable[..., JointFit]
+    model: JointProblem, cost: float, how: Mapping[str, str], build: Callable[..., JointProblem], estimator: Estimator
 ) -> tuple[Suspect, ...]:
-    """The nuisance to test that lowers the cost most when it is estimated with the rest, beyond what chance does."""
+    """The nuisance to test that lowers the cost most when it is estimated with the rest, beyond what chance does.
+
+    The most promising is fitted first; where it leaves no more than noise, no other is.
+    """
     from scipy.stats import chi2
 
     off = {name: "off" if what == "test" else what for name, what in how.items()}
     before = best = float(np.nan_to_num(cost, nan=np.inf))
     found: tuple[Suspect, ...] = ()
-    for nuisance in ("bias", "delay", "friction"):
-        if how[nuisance] != "test" or (nuisance == "friction" and model.setup.drive != "torque"):
-            continue
+    for other in _promising([
+        build({**off, nuisance: "estimate"}) for nuisance in ("bias", "delay", "friction")
+        if how[nuisance] == "test" and (nuisance != "friction" or model.setup.drive == "torque")
+    ]):  # fmt: skip
         try:
-            other = again(nuisances={**off, nuisance: "estimate"})
+            fitted, estimate, _, _ = _fitted(other, estimator, False)
         except SimulationError:
             continue
-        values, std = other.estimate.values, other.estimate.std
-        new = [k for k, name in enumerate(other.estimate.names) if name not in model.names]
+        values, std = estimate.values, estimate.std
+        new = [k for k, name in enumerate(estimate.names) if name not in model.names]
         enough = 0.5 * chi2.isf(LEVEL / len(NUISANCES), max(len(new), 1))
-        if new and other.estimate.converged and other.estimate.cost < min(best, before - enough):
+        if new and estimate.converged and estimate.cost < min(best, before - enough):
             k = max(new, key=lambda i: abs(values[i]) / std[i])
-            word = other.estimate.names[k].removeprefix(f"{model.tests[0].name}.")
-            best = other.estimate.cost
-            found = (Suspect(word, float(values[k] / std[k]) ** 2, float(values[k]), other.estimate.units[k]),)
-        if other.sound:
-            break
+            word = estimate.names[k].removeprefix(f"{model.tests[0].name}.")
+            best = estimate.cost
+            found = (Suspect(word, float(values[k] / std[k]) ** 2, float(values[k]), estimate.units[k]),)
+            if 2.0 * best < chi2.isf(LEVEL, max(fitted.freedom, 1)):
+                break
     return found
+
+
+def _promising(models: Sequence[JointProblem]) -> list[JointProblem]:
+    """Problems in the order of what a search leaves that takes the inputs as exact."""
+    quick = [_tried(model.held(), LeastSquares(max_evaluations=100)) for model in models]
+    costs = [np.inf if one is None else float(np.nan_to_num(one.cost, nan=np.inf)) for one in quick]
+    return [models[k] for k in np.argsort(costs, kind="stable")]
 
 
 def _searched(
@@ -323,16 +341,12 @@ def _cleared(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -
     return model, estimate, total
 
 
-def _prepared(robot: Robot, tests: Sequence[JointTest], cost: str, biased: bool) -> tuple[list[JointTest], int]:
+def _prepared(robot: Robot, tests: Sequence[JointTest], cost: str) -> tuple[list[JointTest], int]:
     """The tests as they are compared, and how many readings were left out of them."""
     if cost == "paper":
         return [_angles_only(robot, test) for test in tests], 0
     cut = [(test, 0) if test.smooth else without_outliers(test) for test in tests]
-    found = [test for test, _ in cut]
-    if biased:
-        seen = {*BASE, *(f.name for f in flexible_joints(robot))}
-        found = [replace(test, biases=tuple(c for c in test.measured if c in seen)) for test in found]
-    return found, sum(count for _, count in cut)
+    return [test for test, _ in cut], sum(count for _, count in cut)
 
 
 def _angles_only(robot: Robot, test: JointTest) -> JointTest:
@@ -376,13 +390,23 @@ def _tried(model: JointProblem, estimator: LeastSquares) -> Estimate | None:
 
 
 def _settled(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -> tuple[JointProblem, Estimate]:
-    """Problem and estimate with the errors of inputs among the noise, linearised about that estimate."""
+    """Problem and estimate with the errors of inputs among the noise, linearised about that estimate.
+
+    Where residuals stay far larger than the noise, its exact size does not matter: searches are short, and end when
+    linearising anew brings nothing.
+    """
+    least, most = np.inf, estimator
     for last in range(ROUNDS):
         before = estimate.values
-        estimate = _again(model, estimate, estimator)
+        estimate = _again(model, estimate, most)
         settled = np.all(np.abs(estimate.values - before) <= SETTLED * np.minimum(estimate.std, 1e300))
         if model.smooth or settled or last == ROUNDS - 1:
             break
+        if model.noise_known and 2.0 * estimate.cost > HOPELESS * max(model.freedom, 1):
+            if last and estimate.cost > 0.9 * least:
+                break
+            most = replace(estimator, max_evaluations=min(estimator.max_evaluations, SHORT))
+        least = min(least, estimate.cost)
         model = model.with_path_errors(estimate.values)
     return model, estimate
 

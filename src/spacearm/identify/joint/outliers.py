@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.neighbours import MOST, outliers
+from spacearm.identify.joint.neighbours import outliers
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
-#: How many deviations the residual of a good reading may be after a fit.
-LEFT = 5.0
+#: How many deviations the residual of a good reading may be after a fit, and the largest share that may be more: a
+#: wrong model leaves many.
+LEFT, FEW = 5.0, 0.05
 
 
 def without_outliers(test: JointTest) -> tuple[JointTest, int]:
@@ -47,6 +48,6 @@ def without_far(model: JointProblem, x: Array) -> tuple[JointProblem, int]:
         count += int(far.sum())
         own = {name: np.where(far[:, k], np.nan, row) for k, (name, row) in enumerate(test.measured.items())}
         tests.append(replace(test, measured=own) if far.any() else test)
-    if not count or count > MOST * model.readings:
+    if not count or count > FEW * model.readings:
         return model, 0
     return model.of(tests), count

@@ -109,3 +109,17 @@ def test_ranges_with_one_end_or_none(lower: float, upper: float, margin: float |
     use.lowest[0], use.highest[0] = -0.3, 0.5
     found = [limit for limit in use.arm() if limit.name == "range limit"]
     assert [limit.margin for limit in found] == ([] if margin is None else [pytest.approx(margin)])
+
+
+def test_a_stage_that_has_not_settled_is_flown_once_more() -> None:
+    """Half a second does not end the tumble; ``wait`` goes on from there, once, and that is enough or it is not."""
+    changes = {"weigh": None, "stow": None, "eject": None, "decide__margin": None, "detumble__duration": 0.5}
+    patient = flown(**changes, decide__wait=200.0)
+    assert [each.stage for each in patient.outcomes].count("detumble") == 1
+    detumbled = next(each for each in patient.outcomes if each.stage == "detumble")
+    assert detumbled.success
+    assert detumbled.begin == pytest.approx(patient.outcomes[3].end + 0.5)
+    assert rows(patient)["decide.verdict"] == "go"
+    hasty = flown(**changes, decide__wait=0.5)
+    told(hasty, "detumble", "not settled")
+    assert rows(hasty)["decide.verdict"] == "abort"

@@ -121,6 +121,8 @@ def test_faults_are_told_in_words() -> None:
         {"energy": Check(1.0, 1e-9, "J"), "end": Check.that(False, "more steps than allowed"), "path": Check(0.0, 1.0)}
     )
     assert found.faults == ["energy is 1 J and exceeds its tolerance 1e-09", "end: more steps than allowed"]
+    near = Certificate({"whiteness": Check(1.0, 0.9999)})
+    assert near.faults == ["whiteness is 1 and exceeds its tolerance 0.9999"]
 
 
 def test_duplicates_are_refused() -> None:

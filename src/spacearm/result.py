@@ -184,6 +184,12 @@ NOT_APPLICABLE = "not applicable"
 Checks: TypeAlias = Check | Mapping[str, "Checks"]
 
 
+def _told_apart(value: float, tolerance: float) -> tuple[str, str]:
+    """Both in as few digits as tell them apart, three at least."""
+    pairs = ((f"{value:.{digits}g}", f"{tolerance:.{digits}g}") for digits in range(3, 18))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(tolerance)))
+
+
 class Certificate(Mapping[str, Check]):
     """Checks by name: residuals of conservation laws and constraints, convergence, comparisons with another engine.
 
@@ -234,10 +240,9 @@ class Certificate(Mapping[str, Check]):
         return [
             f"{name}: {check.note}"
             if (check.value, check.tolerance) == (1.0, 0.0)  # see Check.that
-            else f"{name} is {' '.join((f'{check.value:.3g}', check.unit)).rstrip()} and exceeds its tolerance "
-            f"{check.tolerance:.3g}"
+            else f"{name} is {' '.join((shown[0], check.unit)).rstrip()} and exceeds its tolerance {shown[1]}"
             for name, check in self.items()
-            if not check.sound
+            if not check.sound and (shown := _told_apart(check.value, check.tolerance))
         ]
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -275,3 +276,20 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
     assert "phase[0].durationn: unknown key 'durationn' (did you mean 'duration'?)" in told
     assert "phase[0].duration: 'duration' is missing (s; with `until`, at most this)" in told
     assert "phase[0].driven.joint1.kind: value is 'splin'" in told
+
+
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [
+        ("time", "measurements.columns.time: unknown key 'time' (the time has a key of its own: time ="),
+        ("rae", "measurements.columns.rae: unknown key 'rae' (expected 'position', 'attitude'"),
+    ],
+)
+def test_columns_of_no_channel(tmp_path: Path, channel: str, told: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'study = "inertia-identification"\nrobot = "xu2017"\n'
+        f'[measurements]\nfile = "orbit.csv"\ncolumns.{channel} = ["a"]\n'
+    )
+    with pytest.raises(InputError, match=re.escape(told)):
+        run_scenario(file)

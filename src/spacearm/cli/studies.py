@@ -24,6 +24,8 @@ COLOUR = {
     Verdict.NOT_RECOVERABLE: "dim",
     Verdict.NEW: "blue",
 }
+#: The page has all that is not sound; a terminal shows the first.
+MOST_FAULTS = 5
 
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
@@ -129,7 +131,9 @@ def tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
                 show(table_of(result))
             show(*_summary(result, page))
         if not result.sound:
-            complain(f"{result.study}: the run is not sound: {'; '.join(result.certificate.faults)}; see {page}")
+            first, more = result.certificate.faults[:MOST_FAULTS], len(result.certificate.faults) - MOST_FAULTS
+            told = [*first, *([f"{more} more"] if more > 0 else [])]
+            complain(f"{result.study}: the run is not sound: {'; '.join(told)}; see {page}")
     return 0 if all(result.sound for result, _ in done) else 1
 
 

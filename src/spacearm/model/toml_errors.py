@@ -74,6 +74,9 @@ def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[Table]) -> tu
     if kind == "missing":
         field = _table(loc, root).model_fields.get(key)
         return f"{key!r} is missing", (field and field.description) or ""
+    if kind == "literal_error" and key == "[key]":
+        moved = _table(loc[:-2], root).moved.get(f"{loc[-3]}.{loc[-2]}")
+        return f"unknown key {fault['input']!r}", moved or f"expected {context['expected']}"
     if kind == "literal_error":
         return f"value is {fault['input']!r}", f"expected {context['expected']}"
     if kind == "string_type":
@@ -127,6 +130,8 @@ def _place(loc: Sequence[int | str], data: Mapping[str, Any]) -> Place:
     """``joint[2].axis ('elbow')``: indices count from 0; the name is that of the innermost named table."""
     path, name, node = "", "", data
     for index, part in enumerate(loc):
+        if part == "[key]":  # pydantic's word for a key that is wrong itself
+            continue
         if isinstance(part, int):
             if index == 1 and loc[0] == "dh" and isinstance(data.get("dh"), dict):
                 continue  # a single [dh] was made a list of one

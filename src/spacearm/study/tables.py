@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
 
 from spacearm.errors import InputError, quoted
 from spacearm.model import Inertia, Robot
@@ -152,6 +152,12 @@ class ColumnTable(Table):
     unit: str = key("", "of the numbers as written; SI where left out")
     unwrap: bool = key(False, "undo jumps of a full turn")
     offset: Number = key(0.0, "added after conversion, SI")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, given: Any) -> Any:
+        """``time = "t"`` stands for ``time = { column = "t" }``."""
+        return {"column": given} if isinstance(given, str | list) else given
 
     @property
     def columns(self) -> tuple[str, ...]:

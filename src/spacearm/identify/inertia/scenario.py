@@ -130,6 +130,8 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
     """An experiment: simulated, or measured. Of a simulated one, joints without an excursion are locked; of a measured
     one, those whose readings differ by no more than their noise."""
 
+    moved: ClassVar = ExciteKeys.moved | {"columns.time": "the time has a key of its own: time = { column = ... }"}
+
     name: Name
     duration: Duration | None = key(None, "s; of a measured one, what its file has")
     velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin at first, world axes, m/s")

@@ -194,16 +194,20 @@ def test_the_target_is_followed_with_thrusters(motion: Motion) -> None:
 
 
 def test_segments_leave_no_room_for_forces_that_nobody_states() -> None:
-    """A drag of 0.05 N over 20 s: in one piece the result is wrong and not sound, in pieces of 2 s it is right."""
+    """A drag of 0.05 N over 20 s: in one piece the result is wrong and not sound. In pieces of 2 s residuals no longer
+    show it, but stretches scatter more than the covariance allows; in pieces of 1 s the result is right."""
     record, known = measured(servicer_motion(drag=0.05), 0), Prior.known_bodies(drawing(1.3), ["bus", "upper"])
     once = identify(drawing(1.3), [record], prior=known)
     assert not once.certificate().sound
     assert np.abs((once.estimate.values - TRUTH) / once.estimate.std).max() > 6.0
-    often = identify(drawing(1.3), [record], prior=known, segment=2.0)
+    some = identify(drawing(1.3), [record], prior=known, segment=2.0)
+    assert [name for name, check in some.certificate().items() if not check.sound] == ["overconfidence"]
+    assert len(some.samples) == 10
+    assert np.sqrt(np.mean(((some.estimate.values - TRUTH) / some.estimate.std) ** 2)) > 2.0
+    assert once.estimate.std[0] < some.estimate.std[0] < 10.0 * once.estimate.std[0]
+    often = identify(drawing(1.3), [record], prior=known, segment=1.0)
     assert often.certificate().sound
-    assert len(often.samples) == 10
-    assert np.abs((often.estimate.values - TRUTH) / often.estimate.std).max() < 4.0
-    assert once.estimate.std[0] < often.estimate.std[0] < 10.0 * once.estimate.std[0]
+    assert np.abs((often.estimate.values - TRUTH) / often.estimate.std).max() < 3.0
     with pytest.raises(InputError, match="these records cannot be cut"):
         identify(drawing(1.3), [record], method="total", segment=2.0)
 

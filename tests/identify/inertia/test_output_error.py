@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation
 
 from spacearm.errors import InputError
@@ -25,6 +26,7 @@ from support.servicer import (
     COUNT,
     NOISE,
     ROBOT,
+    STEP,
     TARGET,
     Motion,
     drawing,
@@ -296,6 +298,22 @@ def test_faults_of_accelerometers_and_friction_are_found_and_can_be_estimated(
     assert np.abs((found.estimate.values[at] - truth) / found.estimate.std[at]).max() < 4.0
     assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 4.0
     assert "not used" not in found.samples["orbit"]
+
+
+def test_deviations_that_are_too_small_are_not_sound(motion: Motion) -> None:
+    """An attitude sensor that drifts by half its noise within two seconds: residuals still look white, the size of the
+    misfit is right and no nuisance explains it, but errors are twice as large as the covariance says."""
+    record, keep = measured(motion, 8), np.exp(-STEP / 2.0)
+    shocks = np.random.default_rng([8, 7]).normal(size=(COUNT + 500, 3)) * np.sqrt(1.0 - keep**2)
+    drift = 0.5 * NOISE["attitude"] * lfilter([1.0], [1.0, -keep], shocks, axis=0)[500:]
+    drifted = replace(record, readings={**record.readings, "attitude": turned(record.readings["attitude"], drift)})
+    known = Prior.known_bodies(drawing(1.3), ["bus", "upper"])
+    found = identify(drawing(1.3), [drifted], prior=known)
+    checks = found.certificate()
+    assert [name for name, check in checks.items() if not check.sound] == ["overconfidence"]
+    assert "drifts" in checks["overconfidence"].note
+    assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() > 3.5
+    assert identify(drawing(1.3), [record], prior=known).certificate().sound
 
 
 def test_missing_readings_and_outliers(motion: Motion) -> None:

@@ -25,6 +25,7 @@ from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Direction, Information
+from spacearm.optimise.overconfidence import Scatter, scatter
 from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
@@ -77,6 +78,15 @@ class Identification:
         against = () if fit.against_prior is None else (fit.against_prior,)
         return (*against, *fit.problem.scores(fit.x, self.tested))
 
+    @cached_property
+    def scatter(self) -> Scatter | None:
+        """Whether stretches of the data scatter as the covariance says (of an output-error estimate)."""
+        fit = self.output_error
+        if fit is None:
+            return None
+        residual, jacobian = (np.concatenate(part) for part in zip(*fit.problem.rows(fit.x), strict=True))
+        return scatter(residual, jacobian, fit.covariance, fit.problem.base.rank)
+
     @property
     def suspects(self) -> tuple[Score, ...]:
         """Those that chance does not explain, the most likely first."""
@@ -92,6 +102,11 @@ class Identification:
         for score in self.scores:
             note = "1 - p of a score test" if score.p_value > least else f"{score.advice}: {_remedy(score.name)}"
             checks[f"score.{score.name}"] = Check(1.0 - score.p_value, 1.0 - least, "", note)
+        if (seen := self.scatter) is not None:
+            note = f"1 - p of the scatter between stretches of the data, {seen.ratio:.3g} times the claimed variance"
+            if seen.p_value <= LEVEL:
+                note += "; a sensor or a force drifts: estimate or state it, or widen that channel's noise"
+            checks["overconfidence"] = Check(1.0 - seen.p_value, 1.0 - LEVEL, "", note)
         return Certificate(checks)
 
     @property

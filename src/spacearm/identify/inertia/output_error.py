@@ -171,6 +171,10 @@ class OutputErrorProblem(Problem):
         columns = self.white(x)[index][1]
         return -columns.reshape(-1, columns.shape[2])
 
+    def rows(self, x: Array) -> list[tuple[Array, Array]]:
+        """White residuals (m,) of each record in the order of time, and their derivatives (m, p)."""
+        return [(rows.ravel(), self._jacobian(i, x)) for i, (rows, _) in enumerate(self.white(x))]
+
     def white(self, x: Array) -> list[tuple[Array, Array]]:
         """White residuals (T, rows) of each record and the prediction's derivatives (T, rows, p)."""
         key = np.asarray(x, dtype=np.float64).tobytes() + b"".join(data.present.tobytes() for data in self.records)

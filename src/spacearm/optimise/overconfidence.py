@@ -1,0 +1,70 @@
+"""Does an estimate scatter as its covariance says? What stretches of the data say by themselves is held against it.
+
+The stretch b of the residuals r, with derivatives J_b, moves the estimate by C J_b^T r_b. If the model is right, these
+moves have the covariances C A_b C (b = c) - C A_b C A_c C with A_b = J_b^T J_b. Slow errors of sensors or forces make
+them larger, though the residuals may still look white. Their square sum over what is expected is the ratio of the
+sandwich covariance (P. J. Huber 1967; W. K. Newey and K. D. West 1987) to the one that is claimed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from spacearm.typing import Array
+
+#: Stretches that all data are cut into: long against the errors that are to be seen, and enough to tell a scatter.
+STRETCHES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Ratio of variances, one for a right model, and how often chance alone brings as much or more."""
+
+    ratio: float
+    p_value: float
+
+
+def scatter(residual: Array, jacobian: Array, covariance: Array, count: int, stretches: int = STRETCHES) -> Scatter:
+    """Of the first ``count`` parameters together, along directions in which their errors are independent.
+
+    White residuals (m,) in the order of time, their derivatives (m, p), the covariance (p, p); zero along what is held.
+    """
+    scale = np.sqrt(np.diagonal(covariance)[:count])
+    shown = np.flatnonzero(scale > 0.0)
+    rows = covariance[shown] / scale[shown, None]
+    values, vectors = np.linalg.eigh(rows[:, shown] / scale[shown])
+    kept = values > 1e-9 * values.max(initial=0.0)
+    rows = (vectors[:, kept] / np.sqrt(values[kept])).T @ rows
+    parts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(residual.size), stretches) if part.size]
+    sides = [jacobian[part].T @ (jacobian[part] @ rows.T) for part in parts]
+    moves = np.concatenate([rows @ (jacobian[part].T @ residual[part]) for part in parts])
+    side = np.concatenate(sides, axis=1)
+    expected = block_diag(*(rows @ one for one in sides)) - side.T @ covariance @ side
+    weights = np.linalg.eigvalsh(0.5 * (expected + expected.T))
+    weights = weights[weights > 1e-9]  # of claimed variances, which are one
+    if not weights.size:
+        return Scatter(1.0, 1.0)
+    total = float(moves @ moves)
+    return Scatter(total / float(weights.sum()), square_sum_tail(total, weights))
+
+
+def square_sum_tail(total: float, weights: Array) -> float:
+    """How often a sum of squares of normal numbers with these ``weights`` is larger: the saddle point of its transform
+    (R. Lugannani and S. Rice 1980); one half or more below the mean, which is not told apart."""
+    mean, largest = float(weights.sum()), float(weights.max())
+    if total < 1.001 * mean:
+        return 0.5
+
+    def slope(t: float) -> float:
+        return float(np.sum(weights / (1.0 - 2.0 * t * weights))) - total
+
+    t = brentq(slope, 0.0, 0.5 / largest * (1.0 - 0.5 * largest / total))
+    shrunk = 1.0 - 2.0 * t * weights
+    root = np.sqrt(2.0 * t * total + np.sum(np.log(shrunk)))
+    curved = t * np.sqrt(2.0 * np.sum((weights / shrunk) ** 2))
+    return float(norm.sf(root + np.log(curved / root) / root))

@@ -1,0 +1,72 @@
+"""Scatter between stretches of data, held against formulas and against repetitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.signal import lfilter
+from scipy.stats import chi2, kstest
+
+from spacearm.optimise.overconfidence import scatter, square_sum_tail
+from spacearm.typing import Array
+
+RNG = np.random.default_rng(5)
+COLUMNS = RNG.normal(size=(600, 5)) * np.linspace(0.2, 2.0, 600)[:, None]
+COVARIANCE = np.linalg.inv(COLUMNS.T @ COLUMNS)
+
+
+def judged(noise: Array, count: int = 3) -> tuple[float, float]:
+    """Of a linear regression with these errors."""
+    found = scatter(noise - COLUMNS @ (COVARIANCE @ (COLUMNS.T @ noise)), COLUMNS, COVARIANCE, count)
+    return found.ratio, found.p_value
+
+
+@pytest.mark.parametrize("freedom", [1, 3, 30, 300])
+def test_the_tail_is_that_of_chi_square(freedom: int) -> None:
+    for share in (0.3, 1e-2, 1e-5):
+        total = float(chi2.isf(share, freedom))
+        assert square_sum_tail(2.0 * total, np.full(freedom, 2.0)) == pytest.approx(share, rel=0.1)
+
+
+def test_the_tail_of_unequal_weights_is_imhofs_integral() -> None:
+    """J. P. Imhof, Computing the distribution of quadratic forms in normal variables, Biometrika 48 (1961), Eq. 3.2."""
+    weights = np.array([5.0, 1.0, 1.0, 0.2])
+
+    def integrand(u: float, total: float) -> float:
+        angle = 0.5 * np.sum(np.arctan(weights * u)) - 0.5 * total * u
+        return float(np.sin(angle) / (u * np.prod((1.0 + (weights * u) ** 2) ** 0.25)))
+
+    for total in (8.0, 20.0, 40.0, 60.0):
+        exact = 0.5 + quad(integrand, 0.0, 60.0, (total,), limit=2000)[0] / np.pi
+        assert square_sum_tail(total, weights) == pytest.approx(exact, rel=0.08)
+
+
+def test_white_errors_scatter_as_claimed() -> None:
+    found = np.array([judged(RNG.normal(size=600)) for _ in range(300)])
+    assert found[:, 0].mean() == pytest.approx(1.0, abs=0.05)
+    upper = found[found[:, 1] < 0.45, 1]  # below its mean the sum is not told apart
+    assert kstest(upper / 0.45, "uniform").pvalue > 1e-3
+    assert found[:, 1].min() > 1e-4
+
+
+def test_slow_errors_scatter_more() -> None:
+    """Of variance one altogether, with a memory of ten samples: the variance of sums is nineteen times as large."""
+    slow = [lfilter([np.sqrt(0.19)], [1.0, -0.9], RNG.normal(size=800))[200:] for _ in range(20)]
+    found = np.array([judged(noise) for noise in slow])
+    assert np.median(found[:, 0]) > 0.8  # regressors that are white do not feel it
+    flat = np.ones((600, 1))
+    ratios = [scatter(noise - noise.mean(), flat, np.array([[1 / 600]]), 1).ratio for noise in slow]
+    assert 9.0 < np.median(ratios) < 25.0
+
+
+def test_what_is_held_is_not_judged() -> None:
+    """Zero variance along a parameter that was not looked for; nothing at all with one stretch."""
+    noise = RNG.normal(size=600)
+    inner = np.linalg.inv(COLUMNS[:, 1:].T @ COLUMNS[:, 1:])
+    rest = noise - COLUMNS[:, 1:] @ (inner @ (COLUMNS[:, 1:].T @ noise))
+    whole = np.zeros((5, 5))
+    whole[1:, 1:] = inner
+    held = scatter(rest, COLUMNS, whole, 3)
+    assert held.ratio == pytest.approx(scatter(rest, COLUMNS[:, 1:], inner, 2).ratio, rel=1e-9)
+    assert scatter(rest, COLUMNS[:, 1:], inner, 4, stretches=1).p_value == 1.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,10 +20,12 @@ TIED = 0.995
 
 @dataclass(frozen=True, slots=True)
 class ChiSquare:
-    """Square sum of residuals in standard deviations, and its degrees of freedom."""
+    """Square sum of residuals in standard deviations, its degrees of freedom, and the relative standard deviation of
+    the variances where these are estimates themselves."""
 
     total: float
     freedom: float
+    doubt: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -31,10 +34,11 @@ class ChiSquare:
 
     def bounds(self, level: float = LEVEL) -> tuple[float, float]:
         """Between which the ratio of a right model lies but for a share ``level`` of all cases."""
-        from scipy.stats import chi2
+        from scipy.stats import chi2, norm
 
         low, high = chi2.ppf([0.5 * level, 1.0 - 0.5 * level], max(self.freedom, 1.0)) / max(self.freedom, 1.0)
-        return float(low), float(high)
+        room = self.doubt * norm.isf(0.5 * level)
+        return float(1.0 - np.hypot(1.0 - low, room)), float(1.0 + np.hypot(high - 1.0, room))
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Diagnosis:
 
     estimate: Estimate
     freedom: float
+    doubt: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def blocks(self) -> dict[str, ChiSquare]:
@@ -82,7 +87,10 @@ class Diagnosis:
         squares = {block: [float(r @ r) for r in rows.values()] for block, rows in self.estimate.residuals.items()}
         counts = {block: sum(r.size for r in rows.values()) for block, rows in self.estimate.residuals.items()}
         share = self.freedom / max(sum(counts.values()), 1)
-        return {block: ChiSquare(sum(squares[block]), share * counts[block]) for block in squares}
+        return {
+            block: ChiSquare(sum(squares[block]), share * counts[block], self.doubt.get(block, 0.0))
+            for block in squares
+        }
 
     @property
     def chi_square(self) -> ChiSquare:
@@ -135,7 +143,8 @@ class Diagnosis:
         return self.certificate().sound
 
 
-def diagnose(estimate: Estimate, freedom: float | None = None) -> Diagnosis:
-    """Judge an estimate; ``freedom``: residuals less the unknowns that they determine, when these are not all."""
+def diagnose(estimate: Estimate, freedom: float | None = None, doubt: Mapping[str, float] | None = None) -> Diagnosis:
+    """Judge an estimate; ``freedom``: residuals less the unknowns that they determine, when these are not all;
+    ``doubt``: block to the relative standard deviation of its residuals' variance, where that is an estimate."""
     count = sum(r.size for rows in estimate.residuals.values() for r in rows.values())
-    return Diagnosis(estimate, max(count - estimate.values.size, 1) if freedom is None else freedom)
+    return Diagnosis(estimate, max(count - estimate.values.size, 1) if freedom is None else freedom, doubt or {})

@@ -23,12 +23,15 @@ from spacearm.identify.inertia import (
     follow,
     identify,
     measure,
+    read_record,
     write_record,
 )
 from spacearm.identify.inertia.encoders import joint_path, moving_joints
+from spacearm.identify.inertia.identifiability import told_by
 from spacearm.model import Robot, Rotor, Thruster, catalogue, save
+from spacearm.optimise.information import Information
 from spacearm.study import run_document
-from support.servicer import COUNT, FIRINGS, NOISE, ROBOT, Motion, drawing, measured, servicer_motion
+from support.servicer import COUNT, FIRINGS, NOISE, ROBOT, STEP, Motion, drawing, measured, servicer_motion
 
 TRUTH = ROBOT.inertia_parameters[2]
 KNOWN = Prior.known_bodies(ROBOT, ["bus", "upper"])
@@ -143,6 +146,15 @@ def test_single_thrusters_have_their_own_scale(motion: Motion) -> None:
     assert found.certificate().sound
     assert found.estimate["thrusters[jet2]"] == pytest.approx(0.05, abs=4 * found.estimate.std[12])
     assert off(found) < 4.0
+
+
+def test_directions_that_are_not_seen_have_no_negative_size() -> None:
+    """Eigenvalues of a singular matrix are zero to the last digit only: some are negative."""
+    base = base_parameters(ROBOT)
+    rises = np.array([-1e-18, *np.ones(base.rank - 1)])
+    with np.errstate(invalid="raise"):
+        seen = told_by(Information(np.zeros(base.rank), np.ones(base.rank), rises, np.eye(base.rank)), base)
+    assert (seen.rank, seen.stages[-1].singular[-1]) == (base.rank - 1, 0.0)
 
 
 def test_rotors_do_not_tell_the_scale() -> None:
@@ -294,6 +306,20 @@ def test_a_list_of_columns_is_enough(motion: Motion, tmp_path: Path) -> None:
     assert {"measured-measurements-rate", "residual-measurements-rate"} <= {figure.name for figure in result.figures}
     assert "score.mount" not in result.certificate
     assert "score.delay" in result.certificate
+    del data["sensors"]  # the noise, too, stands in the file
+    result = run_document(data, folder=tmp_path)
+    rows = {row.quantity: row for row in result.rows}
+    assert result.sound, result.certificate.faults
+    assert rows["held.mass"].value == pytest.approx(40.0, abs=0.05)
+    std = float(rows["held.mass"].note.split("+-")[1].split()[0])
+    assert abs(rows["held.mass"].value - 40.0) < 4.0 * std < 0.08
+    for name, sigma in NOISE.items():
+        assert rows[f"noise.measurements.{name}"].value == pytest.approx(sigma, rel=0.1)
+        assert "scatter of the readings" in rows[f"noise.measurements.{name}"].note
+    assert result.settings["noise"]["rate"] == rows["noise.measurements.rate"].value
+    data["sensors"] = {"noise": {name: sigma for name, sigma in NOISE.items() if name != "rate"}}
+    found = {row.quantity for row in run_document(data, folder=tmp_path).rows if row.quantity.startswith("noise.")}
+    assert found == {"noise.measurements.rate"}
 
 
 def test_a_late_sensor_is_not_sound_from_a_file_and_the_cause_is_named(motion: Motion, tmp_path: Path) -> None:
@@ -311,10 +337,33 @@ def test_a_late_sensor_is_not_sound_from_a_file_and_the_cause_is_named(motion: M
         "measurements": {"file": "orbit.csv", "thruster": fires},
         "estimate": {"unknown_bodies": ["held"]},
     }
+    for _ in range(2):  # with the noise stated, and without
+        result = run_document(data, folder=tmp_path)
+        assert not result.sound
+        assert "late" in result.summary
+        assert "suspected.delay" in {row.quantity for row in result.rows}
+        data.pop("sensors", None)
+    assert "No thruster is told" not in result.summary
+    del data["measurements"]["thruster"]  # type: ignore[attr-defined]
     result = run_document(data, folder=tmp_path)
     assert not result.sound
-    assert "late" in result.summary
-    assert "suspected.delay" in {row.quantity for row in result.rows}
+    assert "No thruster is told to fire in measurements: if one did, give thruster" in result.summary
+
+
+def test_estimated_noise_leaves_the_chi_square_its_level(motion: Motion, tmp_path: Path) -> None:
+    """Over seeds the check holds; a model that misses the readings by as much as their noise fails it."""
+    sensors, doing = Sensors(interval=STEP), Experiment("orbit", float(motion[0][-1]))
+    ratios = []
+    for seed in range(6):
+        path = write_record(stated := measured(motion, seed), ROBOT, tmp_path / "orbit.csv")
+        record = read_record(path, ROBOT, doing, sensors, estimate_noise=True)
+        record = replace(record, wrench=stated.wrench, thrusters=stated.thrusters, edges=stated.edges)
+        check = identify(ROBOT, [record], prior=KNOWN, test=()).certificate()["chi_square.orbit"]
+        assert check.sound
+        ratios.append(check.value / check.tolerance)
+        wide = replace(record, sigma={name: 0.8 * sigma for name, sigma in record.sigma.items()})
+        assert not identify(ROBOT, [wide], prior=KNOWN, test=()).certificate()["chi_square.orbit"].sound
+    assert np.std(ratios) < 0.5
 
 
 def test_methods_and_filter_and_design_from_files(motion: Motion, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from spacearm.identify.joint import Drive, JointFit, JointProblem, identify_joints
 from spacearm.identify.joint.forward import Forward
-from spacearm.identify.joint.neighbours import filled, outliers
 from spacearm.identify.joint.suspects import OFF
+from spacearm.identify.neighbours import filled, outliers
 from spacearm.model import save
 from spacearm.optimise import covariance_at
 from spacearm.study import run_scenario

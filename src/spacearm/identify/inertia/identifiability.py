@@ -111,7 +111,8 @@ def told_by(
     """From what measured data determine; ``unseen`` (r, k): directions in typical sizes that they do not."""
     if unseen is None:
         unseen = information.vectors[:, np.flatnonzero(np.logical_not(information.seen))]
-    last = Stage("all", information.rank, information.rank, information.condition, np.sqrt(information.rises[::-1]))
+    rises = np.maximum(information.rises[::-1], 0.0)  # of what is not seen, rounding makes them negative
+    last = Stage("all", information.rank, information.rank, information.condition, np.sqrt(rises))
     missing = base.lift @ (unseen * information.sizes[:, None])
     words = tuple(combination(row, base.names) for row in unseen.T)
     return Identifiability(base, tuple(stages) or (last,), missing, words)

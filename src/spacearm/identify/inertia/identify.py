@@ -66,8 +66,11 @@ class Identification:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """What the residuals of each record say: their size against its confidence bounds, and their whiteness."""
-        freedom = None if self.fit is None else self.fit.freedom
-        return diagnose(self.estimate, freedom if self.output_error is None else self.output_error.freedom)
+        fit = self.fit if self.output_error is None else self.output_error
+        # channels' shares in the chi-square add up to one: it is no less certain than the least certain of them
+        records = enumerate(self.problem.records)
+        doubt = {self.problem.label(k): max(record.estimated.values(), default=0.0) for k, record in records}
+        return diagnose(self.estimate, None if fit is None else fit.freedom, doubt)
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
@@ -98,6 +101,11 @@ class Identification:
         checks = dict(self.diagnosis.certificate())
         if self.output_error is None:  # equations share the errors of the impulse: their colour says little
             checks = {name: check for name, check in checks.items() if not name.startswith("whiteness")}
+        for k, record in enumerate(self.problem.records):
+            name = f"chi_square.{self.problem.label(k)}"
+            if record.estimated and name in checks:
+                note = f"{checks[name].note}; noise of {', '.join(record.estimated)} estimated from its scatter"
+                checks[name] = replace(checks[name], note=note)
         least = LEVEL / max(len(self.scores), 1)
         for score in self.scores:
             note = "1 - p of a score test" if score.p_value > least else f"{score.advice}: {_remedy(score.name)}"

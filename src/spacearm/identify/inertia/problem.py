@@ -105,7 +105,7 @@ class InertiaProblem(Problem):
         """Initial momenta, world axes about the world's origin."""
         units = {name: "N s" if name.startswith("P") else "N m s" for name in MOMENTUM}
         return [
-            Parameter(f"{self._label(i)}.{name}", 0.0, unit, scale=1.0)
+            Parameter(f"{self.label(i)}.{name}", 0.0, unit, scale=1.0)
             for i in self.unknown_momenta
             for name, unit in units.items()
         ]
@@ -117,7 +117,7 @@ class InertiaProblem(Problem):
             for channel, k, sigma in self.biases
         ]
 
-    def _label(self, index: int) -> str:
+    def label(self, index: int) -> str:
         """A record's name, with its number where another has the same."""
         name = self.records[index].name
         return name if [record.name for record in self.records].count(name) == 1 else f"{name}#{index + 1}"
@@ -214,7 +214,7 @@ class InertiaProblem(Problem):
         made = []
         for i, record in enumerate(self.records):
             names = self.equations.row_names(record)
-            made.append(Block(partial(self._residual, i), partial(self._jacobian, i), 1.0, None, self._label(i), names))
+            made.append(Block(partial(self._residual, i), partial(self._jacobian, i), 1.0, None, self.label(i), names))
         return tuple(made)
 
     @cached_property

@@ -59,6 +59,8 @@ class Record:
         moving: for each joint whether it moves; a locked joint's rate is exactly zero.
         sigma: channel to standard deviation.
         bias_sigma: channel to standard deviation of an unknown constant bias.
+        estimated: channels whose sigma comes from the scatter of their readings, with the relative standard deviation
+            of its square; 0 where they do not scatter and a typical one is taken.
         known_momentum: (6,) at the start, world axes about the world's origin; None when it must be estimated.
         given_impulse: (T, 6) of the wrench, where it is known already and not integrated from it.
     """
@@ -78,6 +80,7 @@ class Record:
     given_impulse: Array | None = None
     certificate: Certificate = field(default_factory=Certificate)
     sound: bool = True
+    estimated: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, values in self.readings.items():

@@ -14,8 +14,9 @@ from spacearm.errors import InputError, at
 from spacearm.identify.inertia.encoders import moving_joints
 from spacearm.identify.inertia.experiment import Experiment, wrench_of
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.sensors import CHANNELS, Sensors
+from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.measurements import Column, read_measurements
+from spacearm.identify.neighbours import scatter
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
 from spacearm.typing import Array
@@ -59,6 +60,7 @@ def read_record(
     missing: Literal["reject", "drop", "keep"] = "reject",
     gaps: Literal["reject", "keep"] = "reject",
     levels: Mapping[str, Channel] | None = None,
+    estimate_noise: bool = False,
 ) -> Record:
     """A measured experiment.
 
@@ -69,6 +71,7 @@ def read_record(
         columns: channel to columns; those of :func:`standard_columns` for the sensors' channels when not given.
         levels: thruster to the column of its level (0 to 1), which holds until the next row; beside those that fire
             in the experiment.
+        estimate_noise: take the noise of channels for which the sensors state none from the scatter of the readings.
 
     Raises:
         InputError: with file and place, for anything that does not fit.
@@ -85,7 +88,21 @@ def read_record(
         readings[name] = values
     record = experiment.record(robot, sensors, data.time - data.time[0], readings)
     record = _with_levels(record, robot, {name: data[f"level.{name}"] for name in levels or {}})
-    return _with_moving(record, sensors) if "joint_position" in readings else record
+    if estimate_noise:
+        record = _with_noise(record, [name for name in readings if name not in sensors.noise])
+    return _with_moving(record) if "joint_position" in readings else record
+
+
+def _with_noise(record: Record, channels: Sequence[str]) -> Record:
+    """With the noise of these channels from the scatter of their readings, over all components together."""
+    sigma, doubt = dict(record.sigma), {}
+    for name in channels:
+        # a turn moves a quaternion by half its angle, along three of four directions
+        turn = name == "attitude"
+        variance, count = scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
+        sigma[name] = float(np.sqrt(variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
+        doubt[name] = float(np.sqrt(2.0 / count)) if count else 0.0
+    return replace(record, sigma=sigma, estimated=doubt)
 
 
 def _wanted(
@@ -113,9 +130,9 @@ def _wanted(
     return wanted
 
 
-def _with_moving(record: Record, sensors: Sensors) -> Record:
+def _with_moving(record: Record) -> Record:
     """Readings tell which joints move: one without a planned path is not taken as locked."""
-    seen = moving_joints(record.readings["joint_position"], sensors.sigma("joint_position"))
+    seen = moving_joints(record.readings["joint_position"], record.sigma["joint_position"])
     moving = tuple(plan or move for plan, move in zip(record.moving, seen, strict=True))
     commanded = record.joint_acceleration if moving == record.moving else None
     return replace(record, moving=moving, joint_acceleration=commanded)

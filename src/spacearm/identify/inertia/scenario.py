@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -79,15 +80,22 @@ class SensorTable(Table):
     mount: Vector3 = key([0.0, 0.0, 0.0], "of the position, velocity and acceleration sensors, base frame, m")
     sample: Duration = key(0.1, "interval of the samples, s")
     channels: list[ChannelName] | None = key(None, "position, attitude, velocity, rate, joints where left out")
-    noise: dict[ChannelName, Number] | Literal["typical", "none"] = key("typical", "channel = standard deviation, SI")
+    noise: dict[ChannelName, Number] | Literal["typical", "none"] | None = key(
+        None, "channel = standard deviation, SI; left out: typical if simulated, of measured channels by their scatter"
+    )
     bias: dict[ChannelName, Numbers] = key({}, "channel = constant that is added, SI")
     bias_sigma: dict[ChannelName, Number] = key({}, "channel = how large its unknown bias may be")
     seed: Seed = 0
 
     def make(self) -> Sensors:
-        noise = {"typical": dict(TYPICAL_NOISE), "none": {}}[self.noise] if isinstance(self.noise, str) else self.noise
+        words = {None: TYPICAL_NOISE, "typical": TYPICAL_NOISE, "none": {}}
+        noise = self.noise if isinstance(self.noise, dict) else words[self.noise]
         options = self.options("mount", "channels", "bias", "bias_sigma")
         return Sensors(interval=self.sample, noise={str(name): value for name, value in noise.items()}, **options)
+
+    def read(self) -> Sensors:
+        """The sensors of a measured experiment, with the noise that is stated."""
+        return self.make() if self.noise is not None else replace(self.make(), noise={})
 
 
 class ExciteKeys(Table):
@@ -168,7 +176,7 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
         times = read_measurements(path, {}, time=clock, missing="drop", gaps="keep").time
         return float(times[-1] - times[0])
 
-    def read(self, experiment: Experiment, setup: _Setup) -> Record:
+    def read(self, experiment: Experiment, setup: _Setup, sensors: SensorTable) -> Record:
         """The measured file."""
         columns = None
         if self.columns is not None:
@@ -176,8 +184,9 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
         path, time = setup.session.folder / str(self.file), Column(self.time.only("time"), self.time.unit)
         levels = {name: _channel(c) for name, c in self.thruster_columns.items()}
         options: dict[str, Any] = {"time": time, "missing": self.missing, "gaps": self.gaps, "levels": levels}
+        options["estimate_noise"] = sensors.noise != "none"
         with at(file=path):
-            return read_record(path, setup.drawing, experiment, setup.sensors, columns, **options)
+            return read_record(path, setup.drawing, experiment, sensors.read(), columns, **options)
 
 
 def _channel(table: ColumnTable) -> Channel:
@@ -346,9 +355,9 @@ class InertiaFile(StudyFile):
         simulated = len(clean) == len(drawn)
         return Weighed(
             file=self,
-            sensors=sensors,
             possible=self._possible(found, clean if simulated else [], prior),
             found=found,
+            records=drawn,
             truth=found.problem.base_parameters.combine @ real.inertia_parameters.ravel() if simulated else None,
             carlo=self._repeated(found, clean, real, session) if simulated else None,
             prior=prior,
@@ -412,7 +421,7 @@ class InertiaFile(StudyFile):
                 continue
             setup.session.tell(0.1 + 0.2 * k / len(self.tables), f"experiment {table.name}")
             if table.file is not None:
-                drawn.append(table.read(experiment, setup))
+                drawn.append(table.read(experiment, setup, self.sensors))
                 continue
             with at(self.place(k)):
                 clean.append(measure(setup.real, experiment, setup.sensors))
@@ -426,7 +435,7 @@ class InertiaFile(StudyFile):
         found = []
         for table, experiment in zip(self.tables, setup.experiments, strict=True):
             if table.hold_out and table.file is not None:
-                found.append(hold_out_record(setup.drawing, inertia, table.read(experiment, setup)))
+                found.append(hold_out_record(setup.drawing, inertia, table.read(experiment, setup, self.sensors)))
             elif table.hold_out and able:
                 found.append(hold_out(setup.real, inertia, experiment, setup.sensors))
         return found

@@ -15,7 +15,8 @@ from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.output_error_fit import nuisance_rows
-from spacearm.identify.inertia.sensors import Sensors
+from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.sensors import CHANNELS
 from spacearm.identify.inertia.standard_parameters import Prior, Source
 from spacearm.identify.inertia.validate import Comparison, HoldOut
 from spacearm.identify.inertia.writeback import identified_text
@@ -41,9 +42,9 @@ class Weighed(Findings):
     """What experiments tell about inertias."""
 
     file: InertiaFile
-    sensors: Sensors
     possible: Identifiability
     found: Identification
+    records: list[Record]  # as read, those that are held out left out
     truth: Array | None  # base parameters of a robot that was simulated
     carlo: MonteCarlo | None
     prior: Prior | None
@@ -65,7 +66,7 @@ class Weighed(Findings):
     target = row(of=lambda w: w.targets())
     design = row(of=lambda w: None if w.plan is None else w.planned(w.plan))
     error = row("standard deviations", of=lambda w: None if w.truth is None else {"largest": w.largest_error()})
-    noise = row(of=lambda w: w.carlo and w.noises(w.carlo))
+    noise = row(of=lambda w: w.noises())
     hold_out = row(of=lambda w: {one.experiment: Predicted(held=one) for one in w.held})
     validation = row(of=lambda w: w.validated())
 
@@ -134,12 +135,21 @@ class Weighed(Findings):
         values, std = (part[: self.truth.size] for part in (self.found.estimate.values, self.found.estimate.std))
         return float(np.nanmax(np.abs((values - self.truth) / std)))
 
-    def noises(self, carlo: MonteCarlo) -> dict[str, Noted]:
-        """What the Monte Carlo says of the deviations."""
-        return {
-            "coverage": Noted(carlo.coverage, f"of 95 % intervals, {len(carlo.values)} repetitions"),
-            "chi_square": Noted(float(carlo.chi_square.mean()), "per degree of freedom"),
-        }
+    def noises(self) -> dict[str, Any]:
+        """The noise that was estimated, by record, and what the Monte Carlo says of the deviations."""
+        found: dict[str, Any] = {}
+        for record in self.records:
+            notes = {
+                name: f"estimated from the scatter of the readings, known to {50 * doubt:.2g} %"
+                if doubt
+                else "typical of such sensors: the readings do not scatter"
+                for name, doubt in record.estimated.items()
+            }
+            found[record.name] = {n: Noted(record.sigma[n], note, CHANNELS[n].unit) for n, note in notes.items()}
+        if (carlo := self.carlo) is not None:
+            found["coverage"] = Noted(carlo.coverage, f"of 95 % intervals, {len(carlo.values)} repetitions")
+            found["chi_square"] = Noted(float(carlo.chi_square.mean()), "per degree of freedom")
+        return found
 
     def validated(self) -> dict[str, Noted] | None:
         """How far both robots come apart, or why that cannot be told."""
@@ -185,6 +195,12 @@ class Weighed(Findings):
         if self.found.suspects:
             told = "; ".join(f"{one.advice} ({one.name})" for one in self.found.suspects[:4])
             text += f"\n\nThe residuals do not fit this model. What would explain them, the most telling first: {told}."
+        files = {table.name for table in self.file.tables if table.file is not None}
+        still = [one.name for one in self.records if one.name in files and not one.thrusters]
+        if still and not self.found.certificate().sound:
+            text += (
+                f" No thruster is told to fire in {', '.join(still)}: if one did, give thruster or thruster_columns."
+            )
         return text
 
     def certificate(self) -> Mapping[str, Checks]:
@@ -198,12 +214,14 @@ class Weighed(Findings):
         return {**checks, "mujoco": self.checked}
 
     def settings(self) -> Mapping[str, Any]:
+        noise = {one.name: dict(one.sigma) for one in self.records}
+        first = self.records[0].name
         return {
             "experiments": [table.name for table in self.file.tables if not table.hold_out],
             "method": self.found.estimate.method,
             "samples": self.found.samples,
             "equations": ["motion"] if self.found.output_error is not None else list(self.file.estimate.equations),
-            "noise": {name: self.sensors.sigma(name) for name in self.sensors.channels},
+            "noise": noise[first] if all(one == noise[first] for one in noise.values()) else noise,
             "prior": "none" if self.prior is None else self.prior.source,
             "passes": list(self.found.problem.base_parameters.passes),
         }

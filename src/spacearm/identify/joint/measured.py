@@ -13,9 +13,9 @@ from spacearm.checks import array, checked, known, rising, some
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.measurement_chain import Chain, Method, planar_pose
-from spacearm.identify.joint.neighbours import there_in
 from spacearm.identify.joint.paths import Smoothed, smoothed
 from spacearm.identify.measurements import Measurements
+from spacearm.identify.neighbours import there_in
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.neighbours import outliers
 from spacearm.identify.joint.problem import JointProblem
+from spacearm.identify.neighbours import outliers
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, rising
-from spacearm.identify.joint.neighbours import filled, there_in
+from spacearm.identify.neighbours import filled, there_in
 from spacearm.simulate import Signal, from_ppoly
 from spacearm.typing import Array
 

@@ -1,4 +1,4 @@
-"""What a reading's neighbours say of it: readings that they do not bear out, and values where there is none.
+"""What a reading's neighbours say of it: readings that they do not bear out, values where there is none, and its noise.
 
 A row of readings is a smooth path with noise: its divided differences of fourth order are small, as small as most of
 them near by (E. T. Whittaker 1922; the path of least such differences is a smoothing spline). A reading is judged by
@@ -9,6 +9,7 @@ out to be good, and one that was taken out for a neighbour's fault comes back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,8 @@ NOISE, SMOOTH = 1.8, 0.005
 ORDER, ROUNDS = 4, 40
 #: Fewer readings tell nothing.
 ENOUGH = 2 * ORDER + 1
+#: Differences of more deviations than this are not noise's: an outlier, or a step of the path.
+STEP = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +119,44 @@ def said(time: Array, row: Array, sigma: float) -> Said:
     return Said(value, sigma * np.sqrt(variance / rest), sigma)
 
 
+def scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequence[float] = ()) -> tuple[float, float]:
+    """Variance of white noise on smooth paths (T, k), all alike, and of how many independent squares that is the mean.
+
+    It is the mean square of the fourth differences. Where one of more than ``STEP`` deviations shares a reading, none
+    counts; nor do paths whose readings are all the same. What bends within five samples counts as noise. 0 of 0 where
+    nothing is left. ``freedom``: of one path whose k numbers have noise in so many directions alone; ``edges``: times,
+    in order, at which paths may bend at once, left out unless most of the readings would go.
+    """
+    from scipy.ndimage import maximum_filter1d
+    from scipy.stats import chi2
+
+    rows = rows[:, [np.nanmax(row, initial=-np.inf) > np.nanmin(row, initial=np.inf) for row in rows.T]]
+    there = np.isfinite(rows).all(axis=1)
+    if there.sum() < ENOUGH or not rows.shape[1]:
+        return 0.0, 0.0
+    weights, _ = _differences(time[there])
+    squares = np.einsum("tkw,tw->tk", _windows(rows[there]), weights) ** 2
+    n = freedom or 1
+    if freedom:
+        squares = np.sum(squares, axis=1, keepdims=True) / n
+    usual = np.median(squares, axis=0) / chi2.ppf(0.5, n) * n
+    usual[usual == 0.0] = np.inf  # most readings repeat, as those of a coarse encoder do
+    most = chi2.isf(chi2.sf(STEP**2, 1), n) / n
+    good = maximum_filter1d(np.max(squares / usual, axis=1), 2 * ORDER + 1) <= most
+    first, last = time[there][:-ORDER], time[there][ORDER:]
+    whole = good & (np.searchsorted(edges, first, "left") == np.searchsorted(edges, last, "right"))
+    good = whole if 2 * whole.sum() > good.sum() else good
+    squares, weights = squares[good], weights[good]
+    if not squares.size:
+        return 0.0, 0.0
+    # neighbouring differences share readings: their correlations tell how many squares are independent
+    shared = [np.sum(weights[lag:, :-lag] * weights[:-lag, lag:], axis=1) ** 2 for lag in range(1, ORDER + 1)]
+    repeated = 1.0 + 2.0 * sum(float(np.sum(part)) for part in shared) / len(squares)
+    return float(np.mean(squares)), n * squares.size / repeated
+
+
 def _windows(row: Array) -> Array:
-    return np.lib.stride_tricks.sliding_window_view(row, ORDER + 1)
+    return np.lib.stride_tricks.sliding_window_view(row, ORDER + 1, axis=0)
 
 
 def _differences(time: Array) -> tuple[Array, Array]:

@@ -87,7 +87,7 @@ def test_reactionless_plans_do_not_turn_the_base():
 def test_clearance_is_that_of_the_base_as_it_moves():
     """A ball in the world against a capsule on the last link, by plain geometry at the states of another run."""
     plan = control.JointPlan.between(ROBOT, START, POSTURE + 0.8, 10.0)
-    ball = On(Pose(np.eye(3), ORIGIN + np.array([0.5, -0.3, 0.2])), Sphere(0.05))
+    ball = On(Pose(np.eye(3), ORIGIN + np.array([0.3, -0.5, 0.6])), Sphere(0.05))
     rod = On("link6", Capsule(0.04, 0.3), Pose(np.eye(3), [0.0, 0.0, 0.15]))
     far = On(Pose(np.eye(3), [9.0, 0.0, 0.0]), Sphere(0.05))
     found = plan.clearance([(rod, far), (rod, ball)])
@@ -103,7 +103,7 @@ def test_clearance_is_that_of_the_base_as_it_moves():
     k = int(np.argmin(gaps))
     assert found.gap == pytest.approx(gaps[k], abs=1e-6)
     assert found.time == pytest.approx(run.times[k], abs=2e-3)
-    assert 0.0 < found.time < 10.0
+    assert 1.0 < found.time < 9.0  # in passing, not at an end
     assert found.pair == (rod, ball)
     with pytest.raises(InputError, match=r"'link6' and 'sphere' come within .* m at .* s"):
         plan.clearance([(rod, ball)], least=found.gap + 1e-3)

@@ -147,7 +147,7 @@ def _balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> d
             float(largest["angular_scale"] + balance.gross[1]),
             tolerance,
             "change of angular momentum about the mass centre less the impulse from outside, relative to the sum of "
-            "the bodies' shares and to the impulses of all that acts",
+            "the bodies' shares and to the impulses of all that acts, forces at the radius of gyration",
             mass * blur * reach,
         ),
         "energy": _balance(

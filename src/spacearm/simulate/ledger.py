@@ -80,6 +80,8 @@ class Balance:
         motion = self._seen(rows)
         self._place, self._centre, self._velocity = rows[0, :3], motion.centre[0], motion.velocity[0]
         self._angular = motion.sums.angular[0]
+        _, _, tensor = inertia_about(model.robot, motion.bodies, parameters["inertia"], parameters["rotor"])
+        self.gyration = float(np.sqrt(np.trace(tensor[0]) / motion.mass))  # m
         inner, sizes = inner_energy(model, parameters, rows, motion)
         self._inner = inner[0]
         self._enlarge("inner", sizes)
@@ -121,9 +123,12 @@ class Balance:
             twist = since_start(self.twist, acting.moment.sum(axis=1))
             work = since_start(self.work, acting.power.sum(axis=1))
             way = since_start(self.way, motion.velocity)
+            push = weight @ np.linalg.norm(acting.force, axis=2).sum(axis=1)
+            # One contributor may be many forces whose moments cancel, as of the corners that a box stands on: what each
+            # of them turns by is known as far as the force is.
             self.gross += [
-                weight @ np.linalg.norm(acting.force, axis=2).sum(axis=1),
-                weight @ np.linalg.norm(acting.moment, axis=2).sum(axis=1),
+                push,
+                weight @ np.linalg.norm(acting.moment, axis=2).sum(axis=1) + self.gyration * push,
                 weight @ np.abs(acting.power).sum(axis=1),
             ]
             self._add_within(rows, weight)

@@ -30,6 +30,8 @@ PIXELS = 100.0
 #: Width of a figure on its page, pixels.
 WIDTH = 760
 RESOLUTION = 200
+#: Marks that labels of figures may hold, as Plotly has them; any other belongs to somebody's name.
+MARKS = "(?:b|br|i|sub|sup|extra)"
 _DASHES: dict[str, Any] = {
     "solid": "-",
     "dash": "--",
@@ -487,9 +489,9 @@ def _map(scale: Any) -> Any:
 def _text(given: str) -> str:
     """Text of a page without its marks: lines broken, small letters below and above kept."""
     plain = re.sub(r"<br\s*/?>", "\n", given or "").replace("$", r"\$")
-    plain = re.sub(r"<sub>(.*?)</sub>", r"$_{\\mathrm{\1}}$", plain)
-    plain = re.sub(r"<sup>(.*?)</sup>", r"$^{\\mathrm{\1}}$", plain)
-    plain = re.sub(r"<[^>]*>", "", plain)
+    plain = re.sub(r"<sub>([\w .,+-]*)</sub>", r"$_{\\mathrm{\1}}$", plain)  # what else stands there is a user's name
+    plain = re.sub(r"<sup>([\w .,+-]*)</sup>", r"$^{\\mathrm{\1}}$", plain)
+    plain = re.sub(rf"</?{MARKS}>", "", plain)
     for mark, letter in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         plain = plain.replace(mark, letter)
     return plain

@@ -15,7 +15,7 @@ from spacearm.cli.app import run_app
 from spacearm.control import Encoder, ForceTorque, Gyro, computed_torque, joint_pid
 from spacearm.errors import InputError
 from spacearm.export import MotionCode, export_c, motion_code, read_source
-from spacearm.model import Frame, Friction, Limits, Pose, Robot, catalogue
+from spacearm.model import Friction, Limits, Robot, catalogue
 from spacearm.simulate import (
     RK4,
     Dopri853,
@@ -199,14 +199,6 @@ def test_what_cannot_be_exported_is_refused() -> None:
         motion_code(robot, start, [Phase(1.0, laws=python)], RK4(0.001))
     with pytest.raises(InputError, match="contacts and stops"):
         motion_code(robot, start, [Phase(1.0)], RK4(0.001), elements=[JointStops(["joint1"], 1e3)])
-
-
-def test_frames_with_one_name_in_c_are_refused(tmp_path: Path) -> None:
-    robot = random_robot(1, 2)
-    frames = (Frame("tool-1", "base", Pose()), Frame("tool_1", "base", Pose()))
-    with pytest.raises(InputError, match="one name in C"):
-        export_c(robot.replace(frames=frames), tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_somebody_elses_file_is_not_overwritten(tmp_path: Path) -> None:

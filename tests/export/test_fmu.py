@@ -18,7 +18,7 @@ import pytest
 from spacearm.control import joint_pid
 from spacearm.errors import InputError
 from spacearm.export import export_fmu, motion_code
-from spacearm.model import Friction, Robot
+from spacearm.model import Friction, Inertia, Robot
 from spacearm.simulate import RK4, Event, Load, Phase, State, simulate, table
 from spacearm.typing import Array
 from support.compilers import build, compiler
@@ -246,6 +246,126 @@ def test_a_scenario_agrees_with_simulate(fmi: Literal[2, 3], tmp_path: Path) -> 
         )  # fmt: skip
         assert found["time"][-1] < 2.02 + run.end_time  # it ends by itself
         np.testing.assert_allclose([found[name][-1] for name in names], run.states[-1], rtol=0, atol=1e-9)
+
+
+class Logged:
+    """An FMU of either version: numbers set one by one, statuses, and what its logger hears."""
+
+    def __init__(self, file: Path, folder: Path, fmi: int) -> None:
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(folder)
+        root = ElementTree.parse(folder / "modelDescription.xml").getroot()
+        self.number = {
+            own.attrib["name"]: int(own.attrib["valueReference"]) for own in root.find("ModelVariables") or []
+        }
+        self.dll: Any = ctypes.CDLL(str(next((folder / "binaries").glob("*linux*/*"))))
+        self.fmi, self.heard = fmi, list[tuple[int, str]]()
+        text, pointer = ctypes.c_char_p, ctypes.c_void_p
+        if fmi == 2:
+            kind = ctypes.CFUNCTYPE(None, pointer, text, ctypes.c_int, text, text, text)
+            self.log = kind(
+                lambda _, name, status, category, form, told: self._hear(status, told, (name, category, form))
+            )
+            calls = (pointer * 5)(ctypes.cast(self.log, pointer), None, None, None, None)
+            arguments: tuple[Any, ...] = (b"one", 1, root.attrib["guid"].encode(), b"", calls, 0, 0)
+            make = self.dll.fmi2Instantiate
+        else:
+            kind = ctypes.CFUNCTYPE(None, pointer, ctypes.c_int, text, text)
+            self.log = kind(lambda _, status, category, told: self._hear(status, told, (b"one", category, b"%s")))
+            token = root.attrib["instantiationToken"].encode()
+            arguments = (b"one", token, None, *[False] * 4, None, ctypes.c_size_t(0), None, self.log, None)
+            make = self.dll.fmi3InstantiateCoSimulation
+        make.restype = pointer
+        self.instance = pointer(make(*arguments))
+
+    def _hear(self, status: int, told: bytes, rest: tuple[bytes, ...]) -> None:
+        assert rest == (b"one", b"logStatusError", b"%s")
+        self.heard.append((status, told.decode()))
+
+    def set(self, values: dict[str, float]) -> list[int]:
+        found = []
+        for name, value in values.items():
+            which, number, one = (
+                (ctypes.c_uint32 * 1)(self.number[name]),
+                (ctypes.c_double * 1)(value),
+                ctypes.c_size_t(1),
+            )
+            call = self.dll.fmi2SetReal if self.fmi == 2 else self.dll.fmi3SetFloat64
+            found.append(call(self.instance, which, one, number, *(() if self.fmi == 2 else (one,))))
+        return found
+
+    def begin(self) -> int:
+        status: int = getattr(self.dll, f"fmi{self.fmi}ExitInitializationMode")(self.instance)
+        return status
+
+    def free(self) -> None:
+        getattr(self.dll, f"fmi{self.fmi}FreeInstance")(self.instance)
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_bad_numbers_are_refused_with_their_names(fmi: Literal[2, 3], tmp_path: Path) -> None:
+    """At once what is wrong by itself; at the end of the initialisation what does not fit: tools set one by one."""
+    compiler()
+    plain = random_robot(3, 2, geometry="skew", passive=True, rotors=1.0)
+    rubs = replace(plain.joints[0], friction=Friction(0.2, 0.1))
+    robot = plain.replace(joints=(rubs, *plain.joints[1:]))
+    file = tmp_path / "robot.fmu"
+    export_fmu(robot, file, fmi=fmi)
+    own = f"inertia.{robot.body_names[1]}"
+    alone = {
+        f"{own}.m": (-50.0, "above 0"),
+        f"{own}.Ixx": (-1.0, "0 or more"),
+        f"{own}.Ixy": (float("nan"), "finite"),
+        "rotor[0]": (0.0, "above 0"),
+        "damping[6]": (-1.0, "0 or more"),
+        "stiffness[0]": (float("-inf"), "finite"),
+        f"static_friction.{rubs.name}": (0.0, "above 0"),
+        f"static_friction.{robot.joint_names[1]}": (1.0, "expected 0"),
+        f"force.{rubs.name}": (float("inf"), "finite"),
+        "position.x": (float("nan"), "finite"),
+        "step": (0.0, "above 0"),
+        "phase": (1.0, "computed"),
+    }
+    unit = Logged(file, tmp_path / "alone", fmi)
+    for name, (value, expected) in alone.items():
+        assert unit.set({name: value}) == [3]
+        ((status, told),) = unit.heard
+        assert status == 3
+        assert told.startswith(f"{name} is {value:.9g}".replace("-nan", "nan"))
+        assert expected in told
+        unit.heard.clear()
+    assert unit.begin() == 0  # nothing of it was taken
+    unit.free()
+    ten = dict(
+        zip(("m", "mx", "my", "mz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz"), plain.inertia_parameters[1], strict=True)
+    )
+    together = [
+        ({f"{own}.Ixx": 2.0 * (ten["Iyy"] + ten["Izz"])}, f"{own}.Ixx", "triangle inequality"),
+        ({f"{own}.mx": 30.0 * ten["m"]}, f"{own}.Ixx", "triangle inequality"),
+        ({f"coulomb_friction.{rubs.name}": 0.3}, f"coulomb_friction.{rubs.name}", "static friction"),
+        ({"quaternion.w": 0.5}, "quaternion", "expected 1"),
+    ]
+    for number, (values, name, expected) in enumerate(together):
+        unit = Logged(file, tmp_path / str(number), fmi)
+        assert unit.set(values) == [0]
+        assert unit.begin() == 3
+        ((status, told),) = unit.heard
+        assert status == 3
+        assert name in told
+        assert expected in told
+        unit.free()
+
+
+def test_bodies_at_the_edge_of_the_triangle_inequality_are_taken(file: Path, robot: Robot, tmp_path: Path) -> None:
+    """Twice a mass with all that grows with it, a thin plate far from its frame, a point; set one by one."""
+    plate = Inertia(3.0, np.array([5.0, -3.0, 2.0]), np.diag([0.1, 0.2, 0.1 + 0.2]))
+    point = Inertia(3.0, np.array([5.0, -3.0, 2.0]))
+    for number, inertia in enumerate([2.0 * robot.inertia_parameters[1], plate.parameters, point.parameters]):
+        unit = Logged(file, tmp_path / str(number), 3)
+        names = [name for name in unit.number if name.startswith(f"inertia.{robot.body_names[1]}.")]
+        assert unit.set(dict(zip(names, inertia, strict=True))) == [0] * 10
+        assert (unit.begin(), unit.heard) == (0, [])
+        unit.free()
 
 
 def test_what_an_fmu_cannot_have_is_refused(tmp_path: Path) -> None:

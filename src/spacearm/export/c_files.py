@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from spacearm import __version__
 from spacearm.engine.c_source import helpers, literal, statements
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
+from spacearm.export.c_text import comment, identifier, identifiers
 from spacearm.export.motion_code import MotionCode
 from spacearm.mechanics import build
 from spacearm.model import Robot
@@ -89,12 +89,6 @@ class Function:
         return [*(f"(void){name};" for name in unused), *lines]
 
 
-def identifier(name: str) -> str:
-    """A name as C allows it."""
-    found = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
-    return found if found and not found[0].isdigit() else f"robot_{found}"
-
-
 def export_c(robot: Robot, folder: str | Path, *, motion: MotionCode | None = None) -> list[Path]:
     """Write ``NAME.h``, ``NAME.c`` and ``NAME_test.c`` into a folder, made if it is absent; their paths.
 
@@ -116,13 +110,10 @@ def c_texts(robot: Robot, motion: MotionCode | None = None) -> dict[str, str]:
     """Texts by file name."""
     prefix = identifier(robot.name)
     functions = [Function(name, Kernel(build(robot, name)), "") for name in _ROBOT]
-    for frame in robot.frames:
+    for frame, part in identifiers(frame.name for frame in robot.frames).items():
         for name in _FRAME:
-            kernel = Kernel(build(robot, name, frame=frame.name))
-            functions.append(Function(f"{name}_{identifier(frame.name)}", kernel, f"of frame {frame.name!r}"))
-    names = [function.name for function in functions]
-    if len(set(names)) < len(names):
-        raise InputError("two frames have one name in C", place=f"robot {robot.name!r}", hint="rename one of them")
+            kernel = Kernel(build(robot, name, frame=frame))
+            functions.append(Function(f"{name}_{part}", kernel, f"of frame {frame!r}"))
     sources = [function.kernel for function in functions] + ([] if motion is None else [motion.kernel])
     values = own_parameters(robot, sources) | ({} if motion is None else motion.friction)
     header = header_text(robot, prefix, functions, values, motion)
@@ -142,10 +133,6 @@ def own_parameters(robot: Robot, kernels: Iterable[Kernel]) -> dict[str, Array]:
             if name in kernel.inputs and name in _PARAMETERS and value.size:
                 found[name] = np.asarray(value, dtype=np.float64).ravel()
     return found
-
-
-def _comment(text: str) -> str:
-    return "\n".join(f" * {line}".rstrip() for part in text.splitlines() for line in (wrap(part, 116) or [""]))
 
 
 def _banner(what: str) -> str:
@@ -174,7 +161,7 @@ Arrays of several bodies or rows stand one behind the other, matrices row by row
 
 Compile with -std=c99 or -ffp-contract=off, without fast-math: results are then spacearm's to the last bit.
 -mfma or -march=native makes fma() one instruction."""
-    lines = [_banner("header."), _comment(about), " */", f"#ifndef {guard}", f"#define {guard}", ""]
+    lines = [_banner("header."), comment(about), " */", f"#ifndef {guard}", f"#define {guard}", ""]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", "typedef struct {"]
     lines += [f"    double {name}[{value.size}];" for name, value in values.items()]
     if not values:
@@ -188,7 +175,7 @@ Compile with -std=c99 or -ffp-contract=off, without fast-math: results are then 
     for function in functions:
         notes = [f"{name}: {_MEANING[name]}" for name, _ in [*function.arguments(), *function.results()]]
         what = f"{function.name.replace('_', ' ')}{', ' if function.note else ''}{function.note}"
-        lines += ["", "/*", _comment(f"{what}.\n" + "\n".join(notes)), " */", f"{function.prototype(prefix)};"]
+        lines += ["", "/*", comment(f"{what}.\n" + "\n".join(notes)), " */", f"{function.prototype(prefix)};"]
     if motion is not None:
         lines += ["", motion.header(prefix)]
     return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""])

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,10 +24,13 @@ from typing import Literal
 from xml.sax.saxutils import quoteattr
 
 from spacearm import __version__
-from spacearm.errors import InputError
-from spacearm.export.c_files import DERIVED, code_text, header_text, identifier, own_parameters
+from spacearm.checks import UNIT_TOLERANCE
+from spacearm.errors import InputError, clipped
+from spacearm.export.c_files import DERIVED, code_text, header_text, own_parameters
+from spacearm.export.c_text import distinct, identifier, string
 from spacearm.export.motion_code import FRICTION, TEMPLATES, MotionCode, motion_code
 from spacearm.model import Robot
+from spacearm.model.parts import TRIANGLE_TOLERANCE
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate import RK4, Phase, State
 from spacearm.typing import Array
@@ -39,6 +42,8 @@ TARGETS = {
 }
 _TEN = ("m", "mx", "my", "mz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
 _TEN_UNITS = ("kg", *["kg.m"] * 3, *["kg.m2"] * 6)
+#: Parameters that are checked together, by the name of their first value reference in C.
+_CHECKED = {"inertia": "AT_INERTIA", "static_friction": "AT_STATIC", "coulomb_friction": "AT_COULOMB"}
 #: Largest step within a communication step, s, where none is given.
 STEP = 1e-3
 Fmi = Literal[2, 3]
@@ -53,6 +58,7 @@ class Variable:
     start: float
     description: str
     of: int = 0  # of a derivative: the state
+    rule: str = "FINITE"  # what may be set, by its name in C; see _rule
 
 
 def export_fmu(
@@ -75,7 +81,8 @@ def export_fmu(
     robot = motion.robot
     identity = identifier(robot.name)
     values = own_parameters(robot, [motion.kernel]) | motion.friction
-    variables = [*_variables(motion, values)]
+    taken: set[str] = set()  # joints called "force" and "velocity" would give two variables one name
+    variables = [replace(own, name=distinct(own.name, taken)) for own in _variables(motion, values)]
     source_text = _source(motion, identity, values, variables, fmi)
     token = hashlib.sha256(source_text.encode()).hexdigest()
     texts = {
@@ -93,6 +100,7 @@ def export_fmu(
             archive.writestr("sources/buildDescription.xml", _build_description(identity))
         for platform, (name, content) in binaries.items():
             archive.writestr(f"binaries/{TARGETS[platform][2] if fmi == 2 else platform}/{name}", content)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(buffer.getvalue())
     return list(binaries)
 
@@ -134,8 +142,20 @@ def _variables(motion: MotionCode, values: Mapping[str, Array]) -> Iterator[Vari
                 what = f"{_TEN_UNITS[k % 10]}; about the body's origin, body axes"
             elif name in FRICTION:
                 label, what = f"{name}.{robot.dof_names[k]}", "N or N m; above zero where it is above zero here"
-            yield Variable(label, "parameter", float(value), what)
-    yield Variable("step", "parameter", motion.step, "s: longest RK4 step of co-simulation")
+            yield Variable(label, "parameter", float(value), what, rule=_rule(name, k, values))
+    yield Variable("step", "parameter", motion.step, "s: longest RK4 step of co-simulation", rule="ABOVE")
+
+
+def _rule(name: str, k: int, values: Mapping[str, Array]) -> str:
+    """What a parameter alone must be, in words of the C code; what several must be together is checked there."""
+    above = bool(values[name][k] > 0.0)
+    if name == "inertia":
+        return ("ABOVE" if above else "LEAST") if k % 10 == 0 else "LEAST" if k % 10 in (4, 5, 6) else "FINITE"
+    if name in FRICTION:  # which joints rub is part of the code
+        return ("ABOVE" if name == "static_friction" else "LEAST") if values["static_friction"][k] > 0.0 else "ZERO"
+    if name == "coupling":
+        return "LEAST" if k % 4 < 2 else "FINITE"
+    return {"rotor": "ABOVE", "stiffness": "LEAST", "damping": "LEAST"}.get(name, "FINITE")
 
 
 _ATTRIBUTES = {
@@ -155,6 +175,10 @@ def _scalars(variables: list[Variable]) -> Iterator[tuple[str, str, Variable]]:
         text = f'name={quoteattr(own.name)} valueReference="{number}" description={quoteattr(own.description)}'
         started = own.kind in ("input", "state", "parameter")
         yield f"{text} {_ATTRIBUTES[own.kind]}", f' start="{own.start!r}"' if started else "", own
+
+
+#: Who sets a wrong number hears of it under this name.
+_LOG = '  <LogCategories>\n    <Category name="logStatusError"/>\n  </LogCategories>\n'
 
 
 def _numbers(variables: list[Variable], *kinds: str) -> list[int]:
@@ -185,7 +209,7 @@ def _description_3(motion: MotionCode, identity: str, token: str, variables: lis
 generationTool="spacearm {__version__}">
   <ModelExchange {flags}/>
   <CoSimulation {flags} canHandleVariableCommunicationStepSize="true"/>
-{_experiment(motion)}  <ModelVariables>
+{_LOG}{_experiment(motion)}  <ModelVariables>
 {chr(10).join(lines)}
   </ModelVariables>
   <ModelStructure>
@@ -224,7 +248,7 @@ def _description_2(motion: MotionCode, identity: str, token: str, variables: lis
 generationTool="spacearm {__version__}" numberOfEventIndicators="{motion.watched}">
   <ModelExchange {flags}>{sources}</ModelExchange>
   <CoSimulation {flags} canHandleVariableCommunicationStepSize="true">{sources}</CoSimulation>
-{_experiment(motion)}  <ModelVariables>
+{_LOG}{_experiment(motion)}  <ModelVariables>
 {chr(10).join(lines)}
   </ModelVariables>
   <ModelStructure>
@@ -275,11 +299,21 @@ def _source(motion: MotionCode, identity: str, values: Mapping[str, Array], vari
     defines = [f"#define AT_{name} {kinds.index(kind)}" for name, kind in places.items()]
     defines.append(f"#define AT_WATCHED {kinds.index('phase') - motion.watched}")
     defines.append('#define TOKEN "@TOKEN@"')
+    defines += [f"#define FMI {fmi}", f"#define UNIT {UNIT_TOLERANCE!r}", f"#define TRIANGLE {TRIANGLE_TOLERANCE!r}"]
+    defines.append("enum { FINITE, LEAST, ABOVE, ZERO };")
+    defines.append(_rows(f"const char *const {identity}_names[]", (string(clipped(own.name)) for own in variables)))
+    defines.append(_rows(f"const unsigned char {identity}_rules[]", (own.rule for own in variables)))
     for name, size in ((name, row.size) for name, row in values.items() if name not in DERIVED):
         cases.append(f"    if (k >= {at} && k < {at + size}) return m->p.{name} + (k - {at});")
+        if name in _CHECKED:
+            defines.append(f"#define {_CHECKED[name]} {at}")
         at += size
     cases.append(f"    if (k == {at}) return &m->step;")
     text = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("fmi.c", f"fmi{fmi}.c"))
     derive = f"{identity}_derive(&m->p);" if {*DERIVED} & {*values} else ""
     text = text.replace("NAME_", f"{identity}_").replace("CASES", "\n".join(cases)).replace("DERIVE", derive)
     return "\n".join([code_text(identity, [], values, [motion.kernel], motion), *defines, text])
+
+
+def _rows(declaration: str, entries: Iterable[str]) -> str:
+    return "\n".join([f"static {declaration} = {{", *(f"    {entry}," for entry in entries), "};"])

@@ -21,6 +21,7 @@ from spacearm.engine.law import SAME_TICK
 from spacearm.engine.signals import Signals
 from spacearm.engine.solver import BURST_EVENTS, NO_PROGRESS, TOGETHER
 from spacearm.errors import InputError
+from spacearm.export.c_text import comment
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import RK4, ForceElement, Phase, State, World, simulate
@@ -158,8 +159,8 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
         lines = []
         for k, prepared in enumerate(self.phases):
             named = [f"{i} {kind} {name}" for i, (kind, name, _) in enumerate(prepared.labels)]
-            lines += [f" * events of phase {k}: {', '.join(named)}\n"] if named else []
-        return "".join([" *\n", *lines]) if lines else ""
+            lines += [f"events of phase {k}: {', '.join(named)}"] if named else []
+        return " *\n" + comment("\n".join(lines)) + "\n" if lines else ""
 
     def _fields(self) -> list[str]:
         sizes = {name: value for name, value in self._sizes().items() if value != "0"}

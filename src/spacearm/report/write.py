@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spacearm.drawing import MARKS
 from spacearm.model.files import write_atomically
 from spacearm.report import page
 from spacearm.report.folder import INDEX, publish
@@ -89,7 +90,11 @@ def share_script(folder: Path) -> Path:
 def plot_json(figure: Figure) -> str:
     """The figure as JSON that may stand inside a ``script`` element."""
     text: str = figure.plot.to_json()
-    return re.sub(r'"dtype":"f8","bdata":"([^"]*)"', _single, text).replace("<", "\\u003c")
+    # Plotly reads marks in labels, links among them: those that figures use stay, a name's are shown as written.
+    # A pair of backslashes is one of the text's own, with whose second no escape begins.
+    foreign = rf"\\\\|(?:<|\\u003c)(?!(?:/|\\u002f)?{MARKS}(?:>|\\u003e))"
+    shown = re.sub(foreign, lambda found: found[0] if found[0] == r"\\" else "&lt;", text)
+    return re.sub(r'"dtype":"f8","bdata":"([^"]*)"', _single, shown).replace("<", "\\u003c")
 
 
 def _single(found: re.Match[str]) -> str:

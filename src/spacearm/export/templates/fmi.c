@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #if defined(_WIN32)
@@ -15,6 +16,8 @@
 #endif
 enum { OK = 0, DISCARD = 2, ERROR = 3 };
 
+#define BROKEN "the motion cannot go on: its numbers are not finite, or events come without end"
+
 /* Instants that are nearer to each other than this share of them are one. */
 #define INSTANT 1e-12
 
@@ -22,10 +25,44 @@ typedef struct {
     double origin; /* time at the start, s */
     double time, step, phase;
     double rate[NY], watched[WATCHED + 1];
-    int stale; /* parameters were set: what follows from them is not yet known */
+    int stale; /* numbers were set that are not yet checked with each other, and what follows from them is not known */
     NAME_parameters p;
     NAME_run run;
 } model;
+
+#if FMI == 2
+typedef void (*logger)(void *environment, const char *instance, int status, const char *category, const char *text, ...);
+#else
+typedef void (*logger)(void *environment, int status, const char *category, const char *text);
+#endif
+
+/* A model, and who hears of its errors. */
+typedef struct {
+    model m; /* the first: a pointer to one is a pointer to the other */
+    logger log;
+    void *environment;
+    char *name;
+} instance;
+
+static int tell(const model *m, const char *text)
+{
+    const instance *own = (const instance *)(const void *)m;
+    if (!own->log) return ERROR;
+#if FMI == 2
+    own->log(own->environment, own->name, ERROR, "logStatusError", "%s", text);
+#else
+    own->log(own->environment, ERROR, "logStatusError", text);
+#endif
+    return ERROR;
+}
+
+/* Names are clipped where they are written into the table: the text has room for them. */
+static int refuse(const model *m, const char *name, double value, const char *expected)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%s is %.9g: expected %s", name, value, expected);
+    return tell(m, text);
+}
 
 static void reset(model *m)
 {
@@ -47,22 +84,97 @@ static int able(void)
 #endif
 }
 
-static void *make(const char *token)
+static void *make(const char *name, const char *token, logger log, void *environment)
 {
-    model *m;
+    const char *known = name ? name : "";
+    instance *own;
     if (strcmp(token, TOKEN) != 0 || !able()) return 0;
-    m = (model *)malloc(sizeof *m);
-    if (m) reset(m);
-    return m;
+    own = (instance *)malloc(sizeof *own);
+    if (!own) return 0;
+    reset(&own->m);
+    own->log = log, own->environment = environment;
+    own->name = (char *)malloc(strlen(known) + 1);
+    if (own->name) return strcpy(own->name, known), own;
+    free(own);
+    return 0;
+}
+
+static void discard(void *m)
+{
+    if (m) free(((instance *)m)->name);
+    free(m);
+}
+
+/* What one number alone must be. */
+static const char *bound(int rule, double value)
+{
+    if (!isfinite(value)) return "a finite number";
+    if (rule == ABOVE && !(value > 0)) return "a number above 0";
+    if (rule == LEAST && !(value >= 0)) return "0 or more";
+    if (rule == ZERO && value != 0) return "0, as in the exported robot";
+    return 0;
+}
+
+#ifdef AT_INERTIA
+/* Whether ten numbers are those of a body: half the trace less the inertia about the mass centre is not negative,
+ * which is the triangle inequality of the principal moments. */
+static int solid(const double *p)
+{
+    const double hh = p[1] * p[1] + p[2] * p[2] + p[3] * p[3], trace = p[4] + p[5] + p[6];
+    const double half = 0.5 * (trace - 2.0 * hh / p[0]), slack = TRIANGLE * (trace + hh / p[0]);
+    const double a = half - p[4] + (hh - p[1] * p[1]) / p[0] + slack, d = -p[7] - p[1] * p[2] / p[0];
+    const double b = half - p[5] + (hh - p[2] * p[2]) / p[0] + slack, e = -p[8] - p[1] * p[3] / p[0];
+    const double c = half - p[6] + (hh - p[3] * p[3]) / p[0] + slack, f = -p[9] - p[2] * p[3] / p[0];
+    return a > 0 && a * b - d * d > 0 && a * (b * c - f * f) - d * (d * c - f * e) + e * (d * f - b * e) > 0;
+}
+#endif
+
+/* Whether the numbers fit each other; what follows from them is known then. */
+static int ready(model *m)
+{
+    const double *q = m->run.state + 3;
+    const double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+    if (!m->stale) return 1;
+    if (!(fabs(length - 1.0) <= UNIT)) return refuse(m, "length of the quaternion", length, "1"), 0;
+#ifdef AT_INERTIA
+    {
+        const unsigned count = sizeof m->p.inertia / (10 * sizeof *m->p.inertia);
+        unsigned b, k;
+        for (b = 0; b < count; ++b) {
+            const double *own = m->p.inertia + 10 * b;
+            const char *const *names = NAME_names + AT_INERTIA + 10 * b;
+            for (k = 1; k < 10 && own[0] == 0; ++k) {
+                if (own[k] != 0) return refuse(m, names[k], own[k], "0, since the mass is 0"), 0;
+            }
+            if (own[0] != 0 && !solid(own)) {
+                refuse(m, names[4], own[4],
+                       "with Iyy to Iyz, m and mx to mz the numbers of a body: about its mass centre no principal"
+                       " moment is larger than the sum of the other two (triangle inequality)");
+                return 0;
+            }
+        }
+    }
+#endif
+#ifdef AT_STATIC
+    {
+        unsigned k;
+        for (k = 0; k < DOFS; ++k) {
+            const double most = m->p.static_friction[k];
+            if (m->p.coulomb_friction[k] > most) {
+                return refuse(m, NAME_names[AT_COULOMB + k], m->p.coulomb_friction[k],
+                              "no more than the static friction of the joint"), 0;
+            }
+        }
+    }
+#endif
+    DERIVE
+    m->stale = 0;
+    return 1;
 }
 
 static void prepare(model *m, NAME_work *w)
 {
     memset(w, 0, sizeof *w);
-    if (m->stale) {
-        DERIVE
-        m->stale = 0;
-    }
     w->p = &m->p, w->run = &m->run;
     w->now = &NAME_phases[m->run.phase < PHASES ? m->run.phase : PHASES - 1];
 #if WATCHED
@@ -85,6 +197,7 @@ static int update(model *m)
     NAME_work w;
     double end;
     int ended = 0;
+    if (!ready(m)) return 0;
     prepare(m, &w);
     if (run->phase >= PHASES) return 1;
 #if WATCHED
@@ -139,7 +252,9 @@ static int evaluate(model *m)
 {
     NAME_run kept = m->run;
     NAME_work w;
-    int i, known = !m->run.opened || update(m); /* nothing has begun yet: as if it had */
+    int i, known;
+    if (!ready(m)) return ERROR;
+    known = !m->run.opened || update(m); /* nothing has begun yet: as if it had */
     prepare(m, &w);
     memset(m->rate, 0, sizeof m->rate);
     for (i = 0; i <= WATCHED; ++i) m->watched[i] = 1;
@@ -151,7 +266,7 @@ static int evaluate(model *m)
     }
     m->phase = kept.phase;
     if (kept.opened) m->run = kept;
-    return known ? OK : ERROR;
+    return known ? OK : tell(m, BROKEN);
 }
 
 /* Sides of what was exactly at its level, once it has left it. */
@@ -160,6 +275,7 @@ static void completed(model *m)
 #if WATCHED
     NAME_work w;
     int i, open = 0;
+    if (!ready(m)) return;
     prepare(m, &w);
     if (m->run.phase >= PHASES || m->run.opened) return;
     for (i = w.now->rubbing; i < w.now->watched; ++i) open = open || m->run.sign[i] == 0;
@@ -177,16 +293,19 @@ static void completed(model *m)
 static int advance(model *m, double now, double length, bool *ends, double *reached)
 {
     const double target = now + length - m->origin, near = INSTANT * (1.0 + fabs(target) + fabs(m->origin));
-    NAME_work w;
     int done = 1;
-    prepare(m, &w);
+    *ends = false;
+    *reached = m->time;
+    if (!isfinite(now)) return refuse(m, "the communication point", now, "a finite number, s");
+    if (!(isfinite(length) && length >= 0)) return refuse(m, "the communication step", length, "0 or more, s");
+    if (!ready(m)) return ERROR;
     while (done > 0 && target - m->run.time > near) {
         done = NAME_advance(&m->p, &m->run, target - m->run.began, m->step);
     }
     *ends = m->run.phase >= PHASES && !done;
     m->time = *reached = *ends ? m->origin + m->run.time : now + length;
     m->phase = m->run.phase;
-    return done < 0 ? ERROR : OK;
+    return done < 0 ? tell(m, BROKEN) : OK;
 }
 
 static double *place(model *m, uint32_t k)
@@ -220,11 +339,18 @@ static int get(model *m, const uint32_t *which, size_t count, double *values)
 static int set(model *m, const uint32_t *which, size_t count, const double *values)
 {
     size_t i;
+    for (i = 0; i < count; ++i) { /* all or none */
+        const char *expected;
+        if (!place(m, which[i])) return refuse(m, "a value reference", which[i], "one of the model description");
+        if (which[i] >= AT_RATE && which[i] <= AT_PHASE) {
+            return refuse(m, NAME_names[which[i]], values[i], "no value: it is computed");
+        }
+        expected = bound(NAME_rules[which[i]], values[i]);
+        if (expected) return refuse(m, NAME_names[which[i]], values[i], expected);
+    }
     for (i = 0; i < count; ++i) {
-        double *at = place(m, which[i]);
-        if (!at || (which[i] >= AT_RATE && which[i] <= AT_PHASE)) return ERROR;
-        *at = values[i];
-        if (which[i] > AT_PHASE) m->stale = 1;
+        *place(m, which[i]) = values[i];
+        if (which[i] >= AT_STATE) m->stale = 1;
     }
     return OK;
 }

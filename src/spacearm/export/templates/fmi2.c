@@ -9,14 +9,22 @@ EXPORT const char *fmi2GetTypesPlatform(void) { return "default"; }
 EXPORT const char *fmi2GetVersion(void) { return "2.0"; }
 EXPORT int fmi2SetDebugLogging(void *m) { (void)m; return OK; }
 
+typedef struct {
+    logger log;
+    void *(*allocate)(size_t, size_t);
+    void (*release)(void *);
+    void (*finished)(void *, int);
+    void *environment;
+} callback_functions;
+
 EXPORT void *fmi2Instantiate(const char *name, int type, const char *token, const char *resources,
-                             const void *callbacks, int visible, int logging)
+                             const callback_functions *call, int visible, int logging)
 {
-    (void)name, (void)type, (void)resources, (void)callbacks, (void)visible, (void)logging;
-    return make(token);
+    (void)type, (void)resources, (void)visible, (void)logging;
+    return make(name, token, call ? call->log : 0, call ? call->environment : 0);
 }
 
-EXPORT void fmi2FreeInstance(void *m) { free(m); }
+EXPORT void fmi2FreeInstance(void *m) { discard(m); }
 
 EXPORT int fmi2SetupExperiment(void *m, int given, double tolerance, double start, int stops, double stop)
 {
@@ -26,7 +34,7 @@ EXPORT int fmi2SetupExperiment(void *m, int given, double tolerance, double star
 }
 
 EXPORT int fmi2EnterInitializationMode(void *m) { (void)m; return OK; }
-EXPORT int fmi2ExitInitializationMode(void *m) { (void)m; return OK; }
+EXPORT int fmi2ExitInitializationMode(void *m) { return ready((model *)m) ? OK : ERROR; }
 EXPORT int fmi2EnterEventMode(void *m) { (void)m; return OK; }
 EXPORT int fmi2EnterContinuousTimeMode(void *m) { (void)m; return OK; }
 EXPORT int fmi2Terminate(void *m) { (void)m; return OK; }
@@ -54,7 +62,7 @@ EXPORT int fmi2NewDiscreteStates(void *instance, event_info *info)
     info->values = memcmp(before, m->run.state, sizeof before) != 0;
     info->time = next_event(m);
     info->event = info->time < INFINITY;
-    return known ? OK : ERROR;
+    return known ? OK : tell(m, BROKEN);
 }
 
 EXPORT int fmi2CompletedIntegratorStep(void *m, int kept, int *event, int *ends)

@@ -3,23 +3,22 @@
 EXPORT const char *fmi3GetVersion(void) { return "3.0"; }
 
 EXPORT void *fmi3InstantiateModelExchange(const char *name, const char *token, const char *resources, bool visible,
-                                          bool logging, void *environment, void *log)
+                                          bool logging, void *environment, logger log)
 {
-    (void)name, (void)resources, (void)visible, (void)logging, (void)environment, (void)log;
-    return make(token);
+    (void)resources, (void)visible, (void)logging;
+    return make(name, token, log, environment);
 }
 
 EXPORT void *fmi3InstantiateCoSimulation(const char *name, const char *token, const char *resources, bool visible,
                                          bool logging, bool events, bool early, const uint32_t *wanted, size_t count,
-                                         void *environment, void *log, void *update_)
+                                         void *environment, logger log, void *update_)
 {
-    (void)name, (void)resources, (void)visible, (void)logging, (void)events, (void)early, (void)wanted, (void)count;
-    (void)environment, (void)log, (void)update_;
-    return make(token);
+    (void)resources, (void)visible, (void)logging, (void)events, (void)early, (void)wanted, (void)count, (void)update_;
+    return make(name, token, log, environment);
 }
 
 EXPORT void *fmi3InstantiateScheduledExecution(void) { return 0; }
-EXPORT void fmi3FreeInstance(void *m) { free(m); }
+EXPORT void fmi3FreeInstance(void *m) { discard(m); }
 EXPORT int fmi3SetDebugLogging(void *m) { (void)m; return OK; }
 
 EXPORT int fmi3EnterInitializationMode(void *m, bool given, double tolerance, double start, bool stops, double stop)
@@ -29,7 +28,7 @@ EXPORT int fmi3EnterInitializationMode(void *m, bool given, double tolerance, do
     return OK;
 }
 
-EXPORT int fmi3ExitInitializationMode(void *m) { (void)m; return OK; }
+EXPORT int fmi3ExitInitializationMode(void *m) { return ready((model *)m) ? OK : ERROR; }
 EXPORT int fmi3EnterEventMode(void *m) { (void)m; return OK; }
 EXPORT int fmi3EnterStepMode(void *m) { (void)m; return OK; }
 EXPORT int fmi3EnterContinuousTimeMode(void *m) { (void)m; return OK; }
@@ -60,7 +59,7 @@ EXPORT int fmi3UpdateDiscreteStates(void *instance, bool *again, bool *ends, boo
     *values = memcmp(before, m->run.state, sizeof before) != 0;
     *time = next_event(m);
     *event = *time < INFINITY;
-    return known ? OK : ERROR;
+    return known ? OK : tell(m, BROKEN);
 }
 
 EXPORT int fmi3CompletedIntegratorStep(void *m, bool kept, bool *event, bool *ends)

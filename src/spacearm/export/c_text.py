@@ -1,0 +1,73 @@
+"""Names of users in C: as identifiers, in comments, in string literals. No other module writes them there.
+
+A name may hold anything that can be printed: the end of a comment, quotes, backslashes, trigraphs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from textwrap import wrap
+
+#: Longest part of a name that an identifier keeps: with what stands around it a file name stays below 255 bytes.
+LONGEST = 48
+#: First parts that the exported files use themselves, and headers of C's library, which a file of this name would hide.
+_TAKEN = {
+    "test", "found", "own", "same", "law", "fmi2", "fmi3", "sa",
+    "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math", "setjmp",
+    "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string", "tgmath", "time", "wchar", "wctype",
+    "cpuid",
+}  # fmt: skip
+
+
+def identifier(name: str) -> str:
+    """A name as the first part of C identifiers and as a file name: lower case, ASCII, of bounded length."""
+    found = _plain(name)
+    usable = found and not found[0].isdigit() and found not in _TAKEN
+    return found if usable else f"robot_{found}".rstrip("_")
+
+
+def identifiers(names: Iterable[str]) -> dict[str, str]:
+    """The last parts of C identifiers, different for different names: ``tool-1`` and ``tool_1`` do not become one.
+
+    A name that is one already keeps it.
+    """
+    found = {name: _plain(name) or "x" for name in names}
+    taken = {part for name, part in found.items() if name == part}
+    return {name: part if name == part else distinct(part, taken) for name, part in found.items()}
+
+
+def distinct(name: str, taken: set[str]) -> str:
+    """``name``, or ``name_2``, ``name_3`` ..., whatever is not taken; it is taken from then on."""
+    choice, count = name, 1
+    while choice in taken:
+        count += 1
+        choice = f"{name}_{count}"
+    taken.add(choice)
+    return choice
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()[:LONGEST].rstrip("_")
+
+
+def comment(text: str) -> str:
+    """Lines of a block comment, each with its star; nothing in the text ends the comment or begins another."""
+    lines = [line for part in text.split("\n") for line in (wrap(_printed(part), 116) or [""])]
+    return "\n".join(f" * {_harmless(line)}".rstrip() for line in lines)
+
+
+def _harmless(line: str) -> str:
+    """No ``*/`` or ``/*``, and no end of the line that joins it with the next: a backslash or its trigraph."""
+    apart = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", line)
+    return f"{apart} ." if apart.endswith("\\") else apart
+
+
+def _printed(text: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def string(text: str) -> str:
+    """A string literal: the bytes of UTF-8, those that mean something to C or to ``printf``'s readers in octal."""
+    kept = {ord(c) for c in " !#&'()*+,-./:;<=>@[]^_`{|}~"} | {*range(48, 58), *range(65, 91), *range(97, 123)}
+    return '"' + "".join(chr(byte) if byte in kept else f"\\{byte:03o}" for byte in text.encode()) + '"'

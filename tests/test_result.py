@@ -47,6 +47,7 @@ def test_results_json_has_exactly_the_contract_s_keys() -> None:
 def test_verdicts_are_those_of_the_contract() -> None:
     assert {verdict.value for verdict in Verdict} == {
         "agrees",
+        "consistent",
         "no evidence",
         "differs",
         "fitted",
@@ -59,7 +60,7 @@ def test_verdicts_are_those_of_the_contract() -> None:
     ("arguments", "message"),
     [
         ({"quantity": "", "value": 1.0}, "no quantity"),
-        ({"quantity": "a", "verdict": "aggrees"}, "expected one of agrees, no evidence, differs"),
+        ({"quantity": "a", "verdict": "aggrees"}, "expected one of agrees, consistent, no evidence, differs"),
         ({"quantity": "a", "value": 1.0, "verdict": "agrees"}, "paper's value is missing"),
         ({"quantity": "a", "value": 1.0, "paper": 2.0, "verdict": "differs"}, "without a reason"),
         ({"quantity": "a", "verdict": "not recoverable"}, "without a reason"),

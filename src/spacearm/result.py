@@ -26,11 +26,14 @@ Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | 
 class Verdict(StrEnum):
     """How a number stands to the paper's.
 
-    ``no evidence`` is for a statement that holds but could not have come out otherwise: it is true of every
-    configuration, or it restates an input. Only what could have failed ``agrees``.
+    ``agrees`` is for a reproduction: computed from other numbers than the one that it is compared with, and it could
+    have failed. ``consistent`` is for arithmetic among the paper's own printed numbers. ``no evidence`` is for a
+    statement that holds but could not have come out otherwise: it is true of every configuration, or it restates an
+    input.
     """
 
     AGREES = "agrees"
+    CONSISTENT = "consistent"
     NO_EVIDENCE = "no evidence"
     DIFFERS = "differs"
     FITTED = "fitted"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from importlib import import_module
 from importlib.resources import files
+from inspect import signature
 
 import pytest
 
@@ -20,6 +22,7 @@ CLAIMS = {
     "lost": Claim(printed=2, verdict="not recoverable", note="no data"),
     "told": Claim(printed="faster", also={"more": "and {extra}"}, note="seen"),
     "ours": Claim(unit="s"),
+    "arithmetic": Claim(printed=0.5, basis="printed", tolerance=0.05, note="of its own table"),
 }
 
 
@@ -44,6 +47,8 @@ def row(claim: str, value: object = None, **options: object) -> Row:
         ("between", 2.5, Verdict.DIFFERS),
         ("lost", 7, Verdict.NOT_RECOVERABLE),
         ("ours", 7.0, Verdict.NEW),
+        ("arithmetic", 0.46, Verdict.CONSISTENT),
+        ("arithmetic", 0.56, Verdict.DIFFERS),
     ],
 )
 def test_the_verdict_follows_from_the_claim(claim: str, value: float, verdict: Verdict) -> None:
@@ -64,6 +69,31 @@ def test_without_tolerance_only_the_printed_value_agrees() -> None:
     assert row("exact", 70).verdict is Verdict.AGREES
     with pytest.raises(InputError, match="without a reason"):  # a difference must be explained
         row("exact", 69)
+
+
+def test_whether_a_claim_agrees_or_is_consistent_follows_from_its_basis() -> None:
+    for verdict in ("agrees", "consistent"):
+        with pytest.raises(InputError, match=f"verdict is '{verdict}'.*give the basis"):
+            Claim(printed=1.0, verdict=verdict)
+    with pytest.raises(InputError, match=r"basis is 'guess'.*'runs' or 'printed'"):
+        Claim(printed=1.0, basis="guess")
+
+
+@pytest.mark.parametrize("paper", sorted(PAPERS))
+def test_arithmetic_among_printed_numbers_sees_no_run(paper: str) -> None:
+    """It is found by a function without arguments, and what that finds has the basis "printed", and nothing else."""
+    module = import_module(f"spacearm.papers.{paper}.claims")
+    arithmetic = getattr(module, "arithmetic", lambda: ())
+    assert not signature(arithmetic).parameters
+    found = list(arithmetic())
+    assert {finding.claim for finding in found} == {
+        name for name, claim in agreement.claims(paper).items() if claim.basis == "printed"
+    }
+    verdicts = {row_of(paper, finding).verdict for finding in found}
+    assert Verdict.AGREES not in verdicts
+    if paper in ("cai2023", "wojtunik2023"):
+        consistent = [finding for finding in found if row_of(paper, finding).verdict is Verdict.CONSISTENT]
+        assert len(consistent) == {"cai2023": 11, "wojtunik2023": 10}[paper]
 
 
 def test_what_could_not_have_failed_is_no_evidence() -> None:
@@ -88,7 +118,7 @@ def test_the_other_sign_is_no_fit_however_near() -> None:
 
 
 def test_every_claim_needs_a_finding_and_every_finding_a_claim() -> None:
-    with pytest.raises(InputError, match=r"nothing was found for between, exact.*"):
+    with pytest.raises(InputError, match=r"nothing was found for arithmetic, between, exact.*"):
         agreement.agreement("made-up", [find("ours", 1.0)])
     with pytest.raises(InputError, match=r"no claim 'oars'.*did you mean 'ours'"):
         row("oars", 1.0)

@@ -65,10 +65,11 @@ def test_what_was_expected_of_the_full_run(rows: dict[str, Row]) -> None:
     assert rows["attitude5.full.joint4"].verdict is Verdict.DIFFERS
     assert rows["attitude5.segmented.joint4"].verdict is Verdict.DIFFERS
     assert rows["attitude4.test.joint4"].verdict is Verdict.DIFFERS
-    # Nothing of a fitted arm is said to agree: only the paper's tables may, with what it says of them.
-    agreeing = [name for name, row in rows.items() if row.verdict is Verdict.AGREES]
-    assert agreeing
-    assert all(name.startswith(("claim.table3.", "claim.table4.")) for name in agreeing)
+    # Nothing of a fitted arm agrees; the paper's tables may be consistent with what it says of them.
+    assert not [name for name, row in rows.items() if row.verdict is Verdict.AGREES]
+    consistent = [name for name, row in rows.items() if row.verdict is Verdict.CONSISTENT]
+    assert len(consistent) >= 11
+    assert all(name.startswith("claim.") for name in consistent)
     for number in (1, 5):
         assert rows[f"attitude{number}.elsewhere.angular_velocity"].verdict is Verdict.FITTED
 
@@ -101,14 +102,14 @@ def test_damping_best_attitude_and_recoil(rows: dict[str, Row]) -> None:
 
 def test_what_the_paper_says_in_words(rows: dict[str, Row]) -> None:
     """Each claim has its verdict; the arithmetic ones by hand, from the printed numbers."""
-    agrees, differs, fitted, lost = Verdict.AGREES, Verdict.DIFFERS, Verdict.FITTED, Verdict.NOT_RECOVERABLE
+    consistent, differs, fitted, lost = Verdict.CONSISTENT, Verdict.DIFFERS, Verdict.FITTED, Verdict.NOT_RECOVERABLE
     expected = {
-        "claim.table3.time_error": (100.0 * 0.006 / 0.234, agrees),
-        "claim.table3.velocity_error": (100.0 * 15.0 / 463.1, agrees),
-        "claim.table4.velocity_error": (100.0 * 38.2 / 494.4, agrees),
+        "claim.table3.time_error": (100.0 * 0.006 / 0.234, consistent),
+        "claim.table3.velocity_error": (100.0 * 15.0 / 463.1, consistent),
+        "claim.table4.velocity_error": (100.0 * 38.2 / 494.4, consistent),
         "claim.table4.attitude3.velocity_error": (100.0 * 28.2 / 562.5, differs),
-        "claim.table4.joint2_error": (3.24 - 2.68, agrees),
-        "claim.table4.joint4_error": (7.53 - 6.75, agrees),
+        "claim.table4.joint2_error": (3.24 - 2.68, consistent),
+        "claim.table4.joint4_error": (7.53 - 6.75, consistent),
         "claim.straight_is_rigid": (84.87 / 116.1, differs),
         "printed.energy.attitude5": (812.7 * 0.086**2, differs),
         "printed.inertia.impossible": (3, differs),

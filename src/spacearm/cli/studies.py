@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COLOUR = {
     Verdict.AGREES: "green",
+    Verdict.CONSISTENT: "cyan",
     Verdict.NO_EVIDENCE: "dim",
     Verdict.DIFFERS: "red",
     Verdict.FITTED: "yellow",

@@ -11,12 +11,18 @@ of a family::
     source = "Sec. 6"                # where it states it
     tolerance = 0.05                 # the claim holds within it ...
     why = "one decimal is printed"   # ... for this reason
-    verdict = "agrees"               # when it holds (the default); a claim that does not hold "differs"
+    basis = "printed"                # what it is computed from: the paper's printed numbers alone, or "runs" (default)
     note = "largest of {count} directions"
 
+The verdict of a claim that holds follows from its basis: *consistent* for arithmetic among the paper's own numbers,
+*agrees* for what was computed from others. ``verdict`` puts *fitted*, *no evidence* or *not recoverable* there;
+neither of the two may be set by hand. A claim that does not hold *differs*. What has the basis ``printed`` is found by
+``arithmetic`` of the paper's ``claims.py``, a function without arguments that therefore sees no run.
+
 A claim holds within ``tolerance`` plus ``relative`` times the printed value (with ``same_sign``, on the same side of
-zero only), or between ``above`` and ``below``, or as the finding says. Without any of these, ``agrees`` and ``fitted``
-ask for the printed value itself; ``no evidence``, ``not recoverable`` and ``new`` (nothing printed) ask for nothing.
+zero only), or between ``above`` and ``below``, or as the finding says. Without any of these, ``agrees``,
+``consistent`` and ``fitted`` ask for the printed value itself; ``no evidence``, ``not recoverable`` and ``new``
+(nothing printed) ask for nothing.
 Notes are filled from the finding's facts; ``differs`` replaces the note of a row that differs, and ``also`` has further
 remarks by name.
 """
@@ -37,7 +43,9 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.result import Check, Figure, Row, Verdict
 from spacearm.words import in_words
 
-_ASKS_FOR_EQUALITY = (Verdict.AGREES, Verdict.FITTED)
+_ASKS_FOR_EQUALITY = (Verdict.AGREES, Verdict.CONSISTENT, Verdict.FITTED)
+#: What a claim is computed from, and the verdict of one that holds.
+BASES = {"runs": Verdict.AGREES, "printed": Verdict.CONSISTENT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +56,7 @@ class Claim:
     printed: Any = None
     source: str = ""
     verdict: str = ""
+    basis: str = "runs"
     tolerance: float | None = None
     relative: float | None = None
     above: float = -math.inf
@@ -57,6 +66,14 @@ class Claim:
     note: str = ""
     differs: str = ""
     also: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.basis not in BASES:
+            raise InputError(f"basis is {self.basis!r}", hint="expected " + " or ".join(map(repr, BASES)))
+        if self.verdict in BASES.values():
+            raise InputError(
+                f"verdict is {self.verdict!r}", hint="it follows from what the claim is computed from: give the basis"
+            )
 
     def allowed(self) -> float:
         """How far the value may be from the printed one."""
@@ -79,7 +96,7 @@ class Claim:
     @property
     def met(self) -> Verdict:
         """The verdict when it holds."""
-        return Verdict(self.verdict or (Verdict.NEW if self.printed is None else Verdict.AGREES))
+        return Verdict(self.verdict or (Verdict.NEW if self.printed is None else BASES[self.basis]))
 
     @property
     def limit(self) -> str:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 #: What the verdicts say, in the order in which a reader wants their tables.
 MEANINGS = {
     Verdict.DIFFERS: "the paper has another number; the note says why",
-    Verdict.AGREES: "the paper's number, within the tolerance told; it could have come out otherwise",
+    Verdict.AGREES: "reproduced: computed from other numbers, within the tolerance stated; it could have failed",
+    Verdict.CONSISTENT: "arithmetic among the paper's own printed numbers comes out; nothing else was computed",
     Verdict.FITTED: "the paper's number was used to find a value that the paper does not print: no test of either",
     Verdict.NO_EVIDENCE: "as the paper says, but it could not have come out otherwise",
     Verdict.NOT_RECOVERABLE: "what the paper prints does not suffice to compute it",

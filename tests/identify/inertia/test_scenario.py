@@ -112,7 +112,7 @@ def test_agrees_only_what_could_have_failed(result: Result) -> None:
 
 
 def test_misprinted_percentages_are_found_by_arithmetic() -> None:
-    found = [row_of("xu2017", finding) for finding in xu2017_claims.percentages()]
+    found = [row_of("xu2017", finding) for finding in xu2017_claims.arithmetic()]
     rows = {row.quantity: row for row in found}
     assert rows["percent.B6.az"].value == pytest.approx(0.23, abs=0.005)
     assert rows["percent.B6.az"].paper == 2.3

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,16 @@ class Campaign:
 _observe = partial(observe, smooth=True)
 
 
-def truth_of(robot: Robot, values: dict[str, float], offset_deg: float, law: Law | None = None) -> Truth:
-    return twin(robot, FRAME, {"joint1": {**values, "offset": offset_deg * DEGREE}}, paths(), times(), law=law)
+def truth_of(
+    robot: Robot,
+    values: dict[str, float],
+    offset_deg: float,
+    law: Law | None = None,
+    given: dict[str, Signal] | None = None,
+) -> Truth:
+    """A twin with this joint, led along these paths (default: with the accelerations that were assumed)."""
+    along = paths() if given is None else given
+    return twin(robot, FRAME, {"joint1": {**values, "offset": offset_deg * DEGREE}}, along, times(), law=law)
 
 
 def _fit(robot: Robot, test: JointTest, **options: Any) -> JointFit:
@@ -194,12 +203,40 @@ def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
     for offset in degrees:
         test = _observe(truth_of(robot, AVERAGE, float(offset)), FRAME, NOISE, None, chain=chain)
         for label, chosen in (("angle", test.channels(("joint1",))), ("both", test)):
-            model = JointProblem(robot, [chosen], bounds=BOUNDS, guess={**AVERAGE, "offset": float(offset) * DEGREE})
-            x = np.array([*AVERAGE.values(), float(offset) * DEGREE])
-            sd = np.sqrt(np.diag(covariance_at(model.with_path_errors(x), x)))
-            for name, value, one in zip(AVERAGE, x, sd, strict=False):
-                result.setdefault(f"{label}.{name}", []).append(float(one / value))
+            for name, share in _deviations(robot, chosen, float(offset)).items():
+                result.setdefault(f"{label}.{name}", []).append(share)
     return {name: np.array(values) for name, values in result.items()}
+
+
+def _deviations(robot: Robot, test: JointTest, offset: float) -> dict[str, float]:
+    """Standard deviations as shares of Table 2's averages, from one test that starts at this offset (deg)."""
+    x = np.array([*AVERAGE.values(), offset * DEGREE])
+    model = JointProblem(robot, [test], bounds=BOUNDS, guess={**AVERAGE, "offset": offset * DEGREE})
+    sd = np.sqrt(np.diag(covariance_at(model.with_path_errors(x), x)))
+    return {name: float(one / value) for name, value, one in zip(AVERAGE, x, sd, strict=False)}
+
+
+#: Sizes of the accelerations, deg/s2, for which what the paper says of the offset is tried, with every choice of signs.
+SIZES = (0.3, 0.6, 1.2)
+
+
+def offset_ratios(robot: Robot) -> dict[str, Array]:
+    """Standard deviation at test 3's offset over that at test 2's, by parameter: one for each set of accelerations."""
+    chain, found = Chain(robot, FRAME, NOISE), []
+    for size, signs in product(SIZES, product((1.0, -1.0), repeat=len(ACCELERATION))):
+        given = paths({joint: size * sign for joint, sign in zip(ACCELERATION, signs, strict=True)})
+        high, low = (
+            _deviations(
+                robot,
+                _observe(truth_of(robot, AVERAGE, offset, given=given), FRAME, NOISE, None, chain=chain).channels(
+                    ("joint1",)
+                ),
+                offset,
+            )
+            for offset in (STATED_OFFSETS[2], STATED_OFFSETS[3])
+        )
+        found.append([low[name] / high[name] for name in AVERAGE])
+    return dict(zip(AVERAGE, np.array(found).T, strict=True))
 
 
 def identifiability() -> dict[str, float]:
@@ -296,7 +333,11 @@ def common(robot: Robot) -> Common:
     return Common(fit, profiles, sample_posterior(single, steps=300, burn=50, seed=SEED), seconds)
 
 
-FRICTION = {"spring_coulomb": 0.02, "spring_static": 0.05}
+#: Laws of twins, N m: linear, and with Stribeck friction in the spring.
+FRICTION_LAWS: tuple[tuple[str, Law, dict[str, float]], ...] = (
+    ("linear", Law(), {}),
+    ("stribeck", Law(spring="stribeck"), {"spring_coulomb": 0.02, "spring_static": 0.05}),
+)
 
 
 def selections(robot: Robot) -> dict[str, Selection]:
@@ -305,10 +346,26 @@ def selections(robot: Robot) -> dict[str, Selection]:
     laws = {"linear": Law(), "cubic": Law(cubic=True), "coulomb": Law(spring="coulomb"),
             "stribeck": Law(spring="stribeck")}  # fmt: skip
     found = {}
-    for name, law, extra in (("linear", Law(), {}), ("stribeck", Law(spring="stribeck"), FRICTION)):
+    for name, law, extra in FRICTION_LAWS:
         truth = truth_of(robot, {**TABLE2[1], **extra}, OFFSETS[1], law)
         test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 7]), chain=chain)
         found[name] = select_law(robot, [test], laws, bounds=BOUNDS)
+    return found
+
+
+def damping_scatter(robot: Robot) -> dict[str, float]:
+    """Standard deviation over mean of the damping that the paper's set-up finds in five tests of one joint, by law.
+
+    The joint has Table 2's averages and, with the law ``stribeck``, dry friction in its spring, which the fit ignores.
+    """
+    chain, found = Chain(robot, FRAME, NOISE), {}
+    for name, law, extra in FRICTION_LAWS:
+        values = []
+        for k, offset in enumerate(OFFSETS):
+            truth = truth_of(robot, {**AVERAGE, **extra}, offset, law)
+            test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 5, k]), chain=chain)
+            values.append(_fit(robot, test.channels(("joint1",)), drive="rigid_torque")["damping"])
+        found[name] = float(np.std(values, ddof=1) / np.mean(values))
     return found
 
 
@@ -388,6 +445,8 @@ class Study:
     searches: Searches
     offsets: Array
     curve: dict[str, Array]
+    ratios: dict[str, Array]  # as offset_ratios has them
+    scatter: dict[str, float]  # as damping_scatter has them
     common: Common
     selections: dict[str, Selection]
     use: Use
@@ -408,11 +467,13 @@ def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
     searched = searches(done)
     tell(0.4, "start offsets")
     degrees = np.union1d(np.sinh(np.linspace(-4.0, 4.0, 41)) * 5.0 / np.sinh(4.0), list(STATED_OFFSETS.values()))
-    curve = offset_curve(robot, degrees)
+    curve, ratios = offset_curve(robot, degrees), offset_ratios(robot)
     tell(0.45, "five tests of one joint")
     together = common(robot)
     tell(0.55, "which friction law")
-    selected, used = selections(robot), use(robot, done.fits[1])
+    selected, scatter, used = selections(robot), damping_scatter(robot), use(robot, done.fits[1])
     tell(0.65, f"coverage over {REPETITIONS} repetitions")
     covered = coverage(robot, REPETITIONS)
-    return Study(done, compared, as_printed, searched, degrees, curve, together, selected, used, covered)
+    return Study(
+        done, compared, as_printed, searched, degrees, curve, ratios, scatter, together, selected, used, covered
+    )

@@ -34,7 +34,7 @@ def findings(study: Study) -> Iterator[Finding]:
     yield from _validation(study.validation)
     yield from _methods(case, study.swarms)
     yield from _sensitivity(case)
-    yield from percentages()
+    yield from arithmetic()
     gaps = np.abs(case.recursion.values - case.backwards.values) / np.maximum(np.abs(case.truth), case.sizes)
     yield find("claim.order", float(gaps.max()))
     yield from _conclusions(study.beyond.cases, case.base_parameters.rank)
@@ -142,8 +142,11 @@ def _sensitivity(case: Exact) -> Iterator[Finding]:
     yield find("sensitivity.K_products.bound", reached, printed=2 * bound)
 
 
-def percentages() -> Iterator[Finding]:
-    """Tables 6 to 12: per cent recomputed from the tables' own columns; a row for each that does not fit."""
+def arithmetic() -> Iterator[Finding]:
+    """What needs the paper's printed numbers alone: the percentages of Tables 6 to 12.
+
+    They are recomputed from the tables' own columns; a row for each that does not fit.
+    """
     wrong, count = [], 0
     for b in range(len(THEORETIC)):
         for symbol, (error, percentage) in PRINTED["errors"][f"B{b}"].items():

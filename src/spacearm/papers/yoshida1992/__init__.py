@@ -13,7 +13,14 @@ from spacearm.model import catalogue
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, page
 from spacearm.papers.yoshida1992.claims import findings
-from spacearm.papers.yoshida1992.configurations import COUNT, SEED, random_configurations, survey
+from spacearm.papers.yoshida1992.configurations import (
+    COUNT,
+    SEED,
+    fitting_configurations,
+    fitting_facts,
+    random_configurations,
+    survey,
+)
 from spacearm.papers.yoshida1992.data import (
     CASES,
     DIRECTIONS,
@@ -45,6 +52,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     contacts = run_contacts(point)
     say(0.75, "which claims can fail")
     configurations = survey(point, random_configurations())
+    fitting = fitting_facts(fitting_configurations(point), configurations)
     say(0.8, "checks")
     certificate = certify(point, cases, grasps, contacts)
     if cross_check:
@@ -52,7 +60,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     say(0.9, "figures")
     return Result(
         NAME,
-        rows=agreement(NAME, findings(point, cases, angles, configurations, contacts)),
+        rows=agreement(NAME, findings(point, cases, angles, configurations, fitting, contacts)),
         certificate=Certificate(certificate),
         settings={
             "robot": robot.name,
@@ -68,9 +76,10 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
             },
             "contact_frequencies_rad_s": list(FREQUENCIES),
             "random_configurations": {"number": COUNT, "seed": SEED},
+            "grid_of_configurations_deg": fitting["step"],
         },
         data=dataset(angles, cases, contacts),
         figures=drawn(point, angles, cases, contacts),
         scene=scene_of(shown(point)),
-        **page(NAME),
+        **page(NAME, **fitting),
     )

@@ -9,9 +9,9 @@ import numpy as np
 
 from spacearm.impact import Convergence, ImpactPoint, ball, collide, flying
 from spacearm.papers.agreement import Finding, find
-from spacearm.papers.yoshida1992.configurations import Configurations, other_configuration
+from spacearm.papers.yoshida1992.configurations import Configurations
 from spacearm.papers.yoshida1992.data import DIRECTIONS, HAND, POSTURE, STRIKER_MASS, STRIKER_SPEED
-from spacearm.papers.yoshida1992.runs import Case, impulse_size
+from spacearm.papers.yoshida1992.runs import Case, elastic_by_equation_30, impulse_size, limits
 from spacearm.typing import Array
 
 #: Joint rates with which half resistance is tried.
@@ -23,6 +23,7 @@ def findings(
     cases: dict[str, Case],
     angles: Array,
     configurations: Configurations,
+    fitting: dict[str, Any],
     contacts: dict[str, Convergence],
 ) -> Iterator[Finding]:
     """All of them, in the order of the table."""
@@ -34,7 +35,8 @@ def findings(
             claim, value, cannot_fail=configurations.always(name), share=configurations.share(name), case=case, **more
         )
 
-    yield find("configuration", np.degrees(point.configuration(POSTURE)), other=other_configuration(point))
+    yield find("configuration", np.degrees(point.configuration(POSTURE)), **fitting)
+    yield find("configuration.fitting", fitting["count"], **fitting)
     free, fixed, half = (cases[name] for name in ("free", "fixed", "half"))
     for name, case in (("fixed", fixed), ("free", free), ("half", half)):
         peak = float(case.ellipse.masses[0])
@@ -59,11 +61,26 @@ def findings(
             yield sentence("impulse.half.peak_direction", where)
         else:
             yield sentence("impulse.{case}.peak_direction", where, name, printed=printed)
+    yield from _limits(point)
     yield from _energies(point, cases)
     for name, contact in contacts.items():
         hit = name.replace(", e = ", ".e")
         last = {"error": contact.error[-1], "frequency": contact.frequency[-1]}
         yield find("contact.{case}.order", contact.order, case=hit, **last)
+
+
+def _limits(point: ImpactPoint) -> Iterator[Finding]:
+    """Eqs. 13 to 15, which the paper derives, and the sign of Eq. 29."""
+    found = limits(point)
+    yield find("limit.eq13", found.free)
+    yield find("limit.eq14", found.fixed)
+    for number, (mass, error) in enumerate(zip(found.masses, found.ground, strict=True)):
+        if number == 0:
+            continue
+        fall = np.log(error / found.ground[number - 1]) / np.log(mass / found.masses[number - 1])
+        yield find("limit.eq15.{mass:.0e}kg", error, mass=mass, tolerance=2.0 / mass, order=-fall)
+    ratio, energy = elastic_by_equation_30(point)
+    yield find("eq29.sign", ratio, energy=energy)
 
 
 def _energies(point: ImpactPoint, cases: dict[str, Case]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ Sentences are put without the numbers of one configuration: "at 51 deg" is "wher
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from spacearm.typing import Array
 COUNT, SEED = 1500, 0
 #: Directions of a survey's maps: half a degree apart.
 DIRECTIONS = 361
-#: Joint angles (deg) that satisfy every sentence of Sec. 6 as well as the configuration "L".
-OTHER = (76.0, 92.0)
+#: Step (deg) of the grid of joint angles on which configurations that fit Sec. 6 are counted.
+STEP = 2.0
 ROD = 90.0  # deg
 DEGREE = claims(NAME)["virtual_mass.free.peak_direction"].allowed()
+MASS_CENTRE: float = claims(NAME)["mass_centre.direction"].printed  # deg
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +60,7 @@ def random_configurations() -> Array:
 
 def survey(point: ImpactPoint, joints: Array) -> Configurations:
     """Every sentence in every configuration (N, 2), rad."""
-    tilt = 0.5 * (np.radians(ROD) - joints.sum(axis=-1))
-    base = np.zeros((len(joints), 7))
-    base[:, 3], base[:, 6] = np.cos(tilt), np.sin(tilt)
+    base = _base(joints)
     _, directions = circle(DIRECTIONS, PLANE, half=True)
     n = directions[:, :2]
     angles = np.degrees(np.arctan2(n[:, 1], n[:, 0]))
@@ -77,9 +77,7 @@ def survey(point: ImpactPoint, joints: Array) -> Configurations:
         maps[name] = 1.0 / np.linalg.norm(np.einsum("pij,dj->pdi", block, n), axis=-1)
         impulse = 1.0 / (np.einsum("di,pij,dj->pd", n, block, n) + 1.0 / STRIKER_MASS)
         struck[name] = angles[impulse.argmax(axis=1)]
-    hand = point.mechanics.frame_pose(HAND, joints, base=base)[0]
-    arm = point.mechanics.centre_of_mass(joints, base=base) - hand
-    centre = np.degrees(np.arctan2(arm[:, 1], arm[:, 0]))
+    centre = _centre(point, joints)
     free, fixed, half = (peak[name] for name in ("free", "fixed", "half"))
     whole, zero = claims(NAME)["virtual_mass.fixed.peak"], claims(NAME)["psi.{case}.at_peak"]
     holds = {
@@ -99,6 +97,30 @@ def survey(point: ImpactPoint, joints: Array) -> Configurations:
     return Configurations(peak, direction, centre, holds)
 
 
+def fitting_facts(fitting: Array, found: Configurations) -> dict[str, Any]:
+    """How many configurations fit (N, 2), and how often the sentences hold that can fail, for notes and the page."""
+    q1 = fitting[:, 0]
+    shares = {"light": "virtual_mass.free.peak", "between": "virtual_mass.half.between_everywhere"}
+    facts = {name: 100.0 * float(found.holds[sentence].mean()) for name, sentence in shares.items()}
+    return {"count": len(q1), "step": STEP, "lowest": q1.min(), "highest": q1.max(), **facts}
+
+
+def _base(joints: Array) -> Array:
+    """Pose of the base (N, 7) with which the struck rod lies along 90 deg."""
+    tilt = 0.5 * (np.radians(ROD) - joints.sum(axis=-1))
+    base = np.zeros((len(joints), 7))
+    base[:, 3], base[:, 6] = np.cos(tilt), np.sin(tilt)
+    return base
+
+
+def _centre(point: ImpactPoint, joints: Array) -> Array:
+    """Direction of the mass centre from the struck end (N,), deg."""
+    base = _base(joints)
+    hand = point.mechanics.frame_pose(HAND, joints, base=base)[0]
+    arm = point.mechanics.centre_of_mass(joints, base=base) - hand
+    return np.asarray(np.degrees(np.arctan2(arm[:, 1], arm[:, 0])))
+
+
 def apart(one: Array | float, two: Array | float) -> Array:
     """Angle between two lines (deg): a line and its opposite are the same."""
     return np.asarray(np.abs((np.asarray(one) - two + 90.0) % 180.0 - 90.0))
@@ -109,14 +131,13 @@ def _between(line: Array, one: Array, two: Array) -> Array:
     return np.asarray(np.abs(apart(line, one) + apart(line, two) - apart(one, two)) <= 1e-9)
 
 
-def other_configuration(point: ImpactPoint) -> str:
-    """What the other configuration gives, in words; it must satisfy every sentence, 51 deg among them."""
-    found = survey(point, np.radians([OTHER]))
-    centre, free, half = (float(x[0]) for x in (found.centre, found.direction["free"], found.direction["half"]))
-    fails = [name for name, holds in found.holds.items() if not holds.all()]
-    same = not fails and abs(centre - 51.0) <= DEGREE and 51.0 < half < ROD
-    return (
-        f"joint angles ({OTHER[0]:g}, {OTHER[1]:g}) deg "
-        + ("satisfy every sentence of Sec. 6 too" if same else f"do not satisfy {', '.join(fails) or '51 deg'}")
-        + f": mass centre at {centre:.1f}, peak of free joints at {free:.1f}, of half resistance at {half:.1f} deg"
-    )
+def fitting_configurations(point: ImpactPoint) -> Array:
+    """Joint angles (N, 2), deg, of a grid of :data:`STEP` that satisfy every sentence of Sec. 6, 51 deg among them."""
+    axis = np.arange(-180.0, 180.0, STEP)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    # Where the mass centre lies is quickly said; only what passes is surveyed.
+    near = grid[np.abs(_centre(point, np.radians(grid)) - MASS_CENTRE) <= DEGREE]
+    found = survey(point, np.radians(near))
+    half = found.direction["half"]
+    fits = np.all(list(found.holds.values()), axis=0) & (half > MASS_CENTRE) & (half < ROD)
+    return near[fits]

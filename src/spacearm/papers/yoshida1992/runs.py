@@ -20,6 +20,7 @@ from spacearm.impact import (
     collide,
     contact_convergence,
     flying,
+    impact_point,
     mass_ellipsoid,
     virtual_mass,
 )
@@ -114,6 +115,88 @@ def run_contacts(point: ImpactPoint) -> dict[str, Convergence]:
     return found
 
 
+# -- what the equations say ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Eqs. 13 to 15 beside forward dynamics of the same chain, largest difference relative to the largest entry.
+
+    ``free``, ``fixed``: Eqs. 13 and 14. ``ground``: G* of chains whose farthest rod has ``masses`` (kg) against
+    J H^-1 J^T of Eq. 15, the rod held; in the plane.
+    """
+
+    free: float
+    fixed: float
+    masses: tuple[float, ...]
+    ground: tuple[float, ...]
+
+
+def limits(point: ImpactPoint) -> Limits:
+    """How far the limits of Eqs. 13 to 15 are kept."""
+    mechanics, joints = point.mechanics, point.configuration(POSTURE)
+    base, coupling, arm = mechanics.mass_blocks(joints)
+    jacobian = mechanics.jacobian(HAND, joints)
+    carried = np.linalg.solve(base, coupling)
+    own, inertia = jacobian[:, 6:] - jacobian[:, :6] @ carried, arm - coupling.T @ carried  # J*, H*
+    united = _united(point, joints)
+    links = own @ np.linalg.solve(inertia, own.T)
+    hold, go = np.ones(6), np.zeros(6)
+    free, fixed, ground = (
+        _by_forward_dynamics(point, np.concatenate([held, modes]))
+        for held, modes in ((go, np.zeros(2)), (go, np.ones(2)), (hold, np.zeros(2)))
+    )
+    masses, errors = (1e2, 1e4, 1e6), []
+    planar = np.ix_([0, 1, 5], [0, 1, 5])  # about their own length the rods have next to no inertia
+    for mass in masses:
+        heavy = point.robot.inertia_parameters.copy()
+        heavy[0] *= mass / heavy[0, 0]
+        tensor = impact_point(point.robot.with_inertia_parameters(heavy), HAND).tensor(POSTURE)
+        errors.append(_difference(tensor[planar], ground[planar]))
+    return Limits(_difference(links + united, free), _difference(united, fixed), masses, tuple(errors))
+
+
+def _difference(one: Array, two: Array) -> float:
+    return float(np.abs(one - two).max() / np.abs(two).max())
+
+
+def _united(point: ImpactPoint, joints: Array) -> Array:
+    """R_h M^-1 R_h^T of Eqs. 2, 4 and 9, from the rods' masses, tensors and places."""
+    robot, mechanics = point.robot, point.mechanics
+    origins, turns = mechanics.body_poses(joints)
+    centre = mechanics.centre_of_mass(joints)
+    whole, inertia = np.zeros((6, 6)), np.zeros((3, 3))
+    for body, origin, turn in zip(robot.bodies, origins, turns, strict=True):
+        r = origin + turn @ body.inertia.com - centre
+        inertia += turn @ body.inertia.tensor @ turn.T + body.inertia.mass * (r @ r * np.eye(3) - np.outer(r, r))
+    whole[:3, :3], whole[3:, 3:] = robot.mass * np.eye(3), inertia
+    x, y, z = mechanics.frame_pose(HAND, joints)[0] - centre
+    reach = np.eye(6)
+    reach[:3, 3:] = -np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    return np.asarray(reach @ np.linalg.solve(whole, reach.T))
+
+
+def _by_forward_dynamics(point: ImpactPoint, mode: Array) -> Array:
+    """Acceleration of the struck end (6) for unit wrenches there (6), as columns; ``mode`` as in hybrid dynamics."""
+    joints, rest = point.configuration(POSTURE), np.zeros(point.robot.dofs)
+    mechanics = Mechanics(point.robot)
+    acceleration, _ = mechanics.hybrid_dynamics(
+        joints, rest, rest, rest, mode, loads=(LoadFrame(HAND),), wrench=np.eye(6)
+    )
+    return np.swapaxes(mechanics.frame_acceleration(HAND, joints, rest, acceleration), -1, -2)
+
+
+def elastic_by_equation_30(point: ImpactPoint) -> tuple[float, float]:
+    """Relative velocity after over before by Eqs. 26 and 30, and the kinetic energy after over before."""
+    chain, body = np.linalg.inv(point.tensor(POSTURE)), np.diag([STRIKER_MASS] * 3 + [1e-3] * 3)
+    before = np.array([0.3, -1.0, 0.1, 0.1, 0.2, 0.5])
+    hand = np.linalg.solve(body + chain, 2.0 * body @ before)  # Eq. 30, the chain at rest
+    after = before - np.linalg.solve(body, chain @ hand)  # Eq. 26
+    ratio = float((after - hand) @ before / (before @ before))
+    energy = (after @ body @ after + hand @ chain @ hand) / (before @ body @ before)
+    return ratio, float(energy)
+
+
 # -- certificate ------------------------------------------------------------------------------------------------------
 
 
@@ -142,14 +225,9 @@ def certify(
 
 
 def _against_hybrid(point: ImpactPoint) -> float:
-    robot, joints = point.robot, point.configuration(POSTURE)
-    patterns = np.array(list(product((0.0, 1.0), repeat=robot.n)))
-    mechanics, rest = Mechanics(robot), np.zeros(robot.dofs)
+    patterns = np.array(list(product((0.0, 1.0), repeat=point.robot.n)))
     mode = np.concatenate([np.zeros((len(patterns), 6)), patterns], axis=-1)[:, None]
-    acceleration, _ = mechanics.hybrid_dynamics(
-        joints, rest, rest, rest, mode, loads=(LoadFrame(HAND),), wrench=np.eye(6)
-    )
-    hand = np.swapaxes(mechanics.frame_acceleration(HAND, joints, rest, acceleration), -1, -2)
+    hand = _by_forward_dynamics(point, mode)
     tensors = point.tensor(POSTURE, locked=patterns)
     return float(np.abs(tensors - hand).max() / np.abs(tensors).max())
 

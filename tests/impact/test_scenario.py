@@ -81,8 +81,7 @@ def test_the_paper_has_every_row_that_it_must_have(paper: Result) -> None:
         "virtual_mass.half.between_everywhere",
         "limit.eq13",
         "limit.eq14",
-        "limit.eq15.1e+04kg",
-        "limit.eq15.1e+06kg",
+        "limit.eq15",
     }
     nothing = {row.quantity for row in paper.rows if row.verdict == "no evidence"}
     assert nothing == {
@@ -127,7 +126,7 @@ def test_configurations_that_fit_are_those_of_rods_by_hand() -> None:
     counted = {(round(q1), round(q2)) for q1, q2 in fitting_configurations(point)}
     assert len(counted) == 32
     assert (min(q1 for q1, _ in counted), max(q1 for q1, _ in counted)) == (-8, 84)
-    assert {(0, 90), (76, 92)} & counted
+    assert {(0, 90), (76, 92)} <= counted
     ring = np.radians(np.arange(0.0, 180.0, 0.5))
     around = np.stack([np.cos(ring), np.sin(ring)], axis=1)
     near = {(q1 + 2 * i, q2 + 2 * j) for q1, q2 in counted for i in (-1, 0, 1) for j in (-1, 0, 1)}
@@ -147,8 +146,8 @@ def test_limits_of_the_tensor_and_the_sign_of_equation_29(paper: Result) -> None
     assert rows["eq29.sign"].value == pytest.approx(-1.0, abs=1e-12)
     assert rows["limit.eq13"].value < 1e-12
     assert rows["limit.eq14"].value < 1e-12
-    slow, slower = (rows[f"limit.eq15.{mass}kg"].value for mass in ("1e+04", "1e+06"))
-    assert slower == pytest.approx(slow / 100.0, rel=0.01)
+    assert 0.0 < rows["limit.eq15"].value < 1e-6  # a rod of a million kg
+    assert "falls as mass^-1.000" in rows["limit.eq15"].note
 
 
 def test_the_survey_of_configurations_is_that_of_rods_by_hand() -> None:

@@ -74,11 +74,9 @@ def _limits(point: ImpactPoint) -> Iterator[Finding]:
     found = limits(point)
     yield find("limit.eq13", found.free)
     yield find("limit.eq14", found.fixed)
-    for number, (mass, error) in enumerate(zip(found.masses, found.ground, strict=True)):
-        if number == 0:
-            continue
-        fall = np.log(error / found.ground[number - 1]) / np.log(mass / found.masses[number - 1])
-        yield find("limit.eq15.{mass:.0e}kg", error, mass=mass, tolerance=2.0 / mass, order=-fall)
+    (slow, fast), (near, far) = found.ground, found.masses
+    order = np.log(slow / fast) / np.log(far / near)
+    yield find("limit.eq15", fast, tolerance=2.0 / far, mass=far, order=order)
     ratio, energy = elastic_by_equation_30(point)
     yield find("eq29.sign", ratio, energy=energy)
 

@@ -36,6 +36,7 @@ def test_results_json_has_exactly_the_contract_s_keys() -> None:
                 "note": "",
             }
         ],
+        "verdict": {"limits": "no limits", "words": "no limits", "each": []},
         "certificate": {
             "momentum": {"value": 1e-12, "tolerance": 1e-9, "unit": "", "sound": True, "note": ""},
             "sound": True,

@@ -285,6 +285,80 @@ def _leaves(table: Mapping[str, Checks], prefix: str = "") -> Iterator[tuple[str
             )
 
 
+#: A limit is broken where its use exceeds it by more than this share: rounding of a file in degrees.
+LIMIT_SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Something that must not be exceeded and how much of it was used; or, with ``least``, what must be kept.
+
+    Args:
+        name: what is limited, for example ``range``, or how it fails, for example ``wheel saturated``.
+        used, limit: the most that was used (the least that was kept) and the limit, in ``unit``.
+        what: whose limit it is, for example a joint.
+        time: s, when it was broken first or, where it was met, when it was nearest.
+        share: whether it is told as a share of what ``what`` has: *joint3 at 215 % of its range*.
+    """
+
+    name: str
+    used: float
+    limit: float
+    unit: str = ""
+    what: str = ""
+    least: bool = False
+    time: float | None = None
+    share: bool = False
+
+    @property
+    def margin(self) -> float:
+        """What is left, relative to the limit; below zero it was exceeded."""
+        return (self.limit - self.used) / self.limit * (-1.0 if self.least else 1.0)
+
+    @property
+    def broken(self) -> bool:
+        """True also for a use that is NaN: nothing shows that such a limit was met."""
+        return not self.margin >= -LIMIT_SLACK
+
+    @property
+    def words(self) -> str:
+        when = "" if self.time is None else f" at {self.time:.3g} s"
+        if self.share:
+            share = 100.0 * self.used / self.limit
+            text = "just over 100" if self.broken and share < 100.5 else f"{share:.0f}"
+            return f"{self.what} at {text} % of its {self.name}{when}"
+        whose, of = f" of {self.what}" if self.what else "", "at least" if self.least else "at most"
+        return f"{self.name}{whose}: {f'{self.used:.4g} {self.unit}'.rstrip()}, {of} {self.limit:.4g}{when}"
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "name": self.name,
+            "what": self.what,
+            "used": plain(self.used),
+            "limit": plain(self.limit),
+            "unit": self.unit,
+            "least": self.least,
+            "share": self.share,
+            "margin": plain(self.margin),
+            "time": self.time,
+            "broken": self.broken,
+            "words": self.words,
+        }
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Limit:
+        return cls(
+            str(table["name"]),
+            float(table["used"]),
+            float(table["limit"]),
+            str(table["unit"]),
+            str(table["what"]),
+            bool(table["least"]),
+            None if table["time"] is None else float(table["time"]),
+            bool(table["share"]),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A Plotly figure with a file name (letters, digits, ``-``, ``_``) and a caption in one or two sentences."""
@@ -317,7 +391,8 @@ class Result:
     Args:
         study: short name, as in ``spacearm reproduce NAME``.
         rows: the table of agreement.
-        certificate: the checks that decide whether the run is sound.
+        certificate: the checks that decide whether the run is sound: numerics, not engineering.
+        limits: what must not be exceeded, the worst first; they decide the :attr:`verdict`, whatever is sound.
         settings: what was chosen: steps, tolerances, seeds, the robot.
         data: the curves, with named dimensions and units as attributes (``data.nc``).
         figures: in the order in which they are to be read.
@@ -341,6 +416,7 @@ class Result:
     headline: str = ""
     leading: int = 3
     scene: Any = None
+    limits: Sequence[Limit] = ()
 
     def __post_init__(self) -> None:
         for name in self.files:
@@ -349,6 +425,7 @@ class Result:
         object.__setattr__(self, "certificate", Certificate(self.certificate))  # a plain table of checks will do
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "figures", tuple(self.figures))
+        object.__setattr__(self, "limits", tuple(self.limits))
         for what, names in (
             ("quantity", [row.quantity for row in self.rows]),
             ("figure", [figure.name for figure in self.figures]),
@@ -359,7 +436,7 @@ class Result:
 
     def __repr__(self) -> str:
         parts = (self.study, f"{len(self.rows)} rows", f"{len(self.figures)} figures")
-        return f"Result({', '.join(parts)}, {'' if self.sound else 'NOT '}sound)"
+        return f"Result({', '.join(parts)}, {self.state})"
 
     def _repr_html_(self) -> str:
         """For a notebook: the headline and the first rows; :func:`spacearm.write_result` writes the whole page."""
@@ -374,14 +451,43 @@ class Result:
         ]
         head = ("quantity", "value", "unit", *(("paper", "verdict") * self.has_paper))
         left = len(self.rows) - len(rows)
-        sound = "sound" if self.sound else "NOT sound"
-        said = " ".join(part for part in (self.headline, f"({sound}{f'; {left} more rows' if left else ''})") if part)
+        said = " ".join(
+            part for part in (self.headline, f"({self.state}{f'; {left} more rows' if left else ''})") if part
+        )
         return f"<h4>{escape(self.title or self.study)}</h4>" + html_table(head, rows, said)
 
     @property
     def sound(self) -> bool:
         """Whether every check of the certificate holds, whatever the paper says."""
         return self.certificate.sound
+
+    @property
+    def broken(self) -> tuple[Limit, ...]:
+        """Limits that were exceeded, the worst first; a run can be sound and break them."""
+        return tuple(limit for limit in self.limits if limit.broken)
+
+    @property
+    def verdict(self) -> str:
+        """``limits broken``, ``limits met`` or ``no limits``: what an engineer asks, whatever the numerics are."""
+        if not self.limits:
+            return "no limits"
+        return "limits broken" if self.broken else "limits met"
+
+    @property
+    def verdict_words(self) -> str:
+        """The verdict with the worst limit: which, by how much, when."""
+        if not self.broken:
+            return f"{self.verdict}; nearest: {self.limits[0].words}" if self.limits else self.verdict
+        more = f"; {len(self.broken) - 1} more" if len(self.broken) > 1 else ""
+        return f"LIMITS BROKEN: {self.broken[0].words}{more}"
+
+    @property
+    def state(self) -> str:
+        """Verdict and soundness in a few words, what is bad first."""
+        sound = ("sound" if self.sound else "NOT SOUND") if self.certificate else "no certificate"
+        if self.broken:
+            return f"{self.verdict_words}; numerics {sound}"
+        return f"{sound}; {self.verdict_words}" if self.limits else sound
 
     @property
     def has_paper(self) -> bool:
@@ -401,6 +507,7 @@ class Result:
             "study": self.study,
             "version": __version__,
             "rows": [row.to_json() for row in self.rows],
+            "verdict": {"limits": self.verdict, "words": self.verdict_words, "each": plain(self.limits)},
             "certificate": plain(self.certificate),
             "settings": plain(self.settings),
         }

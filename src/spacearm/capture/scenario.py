@@ -31,12 +31,14 @@ from spacearm.model import Robot
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import Duration, Limit, Name, Number, Origin, Seed, Vector3, whole
 from spacearm.model.toml_values import pose_of
+from spacearm import result
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Load, State
 from spacearm.simulate.ledger import Entry
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, largest, makes, row, xyz
 from spacearm.study.keys import made
+from spacearm.study.limits import run_limits
 from spacearm.study.signal_tables import LoadTable, SignalTable, not_an_angle
 from spacearm.study.tables import BodyTable, MotionKeys, Pair, StartTable
 from spacearm.words import number
@@ -390,6 +392,9 @@ class Cushioned(Findings):
 
     def certificate(self) -> Mapping[str, Checks]:
         return {**self.run.certificate, **({} if self.checked is None else {"cross_check": self.checked})}
+
+    def limits(self) -> list[result.Limit]:
+        return run_limits(self.run.run)
 
     def settings(self) -> Mapping[str, Any]:
         found = {

@@ -25,6 +25,8 @@ COLOUR = {
     Verdict.NOT_RECOVERABLE: "dim",
     Verdict.NEW: "blue",
 }
+#: Exit status of a sound run that breaks limits: nothing failed, and nothing should go on as if all were well.
+LIMITS_BROKEN = 3
 #: The page has all that is not sound; a terminal shows the first.
 MOST_FAULTS = 5
 
@@ -123,11 +125,12 @@ def _going_on(what: str) -> Iterator[None]:
 
 
 def tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
-    """Print results; 1 when one of them is not sound."""
+    """Print results; 1 when one of them is not sound, else :data:`LIMITS_BROKEN` when one breaks its limits."""
     if json:
         show_json({"studies": [{**result.to_json(), "page": page} for result, page in done]})
     for result, page in done:
         if not json:
+            show(*_verdict(result))
             if result.rows:
                 show(table_of(result))
             show(*_summary(result, page))
@@ -135,7 +138,20 @@ def tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
             first, more = result.certificate.faults[:MOST_FAULTS], len(result.certificate.faults) - MOST_FAULTS
             told = [*first, *([f"{more} more"] if more > 0 else [])]
             complain(f"{result.study}: the run is not sound: {'; '.join(told)}; see {page}")
-    return 0 if all(result.sound for result, _ in done) else 1
+    if not all(result.sound for result, _ in done):
+        return 1
+    return LIMITS_BROKEN if any(result.broken for result, _ in done) else 0
+
+
+def _verdict(result: Result) -> Iterator[Any]:
+    """Every limit that is broken, before anything else is told."""
+    from rich.text import Text
+
+    for limit in result.broken[:MOST_FAULTS]:
+        yield Text(f"LIMITS BROKEN: {limit.words}", style="bold red")
+    more = len(result.broken) - MOST_FAULTS
+    if more > 0:
+        yield Text(f"LIMITS BROKEN: {more} more", style="bold red")
 
 
 def table_of(result: Result) -> Table:
@@ -166,7 +182,4 @@ def table_of(result: Result) -> Table:
 
 def _summary(result: Result, page: Path) -> list[Any]:
     counts = ", ".join(f"{number} {verdict.value}" for verdict, number in result.counts().items())
-    state = "sound" if result.sound else "NOT SOUND"
-    if not result.certificate:
-        state = "no certificate"
-    return [f"{result.study}: {state}" + (f"; {counts}" if result.has_paper else ""), f"page: {page}", ""]
+    return [f"{result.study}: {result.state}" + (f"; {counts}" if result.has_paper else ""), f"page: {page}", ""]

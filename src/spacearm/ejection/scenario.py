@@ -22,12 +22,14 @@ from spacearm.ejection.verify import check_in_mujoco, friction_check
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Friction, Robot
 from spacearm.model.document import at
+from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
-from spacearm.result import Checks, Figure
+from spacearm.result import Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate.crosscheck import CrossCheck
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, makes, row, xyz
 from spacearm.study.keys import OneOrMore, made
+from spacearm.study.limits import joint_limits, worst_first
 from spacearm.study.tables import ConfigurationKeys, Count, InertiaTable, MotionKeys
 from spacearm.typing import Array
 
@@ -398,6 +400,20 @@ class Thrown(Findings):
             }
             for name, run in self.runs.items()
         }
+
+    def limits(self) -> list[Limit]:
+        """Of the joints in all configurations, on the rail and after it."""
+        return worst_first(limit for name, run in self.runs.items() for limit in self._limits(name, run))
+
+    def _limits(self, name: str, run: Ejection) -> list[Limit]:
+        arm, place = self.rig.arm, Layout(self.rig.arm.n)
+        states = np.concatenate([self.rig.split(run.rail.states)[0], run.flight.states])
+        times = np.concatenate([run.rail.times, run.flight.times])
+        crossings = {hit.joint: hit.time for hit in reversed(run.hits)}
+        prefix = f"{name}: " if len(self.runs) > 1 else ""
+        return joint_limits(
+            arm, times, states[:, place.joints], states[:, place.rates], crossings=crossings, prefix=prefix
+        )
 
     def settings(self) -> Mapping[str, Any]:
         file, device = self.file, self.rig.device

@@ -11,12 +11,13 @@ import numpy as np
 from spacearm.control import point_to_point
 from spacearm.mission import laws
 from spacearm.mission.encounter import BODY, GRASP, TARGET
-from spacearm.mission.flight import UNSETTLED, Flight, Limit, Use
+from spacearm.mission.flight import UNSETTLED, Flight, Use
 from spacearm.mission.laws import Wheels
 from spacearm.mission.stages import Flown, GainKeys, Positive, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Duration, Name, Number
+from spacearm.result import Limit
 from spacearm.simulate import Bushing, Change, Changed, Disconnect, Phase, Release, State, World, distance
 from spacearm.simulate.changes import OWN, Terms
 from spacearm.study import Noted, key

@@ -16,11 +16,13 @@ from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import BASE_POSE, Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
+from spacearm.result import Limit
 from spacearm.simulate import Here, Lock, Phase, State, World, spline
 from spacearm.simulate.bodies import centred, frame_pose, move
 from spacearm.simulate.chain import Item
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.study import Noted
+from spacearm.study.limits import range_use
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -31,28 +33,6 @@ if TYPE_CHECKING:
 
 #: How a limit is called that waiting may mend.
 UNSETTLED = "not settled"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """Something that must not be exceeded: how much of it was used; or, with ``least``, what must be kept."""
-
-    name: str
-    used: float
-    limit: float
-    unit: str = ""
-    what: str = ""  # whose
-    least: bool = False
-
-    @property
-    def margin(self) -> float:
-        """What is left, relative to the limit; below zero it was exceeded."""
-        return (self.limit - self.used) / self.limit * (-1.0 if self.least else 1.0)
-
-    @property
-    def words(self) -> str:
-        whose, of = f" of {self.what}" if self.what else "", "at least" if self.least else "at most"
-        return f"{self.name}{whose}: {self.used:.4g} {self.unit}, {of} {self.limit:.4g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +137,7 @@ class Use:
     def _travel(self, name: str, joints: Sequence[str]) -> list[Limit]:
         index, each = self.crew.index(joints), [self.crew.robot.joint(joint) for joint in joints]
         low, high = (np.array([getattr(joint.limits, side) for joint in each]) for side in ("lower", "upper"))
-        left = np.minimum(high - self.highest[index], self.lowest[index] - low)
-        half = np.where(np.isfinite(high - low), 0.5 * (high - low), 1.0)  # for one end alone: from 1 rad or 1 m inside
-        bounded = np.isfinite(low) | np.isfinite(high)
-        used, room = np.where(bounded, half - left, 0.0), np.where(bounded, half, np.inf)
+        used, room = range_use(low, high, self.lowest[index], self.highest[index])
         return _most(name, used, room, joints, [joint.unit for joint in each])
 
     def wheels(self, still_to_take: Array | float = 0.0) -> list[Limit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from spacearm.errors import InputError, SimulationError
@@ -26,7 +27,7 @@ from spacearm.mission.stages import (
 from spacearm.mission.weigh import WeighTable
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Number
-from spacearm.result import Check, Checks, Figure
+from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import ForceElement, Orbit, Reason, Run, State, simulate
 from spacearm.simulate.crosscheck import cross_check
@@ -198,6 +199,15 @@ class Mission(Findings):
         cross = {} if self.checked is None else {"cross_check": self.checked}
         end = {"end": Check.that(False, self.run.why)} if early else {}
         return {**end, **(self.run.certificate or {}), **cross}
+
+    def limits(self) -> list[Limit]:
+        """Of all stages; in each, what is broken before that it has not settled, which is but what follows."""
+        ranked = sorted(self.outcomes, key=lambda outcome: outcome.margin)
+        return [
+            replace(limit, name=f"{outcome.stage}: {limit.name}")
+            for outcome in ranked
+            for limit in sorted(outcome.limits, key=lambda limit: (limit is not outcome.binding, limit.margin))
+        ]
 
     def settings(self) -> Mapping[str, Any]:
         return {

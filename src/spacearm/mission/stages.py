@@ -18,12 +18,13 @@ from spacearm.errors import InputError, at
 from spacearm.mechanics import Program
 from spacearm.mission import laws
 from spacearm.mission.encounter import GRASP, TARGET, carried_way, hand_way
-from spacearm.mission.flight import UNSETTLED, Flight, Limit, Use, worlds
+from spacearm.mission.flight import UNSETTLED, Flight, Use, worlds
 from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import Duration, Name, Number, above_zero
 from spacearm.motion.surroundings import ContactTable
+from spacearm.result import Limit
 from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, World, constant, distance
 from spacearm.simulate.chain import Item
 from spacearm.simulate.elements import View

@@ -16,13 +16,14 @@ from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, pla
 from spacearm.identify.inertia.scenario import ExciteKeys
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE
 from spacearm.mechanics.reframe import transport
-from spacearm.mission.flight import Flight, Limit, Use
+from spacearm.mission.flight import Flight, Use
 from spacearm.mission.stages import Flown, Positive, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.document import at
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Seed, Vector3
+from spacearm.result import Limit
 from spacearm.simulate import Phase, Release, constant, firing, pulse, spline
 from spacearm.study import Noted, Table, key
 from spacearm.typing import Array

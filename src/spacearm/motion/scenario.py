@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
 
 from spacearm.control import JointPlan, Sensor
 from spacearm.errors import InputError, SimulationError
@@ -15,7 +18,7 @@ from spacearm.motion.figures import figures
 from spacearm.motion.law_tables import LawTable, SensorTable, sensors_of
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.motion.surroundings import SurroundingsKeys
-from spacearm.result import Check, Checks, Figure
+from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, Run, Signal, State, Touched, World, simulate
 from spacearm.simulate.checks import LARGEST_ANGLE
@@ -24,6 +27,7 @@ from spacearm.simulate.lanes import ALONE, LanesError
 from spacearm.simulate.methods import Method
 from spacearm.simulate.side_by_side import LaneRun
 from spacearm.study import Findings, Lane, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
+from spacearm.study.limits import run_limits
 from spacearm.study.signal_tables import (
     LoadTable,
     SignalKey,
@@ -34,6 +38,7 @@ from spacearm.study.signal_tables import (
     thrust,
 )
 from spacearm.study.tables import StartTable
+from spacearm.typing import Array
 from spacearm.words import number
 
 
@@ -257,6 +262,12 @@ class TouchFindings(Findings):
     dissipated = row("J", of=lambda t: t.touch.dissipated)
 
 
+def _peak(times: Array, values: Array, unit: str) -> str:
+    """The largest of a curve and its time, in words."""
+    k = int(np.argmax(values))
+    return f"{number(float(values[k]), 3)} {unit} (at {times[k]:.3g} s)"
+
+
 class Motion(Findings):
     """What a run in time gives."""
 
@@ -289,16 +300,27 @@ class Motion(Findings):
         run, data = self.run, self.run.data
         if run.end is None:
             return f"The run ended after {run.end_time:g} s: {run.why}."
-        first, last = data["base_quaternion"].values[[0, -1]]
-        turn = 2.0 * math.degrees(math.acos(min(1.0, abs(float(first @ last)))))
-        way = 1e3 * math.dist(*data["base_position"].values[[0, -1]])
-        spin = math.degrees(math.hypot(*data["base_angular_velocity"].values[-1]))
-        limit = next(iter(run.events_of("limit")), None)
-        reached = "No joint reached a limit" if limit is None else f"{limit.name} was reached at {limit.time:.4g} s"
+        place, attitude = data["base_position"].values, data["base_quaternion"].values
+        turned = 2.0 * np.degrees(np.arccos(np.minimum(1.0, np.abs(attitude @ attitude[0]))))
+        moved = 1e3 * np.linalg.norm(place - place[0], axis=1)
+        rate = np.degrees(np.linalg.norm(data["base_angular_velocity"].values, axis=1))
         return (
-            f"After {run.end_time:g} s the base has turned by {number(turn, 3)} deg and moved by {number(way, 3)} mm, "
-            f"and turns at {number(spin, 3)} deg/s. {reached}."
+            f"{self._nearest()} In {run.end_time:g} s the base is turned by at most {_peak(run.times, turned, 'deg')}, "
+            f"moved by at most {_peak(run.times, moved, 'mm')}, and turns at no more than "
+            f"{_peak(run.times, rate, 'deg/s')}."
         )
+
+    def _nearest(self) -> str:
+        """The worst limit in a sentence."""
+        limits = self.limits()
+        if not limits:
+            return "No joint has limits."
+        broken = [limit for limit in limits if limit.broken]
+        if not broken:
+            return f"All limits are met; nearest is {limits[0].words}."
+        most = 3
+        more = f" and {len(broken) - most} more" if len(broken) > most else ""
+        return f"Limits are broken: {', '.join(limit.words for limit in broken[:most])}{more}."
 
     def summary(self) -> str:
         robot, counted = self.run.robot, f"{self.phases} phase{'s' if self.phases > 1 else ''}"
@@ -313,6 +335,13 @@ class Motion(Findings):
         early = run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT)
         cross = {} if self.checked is None else {"cross_check": self.checked}
         return {**({"end": Check.that(False, run.why)} if early else {}), **(run.certificate or {}), **cross}
+
+    def limits(self) -> list[Limit]:
+        return self._limits
+
+    @cached_property
+    def _limits(self) -> list[Limit]:
+        return run_limits(self.whole)
 
     def settings(self) -> Mapping[str, Any]:
         return {

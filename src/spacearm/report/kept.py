@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spacearm.errors import SpacearmError
 from spacearm.report.folder import read_json
-from spacearm.result import Certificate, Result, Row
+from spacearm.result import Certificate, Limit, Result, Row
 
 
 def kept_result(folder: Path, made_from: str) -> Result | None:
@@ -33,6 +33,7 @@ def kept_result(folder: Path, made_from: str) -> Result | None:
             settings,
             title=str(table.get("title", "")),
             headline=str(table.get("headline", "")),
+            limits=[Limit.from_json(one) for one in table["verdict"]["each"]],  # type: ignore[index]
         )
     except (SpacearmError, TypeError, KeyError):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 
@@ -25,8 +25,38 @@ MEANINGS = {
     Verdict.NEW: "not in the paper",
 }
 SOUND = "every check of the certificate holds: momentum, energy and constraints were kept within their tolerances"
+LIMITS = (
+    "no joint, drive, wheel or stage went beyond what it is allowed; whether the numbers are sound is another matter"
+)
+#: Limits that a badge names when it is pointed at.
+MOST_LIMITS = 8
 #: A table of so many rows is not folded where no paper is compared.
 SHORT_TABLE = 16
+
+
+class Badge(NamedTuple):
+    """A word on a result: its style, the text, what it means."""
+
+    style: str
+    text: str
+    meaning: str
+
+
+def badges(result: Result) -> list[Badge]:
+    """Verdict on the limits and soundness, what is bad first; nothing is green beside a broken limit."""
+    if not result.certificate:
+        sound = Badge("not-recoverable", "no certificate", "nothing was checked")
+    elif not result.sound:
+        sound = Badge("differs", "not sound", f"not: {SOUND}")
+    elif result.broken:
+        sound = Badge("not-recoverable", "numerics sound", SOUND)
+    else:
+        sound = Badge("agrees", "sound", SOUND)
+    if not result.limits:
+        return [sound]
+    listed = "; ".join(limit.words for limit in (result.broken or result.limits)[:MOST_LIMITS])
+    limits = Badge("differs" if result.broken else "agrees", result.verdict_words, listed)
+    return [limits, sound] if result.broken else [sound, limits]
 
 
 @cache
@@ -39,6 +69,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"show": words.show, "result": words.result, "words": words.in_words, "unit": words.unit}
+    environment.globals["badges"] = badges
     environment.globals["style_of"] = lambda verdict: Verdict(verdict).name.lower().replace("_", "-")
     return environment
 
@@ -79,7 +110,13 @@ def render_index(entries: Sequence[Entry], title: str, plotly: str) -> str:
     """The page over several studies."""
     drawn = any(entry.picture for entry in entries)
     return _render(
-        "index.html", entries=entries, title=title, meanings=MEANINGS, sound=SOUND, plotly=plotly if drawn else ""
+        "index.html",
+        entries=entries,
+        title=title,
+        meanings=MEANINGS,
+        sound=SOUND,
+        limits=LIMITS,
+        plotly=plotly if drawn else "",
     )
 
 

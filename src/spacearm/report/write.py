@@ -137,6 +137,7 @@ def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "R
             "title": entry.title,
             "page": entry.page,
             "sound": None if entry.result is None else entry.result.sound,
+            "limits": None if entry.result is None else entry.result.verdict_words,
             "verdicts": {} if entry.result is None else {k.value: n for k, n in entry.result.counts().items()},
             "missing": entry.missing,
         }

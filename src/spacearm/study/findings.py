@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
 import numpy.typing as npt
 
 from spacearm.model import Robot
-from spacearm.result import Check, Checks, Figure, Row
+from spacearm.result import Check, Checks, Figure, Limit, Row
 from spacearm.simulate.dataset import labelled as dataset
 
 __all__ = [
@@ -149,6 +149,10 @@ class Findings:
     def certificate(self) -> Mapping[str, Checks]:
         """Checks that decide whether the result is sound."""
         return {}
+
+    def limits(self) -> Sequence[Limit]:
+        """Limits that decide the verdict, the worst first."""
+        return ()
 
     def settings(self) -> Mapping[str, Any]:
         """What was chosen, besides the robot."""

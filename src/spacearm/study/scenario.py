@@ -153,6 +153,7 @@ def run_document(
         found.summary(),
         headline=found.headline(),
         scene=found.scene(),
+        limits=found.limits(),
     )
     robot = found.robot_file()
     return result if robot is None else with_robot(result, robot)

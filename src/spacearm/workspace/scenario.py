@@ -15,8 +15,9 @@ from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Name, Number
-from spacearm.result import Check, Checks, Figure
+from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.study import Findings, Session, StudyFile, dataset, key, row
+from spacearm.study.limits import range_use, worst_first
 from spacearm.study.tables import ConfigurationKeys, Count, Pair, check_turns
 from spacearm.typing import Array
 from spacearm.words import number
@@ -71,7 +72,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
         if len(rows) == len(ranges) and len(ranges) in SINGULAR_GRID:
             count = SINGULAR_GRID[len(ranges)]
             radii = control.workspace(robot, frame, ranges, rows, count=count, configuration=still)
-        return Reach(robot=robot, frame=frame, rows_of=rows, moved=[*ranges], over=over, places=places, radii=radii)
+        return Reach(robot=robot, frame=frame, rows_of=rows, ranges=ranges, over=over, places=places, radii=radii)
 
     def moving(self, robot: Robot) -> dict[str, tuple[float, float]]:
         """Joints that move and their ranges."""
@@ -109,7 +110,7 @@ class Reach(Findings):
     robot: Robot
     frame: str
     rows_of: list[int]
-    moved: list[str]
+    ranges: dict[str, tuple[float, float]]
     over: JointMap
     places: HandMap
     radii: control.Workspace | None
@@ -127,6 +128,11 @@ class Reach(Findings):
         "turn of the base for a metre of the hand, least over places",
         of=lambda r: _extreme(r.places.cost, np.nanmin),
     )
+
+    @property
+    def moved(self) -> list[str]:
+        """Joints that move."""
+        return [*self.ranges]
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -172,6 +178,16 @@ class Reach(Findings):
             worst = seen_at(self.robot, self.frame, self.radii.configurations, self.rows_of, chosen).condition.max()
             checks["singular"] = Check(float(worst), 1e-6, "", "smallest to largest singular value where singular")
         return checks
+
+    def limits(self) -> list[Limit]:
+        """The ranges of the maps against those of the joints."""
+        found = []
+        for name, (low, high) in self.ranges.items():
+            joint = self.robot.joint(name)
+            used, half = range_use(joint.limits.lower, joint.limits.upper, low, high)
+            if np.isfinite(half):
+                found.append(Limit("range", float(used), float(half), joint.unit, name, share=True))
+        return worst_first(found)
 
     def data(self) -> Any:
         over, places = self.over, self.places

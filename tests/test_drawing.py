@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -109,3 +110,154 @@ def test_the_command_writes_the_figures_of_results(tmp_path: Path, capsys: pytes
     assert "rates.png" in capsys.readouterr().out
     assert main(["figures", str(tmp_path)]) != 0
     assert "there are no figures in this folder" in capsys.readouterr().err
+
+
+# -- what the browser shows and what is drawn are the same -----------------------------------------------------------
+
+
+def assert_same_numbers(plot: object) -> None:
+    """Every visible trace of a figure is there with its numbers, every axis with its label and range."""
+    table = plot.to_plotly_json()
+    canvas = draw(table)
+    lines = [line for axes in canvas.axes for line in axes.lines]
+    bars = [patch for axes in canvas.axes for patch in axes.patches if isinstance(patch, matplotlib.patches.Rectangle)]
+    maps = [one for axes in canvas.axes for one in axes.collections if hasattr(one, "get_coordinates")]
+    for trace in plot.data:
+        if trace.visible not in (None, True):
+            assert not any(line.get_label() == trace.name for line in lines)
+            continue
+        if trace.type == "scatter" and "lines" in (trace.mode or "lines"):
+            x, y = (np.asarray(trace[name], dtype=float) for name in "xy")
+            assert any(
+                np.array_equal(line.get_xdata(), x, equal_nan=True)
+                and np.array_equal(line.get_ydata(), y, equal_nan=True)
+                for line in lines
+            ), trace.name
+        elif trace.type == "bar":
+            across = trace.orientation == "h"
+            base = np.zeros(len(trace.x)) if trace.base is None else np.asarray(trace.base)
+            ends = base + np.asarray(trace.x if across else trace.y)
+            found = [
+                (b.get_x(), b.get_x() + b.get_width()) if across else (b.get_y(), b.get_y() + b.get_height())
+                for b in bars
+            ]
+            np.testing.assert_allclose(found, np.column_stack([base, ends]))
+        elif trace.type == "heatmap":
+            z = np.asarray(trace.z, dtype=float)
+            assert any(np.array_equal(one.get_array().filled(np.nan), z, equal_nan=True) for one in maps)
+    for name, axis in table["layout"].items():
+        if name.startswith(("xaxis", "yaxis")) and axis.get("title", {}).get("text"):
+            way = name[0]
+            assert any(getattr(axes, f"get_{way}label")() == axis["title"]["text"] for axes in canvas.axes)
+        if name.startswith(("xaxis", "yaxis")) and axis.get("range") and axis.get("type") != "log":
+            ends = [getattr(axes, f"get_{name[0]}lim")() for axes in canvas.axes]
+            assert any(np.allclose(end, axis["range"]) for end in ends)
+
+
+def overlapping(canvas: object) -> list[tuple[str, str]]:
+    """Pairs of names on one axis that stand on one another, and titles with a power of ten on them."""
+    canvas.draw_without_rendering()
+    found = []
+    for axes in canvas.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_offset_text().get_text():
+                found.append(("offset", axis.get_offset_text().get_text()))
+        names = [label for label in axes.get_xticklabels() if label.get_text()]
+        if any(name.get_rotation() for name in names):
+            continue
+        boxes = sorted(((name.get_window_extent(), name.get_text()) for name in names), key=lambda one: one[0].x0)
+        found += [(a[1], b[1]) for a, b in itertools.pairwise(boxes) if a[0].x1 > b[0].x0]
+    return found
+
+
+def test_bars_of_a_timeline_start_where_their_stages_begin() -> None:
+    from spacearm.mission.figures import _margins, _timeline
+    from spacearm.mission.flight import Outcome
+    from spacearm.result import Limit
+
+    names = ("torque limit", "rate limit", "range limit", "wheel saturated", "travel exceeded", "propellant out")
+    limits = [Limit(name, 0.1 * k, 1.0) for k, name in enumerate(names)]
+    outcomes = [Outcome("approach", 0.0, 20.0, limits), Outcome("catch", 20.0, 50.0, limits[:3])]
+    for plot in (_timeline(outcomes), _margins(outcomes)):
+        assert_same_numbers(plot)
+        assert overlapping(drawn(plot)) == []
+    (axes, *_) = drawn(_timeline(outcomes)).axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0.0, 20.0), (20.0, 30.0)]
+
+
+def test_figures_of_a_run_are_drawn_as_the_page_has_them() -> None:
+    from tests.support.arms import arm
+
+    from spacearm.motion.figures import figures
+    from spacearm.simulate import Phase, State, simulate
+
+    robot = arm(3)
+    run = simulate(robot, State.at_rest(robot), [Phase(0.2, forces={robot.joint_names[0]: 1.0})])
+    for figure in figures(run):
+        assert_same_numbers(figure.plot)
+        assert overlapping(drawn(figure.plot)) == []
+
+
+def test_small_numbers_have_no_power_of_ten_over_the_title() -> None:
+    figure = new_figure(x="time", y="rate", title="Rate")
+    curve(figure, [0.0, 1.0], [0.0, 3e-14])
+    (axes,) = (canvas := drawn(figure)).axes
+    canvas.draw_without_rendering()
+    assert axes.yaxis.get_offset_text().get_text() == ""
+    assert any("10⁻¹⁴" in label.get_text() for label in axes.get_yticklabels())
+
+
+def test_curves_that_the_page_hides_are_hidden_and_steps_are_steps() -> None:
+    figure = new_figure()
+    curve(figure, [0.0, 1.0], [0.0, 1.0], "shown", line={"shape": "hv"})
+    curve(figure, [0.0, 1.0], [0.0, 2.0], "hidden", visible="legendonly")
+    (axes,) = drawn(figure).axes
+    assert [(line.get_label(), line.get_drawstyle()) for line in axes.lines] == [("shown", "steps-post")]
+
+
+def test_circles_are_circles_and_maps_have_edges() -> None:
+    figure = new_figure()
+    figure.add_heatmap(x=[0.0, 1.0, 3.0], y=[0.0, 2.0], z=[[1.0, 2.0]], showscale=False)
+    figure.add_shape(type="circle", x0=-2.0, x1=2.0, y0=-2.0, y1=2.0)
+    (axes,) = drawn(figure).axes
+    (circle,) = axes.patches
+    assert (circle.get_center(), circle.get_width(), circle.get_height()) == ((0.0, 0.0), 4.0, 4.0)
+    np.testing.assert_array_equal(axes.collections[0].get_coordinates()[0, :, 0], [0.0, 1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        {"type": "pie", "values": [1.0]},
+        {"type": "bar", "x": [1.0], "y": [2.0], "offset": [3.0]},
+        {"type": "scatter", "x": [1.0], "y": [2.0], "line": {"shape": "spline"}},
+        {"type": "scatter", "x": [1.0], "y": [2.0], "line": {"smoothing": 1.0}},
+    ],
+)
+def test_what_cannot_be_drawn_is_an_error_and_not_left_out(trace: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="cannot be drawn without a browser"):
+        draw({"data": [trace], "layout": {}})
+
+
+def test_every_kind_of_trace_in_the_sources_can_be_drawn() -> None:
+    import re
+
+    import spacearm
+    from spacearm.drawing import DRAWN, _Drawing
+
+    kinds = set()
+    for file in Path(spacearm.__file__).parent.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if "plotly" in text or "figures" in text:
+            kinds |= set(
+                re.findall(
+                    r"\.add_(bar|box|contour|heatmap|histogram|scatter|scatter3d|surface|table|violin|pie)\(", text
+                )
+            )
+            kinds |= {
+                name.lower() for name in re.findall(r"\bgo\.(Bar|Heatmap|Histogram|Scatter\w*|Mesh3d|Surface)\(", text)
+            }
+    assert {"bar", "heatmap", "histogram", "scatter"} <= kinds
+    for kind in kinds:
+        assert kind in DRAWN
+        assert hasattr(_Drawing, f"_{kind}")

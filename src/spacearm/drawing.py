@@ -1,12 +1,14 @@
 """Figures for papers and slides: SVG, PDF or PNG from a Plotly figure, drawn by matplotlib without a browser.
 
 Only what the figures of spacearm are made of is drawn: curves, bars, histograms, maps, contours, tables, surfaces,
-several axes, lines and notes beside them. Anything else is an error, not left out.
+several axes, lines and notes beside them. Anything else is an error, not left out: kinds of traces, and properties of
+traces and shapes, that are neither drawn nor of use to a browser alone (:data:`DRAWN`, :data:`ON_SCREEN`).
 """
 
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.words import number
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -40,6 +43,8 @@ _DASHES: dict[str, Any] = {
     "longdash": (0, (9, 3)),
     "longdashdot": (0, (9, 3, 2, 3)),
 }
+#: How a curve goes from point to point.
+_STEPS = {"linear": "default", "hv": "steps-post", "vh": "steps-pre"}
 _MARKERS = {
     "circle": "o",
     "circle-open": "o",
@@ -69,6 +74,28 @@ _LOOK: dict[Any, Any] = {
     "grid.alpha": 0.35,
     "grid.linewidth": 0.6,
 }
+_POINTS = {"x", "y", "name", "opacity"}
+#: Properties that are drawn, by the kind of trace or shape; parts of them behind a dot.
+DRAWN = {
+    "scatter": {*_POINTS, "mode", "line", "marker", "error_x", "error_y", "fill", "fillcolor", "stackgroup", "text",
+                "textposition", "textfont"},
+    "bar": {*_POINTS, "base", "orientation", "marker", "text", "textposition", "width"},
+    "histogram": {*_POINTS, "marker", "nbinsx", "xbins", "histnorm"},
+    "heatmap": {*_POINTS, "z", "zmin", "zmax", "zmid", "colorscale", "showscale", "colorbar", "text", "texttemplate",
+                "textfont", "xgap", "ygap"},
+    "contour": {*_POINTS, "z", "colorscale", "colorbar", "contours", "line", "zmin", "zmax", "ncontours"},
+    "scatter3d": {*_POINTS, "z", "mode", "line", "marker"},
+    "surface": {*_POINTS, "z", "surfacecolor", "colorscale", "showscale", "colorbar", "cmin", "cmax"},
+    "table": {"header", "cells", "columnwidth", "name"},
+    "line": {"color", "width", "dash", "shape", "simplify"},
+    "marker": {"color", "size", "symbol", "colorscale", "showscale", "colorbar", "line", "opacity", "cmin", "cmax"},
+}  # fmt: skip
+#: Properties that only a browser has a use for.
+ON_SCREEN = {
+    "type", "xaxis", "yaxis", "scene", "showlegend", "legendgroup", "visible", "customdata", "cliponaxis", "hoverinfo",
+    "hoverlabel", "hoverongaps", "hovertemplate", "hovertext", "legendrank", "meta", "uid",
+}  # fmt: skip
+_SHAPES = ("line", "rect", "circle")
 _ORDER = {"fill": 1, "line": 2, "marker": 3, "text": 4}
 
 
@@ -122,18 +149,21 @@ class _Drawing:
 
     def all(self, traces: list[Mapping[str, Any]]) -> None:
         for trace in traces:
+            _refuse_unknown(trace)
+        # what the page shows when it is opened
+        traces = [trace for trace in traces if trace.get("visible", True) is True]
+        for trace in traces:
             if trace.get("type") == "bar" and self.layout.get("barmode", "group") == "group":
                 self.bars[trace.get("xaxis", "x")] = self.bars.get(trace.get("xaxis", "x"), 0) + 1
         for trace in traces:
             kind = trace.get("type", "scatter")
-            paint = getattr(self, f"_{kind}", None)
-            if paint is None:
-                raise InputError(f"figures of the kind {kind!r} cannot be drawn without a browser")
-            paint(trace)
+            getattr(self, f"_{kind}")(trace)
         if not self.axes:
             self.on("x", "y")
         for axes in self.axes.values():
             self._finish(axes)
+        for axes in self.axes.values():
+            self._turn_names(axes)
         for shape in self.layout.get("shapes", ()):
             self._shape(shape)
         for note in self.layout.get("annotations", ()):
@@ -161,8 +191,14 @@ class _Drawing:
         return found
 
     def _finish(self, axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, ScalarFormatter
+
         across, up = axes._spacearm
         for way, axis in (("x", across), ("y", up)):
+            ticks = getattr(axes, f"{way}axis")
+            if isinstance(ticks.get_major_formatter(), ScalarFormatter):
+                # every tick says its whole number: a power of ten beside the axis would stand on the title
+                ticks.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 6)))
             getattr(axes, f"set_{way}label")(_text(axis.get("title", {}).get("text", "")))
             if axis.get("type") == "log":
                 getattr(axes, f"set_{way}scale")("log")
@@ -186,6 +222,16 @@ class _Drawing:
             if axis.get("scaleanchor"):
                 axes.set_aspect("equal", adjustable="datalim")
 
+    def _turn_names(self, axes: Axes) -> None:
+        """Names below an axis that would stand on one another are turned, as on the page."""
+        names = [label for label in axes.get_xticklabels() if label.get_text()]
+        if axes.name == "3d" or not names or all(name.get_text()[-1:].isdigit() for name in names):
+            return
+        boxes = sorted((name.get_window_extent() for name in names), key=lambda box: float(box.x0))
+        if any(left.x1 > right.x0 for left, right in itertools.pairwise(boxes)):
+            for name in names:
+                name.set(rotation=30, ha="right", rotation_mode="anchor")
+
     # -- traces --------------------------------------------------------------------------------------------------
 
     def _style(self, trace: Mapping[str, Any]) -> str:
@@ -207,8 +253,10 @@ class _Drawing:
         y = self._filled(axes, trace, x, y, colour)
         if "lines" in mode:
             dash = _DASHES.get(line.get("dash", "solid"), "-")
-            wide = 0.7 * line.get("width", 2)
-            axes.plot(x, y, color=colour, linestyle=dash, linewidth=wide, zorder=_ORDER["line"], **shown)
+            wide, steps = 0.7 * line.get("width", 2), _STEPS[line.get("shape", "linear")]
+            axes.plot(
+                x, y, drawstyle=steps, color=colour, linestyle=dash, linewidth=wide, zorder=_ORDER["line"], **shown
+            )
             shown["label"] = "_"
         if "markers" in mode:
             self._markers(axes, x, y, marker, colour, shown)
@@ -287,12 +335,17 @@ class _Drawing:
             names = names + 0.8 * step * ((own + 0.5) / many - 0.5)
         colour = trace.get("marker", {}).get("color")
         shade: Any = [_colour(one) for one in colour] if isinstance(colour, list | tuple) else None
-        thick = {"height" if across else "width": 0.8 * step / many}
+        wide = trace.get("width", 0.8 * step / many)
+        thick = {"height" if across else "width": wide if np.isscalar(wide) else _values(wide)}
         style = {"color": shade or _colour(self._style(trace)), "alpha": trace.get("opacity"), **thick}
-        paint = axes.barh if across else axes.bar
+        paint, start = (axes.barh, "left") if across else (axes.bar, "bottom")
+        base = trace.get("base", 0.0)
+        style[start] = base if np.isscalar(base) else _values(base)
         drawn = paint(names, values, label=_text(trace.get("name", "")), **style)
         if trace.get("text") is not None:
-            axes.bar_label(drawn, [_text(str(text)) for text in trace["text"]], padding=2)
+            # where a bar ends, which is not its length where it has a base
+            kind = "center" if trace.get("textposition") == "inside" else "edge"
+            axes.bar_label(drawn, [_text(str(text)) for text in trace["text"]], padding=2, label_type=kind)
 
     def _histogram(self, trace: Mapping[str, Any]) -> None:
         axes = self.on(trace.get("xaxis", "x"), trace.get("yaxis", "y"))
@@ -309,8 +362,11 @@ class _Drawing:
         z = np.ma.masked_invalid(np.asarray(_values(trace["z"]), dtype=float))
         places = [self._places(axes, trace, way, z.shape[way == "x"]) for way in ("x", "y")]
         limits = {"vmin": trace.get("zmin"), "vmax": trace.get("zmax")}
+        if trace.get("zmid") is not None and limits["vmin"] is None:
+            reach = float(np.abs(z - trace["zmid"]).max())
+            limits = {"vmin": trace["zmid"] - reach, "vmax": trace["zmid"] + reach}
         gaps = {"edgecolors": "white", "linewidth": 1.0} if trace.get("xgap") else {}
-        drawn = axes.pcolormesh(*places, z, cmap=_map(trace.get("colorscale")), shading="nearest", **limits, **gaps)
+        drawn = axes.pcolormesh(*places, z, cmap=_map(trace.get("colorscale")), shading="auto", **limits, **gaps)
         axes.grid(visible=False)
         if trace.get("texttemplate"):
             for (row, column), text in np.ndenumerate(np.asarray(trace["text"], dtype=object)):
@@ -397,12 +453,24 @@ class _Drawing:
 
     def _shape(self, shape: Mapping[str, Any]) -> None:
         from matplotlib.lines import Line2D
-        from matplotlib.patches import Rectangle
+        from matplotlib.patches import Ellipse, Rectangle
 
         axes, transform = self._transform(shape.get("xref", "x"), shape.get("yref", "y"))
         x0, x1, y0, y1 = (shape[name] for name in ("x0", "x1", "y0", "y1"))
         line = shape.get("line", {})
-        if shape.get("type") == "rect":
+        kind = shape.get("type", "rect")
+        if kind not in _SHAPES:
+            raise InputError(f"shapes of the kind {kind!r} cannot be drawn without a browser")
+        if kind == "circle":
+            centre, wide = (0.5 * (x0 + x1), 0.5 * (y0 + y1)), (abs(x1 - x0), abs(y1 - y0))
+            edge = {"edgecolor": _colour(line.get("color", "#444444")), "linestyle": _DASHES[line.get("dash", "solid")]}
+            inside = _colour(shape.get("fillcolor", "rgba(0, 0, 0, 0)"))
+            style = {"facecolor": inside, "linewidth": 0.7 * line.get("width", 2), **edge}
+            limits = axes.axis()
+            axes.add_patch(Ellipse(centre, *wide, transform=transform, **style))
+            axes.axis(limits)  # as on the page, shapes do not stretch the axes
+            return
+        if kind == "rect":
             area = _colour(shape.get("fillcolor", "rgba(0, 0, 0, 0)"))
             style = {"facecolor": area, "alpha": shape.get("opacity"), "linewidth": line.get("width", 0.0), "zorder": 0}
             drawn: Any = Rectangle((x0, y0), x1 - x0, y1 - y0, transform=transform, **style)
@@ -446,6 +514,21 @@ class _Drawing:
 
     def _notes(self) -> list[Mapping[str, Any]]:
         return list(self.layout.get("annotations", ()))
+
+
+def _refuse_unknown(trace: Mapping[str, Any]) -> None:
+    """An error for what would be left out: a kind of trace, or a property, that nothing here draws."""
+    kind = trace.get("type", "scatter")
+    if kind not in DRAWN:
+        raise InputError(f"figures of the kind {kind!r} cannot be drawn without a browser")
+    unknown = {name for name in trace if name not in DRAWN[kind] | ON_SCREEN}
+    for part in ("line", "marker"):
+        unknown |= {f"{part}.{name}" for name in trace.get(part, {}) if name not in DRAWN[part]}
+    shape = trace.get("line", {}).get("shape", "linear")
+    unknown |= {f"line.shape = {shape!r}"} if shape not in _STEPS else set()
+    if unknown:
+        place = f"{kind} {trace.get('name', '')!r}"
+        raise InputError(f"{sorted(unknown)[0]} cannot be drawn without a browser", place=place)
 
 
 def _values(given: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from spacearm import result
 from spacearm.capture import figures
 from spacearm.capture.capture_run import CaptureRun, Settling
 from spacearm.capture.clutch import SOFT, At, Felt, Mode, Settled
@@ -31,7 +32,6 @@ from spacearm.model import Robot
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import Duration, Limit, Name, Number, Origin, Seed, Vector3, whole
 from spacearm.model.toml_values import pose_of
-from spacearm import result
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Load, State

@@ -24,7 +24,7 @@ class RangeUse(NamedTuple):
 
 
 def range_use(lower: npt.ArrayLike, upper: npt.ArrayLike, lowest: npt.ArrayLike, highest: npt.ArrayLike) -> RangeUse:
-    """How joints that go from ``lowest`` to ``highest`` (..., n) use their ranges ``lower`` to ``upper`` (n,), rad or m.
+    """How joints that go from ``lowest`` to ``highest`` use their ranges ``lower`` to ``upper``; all (n,), rad or m.
 
     A range with one end counts from 1 rad or 1 m inside that end.
     """

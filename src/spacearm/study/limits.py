@@ -30,7 +30,7 @@ def range_use(lower: npt.ArrayLike, upper: npt.ArrayLike, lowest: npt.ArrayLike,
     """
     low, high = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
     left = np.minimum(high - np.asarray(highest), np.asarray(lowest) - low)
-    half = np.where(np.isfinite(high - low), 0.5 * (high - low), 1.0)
+    half = np.where(np.isfinite(high - low), np.maximum(0.5 * (high - low), LIMIT_SLACK), 1.0)
     bounded = np.isfinite(low) | np.isfinite(high)
     return RangeUse(np.where(bounded, half - left, 0.0), np.where(bounded, half, np.inf))
 

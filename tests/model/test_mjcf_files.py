@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -59,6 +60,41 @@ def test_other_models_are_attached(tmp_path):
     )
     main = written(tmp_path, main=arm, hands__hand=hand)
     np.testing.assert_array_equal(read_mjcf(main).frame("left-palm").placement.translation, [0, 0, 2])
+
+
+#: In which file the mesh is named, and which folders have it, the first as MuJoCo has it.
+PLACES = {
+    "main": ("main", "meshes", "sub", "."),
+    "included": ("sub__part", "meshes", "sub", "sub/meshes", "."),
+    "beside": ("sub__part", "sub", "sub/meshes", "."),
+    "beside deep": ("sub__deep__part", "sub/deep", "sub", "."),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_meshes_are_found_where_mujoco_finds_them(tmp_path, case):
+    """In the model's meshdir, then beside the included file, without a meshdir."""
+    where, *folders = PLACES[case]
+    asset = '<asset><mesh name="m" file="m.obj"/></asset>'
+    files = {"main": '<compiler meshdir="meshes"/>', "sub__part": "", "sub__deep__part": ""}
+    files[where] += asset
+    body = '<worldbody><body name="base"><freejoint/><geom type="mesh" mesh="m"/></body></worldbody>'
+    include = '<include file="sub/part.xml"/><include file="sub/deep/part.xml"/>'
+    main = written(
+        tmp_path,
+        main=f"<mujoco>{files['main']}{include}{body}</mujoco>",
+        sub__part=f"<x><default/>{files['sub__part']}</x>",
+        sub__deep__part=f"<x><default/>{files['sub__deep__part']}</x>",
+    )
+    for size, folder in enumerate(folders, 1):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        corners = [f"v {' '.join(str(size * float(x)) for x in line.split()[1:])}" for line in CUBE.splitlines()[:8]]
+        (tmp_path / folder / "m.obj").write_text("\n".join([*corners, *CUBE.splitlines()[8:], ""]))
+    expected = mujoco.MjModel.from_xml_path(str(main)).body_mass[1]
+    robot = read_mjcf(main)
+    assert robot.mass == pytest.approx(expected, rel=1e-9)
+    assert expected == pytest.approx(1000.0)
+    assert [visual.mesh for visual in robot.bodies[0].visuals] == [str(tmp_path / folders[0] / "m.obj")]
 
 
 ESCAPES = {

@@ -16,7 +16,7 @@ from spacearm.model.intake import Intake, Reading
 from spacearm.model.notices import Repaired
 from spacearm.model.repair import LARGEST_GYRATION, ball, nearest_tensor
 from spacearm.model.toml_read import robot_from_toml
-from spacearm.model.urdf_read import robot_from_urdf
+from spacearm.model.urdf_read import read_urdf, robot_from_urdf
 
 REPAIR = Reading(repair=True)
 
@@ -47,6 +47,31 @@ def arm(*links, joint=""):
         for i in range(1, len(links))
     )
     return f'<robot name="arm">{bodies}{joints}</robot>'
+
+
+@pytest.mark.parametrize("name", ['name=""', 'name=" "', ""])
+def test_a_robot_without_a_name_gets_the_files(name, tmp_path):
+    file = tmp_path / "some arm.urdf"
+    file.write_text(arm(inertial()).replace('name="arm"', name))
+    with pytest.raises(ModelError, match=r"some arm\.urdf: robot: <robot> has no 'name' .*--repair"):
+        read_urdf(file)
+    with pytest.warns(Repaired, match="is called 'some arm'"):
+        assert read_urdf(file, REPAIR).name == "some arm"
+
+
+@pytest.mark.parametrize("end", ["\0", "\n\0\0\n"])
+def test_nul_bytes_after_the_end_are_left_out(end):
+    text = arm(inertial(), inertial())
+    for given in (text + end, (text + end).encode()):
+        with pytest.raises(ModelError, match=r"NUL bytes after the end .*--repair"):
+            robot_from_urdf(given)
+        robot, told = repaired(given)
+        assert robot == robot_from_urdf(text)
+        assert ["NUL" in str(each) for each in told] == [True]
+    wide = f'<?xml version="1.0" encoding="utf-16"?>{text}'.encode("utf-16")
+    assert robot_from_urdf(wide) == robot_from_urdf(text)  # every other byte of which is NUL
+    with pytest.raises(ModelError, match="not well-formed"):
+        robot_from_urdf(text.replace("l1", "l\0"), reading=REPAIR)
 
 
 # -- the nearest inertia ----------------------------------------------------------------------------------------------

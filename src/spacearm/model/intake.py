@@ -29,7 +29,7 @@ from spacearm.typing import Array
 
 T = TypeVar("T")
 _ANY_BODY = Inertia(1.0, tensor=np.eye(3))
-_REPAIRABLE = "repair=True (--repair on the command line)"
+REPAIRABLE = "repair=True (--repair on the command line)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +99,7 @@ class Intake:
             if not self.reading.repair:
                 with suppress(ModelError):
                     make(Intake(self.source, Reading(repair=True), what=self.what))
-                    error.hint = "; ".join(part for part in (error.hint, f"{_REPAIRABLE} takes the nearest") if part)
+                    error.hint = "; ".join(part for part in (error.hint, f"{REPAIRABLE} takes the nearest") if part)
             self.problems.found.append(error)
         return stand_in
 
@@ -241,7 +241,7 @@ class Intake:
             return
         for problem in self.problems.found:
             if problem.message == "the base has no mass":
-                problem.hint = f"give it one by base_mass (--base-mass), or use {_REPAIRABLE}"
+                problem.hint = f"give it one by base_mass (--base-mass), or use {REPAIRABLE}"
         if not self.reading.strict:
             self.losses.tell(stacklevel=stacklevel + 1)
         self.problems.tell()
@@ -315,7 +315,7 @@ class Intake:
                 self.problems.add(
                     f"follows joint {leader!r} rigidly (mimic), which a tree of joints cannot express",
                     place=place,
-                    hint=f"{_REPAIRABLE} makes it a stiff coupling; or make the joint fixed",
+                    hint=f"{REPAIRABLE} makes it a stiff coupling; or make the joint fixed",
                 )
             elif leader not in robot.joint_names or leader == joint:
                 kind = "a mimic joint without a leader that moves is left free"

@@ -111,7 +111,7 @@ class _Gatherer:
                 element.set("file", name)
                 element.attrib.pop("content_type", None)
                 sizes[element.get("name") or title] = size
-        self._meshes(root, folder)
+        self._meshes(root, path)
         self._check_references(root)
         self.open.pop()
         return root, _Expansion(sizes, self.bounds).of(root)
@@ -196,7 +196,8 @@ class _Gatherer:
 
     # -- files -------------------------------------------------------------------------------------------------------
 
-    def _meshes(self, root: Located, folder: Path | None) -> None:
+    def _meshes(self, root: Located, path: Path | None) -> None:
+        folder = None if path is None else path.parent
         weighed = set(_weighed_meshes(root))
         settings: dict[str, str] = {}
         for element in _elements(root):
@@ -214,9 +215,15 @@ class _Gatherer:
             value = _name_by_file(element)
             if settings.get("strippath") == "true":
                 value = PureWindowsPath(value).name
+            # MuJoCo looks in the model's folder of meshes, then beside the included file in which the element stands.
+            beside = element.file.parent if element.file not in (None, path) else None
             if value != _FROM_PLUGIN:
                 reference = os.path.join(_slashes(directory), _slashes(value))
-                self.out.meshes[element.get("name", "")] = mesh_file(reference, folder)
+                found = mesh_file(reference, folder)
+                if found == reference and beside is not None:
+                    nearer = mesh_file(_slashes(value), beside)
+                    found = reference if nearer == _slashes(value) else nearer
+                self.out.meshes[element.get("name", "")] = found
             if element.get("name") not in weighed:
                 self.out.files["tetrahedron.obj"] = _TETRAHEDRON
                 element.set("file", "tetrahedron.obj")
@@ -228,7 +235,8 @@ class _Gatherer:
                     place=f"line {element.line}: <mesh>",
                     hint="plugins are not run; give the body an <inertial>",
                 )
-            self._weigh(element, value, [] if folder is None else [folder / _slashes(directory)])
+            folders = [None if folder is None else folder / _slashes(directory), beside]
+            self._weigh(element, value, [each for each in folders if each is not None])
 
     def _weigh(self, element: Located, value: str, folders: list[Path]) -> None:
         file = self._resolved(element, folders, value)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from spacearm.errors import ModelError, at, clipped, quoted, shown_path
 from spacearm.model.files import FOREIGN
 from spacearm.model.fuse import Weld
-from spacearm.model.intake import Intake, Reading, row_of_joints
+from spacearm.model.intake import REPAIRABLE, Intake, Reading, row_of_joints
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Inertia, Joint, JointKind, Pose
 from spacearm.model.repair import Mimic
@@ -70,8 +70,7 @@ def robot_from_urdf(
     intake = Intake("URDF" if file is None else shown_path(file), reading, what="link")
     with at(file=file):
         root = _root(text, intake)
-        with at("robot", fallback=True):
-            name = _attribute(root, "name")
+        name = _robot_name(root, file, intake)
         if len(root.findall("link")) > MAX_LINKS:
             raise ModelError(f"there are {len(root.findall('link'))} links", hint=f"at most {MAX_LINKS} are read")
         _tell_unknown(root, intake.losses)
@@ -87,10 +86,28 @@ def robot_from_urdf(
         )
 
 
+def _robot_name(root: ET.Element, file: str | Path | None, intake: Intake) -> str:
+    """The robot's name; the file's where it has none and repairs are asked for."""
+    if (root.get("name") or "").strip():
+        return _attribute(root, "name")
+    if not intake.reading.repair:
+        raise ModelError("<robot> has no 'name'", place="robot", hint=f"{REPAIRABLE} takes the file's")
+    name = "".join(c for c in Path(file or "robot").stem if c.isprintable()).strip() or "robot"
+    intake.mended("a robot without a name gets the file's", "robot", f"is called {name!r}")
+    return name
+
+
 def _root(text: str | bytes, intake: Intake) -> ET.Element:
     if intake.reading.repair and text[:1].isspace():
         text = text.lstrip()
         intake.mended("blanks before the XML declaration are skipped", "line 1", "left out")
+    bytes_ = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    shorter = bytes_.rstrip(b"\0 \t\r\n")
+    if b"\0" in bytes_[len(shorter) :] and b"\0" not in shorter:  # UTF-16 is full of them
+        if not intake.reading.repair:
+            raise ModelError("there are NUL bytes after the end", hint=f"{REPAIRABLE} leaves them out")
+        intake.mended("NUL bytes after the end are skipped", "end of the file", "left out")
+        text = shorter
     root = parse(text, None)
     if root.tag != "robot":
         remedy = _OTHER_ROOTS.get(root.tag)

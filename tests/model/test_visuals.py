@@ -204,3 +204,13 @@ def test_no_warning_for_good_shapes(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(save(robot, tmp_path / "robot.toml"))
+
+
+@pytest.mark.parametrize("kind", ["toml", "urdf"])
+@pytest.mark.parametrize("reference", ["/home/someone/meshes/hand.dae", "../hand.dae", "package://arm/hand.dae"])
+def test_meshes_that_are_not_there_keep_their_names(kind: str, reference: str, tmp_path: Path) -> None:
+    """Absolute paths of another machine, as xacro writes them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LossyConversion)
+        back = load(save(drawn(Visual("mesh", np.ones(3), mesh=reference)), tmp_path / f"robot.{kind}"))
+    assert [each.mesh for each in back.bodies[0].visuals] == [reference]

@@ -95,9 +95,17 @@ def robot_text(robot: Robot, kind: str, comments: Iterable[str] = (), folder: Pa
     checks.one_of(kind, sorted(set(FORMATS.values())), "format")
     write = getattr(import_module(f"spacearm.model.{kind}_write"), f"{kind}_text")
     if folder is not None and kind != "mjcf":  # MuJoCo looks for meshes by absolute paths, wherever the text is
-        robot = with_meshes(robot, lambda file: os.path.relpath(file, folder) if os.path.isabs(file) else file)
+        # What is not there is named as it was: from another folder it would become another name.
+        robot = with_meshes(robot, lambda file: os.path.relpath(file, folder) if _is_absolute_file(file) else file)
     text: str = write(robot, comments) if kind == "toml" else _with_xml_comment(write(robot), comments)
     return text
+
+
+def _is_absolute_file(path: str) -> bool:
+    try:
+        return os.path.isabs(path) and os.path.isfile(path)
+    except ValueError:  # a name that no file can have
+        return False
 
 
 def save(robot: Robot, path: str | Path, *, comments: Iterable[str] = ()) -> Path:

@@ -72,16 +72,10 @@ def _named(plant: Plant, chosen: Sequence[int], values: SX) -> dict[str, SX]:
     return plant.named(values, [plant.robot.joint_names[i] for i in chosen])
 
 
-def _following(
-    plant: Plant, chosen: Sequence[int], accelerations: SX, base_force: SX | None = None, held: Sequence[str] = ()
-) -> dict[str, SX]:
-    """Forces on the chosen joints for these accelerations; the others are held, or have no drive."""
-    full = ca.SX.zeros(plant.robot.n)
-    full[chosen] = accelerations
-    still = {*chosen, *(plant.robot.joint_index(name) for name in held)}
-    free = {name: ca.SX(0) for i, name in enumerate(plant.robot.joint_names) if i not in still}
-    forces = plant.driven(full, base_force, free).reaction[6:]
-    return _named(plant, chosen, forces[chosen])
+def _following(plant: Plant, chosen: Sequence[int], accelerations: SX, force: SX | None = None) -> dict[str, SX]:
+    """Forces on the chosen joints for these accelerations, while ``force`` (6 + n) acts besides."""
+    taken = plant.respond(_named(plant, chosen, accelerations), force)
+    return _named(plant, chosen, taken.reaction[6:][chosen])
 
 
 # -- joints --------------------------------------------------------------------------------------------------------
@@ -142,7 +136,7 @@ def computed_torque(
         reference: a signal for each of the joints.
         stiffness, damping: 1/s2 and 1/s; one or for each joint.
         joints: all but reaction wheels unless given.
-        held: joints that are locked meanwhile; all others are taken as free of drive.
+        held: further joints that do not move, beside those that the phase locks.
     """
 
     def build(plant: Plant) -> dict[str, SX]:
@@ -150,7 +144,7 @@ def computed_torque(
         wanted, rate, acceleration = _each(plant, "joints", chosen)
         kp, kd = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping"))
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
-        return _following(plant, chosen, acceleration + kd * slip + kp * error, held=held)
+        return _following(plant.holding(held), chosen, acceleration + kd * slip + kp * error)
 
     return make_law(build, "computed_torque", settings, {"stiffness": stiffness, "damping": damping}, joints=reference)
 
@@ -191,9 +185,10 @@ class _Hand:
         return self.plant.twist(self.frame)[: self.rows]
 
     def jacobian(self, chosen: Sequence[int], kind: Jacobian) -> SX:
-        plant = self.plant
-        whole = plant.generalized_jacobian(self.frame) if kind == "generalized" else plant.jacobian(self.frame)[:, 6:]
-        return whole[: self.rows, chosen]
+        plant, names = self.plant, [self.plant.robot.joint_names[i] for i in chosen]
+        if kind == "generalized":
+            return plant.generalized_jacobian(self.frame, names)[: self.rows, :]
+        return plant.jacobian(self.frame)[: self.rows, [6 + i for i in chosen]]
 
     def accelerations(
         self, chosen: Sequence[int], kind: Jacobian, asked: SX, singular: tuple[float, float], self_motion: float
@@ -204,13 +199,11 @@ class _Hand:
             return damped_inverse(matrix, asked, *singular)
         return damped_inverse(matrix, asked + self_motion * (matrix @ rates), *singular) - self_motion * rates
 
-    def drift(self, chosen: Sequence[int], kind: Jacobian, base_force: SX | None = None) -> SX:
-        """Acceleration when the chosen joints do not accelerate."""
+    def drift(self, chosen: Sequence[int], kind: Jacobian, force: SX | None = None) -> SX:
+        """Acceleration when the chosen joints do not accelerate, and ``force`` (6 + n) acts besides."""
         plant = self.plant
         if kind == "generalized":
-            free = {name: ca.SX(0) for i, name in enumerate(plant.robot.joint_names) if i not in chosen}
-            still = plant.driven(ca.SX.zeros(plant.robot.n), base_force, free)
-            return plant.along(plant.twist(self.frame), still.acceleration)[: self.rows]
+            return plant.drift(self.frame, [plant.robot.joint_names[i] for i in chosen], force)[: self.rows]
         moving = plant.jacobian(self.frame)[:, 6:]
         return ca.jtimes(moving @ plant.rates, plant.joints, plant.rates)[: self.rows]
 
@@ -222,6 +215,7 @@ def _hand_law(
     position: Sequence[Any],
     attitude: Attitude | None,
     joints: Sequence[str] | None,
+    singular: tuple[float, float],
     settings: dict[str, Any],
     gains: dict[str, npt.ArrayLike],
     **references: Any,
@@ -229,7 +223,14 @@ def _hand_law(
     kind = None if attitude is None else type(attitude)
 
     def made(plant: Plant) -> Any:
-        return build(_Hand(plant, frame, kind), _arm(plant, joints))
+        hand, chosen = _Hand(plant, frame, kind), _arm(plant, joints)
+        able = [i for i in chosen if plant.robot.joint_names[i] not in plant.given]
+        if len(able) < hand.rows and not singular[0]:
+            raise InputError(
+                f"{len(able)} joints cannot move {frame!r} in {hand.rows} directions",
+                hint="more joints, no attitude (three directions are left), or singular=(damping, near)",
+            )
+        return build(hand, chosen)
 
     def suspect(robot: Robot, times: Array, states: Array) -> str:
         return _singular(robot, frame, 3 if kind is None else 6, joints, times, states)
@@ -299,7 +300,7 @@ def resolved_acceleration(
         return Commands(_following(hand.plant, chosen, accelerations))
 
     gains = {"stiffness": stiffness, "damping": damping}
-    return _hand_law(build, "resolved_acceleration", frame, position, attitude, joints, settings, gains)
+    return _hand_law(build, "resolved_acceleration", frame, position, attitude, joints, singular, settings, gains)
 
 
 def resolved_rate(
@@ -332,7 +333,7 @@ def resolved_rate(
             asked -= hand.twist() - matrix @ rates  # what the momentum and the other joints give to the hand
         return _following(plant, chosen, rate_gain * (damped_inverse(matrix, asked, *singular) - rates))
 
-    return _hand_law(build, "resolved_rate", frame, position, attitude, joints, settings, {"gain": gain})
+    return _hand_law(build, "resolved_rate", frame, position, attitude, joints, singular, settings, {"gain": gain})
 
 
 def impedance(
@@ -368,23 +369,28 @@ def impedance(
         plant = hand.plant
         m, d, k = (plant.constant(each, hand.rows) for each in ("mass", "damping", "stiffness"))
         pull = d * (hand.wanted(1) - hand.twist()) + k * hand.error()
-        drift = hand.drift(chosen, "generalized")
         if not felt:
-            asked = hand.wanted(2) + pull / m - drift
+            asked = hand.wanted(2) + pull / m - hand.drift(chosen, "generalized")
             return _following(plant, chosen, hand.accelerations(chosen, "generalized", asked, singular, self_motion))
         wrench = plant.wrench(frame)[: hand.rows] if measured else plant.reference("force").value
-        asked = hand.wanted(2) + (pull + wrench) / m - drift
         # The wrench accelerates base and arm too: its share is not asked for again, and the joints bear the rest.
         push = plant.jacobian(frame)[: hand.rows, :].T @ wrench
-        base = push[:6]
-        moved = hand.drift(chosen, "generalized", base) - drift
-        accelerations = hand.accelerations(chosen, "generalized", asked - moved, singular, self_motion)
-        forces = _following(plant, chosen, accelerations, base)
-        return {name: value - push[6 + plant.robot.joint_index(name)] for name, value in forces.items()}
+        asked = hand.wanted(2) + (pull + wrench) / m - hand.drift(chosen, "generalized", push)
+        accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
+        return _following(plant, chosen, accelerations, push)
 
     gains = {"mass": mass, "damping": damping, "stiffness": stiffness}
     return _hand_law(
-        build, "impedance", frame, position, attitude, joints, settings, gains, force=None if measured else force
+        build,
+        "impedance",
+        frame,
+        position,
+        attitude,
+        joints,
+        singular,
+        settings,
+        gains,
+        force=None if measured else force,
     )
 
 
@@ -409,9 +415,17 @@ def reaction_null_space(
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
         (wished, speed, _), now = _each(plant, "rates", chosen), plant.rates[chosen]
-        reaction = plant.reaction_map()[:, chosen]
+        names = [plant.robot.joint_names[i] for i in chosen]
+        # Wheels that another law commands are there to turn the base: the arm does not undo what they do.
+        counted = [
+            i for i, name in enumerate(plant.robot.joint_names)
+            if not (name in plant.robot.wheel_names and name in plant.acting)
+        ]  # fmt: skip
+        carried = plant.reaction_map()[:, counted] @ plant.rates[counted]
+        reaction = plant.reaction_map()[:, counted] @ plant.response(names)[[6 + i for i in counted], :]
         wanted = speed + gain * (wished - now)
-        violated = plant.along(reaction @ now) + gain * (reaction @ now)
+        still = plant.respond(dict.fromkeys(names, ca.SX(0))).acceleration
+        violated = plant.along(carried, still) + gain * carried
         accelerations = wanted - damped_inverse(reaction, reaction @ wanted + violated)
         if command == "accelerations":
             return Commands(accelerations=_named(plant, chosen, accelerations))
@@ -457,10 +471,11 @@ def coordinated(
         base = ca.vertcat(plant.base.rotation.T @ push, plant.base.rotation.T @ twist)
         kp, kd = (plant.constant(each, hand.rows) for each in ("stiffness", "damping"))
         asked = hand.wanted(2) + kd * (hand.wanted(1) - hand.twist()) + kp * hand.error()
-        asked -= hand.drift(chosen, "generalized", base)
+        thrust = ca.vertcat(base, ca.SX.zeros(plant.robot.n))
+        asked -= hand.drift(chosen, "generalized", thrust)
         accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
-        forces = _following(plant, chosen, accelerations, base)
+        forces = _following(plant, chosen, accelerations, thrust)
         return Commands(forces | plant.named(base, BASE_DOFS))
 
     gains = {"stiffness": stiffness, "damping": damping}
-    return _hand_law(build, "coordinated", frame, position, attitude, joints, settings, gains, centre=centre)
+    return _hand_law(build, "coordinated", frame, position, attitude, joints, singular, settings, gains, centre=centre)

@@ -58,7 +58,17 @@ class MotionCode:
     @cached_property
     def laws(self) -> dict[Law, PreparedLaw]:
         """Each law once; it remembers from phase to phase."""
-        return {prepared.law.law: prepared.law for prepared in self.phases if prepared.law is not None}
+        found = {prepared.law.law: prepared.law for prepared in self.phases if prepared.law is not None}
+        for law, own in found.items():
+            if law.origin is not None and (own.own.memory.size or any(own.own.drawn)) and len(found) > 1:
+                others = [other for other in found if other is not law]
+                if law.origin in (other.origin or other for other in others):
+                    raise InputError(
+                        "remembers what it knows of phases that lock other joints, which cannot be exported",
+                        place=law.place,
+                        hint="a law of its own for each of these phases",
+                    )
+        return found
 
     @cached_property
     def friction(self) -> dict[str, Array]:

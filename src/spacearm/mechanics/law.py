@@ -67,6 +67,7 @@ class LawProgram:
     readings: tuple[tuple[str, str], ...] = ()  # name and unit
     drawn: tuple[int, int] = (0, 0)  # random numbers at each tick, and once
     felt: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``felt``
+    reacts: bool = False  # whether it depends on what the degrees of freedom do that it does not command
 
 
 class _Assembly:
@@ -296,6 +297,7 @@ def law_program(
         tuple(commands.readings),
         (int(drawn[0].numel()), int(drawn[1].numel())),
         tuple(plant.felt),
+        bool(plant.reacts),
     )
 
 

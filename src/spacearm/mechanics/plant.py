@@ -81,6 +81,12 @@ class Plant:
         #: Random numbers: of each tick, and drawn once.
         self.drawn: tuple[list[SX], list[SX]] = ([], [])
         self.wrenches: dict[str, SX] = {}
+        #: Whether the law has asked how everything reacts, in this plant or in one made of it.
+        self.reacts: list[bool] = []
+        #: Acceleration of each degree of freedom whose motion does not depend on this law: zero where it is locked.
+        self.given: dict[str, SX] = {}
+        #: Force on each degree of freedom that another law commands.
+        self.acting: dict[str, SX] = {}
 
     def _stand(self, name: str) -> None:
         """Be in a state of its own."""
@@ -200,9 +206,12 @@ class Plant:
         """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
         return kinematics.frame_jacobian(self.tree, self._placements, self.base, self._frame(frame))
 
-    def generalized_jacobian(self, frame: str) -> SX:
-        """J* (6, n): the frame's twist, world axes, for joint rates at zero total momentum."""
-        return kinematics.generalized_jacobian(self.jacobian(frame), self.mass_matrix)
+    def generalized_jacobian(self, frame: str, joints: Sequence[str] | None = None) -> SX:
+        """(6, joints) the frame's acceleration, world axes, for accelerations of these joints; see :meth:`response`.
+
+        Of all joints on a floating base it is J*, the frame's twist for joint rates at zero total momentum.
+        """
+        return ca.densify(self.jacobian(frame) @ self.response(joints))
 
     def twist(self, frame: str) -> SX:
         """Velocity of the frame's origin and its angular velocity (6), world axes."""
@@ -256,39 +265,69 @@ class Plant:
         _, centre = momentum.centre_of_mass(self.tree, self.joints, self.inertia)
         return self.base.origin + self.base.rotation @ centre
 
-    def driven(
-        self, accelerations: SX, base_force: SX | None = None, free: Mapping[str, SX] | None = None
-    ) -> dynamics.Hybrid:
-        """Accelerations (6 + n), and forces (6 + n) that it takes, when the joints move so and the base floats.
+    def holding(self, joints: Sequence[str]) -> Plant:
+        """The same with these joints locked."""
+        own = copy.copy(self)
+        own.given = {**self.given, **{self.robot.joint(name).name: ca.SX(0) for name in joints}}
+        return own
+
+    def respond(self, accelerations: Mapping[str, SX], force: SX | None = None) -> dynamics.Hybrid:
+        """Accelerations (6 + n), and forces (6 + n) that it takes, when these degrees of freedom accelerate so.
+
+        The others do what the phase and its other laws have them do: they are locked or follow a path (:attr:`given`,
+        whatever is asked of them here), have the force of another law (:attr:`acting`), or are free and react.
 
         Args:
-            accelerations: (n) of the joints.
-            base_force: (6) what acts on the base, base axes; nothing unless given.
-            free: joints that are not to accelerate as told, with the force on each (wheels, say).
+            force: (6 + n) what acts besides the drives; nothing unless given.
         """
-        n, free = self.robot.n, free or {}
-        own = ca.vertcat(ca.SX.zeros(6) if base_force is None else base_force, ca.SX.zeros(n))
-        mode = ca.SX.zeros(6 + n)
-        for i, name in enumerate(self.robot.joint_names):
-            mode[6 + i] = 0.0 if name in free else 1.0
-            own[6 + i] += free.get(name, 0.0)
-        drive = ca.vertcat(ca.SX.zeros(6), accelerations)
+        self.reacts.append(True)
+        size = 6 + self.robot.n
+        own, mode, drive = ca.SX.zeros(size), ca.SX.zeros(size), ca.SX.zeros(size)
+        for i, name in enumerate(self.robot.dof_names):
+            own[i] = self.acting.get(name, 0.0)
+            if name in self.given or name in accelerations:
+                mode[i], drive[i] = 1.0, self.given.get(name, accelerations.get(name))
+        if force is not None:
+            own += force
         none = [None] * self.tree.bodies
         return dynamics.hybrid_dynamics(
-            self.tree, self.joints, self.velocity, self.passive + own, ca.densify(drive), ca.densify(mode),
-            self.inertia, self.rotor, [*none],
-        )  # fmt: skip
+            self.tree, self.joints, self.velocity, self.passive + own, drive, mode, self.inertia, self.rotor, [*none]
+        )
+
+    def response(self, joints: Sequence[str] | None = None) -> SX:
+        """(6 + n, joints) accelerations of all degrees of freedom for those of these joints; of all unless given.
+
+        With c the joints, r what reacts (base and joints that are neither among them nor :attr:`given`) and the mass
+        matrix H: a_r = -H_rr^-1 H_rc a_c + what :meth:`respond` gives for a_c = 0. So the accelerations of everything
+        are ``response(joints) @ a_c + respond(zeros).acceleration``, whatever the momentum.
+        """
+        self.reacts.append(True)
+        names = self.robot.dof_names
+        chosen = [self.robot.dof_index(name) for name in (self.robot.joint_names if joints is None else joints)]
+        moved = [(k, i) for k, i in enumerate(chosen) if names[i] not in self.given]
+        reacting = [i for i, name in enumerate(names) if i not in chosen and name not in self.given]
+        found = ca.SX(len(names), len(chosen))
+        for k, i in moved:
+            found[i, k] = 1.0
+        if moved and reacting:
+            columns = [k for k, _ in moved]
+            right = self.mass_matrix[reacting, [i for _, i in moved]]
+            found[reacting, columns] = -solve_symmetric(self.mass_matrix[reacting, reacting], right)
+        return found
 
     def torques(self, accelerations: SX) -> SX:
         """Joint forces (n) for these joint accelerations (n) while the base floats: computed torque."""
-        return self.driven(accelerations).reaction[6:]
+        return self.respond(self.named(accelerations)).reaction[6:]
 
-    def drift(self, frame: str) -> SX:
-        """Acceleration (6) that a frame has, world axes, when no joint accelerates and the base floats.
+    def drift(self, frame: str, joints: Sequence[str] | None = None, force: SX | None = None) -> SX:
+        """Acceleration (6) that a frame has, world axes, when these joints do not accelerate; all unless given.
 
-        With the generalized Jacobian: frame acceleration = J* joint acceleration + drift, whatever the momentum.
+        Frame acceleration = generalized_jacobian(frame, joints) @ joint accelerations + drift, whatever the momentum.
+        ``force``: as for :meth:`respond`.
         """
-        return self.along(self.twist(frame), self.driven(ca.SX.zeros(self.robot.n)).acceleration)
+        chosen = self.robot.joint_names if joints is None else joints
+        still = self.respond(dict.fromkeys(chosen, ca.SX(0)), force)
+        return self.along(self.twist(frame), still.acceleration)
 
     def reaction_map(self) -> SX:
         """(3, n) angular momentum about the mass centre that joint rates give to the base's turning, base axes.

@@ -107,23 +107,22 @@ def _wheel_torques(plant: Plant, crew: Crew) -> dict[str, SX]:
     return plant.named(ca.vertcat(*held), crew.wheels)
 
 
-def _commands(
-    plant: Plant, crew: Crew, accelerations: SX, wheels: Mapping[str, SX], free: Mapping[str, SX]
-) -> Commands:
+def _on_wheels(crew: Crew, wheels: Mapping[str, SX]) -> SX:
+    """Torques on the wheels among the forces (6 + n) on all degrees of freedom."""
+    found = ca.SX.zeros(crew.robot.dofs)
+    for name, torque in wheels.items():
+        found[crew.robot.dof_index(name)] = torque
+    return found
+
+
+def _commands(plant: Plant, crew: Crew, accelerations: SX, wheels: Mapping[str, SX]) -> Commands:
     """Torques that accelerate the arm so while the base floats, the wheels are driven and other joints are free."""
-    arm, full = crew.index(crew.arm), ca.SX.zeros(crew.robot.n)
-    full[arm] = accelerations
-    torques = plant.driven(full, free={**wheels, **free}).reaction[6:]
-    return Commands(plant.named(torques[arm], crew.arm) | dict(wheels))
-
-
-def _springs(crew: Crew, loose: bool) -> dict[str, SX]:
-    """The soft joints, where their clutch is open: nothing but springs and dampers acts on them."""
-    return dict.fromkeys(crew.soft, ca.SX(0)) if loose else {}
+    torques = plant.respond(plant.named(accelerations, crew.arm), _on_wheels(crew, wheels)).reaction[6:]
+    return Commands(plant.named(torques[crew.index(crew.arm)], crew.arm) | dict(wheels))
 
 
 @lru_cache(maxsize=16)
-def _tracking(crew: Crew, loose: bool) -> Callable[[Plant], Commands]:
+def _tracking(crew: Crew) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
         plant = plant.believing(crew.gripper, plant.reference("load").value)
         pose, arm = plant.pose(crew.hand), crew.index(crew.arm)
@@ -132,27 +131,26 @@ def _tracking(crew: Crew, loose: bool) -> Callable[[Plant], Commands]:
         apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
         error = ca.vertcat(place.value - pose.origin, 0.5 * apart)
         slip = ca.vertcat(place.rate, spin.value) - plant.twist(crew.hand)
-        wheels, soft = _wheel_torques(plant, crew), _springs(crew, loose)
-        still = plant.driven(ca.SX.zeros(crew.robot.n), free={**wheels, **soft}).acceleration
-        drift = plant.along(plant.twist(crew.hand), still)
+        wheels = _wheel_torques(plant, crew)
+        drift = plant.drift(crew.hand, crew.arm, _on_wheels(crew, wheels))
         asked = ca.vertcat(place.acceleration, spin.rate) + gains[1] * slip + gains[0] * error - drift
-        matrix, rates = plant.generalized_jacobian(crew.hand)[:, arm], plant.rates[arm]
+        matrix, rates = plant.generalized_jacobian(crew.hand, crew.arm), plant.rates[arm]
         asked += SELF_MOTION * (matrix @ rates)
         accelerations = damped_inverse(matrix, asked, *SINGULAR) - SELF_MOTION * rates
-        return _commands(plant, crew, accelerations, wheels, soft)
+        return _commands(plant, crew, accelerations, wheels)
 
     return build
 
 
 @lru_cache(maxsize=16)
-def _holding(crew: Crew, loose: bool) -> Callable[[Plant], Commands]:
+def _holding(crew: Crew) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
         plant = plant.believing(crew.gripper, plant.reference("load").value)
         arm = crew.index(crew.arm)
         wanted, gains = plant.reference("joints"), plant.reference("gains").value
         error, slip = wanted.value - plant.joints[arm], wanted.rate - plant.rates[arm]
         asked = wanted.acceleration + gains[1] * slip + gains[0] * error
-        return _commands(plant, crew, asked, _wheel_torques(plant, crew), _springs(crew, loose))
+        return _commands(plant, crew, asked, _wheel_torques(plant, crew))
 
     return build
 
@@ -195,7 +193,6 @@ def track(
     gains: tuple[float, float],
     wheels: Wheels,
     period: float,
-    loose: bool = False,
 ) -> Law:
     """The hand follows a pose in the world, by the generalized Jacobian and computed torques.
 
@@ -203,10 +200,9 @@ def track(
         position, quaternion, spin: signals: m, world; hand to world; angular velocity, world axes, rad/s.
         load: ten inertia parameters that the gripper is believed to have, with what it holds.
         gains: 1/s2 and 1/s, of the pose's error and its rate.
-        loose: whether the soft joints' clutch is open.
     """
     references = {"position": position, "quaternion": quaternion, "spin": spin, **_numbers(load, gains, wheels)}
-    return _law(_tracking(crew, loose), "track", crew, period, references)
+    return _law(_tracking(crew), "track", crew, period, references)
 
 
 def hold(
@@ -217,11 +213,10 @@ def hold(
     gains: tuple[float, float],
     wheels: Wheels,
     period: float,
-    loose: bool = False,
 ) -> Law:
     """The arm's joints follow paths by computed torques."""
     references = {"joints": joints, **_numbers(load, gains, wheels)}
-    return _law(_holding(crew, loose), "hold", crew, period, references)
+    return _law(_holding(crew), "hold", crew, period, references)
 
 
 def stop(crew: Crew, *, wheels: Wheels, period: float, band: float | None) -> Law:

@@ -194,7 +194,7 @@ class CatchTable(GainKeys):
             position = [Signal(np.array([0.0, 1.0]), np.array([[p], [v]])) for p, v in zip(place, drift, strict=True)]
             still = [*map(constant, turn)], [constant(0.0)] * 3
             return laws.track(flight.crew, position, *still, load=flight.load, gains=self.gains,
-                              wheels=flight.wheels(), period=self.period, loose=flight.loose)  # fmt: skip
+                              wheels=flight.wheels(), period=self.period)  # fmt: skip
         return self.stopping(flight)
 
     def carrying(self, flight: Flight, moment: float | None, duration: float) -> Law:
@@ -211,15 +211,14 @@ class CatchTable(GainKeys):
             duration=duration,
         )
         return laws.track(flight.crew, way.position, way.quaternion, way.spin, load=flight.load, gains=self.gains,
-                          wheels=flight.wheels(), period=self.period, loose=flight.loose)  # fmt: skip
+                          wheels=flight.wheels(), period=self.period)  # fmt: skip
 
     def stopping(self, flight: Flight) -> Law:
         """The arm's joints come to rest on parabolas."""
         crew, state = flight.crew, flight.state
         index = crew.index(crew.arm)
         paths = _stopping(state.joints[index], state.rates[index], self.stop)
-        return laws.hold(crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(), period=self.period,
-                         loose=flight.loose)  # fmt: skip
+        return laws.hold(crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(), period=self.period)
 
 
 def _stopping(joints: Array, rates: Array, stop: float) -> list[Signal]:

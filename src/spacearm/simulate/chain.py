@@ -341,7 +341,7 @@ class Chain:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
         law = prepared.law
-        memory, ticks = (None, 0) if law is None else self._remembered.get(law.law, (None, 0))
+        memory, ticks = (None, 0) if law is None else self._remembered.get(law.law.origin or law.law, (None, 0))
         system = enter(model, prepared, work, segment.parameters, self.time, sides, memory, self.sample, ticks)
         progress = make_progress(system, options)
         logged = int(record.counts[1])
@@ -364,7 +364,7 @@ class Chain:
         if law is not None:
             held = slice(model.code.moved, model.code.moved + law.integrated)
             kept = (work.y[held] if law.integrated else system.law.inp[law.kernel.inputs["memory"]]).copy()
-            self._remembered[law.law] = kept, ticks + int(system.law.counts[0])
+            self._remembered[law.law.origin or law.law] = kept, ticks + int(system.law.counts[0])
             if law.law.period is not None:
                 log = command_log(law, system.law, prepared.number, self.time, self.time + local)
                 segment.commands.append(log)

@@ -84,7 +84,7 @@ class Leg:
     @cached_property
     def law(self) -> Law | None:
         laws = cast(tuple[Law, ...], self.phase.laws)
-        return together(laws) if laws else None
+        return together(laws).beside(self.robot, self.phase.locked, {}) if laws else None
 
     @cached_property
     def own(self) -> LawProgram | None:

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from types import FunctionType
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
 from spacearm.checks import number, numbers, positive, whole
@@ -59,6 +60,9 @@ class Law:
         draw: which of the many courses of random numbers that a seed has; sample ``i`` of a batch or of roll-outs takes
             ``draw + i``.
         suspect: gets the robot, times and flat states of a phase that broke down; gives a cause in words, or "".
+        given: degrees of freedom that are locked, follow a path or are accelerated by the phase, which fills this in;
+            the accelerations of the latter two are references, ``acceleration of NAME``.
+        origin: the law as it was before the phase filled in ``given``.
     """
 
     build: Callable[[Plant], Commands | Mapping[str, Any]]
@@ -76,6 +80,8 @@ class Law:
     seed: int = 0
     draw: int = 0
     suspect: Callable[[Robot, Array, Array], str] | None = None
+    given: tuple[str, ...] = ()
+    origin: Law | None = None
 
     def __post_init__(self) -> None:
         with at(self.place):
@@ -111,6 +117,13 @@ class Law:
     def replace(self, **changes: Any) -> Law:
         """A copy with other fields."""
         return replace(self, **changes)
+
+    def beside(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
+        """The same where a phase locks, drives and accelerates these degrees of freedom, some of them so."""
+        if not given or not self.program(robot).reacts:
+            return self
+        known = {f"acceleration of {name}": signal for name, signal in accelerations.items()}
+        return self.replace(given=tuple(given), references={**self.references, **known}, origin=self)
 
     @cached_property
     def signals(self) -> dict[str, tuple[Signal, ...]]:
@@ -310,7 +323,7 @@ def _key(law: Law, model: Robot) -> Hashable:
         raise TypeError
     sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
     constants = tuple((name, value.size) for name, value in law.constants.items())
-    settings = law.period, law.delay, repr(law.resolution), law.limited, enclosed(law.sensors)
+    settings = law.period, law.delay, repr(law.resolution), law.limited, enclosed(law.sensors), law.given
     limits = tuple((joint.limits, joint.rotor) for joint in model.joints)
     return enclosed(law.build), sizes, constants, settings, structure(model), limits, model.wheel_names, model.thrusters
 
@@ -358,7 +371,10 @@ def _plant(law: Law, model: Robot, references: Mapping[str, int], felt: tuple[Lo
     own = robot_parameters(model)
     parameters = {name: own[name].size for name in _MODEL}
     constants = {name: own.size for name, own in law.constants.items()}
-    return Plant(model, parameters, references, law.period, constants, felt)
+    plant = Plant(model, parameters, references, law.period, constants, felt)
+    known = {name: plant.references.get(f"acceleration of {name}") for name in law.given}
+    plant.given = {name: ca.SX(0) if found is None else found[0] for name, found in known.items()}
+    return plant
 
 
 def _rounding(law: Law, commands: Commands) -> Mapping[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
@@ -22,6 +23,7 @@ from spacearm.simulate.elements import Elements, element_frames, elements_of
 from spacearm.simulate.law import Law, together
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
+from spacearm.simulate.signals import as_signal
 from spacearm.simulate.world import SEPARATOR, World
 from spacearm.typing import Array
 
@@ -128,7 +130,38 @@ def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
         found.append((system, law))
     if len({system for system, _ in found}) > 1:
         raise InputError("has laws of several systems", place=phase.place, hint="expected those of one")
-    return [(found[0][0], together(tuple(law for _, law in found)))] if found else []
+    if not found:
+        return []
+    system = found[0][0]
+    return [
+        (
+            system,
+            _law_in(phase, world.robot(system), tuple(law for _, law in found), given_motions(world, phase, system)),
+        )
+    ]
+
+
+def given_motions(world: World, phase: Phase, system: str) -> tuple[tuple[str, str], ...]:
+    """Degrees of freedom of a system that are locked, driven or accelerated in a phase: own name, and the phase's."""
+    named = dict.fromkeys((*phase.locked, *world.locked, *phase.driven, *phase.accelerations))
+    found = []
+    for name in named:
+        with suppress(InputError):  # a name that nothing has is told where the phase is prepared
+            owner, own = world.dof(name)
+            found += [(own, name)] if owner == system else []
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _law_in(phase: Phase, robot: Robot, laws: tuple[Law, ...], given: tuple[tuple[str, str], ...]) -> Law:
+    """Laws of one system as the one law of a phase, which knows what else moves there."""
+    accelerations = {}
+    for own, name in given:
+        if name in phase.driven:
+            accelerations[own] = as_signal(phase.driven[name], f"path of {name!r}").derivative().derivative()
+        elif name in phase.accelerations:
+            accelerations[own] = as_signal(phase.accelerations[name], f"acceleration of {name!r}")
+    return together(laws).beside(robot, [own for own, _ in given], accelerations)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import casadi as ca
@@ -170,10 +170,11 @@ class _Assembly:
             self.values += ca.vertsplit(wrench)
 
 
-def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Commands:
+def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknown: Mapping[str, SX]) -> Commands:
     """Commands of several laws as one: each with its prefix, and of how many ticks it acts at the first only.
 
-    What a slower law commands is held between its ticks; forces on the same degree of freedom add up.
+    What a slower law commands is held between its ticks. ``unknown`` has a symbol for each force and acceleration that
+    a law commands, in which the others are written: what all of them command at once solves a linear system.
     """
     sums: dict[str, dict[str, SX]] = {"forces": {}, "accelerations": {}, "thrusters": {}}
     memory: dict[str, SX] = {}
@@ -195,9 +196,7 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Com
                 if count is not None:
                     held = own_plant.memory(f"held {name}")
                     now = memory[f"{prefix}held {name}"] = ca.if_else(count == 0, value, held)
-                if name in found and kind != "forces":
-                    raise InputError(f"two laws command {name!r}", hint="expected one for each")
-                found[name] = found[name] + now if name in found else now
+                found[name] = now
         if plant.period is None:
             rates |= {prefix + name: value for name, value in own.rates.items()}
         events |= {prefix + name: value for name, value in own.events.items()}
@@ -207,7 +206,25 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]]) -> Com
                 held = own_plant.memory(f"read {name}")
                 now = memory[f"{prefix}read {name}"] = ca.if_else(count == 0, value, held)
             readings[prefix + name, unit] = now
-    return Commands(**sums, memory=memory, rates=rates, events=events, readings=readings)
+    return _solved(Commands(**sums, memory=memory, rates=rates, events=events, readings=readings), unknown)
+
+
+def _solved(commands: Commands, unknown: Mapping[str, SX]) -> Commands:
+    """Commands without the symbols of one another's forces and accelerations, in which they are linear."""
+    asked = {**commands.forces, **commands.accelerations}
+    names = [name for name in asked if name in unknown]
+    values = ca.vertcat(ca.SX(0, 1), *(asked[name] for name in names))
+    symbols = ca.vertcat(ca.SX(0, 1), *(unknown[name] for name in names))
+    parts = [getattr(commands, part.name) for part in fields(Commands)]
+    if not ca.depends_on(ca.vertcat(*(ca.SX(v) for part in parts for v in part.values())), symbols):
+        return commands
+    coupling = ca.jacobian(values, symbols)
+    if ca.depends_on(coupling, symbols):
+        raise InputError("commands are not linear in what the laws beside it command", hint="one law for all of it")
+    alone = ca.substitute(values, symbols, ca.SX.zeros(len(names)))
+    found = ca.solve(ca.SX.eye(len(names)) - coupling, alone)
+    solved = iter(ca.substitute([ca.SX(v) for part in parts for v in part.values()], [symbols], [found]))
+    return Commands(*({name: next(solved) for name in part} for part in parts))
 
 
 def _stepped(plant: Plant, commands: Commands, every: int = 1) -> dict[str, SX]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import combinations
 from types import FunctionType
 from typing import Any
 
@@ -264,11 +265,23 @@ def together(laws: tuple[Law, ...]) -> Law:
         )
 
     def build(plant: Plant) -> Commands:
+        programs = [law.program(plant.robot) for law in laws]
+        for a, b in combinations(range(len(laws)), 2):
+            for name in {*programs[a].levels} & {*programs[b].levels}:
+                names = f"{laws[a].name!r} and {laws[b].name!r}"
+                raise InputError(
+                    f"{names} both command {name!r}", hint="expected one law for each actuator: joints=..."
+                )
+        kinds = [{what: kind for kind, what, _ in own.actions if kind != "wrench"} for own in programs]
+        unknown = {name: ca.SX.sym(f"{kind} of {name}") for own in kinds for name, kind in own.items()}
         found = []
         for k, law in enumerate(laws):
-            given = sensed(plant.view(f"{k}.", law.period), law.sensors, law.build)
+            view, others = plant.view(f"{k}.", law.period), [own for own in kinds if own is not kinds[k]]
+            view.acting = {name: unknown[name] for own in others for name in own if own[name] == "force"}
+            view.given = {name: unknown[name] for own in others for name in own if own[name] == "drive"} | plant.given
+            given = sensed(view, law.sensors, law.build)
             found.append((f"{k}.", every[k], given if isinstance(given, Commands) else Commands(given)))
-        return joined_commands(plant, found)
+        return joined_commands(plant, found, unknown)
 
     def suspect(robot: Robot, times: Array, states: Array) -> str:
         return "".join(law.suspect(robot, times, states) for law in laws if law.suspect is not None)

@@ -1,0 +1,123 @@
+"""Several laws in one phase: of one robot, where they know one another, and of several systems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.support.arms import arm
+from tests.support.control import POSTURE, hand_path, quaternion_of, quintic
+
+from spacearm import Mechanics, control
+from spacearm.errors import InputError
+from spacearm.model import Frame, Robot, wheel
+from spacearm.simulate import Phase, State, simulate
+
+ROBOT = arm(7)
+START = State.at_rest(ROBOT, POSTURE)
+ORIGIN, ROTATION = Mechanics(ROBOT).frame_pose("hand", POSTURE)
+
+
+def line(first: np.ndarray, goal: np.ndarray, duration: float) -> list:
+    return [quintic(a, a + b, duration) for a, b in zip(first, goal, strict=True)]
+
+
+def missed(run, frame: str, path: list) -> float:
+    wanted = np.stack([signal(run.times) for signal in path], axis=1)
+    return float(np.abs(hand_path(run, frame) - wanted).max())
+
+
+@pytest.mark.parametrize("kind", ["pid", "computed", "accelerations"])
+def test_a_hand_stays_on_its_line_beside_a_law_of_the_other_joints(kind):
+    """Whatever the other law is: forces of the state, forces that depend on the hand's law, or accelerations."""
+    names, moved = ROBOT.joint_names, [0, 1, 2, 3, 5]
+    joints, rest = [names[i] for i in moved], ["j4", "j6"]
+    goals = [quintic(POSTURE[i], POSTURE[i] + 0.2, 4.0) for i in (4, 6)]
+    continuous = {"period": None, "limited": False}
+    other = {
+        "pid": control.joint_pid(goals, 5.0, 5.0, joints=rest, **continuous),
+        "computed": control.computed_torque(goals, 4.0, 4.0, joints=rest, **continuous),
+        "accelerations": control.Law(
+            lambda plant: control.Commands(accelerations=plant.named(0.03 - 0.1 * plant.rates[[4, 6]], rest)),
+            **continuous,
+        ),
+    }[kind]
+    path = line(ORIGIN, np.array([0.03, -0.02, 0.04]), 4.0)
+    hand = control.resolved_acceleration("hand", path, joints=joints, period=None, limited=False)
+    found = simulate(ROBOT, START, Phase(4.0, laws=[other, hand], limits="ignore"))
+    assert found.sound
+    assert missed(found, "hand", path) < 1e-10
+    if kind == "computed":
+        wanted = np.stack([goal(found.times) for goal in goals], axis=1)
+        np.testing.assert_allclose(found.states[:, [11, 13]], wanted, atol=1e-10)
+
+
+def with_wheels(robot: Robot) -> Robot:
+    bodies, joints = [*robot.bodies], [*robot.joints]
+    for i, name in enumerate("xyz"):
+        body, joint = wheel(f"w{name}", "base", np.eye(3)[i], 0.02, 50.0, 6000.0)
+        bodies.append(body)
+        joints.append(joint)
+    return replace(robot, bodies=tuple(bodies), joints=tuple(joints))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_arm_works_while_wheels_hold_the_base(order):
+    """The hand is exact though the wheels act at a tenth of its rate, and the wheels hold the base."""
+    robot = with_wheels(ROBOT)
+    start = State.at_rest(robot, [*POSTURE, 0.0, 0.0, 0.0])
+    path = line(ORIGIN, np.array([0.1, -0.05, 0.1]), 4.0)
+    still = control.Turning(quaternion_of(ROTATION))
+    hand = control.resolved_acceleration("hand", path, still, period=None, limited=False)
+    wheels = control.attitude_by_wheels(stiffness=300.0, damping=150.0, period=None, limited=False)
+    found = simulate(robot, start, Phase(4.0, laws=[hand, wheels][::order], limits="ignore"))
+    assert found.sound
+    assert missed(found, "hand", path) < 1e-10
+    alone = simulate(robot, start, Phase(4.0, laws=hand, limits="ignore"))
+    turned = [2 * np.linalg.norm(run.states[:, 4:7], axis=1).max() for run in (found, alone)]
+    assert turned[0] < 0.1 * turned[1]
+
+
+def two_arms() -> Robot:
+    """Two arms of five joints on one base."""
+    one = arm(5)
+    bodies, joints = [*one.bodies], [*one.joints]
+    for body in one.bodies[1:]:
+        bodies.append(replace(body, name=f"{body.name}b"))
+    for k, joint in enumerate(one.joints):
+        place = joint.placement
+        if k == 0:
+            place = replace(place, translation=np.array([-0.3, 0.1, -0.4]), rotation=np.diag([1.0, -1.0, -1.0]))
+        parent = joint.parent if k == 0 else f"{joint.parent}b"
+        joints.append(
+            replace(joint, name=f"{joint.name}b", parent=parent, child=f"{joint.child}b", placement=place, rotor=None)
+        )
+    hand = one.frames[0]
+    other = Frame("handb", f"{hand.body}b", hand.placement)
+    return Robot("two", tuple(bodies), tuple(joints), (hand, other), one.thrusters)
+
+
+@pytest.mark.parametrize("period", [None, 0.01])
+def test_two_hands_of_one_robot_are_both_exact(period):
+    """Each law counts on what the other commands. Sampled, both lag; the lag falls with the period."""
+    robot = two_arms()
+    posture = np.concatenate([POSTURE[:5], POSTURE[:5] * 0.8])
+    start, mechanics = State.at_rest(robot, posture), Mechanics(robot)
+    paths, laws = [], []
+    for frame, joints in (("hand", robot.joint_names[:5]), ("handb", robot.joint_names[5:])):
+        path = line(mechanics.frame_pose(frame, posture)[0], np.array([0.05, 0.04, -0.06]), 3.0)
+        gains = {"stiffness": 25.0, "damping": 10.0} if period else {}
+        law = control.resolved_acceleration(frame, path, joints=joints, period=period, limited=False, **gains)
+        paths.append(path)
+        laws.append(law)
+    found = simulate(robot, start, Phase(3.0, laws=laws, limits="ignore"))
+    assert found.sound
+    for frame, path in zip(("hand", "handb"), paths, strict=True):
+        assert missed(found, frame, path) < (1e-10 if period is None else 2e-4)
+
+
+def test_two_laws_for_one_actuator():
+    one, two = (control.joint_pid([0.0] * 2, 1.0, 1.0, joints=names) for names in (["j0", "j1"], ["j1", "j2"]))
+    with pytest.raises(InputError, match="both command 'j1'"):
+        simulate(ROBOT, START, Phase(1.0, laws=[one, two]))

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import pkgutil
 import re
 from html import unescape
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 from xml.etree import ElementTree
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from docutils.utils.math import MathError, latex2mathml
-from pydantic import BaseModel
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
 import spacearm
-from spacearm.model.toml_errors import table_in
-from spacearm.study import STUDIES
 
 project = "spacearm"
 author = "The spacearm authors"
@@ -104,55 +100,6 @@ class PublicNamesDirective(SphinxDirective):
         return node.children
 
 
-class ScenarioKeysDirective(SphinxDirective):
-    """``scenario-keys:: impact`` lists the tables and keys of a study's scenario file, as the study declares them.
-
-    In place of a study's name, ``module:class`` of any other file's table will do.
-    """
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        module, _, name = STUDIES.get(self.arguments[0], self.arguments[0]).partition(":")
-        lines = key_tables(getattr(import_module(module), name))
-        node = nodes.Element()
-        self.state.nested_parse(StringList(lines, "scenario-keys"), self.content_offset, node)
-        return node.children
-
-
-def key_tables(table: type[BaseModel], path: str = "", seen: set[type[BaseModel]] | None = None) -> list[str]:
-    """One list for a table and one for each table in it that has not been listed yet."""
-    seen = set() if seen is None else seen
-    seen.add(table)
-    about = (table.__doc__ or "").split("\n")[0]
-    lines = [f"**{path}**: {about}" if path else about, "", ".. list-table::", "   :header-rows: 1", ""]
-    rows, inner = [("key", "meaning", "default")], []
-    for name, field in table.model_fields.items():
-        found, several = table_in(field.annotation), "list" in str(field.annotation)
-        words = [field.description or ("the same in degrees" if name.endswith("_deg") else "")]
-        choices = [arg for arg in get_args(field.annotation) if isinstance(arg, str)]
-        words += [", ".join(f'`"{choice}"`' for choice in choices)] if get_origin(field.annotation) is Literal else []
-        default = "required" if field.is_required() else field.get_default(call_default_factory=True)
-        if found is not None:
-            heading = f"{path.strip('[]')}.{name}".lstrip(".")
-            words.append(f"see {heading}")
-            default = default if default == "required" else None
-            if found not in seen:
-                inner.append((found, f"[[{heading}]]" if several else f"[{heading}]"))
-        shown = (
-            "" if default in (None, "", [], {}) else default if default == "required" else f"`{json.dumps(default)}`"
-        )
-        rows.append((f"`{name}`", "; ".join(filter(None, words)), shown))
-    for row in rows:
-        cells = [re.sub(r"`([^`]+)`", r"``\1``", cell) for cell in row]
-        lines += [f"   * - {cells[0]}", *(f"     - {cell}" for cell in cells[1:])]
-    lines.append("")
-    for found, heading in inner:
-        if found not in seen:
-            lines += key_tables(found, heading, seen)
-    return lines
-
-
 def without_named_entities(mathml: str) -> str:
     """HTML's named entities (``&ApplyFunction;`` after a cosine) as characters: XML knows only its own five."""
     return re.sub(r"&(?!(?:lt|gt|amp|quot|apos);)[A-Za-z][A-Za-z0-9]*;", lambda match: unescape(match[0]), mathml)
@@ -188,6 +135,5 @@ def visit_math(translator: Any, node: nodes.math | nodes.math_block) -> None:
 def setup(app: Sphinx) -> None:
     app.add_directive("room", RoomDirective)
     app.add_directive("public-names", PublicNamesDirective)
-    app.add_directive("scenario-keys", ScenarioKeysDirective)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.add_css_file("spacearm.css")

@@ -21,7 +21,6 @@ SHORT: dict[str, dict[str, Any]] = {
     "impact-grasp": {"map": {"directions": 30}, "optimise": None},
     "tumble": {},
     "mission": {
-        "robot": str(HERE.parent / "examples" / "servicer.toml"),
         "approach": {"duration": 6.0, "match": 4.0, "reach": 0.05, "period": 0.25},
         "catch": {"duration": 1.0, "stop": 1.0, "period": 0.25, "base_rate_deg": 9.0},
         "settle": {"duration": 20.0, "rate_deg": 0.5},

@@ -8,9 +8,20 @@ The command line turns an :class:`InputError` into exit status 2 and any other
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+
+#: What can move a terminal's cursor, colour its screen, or reverse the direction of text: controls but for tab and
+#: newline, marks of direction, line and paragraph separators, halves of surrogate pairs.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text that is safe to show: control characters and marks of direction as escapes that can be read."""
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class SpacearmError(Exception):
@@ -32,8 +43,9 @@ class SpacearmError(Exception):
 
     def __str__(self) -> str:
         where = ": ".join(str(part) for part in (self.file and shown_path(self.file), self.place) if part)
+        where = where.replace("\n", "\\n")
         text = f"{where}: {self.message}" if where else self.message
-        return f"{text} ({self.hint})" if self.hint else text
+        return printable(f"{text} ({self.hint})" if self.hint else text)  # keys and names may hold anything
 
     def in_file(self, file: str | Path) -> SpacearmError:
         """The same error, with the file that it was met in; returned so that it can be raised."""
@@ -106,6 +118,17 @@ def shown_path(path: str | Path) -> str:
 def quoted(name: object) -> str:
     """A name in quotes, clipped: how messages show what the user wrote."""
     return repr(clipped(name)) if isinstance(name, str) else clipped(repr(name))
+
+
+def similar_files(path: str | Path) -> str:
+    """A hint with the nearest file name beside a path that does not exist; empty where there is none."""
+    path = Path(path)
+    try:
+        names = [each.name for each in islice(path.parent.iterdir(), 2000)]
+    except (OSError, ValueError):  # no such folder, or a name that none can have
+        return "" if path.parent == path else f"there is no folder {quoted(str(path.parent))}"
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f"did you mean {quoted(str(path.with_name(near[0])))}?" if near else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -105,7 +105,7 @@ def test_a_terminated_run_leaves_nothing(tmp_path: Path, stand_in: Callable[...,
 
 def test_a_missing_scenario_is_status_2(tmp_path: Path, capsys: Capture) -> None:
     assert main(["run", str(tmp_path / "none.toml"), "-o", str(tmp_path / "out")]) == 2
-    assert "none.toml: there is no such scenario file" in capsys.readouterr().err
+    assert "none.toml: there is no such file" in capsys.readouterr().err
     assert files_in(tmp_path) == []
 
 

@@ -10,11 +10,12 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.optimize import lsq_linear
 from tests.mission.test_failures import CONTACT
 from tests.support.brute_force import momentum_about_base, rotation_of
-from tests.support.missions import EXAMPLES, SHORT, flown
+from tests.support.missions import SHORT, flown
 from tests.support.numpy_kinematics import body_poses
 
 from spacearm.errors import InputError
 from spacearm.mission.scenario import Mission
+from spacearm.model import catalogue
 from spacearm.simulate import Track
 from spacearm.typing import Array
 
@@ -110,7 +111,7 @@ def test_clearances_are_those_of_the_shapes() -> None:
 
 
 def test_without_shapes_two_balls_keep_apart(tmp_path: Path) -> None:
-    lines = (EXAMPLES / "servicer.toml").read_text().replace("collision = [\n", "visual_of_old = [\n").splitlines()
+    lines = catalogue.text("servicer").replace("collision = [\n", "visual_of_old = [\n").splitlines()
     text = "\n".join(line for line in lines if not line.startswith("collision"))
     head, _, rest = text.partition("visual_of_old = [")
     (tmp_path / "balls.toml").write_text(head + rest.partition("\n]\n")[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from spacearm.ejection import Device, Rig
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact import FloatingSystem
 from spacearm.model import catalogue
+from spacearm.model.toml_values import UnitWarning
 from spacearm.simulate import Run, State, simulate, simulate_batch
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.study import run_scenario, study_of
@@ -293,3 +295,36 @@ def test_columns_of_no_channel(tmp_path: Path, channel: str, told: str) -> None:
     )
     with pytest.raises(InputError, match=re.escape(told)):
         run_scenario(file)
+
+
+@pytest.mark.parametrize("mark", ["\x1b[31m", "\u202e", "\u2066", "\x7f", "\n"])
+def test_no_control_character_of_a_key_reaches_a_message(mark: str, tmp_path: Path) -> None:
+    """Keys of TOML may hold any character in quotes; a message that shows one must not steer the terminal."""
+    key = json.dumps(f"a{mark}b")
+    (tmp_path / "case.toml").write_text(f'robot = "xu2017"\n[[phase]]\nduration = 1.0\ndriven.{key}.{key} = 1\n')
+    with pytest.raises(InputError) as caught:
+        run_scenario(tmp_path / "case.toml")
+    assert mark not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tables", "place"),
+    [
+        ("[start]\njoints = { joint2 = 34.0 }\n", "start.joints"),
+        ("[start]\nrpy = [0.0, 0.0, 90.0]\n", "start.rpy"),
+        ("", "driven.joint2.values"),
+    ],
+)
+def test_angles_beyond_a_circle_are_questioned(tables: str, place: str, tmp_path: Path) -> None:
+    path = "[phase.driven.joint2]\nkind = 'spline'\ntimes = [0, 0.5, 1]\nvalues = [0.0, 36.0, 0.0]\n"
+    phase = f"[[phase]]\nduration = 1.0\n{'' if tables else path}"
+    (tmp_path / "case.toml").write_text(f'robot = "xu2017"\n{tables}{phase}')
+    with pytest.warns(UnitWarning, match=f"({place}): angle is .* rad"):
+        run_scenario(tmp_path / "case.toml")
+
+
+def test_angles_within_a_circle_are_not_questioned(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    tables = "[start]\njoints = { joint2 = 6.2832 }\nrpy = [0.0, 0.0, -6.28]\nangular_velocity = [0.0, 0.0, 9.0]\n"
+    (tmp_path / "case.toml").write_text(f'robot = "xu2017"\n{tables}[[phase]]\nduration = 0.1\n')
+    run_scenario(tmp_path / "case.toml")
+    assert not [each for each in recwarn if issubclass(each.category, UnitWarning)]

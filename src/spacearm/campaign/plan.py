@@ -17,7 +17,7 @@ from pydantic import Field
 from spacearm.errors import InputError, at, did_you_mean, quoted
 from spacearm.model import Robot
 from spacearm.model.document import find_robot, read_document, validated
-from spacearm.model.toml_read import parse_toml, robot_from_tables
+from spacearm.model.toml_read import CAMPAIGN_FILE, SCENARIO_FILE, parse_toml, robot_from_tables
 from spacearm.model.toml_schema import Name, Number, Seed, whole
 from spacearm.model.toml_write import toml_text
 from spacearm.study import Table, distinct
@@ -174,14 +174,14 @@ class Plan:
     def read(cls, path: str | Path, runs: int | None = None) -> Plan:
         """From a file; errors have its name and the place. ``runs``: in each cell, in place of the file's."""
         path = Path(path)
-        tables = read_document(path, 'scenario = "..." and [[vary]] tables')
+        tables = read_document(path, 'scenario = "..." and [[vary]] tables', CAMPAIGN_FILE)
         tables |= {} if runs is None else {"runs": runs}
         with at(file=path):
             file = validated(CampaignFile, tables)
             scenario = path.parent / file.scenario
             if not scenario.is_file():
                 raise InputError(f"there is no file {quoted(file.scenario)}", place="scenario")
-            document = read_document(scenario, 'study = "..." and robot = "..."')
+            document = read_document(scenario, 'study = "..." and robot = "..."', SCENARIO_FILE)
             for k, name in enumerate(file.without):
                 if name not in document:
                     hint = did_you_mean(name, document)

@@ -398,6 +398,41 @@ def campaign_replay(folder: Folder, run: int, /, *, out: Out, cell: int = 0, jso
 
 
 @app.command
+def init(
+    study: Annotated[str, Parameter(help="motion, workspace, impact, ejection, capture, mission, ...")] = "motion",
+    /,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the files", converter=_folder)] = Path(),
+) -> int:
+    """Write a scenario of a study and its robot file, to start one's own from."""
+    from spacearm.cli.starters import init_study
+
+    return init_study(study, out)
+
+
+@app.command
+def keys(
+    study: Annotated[str, Parameter(help="a study, or 'campaign'")],
+    /,
+    *,
+    markdown: Annotated[bool, Parameter(negative="", help="as Markdown")] = False,
+    json: Json = False,
+) -> int:
+    """Print the tables and keys of a study's scenario file, with meanings and defaults."""
+    from spacearm.cli.starters import show_keys
+
+    return show_keys(study, markdown=markdown, json=json)
+
+
+@app.command
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="which shell")] = "bash", /) -> int:
+    """Print the completion script of a shell; for bash: source <(spacearm completion bash)."""
+    from spacearm.cli.starters import show_completion
+
+    return show_completion(shell)
+
+
+@app.command
 def bench(*, json: Json = False) -> int:
     """Time this machine on a short built-in benchmark."""
     from spacearm.cli.tools import run_benchmark

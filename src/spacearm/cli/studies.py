@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacearm.cli.terminal import complain, progress_bar, show, show_json
-from spacearm.errors import InputError, SpacearmError, TimeLimitError
+from spacearm.errors import SpacearmError, TimeLimitError
 from spacearm.result import Result, Verdict
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
     from spacearm import study as studies
     from spacearm.report import held, publish, write_files
 
-    if not scenario.is_file():
-        raise InputError("there is no such scenario file", file=scenario)
     study = studies.study_of(scenario)
     # Before the run: a folder that cannot be written is reported at once.
     with _going_on(scenario.name), publish(out, study) as staging:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -18,6 +17,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from spacearm.errors import CONTROLS, printable
 from spacearm.result import plain
 
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ Progress = Callable[[float, str], None]
 PIPE_WIDTH = 140
 #: A second signal within this time (s) is impatience: it must not break off the cleaning up that the first began.
 GRACE = 3.0
-#: What can move the cursor, colour the screen, or turn the direction of the text: controls but for tab and newline,
-#: marks of direction, line and paragraph separators, halves of pairs.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    """Text from a file as a terminal may be given it: control characters as escapes that can be read."""
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def open_streams() -> None:
@@ -162,7 +154,7 @@ def show_json(value: Any) -> None:
     """Strict JSON on stdout, in the terminal's encoding."""
     whole = (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
     text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=not whole)
-    print(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 @contextmanager

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from spacearm.errors import InputError, SpacearmError, at, did_you_mean, quoted, shown_path
+from spacearm.errors import InputError, ModelError, SpacearmError, at, did_you_mean, quoted, shown_path, similar_files
 from spacearm.model import catalogue
-from spacearm.model.files import read
+from spacearm.model.files import FORMATS, read
 from spacearm.model.intake import Reading
 from spacearm.model.problems import ModelErrors
 from spacearm.model.robot import Robot
 from spacearm.model.toml_errors import schema_errors
-from spacearm.model.toml_read import parse_toml, read_text
+from spacearm.model.toml_read import FILE_USES, ROBOT_FILE, parse_toml, read_text, require_file_type
 from spacearm.model.toml_schema import Table
 
 __all__ = ["Table", "at", "find_robot", "read_document", "validated"]
@@ -27,10 +27,22 @@ __all__ = ["Table", "at", "find_robot", "read_document", "validated"]
 T = TypeVar("T", bound=Table)
 
 
-def read_document(path: str | Path, expected: str) -> dict[str, Any]:
-    """The tables of a TOML file; ``expected`` says what an empty one lacks."""
+def read_document(path: str | Path, expected: str, file_type: str = "") -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Args:
+        path: the file.
+        expected: what an empty file lacks.
+        file_type: ``ROBOT_FILE``, ``SCENARIO_FILE`` or ``CAMPAIGN_FILE``, where only one of them will do.
+    """
+    path = Path(path)
     with at(file=path):
-        return parse_toml(read_text(Path(path)), expected)
+        if file_type and FORMATS.get(path.suffix.lower(), "toml") != "toml":
+            raise ModelError(f"this is a robot file, not a {file_type}", hint=FILE_USES[ROBOT_FILE])
+        tables = parse_toml(read_text(path), expected)
+        if file_type:
+            require_file_type(tables, file_type)
+        return tables
 
 
 def validated(schema: type[T], data: Mapping[str, Any]) -> T:
@@ -61,10 +73,11 @@ def find_robot(name: str, folder: Path | None = None, reading: Reading | None = 
             raise
     if Path(name).suffix or len(Path(name).parts) > 1:
         if folder is None:
-            raise InputError("there is no such file", file=path)
+            raise InputError("there is no such file", file=path, hint=similar_files(path))
         # Inside a scenario the scenario is the file at fault.
+        near = similar_files(path) or "expected a robot file"
         raise InputError(
-            f"there is no file {quoted(name)}", hint="expected a robot file, as seen from the scenario's folder"
+            f"there is no file {quoted(name)}", hint=f"{near}; names are relative to the scenario's folder"
         )
     if name not in catalogue.names():
         raise InputError(

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
-from spacearm.errors import ModelError, at, clipped
+from spacearm.errors import ModelError, at, clipped, similar_files
 from spacearm.model.dh import dh_links
 from spacearm.model.intake import Reading
 from spacearm.model.parts import (
@@ -75,6 +75,13 @@ _COMMENT_OR_TEXT = re.compile(
     re.DOTALL,
 )
 _LONG_KEY = re.compile(rf"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{DEEPEST}}}")
+#: Types of TOML files, and what to do with each.
+ROBOT_FILE, SCENARIO_FILE, CAMPAIGN_FILE = "robot file", "scenario file", "campaign file"
+FILE_USES = {
+    ROBOT_FILE: "'spacearm check FILE' prints it, 'spacearm view FILE' shows it; a scenario names it: robot = \"FILE\"",
+    SCENARIO_FILE: "'spacearm run FILE -o DIR' runs it; the robot is another file, which its key 'robot' names",
+    CAMPAIGN_FILE: "'spacearm campaign run FILE -o DIR' or 'spacearm map FILE -o DIR' runs it",
+}
 #: A robot with more joints than this is a mistake too; the compiled engine is meant for some tens.
 MOST_JOINTS = 2000
 
@@ -91,7 +98,7 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
         if path.is_dir():
             raise ModelError("is a folder", hint="expected a file")
         if not path.exists():
-            raise ModelError("there is no such file")
+            raise ModelError("there is no such file", hint=similar_files(path))
         if not path.is_file():
             raise ModelError("is not a plain file")
         with path.open("rb") as file:
@@ -109,6 +116,20 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
         raise ModelError("is not UTF-8 text", place=place, hint="expected a text file in UTF-8") from error
 
 
+def require_file_type(data: Mapping[str, Any], expected: str) -> None:
+    """An error where these tables are plainly those of another type of file; it says what that is for."""
+    if "robot" in data and not isinstance(data["robot"], str):
+        found = ROBOT_FILE
+    elif isinstance(data.get("scenario"), str) and "robot" not in data:
+        found = CAMPAIGN_FILE
+    elif isinstance(data.get("robot"), str) or "study" in data:
+        found = SCENARIO_FILE
+    else:
+        return
+    if found != expected:
+        raise ModelError(f"this is a {found}, not a {expected}", hint=FILE_USES[found])
+
+
 def robot_from_toml(text: str) -> Robot:
     """The robot that this TOML text describes."""
     return robot_from_tables(parse_toml(text))
@@ -116,6 +137,7 @@ def robot_from_toml(text: str) -> Robot:
 
 def robot_from_tables(data: dict[str, Any]) -> Robot:
     """The robot of these tables, as a TOML file has them."""
+    require_file_type(data, ROBOT_FILE)
     try:
         file = RobotFile.model_validate(data)
     except ValidationError as error:

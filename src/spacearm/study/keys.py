@@ -6,7 +6,8 @@ the same name and ``_deg`` behind, one in degrees; either may be given, never bo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,8 @@ from pydantic_core import PydanticCustomError
 from spacearm.errors import InputError
 from spacearm.model import toml_schema
 from spacearm.model.document import at
+from spacearm.model.toml_errors import Place
+from spacearm.model.toml_values import doubt_angle
 
 
 def key(default: Any = ..., what: str = "", **limits: Any) -> Any:
@@ -103,6 +106,40 @@ def made(value: Any, place: str) -> Any:
 def makes(what: Callable[..., Any]) -> Callable[[Table], Any]:
     """``make`` of a table whose keys are the keywords of ``what``."""
     return lambda table: what(**table.options())
+
+
+#: An angle beyond this, rad, may be meant in degrees; a full circle may be rounded up in a file.
+FULL_CIRCLE = 2.001 * math.pi
+#: Keys of angles, in rad; each has one in degrees beside it.
+ANGLES = frozenset({"joints", "rpy", "angle", "ranges", "bounds"})
+
+
+def question_angles(table: Table, place: str = "") -> None:
+    """Warn of every angle, in ``table`` and in the tables within, of more than a full circle: it may be in degrees."""
+    for name in sorted(table.model_fields_set):
+        value, where = getattr(table, name), f"{place}.{name}".lstrip(".")
+        if name in ANGLES and f"{name}_deg" in type(table).model_fields:
+            question_angle(value, where)
+        for inner, path in _tables_in(value, where):
+            question_angles(inner, path)
+
+
+def question_angle(value: Any, place: str) -> None:
+    """Warn if a number, or one of those in a list or table, is more than a full circle."""
+    given = list(value.values()) if isinstance(value, dict) else [] if value is None else value
+    numbers = np.ravel(np.asarray(given, dtype=np.float64))
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if FULL_CIRCLE < largest < math.inf:
+        doubt_angle(largest, Place(place), f"{place.rpartition('.')[2]}_deg")
+
+
+def _tables_in(value: Any, place: str) -> Iterator[tuple[Table, str]]:
+    if isinstance(value, Table):
+        yield value, place
+    elif isinstance(value, list):
+        yield from ((each, f"{place}[{k}]") for k, each in enumerate(value) if isinstance(each, Table))
+    elif isinstance(value, dict):
+        yield from ((each, f"{place}.{name}") for name, each in value.items() if isinstance(each, Table))
 
 
 #: A list of tables, of which a single one needs no brackets.

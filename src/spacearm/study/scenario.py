@@ -11,13 +11,14 @@ from typing import Any, ClassVar, NamedTuple
 from spacearm.errors import InputError, SpacearmError, did_you_mean
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, read_document, validated
+from spacearm.model.toml_read import SCENARIO_FILE
 from spacearm.model.toml_schema import Name
 from spacearm.result import Certificate, Result, Row
 from spacearm.simulate.lanes import ALONE, LanesError
 from spacearm.simulate.side_by_side import LaneRun
 from spacearm.simulate.state import State
 from spacearm.study.findings import Findings, RobotFile, rows_of
-from spacearm.study.keys import Table, key
+from spacearm.study.keys import Table, key, question_angles
 
 Progress = Callable[[float, str], None]
 
@@ -97,7 +98,7 @@ def study_of(path: str | Path) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return read_document(path, 'study = "..." and robot = "..."')
+    return read_document(path, 'study = "..." and robot = "..."', SCENARIO_FILE)
 
 
 def _study(document: dict[str, Any]) -> str:
@@ -163,7 +164,9 @@ def study_file(document: dict[str, Any]) -> StudyFile:
     """The scenario of these tables, checked."""
     module, _, name = STUDIES[_study(document)].partition(":")
     kind: type[StudyFile] = getattr(import_module(module), name)
-    return validated(kind, document)
+    file = validated(kind, document)
+    question_angles(file)
+    return file
 
 
 def solve_document(document: dict[str, Any], session: Session) -> tuple[StudyFile, Findings]:

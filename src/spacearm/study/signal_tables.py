@@ -13,9 +13,11 @@ from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Name, Number, Vector3
 from spacearm.simulate import Load, Signal, constant, firing, half_sine, pulse, spline, table, triangle
-from spacearm.study.keys import Table, key, refused
+from spacearm.study.keys import Table, key, question_angle, refused
 
 Numbers = list[Number]
+#: Tables of signals that are positions of joints.
+PATHS = ("driven", "reference")
 #: How far a throttle may leave 0 ... 1 by rounding of a spline.
 ROUNDING = 1e-9
 
@@ -67,6 +69,9 @@ class SignalTable(Table):
         """The same, with errors at this place; ``no_degrees`` says why it is no angle, empty if it may be one."""
         with at(place):
             self.no_degrees(no_degrees)
+            if not no_degrees and place.partition(".")[0] in PATHS:
+                question_angle(self.value, f"{place}.value")
+                question_angle(self.values, f"{place}.values")
             return self.make()
 
 

@@ -1,4 +1,4 @@
-"""The papers' robots as data files. Each file says where its numbers come from and what was corrected."""
+"""Robots as data files: those of the papers, with the source of each number and what was corrected, and a servicer."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.spacearm-installed
+BENCH   := $(VENV)/.spacearm-bench
 RESULTS ?= results
 # pytest-xdist workers: a number, or `auto` for one per core.
 WORKERS ?= auto
@@ -34,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  $(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: spacearm needs Python 3.11 or newer; $(PYTHON) is {v[0]}.{v[1]}. Choose one: make PYTHON=/path/to/python3.11")'; \
 	  $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
 	@$(BIN)/python -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: $(VENV) holds Python {v[0]}.{v[1]}; remove it (make distclean) and choose 3.11 or newer: make PYTHON=/path/to/python3.11")'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[verify,parquet,cluster,figures,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[verify,cluster,figures,dev]'
 	@touch $@
 
 install: $(STAMP)  ## set up .venv with everything that the other targets need
@@ -63,9 +64,13 @@ unit: $(STAMP)  ## pytest, one worker per core
 	$(call say,pytest)
 	@$(BIN)/pytest -n $(WORKERS)
 
-bench: $(STAMP)  ## timings beside MuJoCo and Pinocchio
+# Parts of mujoco.sysid are imported only when they are used: that it can be imported shows nothing.
+$(BENCH): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+bench: $(BENCH)  ## timings beside MuJoCo and Pinocchio
 	$(call say,benchmarks)
-	@$(BIN)/python -c 'import mujoco.sysid' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@$(BIN)/python benchmarks
 
 gpu: $(STAMP)  ## tests and timings that need an NVIDIA GPU

@@ -27,13 +27,10 @@ MANIFEST = "campaign.json"
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise SpacearmError(
-            "campaigns keep their runs in Parquet files", hint="pip install 'spacearm[parquet]'"
-        ) from error
+    """Imported when it is needed: it takes time."""
+    import pyarrow
+    import pyarrow.parquet
+
     return pyarrow
 
 

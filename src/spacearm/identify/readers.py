@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from array import array
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
@@ -41,9 +40,6 @@ def read_columns(path: Path, names: Iterable[str]) -> Columns:
     try:
         if ending in TEXT:
             return _csv(path, wanted)
-        if ending == ".parquet" and find_spec("pyarrow") is None:
-            hint = "pip install 'spacearm[parquet]', or write CSV"
-            raise InputError("reading Parquet needs pyarrow, which is not installed", place="name", hint=hint)
         return _read_guarded(path, GUARDED[ending], wanted)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", place="name") from None

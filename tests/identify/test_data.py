@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -57,14 +56,6 @@ def test_parquet_is_read(tmp_path: Path) -> None:
         read_measurements(path, {"q": "p"})
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match=r"a\.parquet"):
-        read_measurements(path, {"q": "q"})
-
-
-def test_without_pyarrow_a_parquet_file_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.parquet"
-    parquet.write_table(pyarrow.table({"time": TIME, "q": ANGLE}), path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match="pyarrow"):
         read_measurements(path, {"q": "q"})
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.support.missions import SHORT, flown, rows
 
+from spacearm.errors import InputError
 from spacearm.mission.flight import Use
 from spacearm.mission.laws import Crew
 from spacearm.mission.scenario import Mission
@@ -123,3 +124,14 @@ def test_a_stage_that_has_not_settled_is_flown_once_more() -> None:
     hasty = flown(**changes, decide__wait=0.5)
     told(hasty, "detumble", "not settled")
     assert rows(hasty)["decide.verdict"] == "abort"
+
+
+@pytest.mark.parametrize("stage", ["approach", "catch", "settle"])
+def test_a_mission_of_years_is_refused_before_it_is_flown(stage: str) -> None:
+    with pytest.raises(InputError, match="the stages may last 1e"):
+        flown(**SHORT, **{f"{stage}__duration": 1e9})
+
+
+def test_readings_that_would_fill_the_memory_are_refused() -> None:
+    with pytest.raises(InputError, match="expected at most 1000000"):
+        flown(weigh__sensors={"sample": 1e-8, "noise": {}})

@@ -214,3 +214,30 @@ def test_a_nozzle_of_a_contact_is_drawn_where_it_is() -> None:
     assert radius[points[:, 2] > 0.38].min() == pytest.approx(0.3, abs=0.01)
     assert [visual.shape for visual in contact_shapes(world, "probe", probe)["probe"]] == ["sphere"]
     assert contact_shapes(None, "probe", probe) == {}
+
+
+def test_a_history_of_states_from_elsewhere_is_shown() -> None:
+    """Poses of every body by NumPy's own forward kinematics; a tumbling base whose joints move, made without a run."""
+    robot = catalogue.load("yoshida1992")
+    times = np.linspace(0.0, 2.0, 21)
+    states = np.zeros((21, 13 + 2 * robot.n))
+    states[:, 0] = 0.1 * times
+    states[:, 3:7] = Rotation.from_rotvec(np.outer(times, [0.1, -0.4, 0.3])).as_quat(scalar_first=True)
+    states[:, 7 : 7 + robot.n] = np.outer(times, np.linspace(0.2, -0.3, robot.n))
+    (view,) = scene_of((robot, times, states)).views
+    (actor,) = view.actors
+    np.testing.assert_allclose(actor.times, times)
+    for row in (0, 13, 20):
+        base = np.eye(4)
+        base[:3, :3] = Rotation.from_quat(states[row, 3:7], scalar_first=True).as_matrix()
+        base[:3, 3] = states[row, :3]
+        poses = body_poses(robot, states[row, 7 : 7 + robot.n], base)
+        for name, pose in zip(robot.body_names, actor.poses[row], strict=True):
+            np.testing.assert_allclose(pose[:3], poses[name][:3, 3], atol=1e-6)
+            np.testing.assert_allclose(Rotation.from_quat(pose[3:]).as_matrix(), poses[name][:3, :3], atol=1e-6)
+    listed = [State.from_vector(state) for state in states]
+    np.testing.assert_array_equal(scene_of((robot, times, listed)).views[0].actors[0].poses, actor.poses)
+    with pytest.raises(InputError, match="states have the shape"):
+        scene_of((robot, times, states[:, 1:]))
+    with pytest.raises(InputError, match="goes back in time"):
+        scene_of((robot, times[::-1], states))

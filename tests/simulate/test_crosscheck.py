@@ -263,3 +263,14 @@ def test_with_parameters_changes_what_it_should() -> None:
     for name, value in changed.items():
         active = np.ones(value.shape, dtype=bool) if name != "rest" else changed["stiffness"] > 0.0
         np.testing.assert_allclose(again[name][active], value[active], rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+def test_progress_goes_up_to_the_end() -> None:
+    robot = random_robot(1, 4)
+    run = simulate(robot, moving(robot, 1), 20.0, method=TIGHT)
+    seen: list[tuple[float, float]] = []
+    cross_check(run, progress=lambda done, total: seen.append((done, total)))
+    assert len(seen) >= 2
+    assert {total for _, total in seen} == {20.0}
+    assert all(0.0 <= done <= 20.0 for done, _ in seen)
+    assert seen[-1][0] > seen[0][0]

@@ -35,6 +35,9 @@ from spacearm.study import Findings, Noted, Session, StudyFile, agreement, key, 
 from spacearm.study.tables import ConfigurationKeys
 from spacearm.words import number
 
+#: Longer missions (two days), s, are a slip of the pen: their samples would fill the memory.
+LONGEST = 2e5
+MOST_READINGS = 1_000_000
 Strategy = Literal["passive", "matched", "biased", "impedance", "coordinated"]
 
 
@@ -97,6 +100,13 @@ class MissionFile(StudyFile):
             return crew, State.at_rest(robot, self.start.positions(robot))
 
     def _check(self) -> None:
+        if self.longest > LONGEST:
+            hint = f"expected at most {LONGEST:g} s for all stages together"
+            raise InputError(f"the stages may last {self.longest:g} s", place="mission", hint=hint)
+        if self.weigh is not None and (count := self.weigh.duration / self.weigh.sensors.sample) > MOST_READINGS:
+            raise InputError(
+                f"{count:.3g} samples", place="weigh.sensors.sample", hint=f"expected at most {MOST_READINGS}"
+            )
         if self.orbit is not None and self.weigh is not None:
             raise InputError(
                 "weighing does not know the forces of an orbit", place="weigh", hint="leave out 'orbit' or 'weigh'"
@@ -134,8 +144,8 @@ class MissionFile(StudyFile):
             raise SimulationError(f"the mission ended at t = {run.end_time:.9g} s: {run.why}", place="mission")
         checked = None
         if session.cross_check:
-            session.tell(0.7, "cross-checking with MuJoCo")
-            checked = agreement(cross_check(run))
+            progress = session.part(0.7, 0.95, "cross-checking with MuJoCo, seconds")
+            checked = agreement(cross_check(run, progress=progress))
         return Mission(run=run, outcomes=flight.outcomes, strategy=self.strategy, flight=flight, checked=checked)
 
 

@@ -201,8 +201,8 @@ class MotionFile(StudyFile, SurroundingsKeys):
             )
         checked = None
         if session.cross_check:
-            session.tell(0.6, "cross-checking with MuJoCo")
-            checked = agreement(cross_check(done))
+            progress = session.part(0.6, 0.95, "cross-checking with MuJoCo, seconds")
+            checked = agreement(cross_check(done, progress=progress))
         return Motion(whole=done, phases=len(phases), method=method, checked=checked, plans=plans)
 
     def lane(self, session: Session) -> Lane:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import number
+from spacearm.checks import number, numbers
 from spacearm.errors import InputError, quoted
 from spacearm.model import Robot, Visual
-from spacearm.model.layout import QUATERNION
+from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.scene.meshes import Meshes
 from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, Seen, View
@@ -46,8 +46,8 @@ def scene_of(
 
     Args:
         what: a :class:`~spacearm.simulate.Run`, or what has one as ``run``; a :class:`~spacearm.Robot`; a robot with a
-            state or with joint positions, ``(robot, state)``; or a table of these by name, of which one is shown at a
-            time.
+            state or with joint positions, ``(robot, state)``, or with a history of states from elsewhere,
+            ``(robot, times, states)``; or a table of these by name, of which one is shown at a time.
         title: said in the scene; the robot's name where left out.
         hand: frame or frames whose path is drawn; by itself the one whose name says that it is a hand.
         frames: samples of each system at most.
@@ -67,6 +67,8 @@ def _view(name: str, what: Any, title: str, hands: tuple[str, ...] | None, frame
     if isinstance(what, Run):
         heading = title or ", ".join(dict.fromkeys(robot.name for robot in what.world.systems.values()))
         return _of_run(what, name, heading, hands, frames)
+    if isinstance(what, tuple) and len(what) == 3:
+        return _of_history(*what, name, title, hands, frames)
     robot, state = what if isinstance(what, tuple) and len(what) == 2 else (what, None)
     if not isinstance(robot, Robot):
         raise InputError(f"{quoted(what)} is no run and no robot", place="scene", hint="expected a Run or a Robot")
@@ -77,6 +79,28 @@ def _view(name: str, what: Any, title: str, hands: tuple[str, ...] | None, frame
     colours = dict.fromkeys(robot.body_names, 0)
     meshes = Meshes()
     actor = _actor(0, robot, np.zeros(1), vector, colours, _thrusters(robot, 1), _hands(robot, hands), meshes)
+    return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.kept())
+
+
+def _of_history(
+    robot: Robot, times: Any, states: Any, name: str, title: str, hands: tuple[str, ...] | None, frames: int
+) -> View:
+    """What a robot did, by its states at these times (T,), flat (T, 13 + 2 n) or as a list of :class:`State`."""
+    if not isinstance(robot, Robot):
+        raise InputError(f"{quoted(robot)} is no robot", place="scene", hint="expected (robot, times, states)")
+    rows = [state.check(robot).vector if isinstance(state, State) else state for state in states]
+    given, history = numbers(times, "times"), numbers(rows, "states")
+    if given.ndim != 1 or history.shape != (given.size, Layout(robot.n).size):
+        expected = f"expected {given.size} times and states of {Layout(robot.n).size} numbers: position, quaternion, "
+        raise InputError(f"states have the shape {history.shape}", place="states",
+                         hint=f"{expected}joints, velocity of the base in its own axes, joint rates")  # fmt: skip
+    if not given.size or not np.all(np.isfinite(history)) or not np.all(np.diff(given) >= 0.0):
+        raise InputError("a history is empty, not finite, or goes back in time", place="times")
+    history = np.array([State.from_vector(row).check(robot).vector for row in history])
+    chosen = _chosen(given, frames)
+    colours, meshes = dict.fromkeys(robot.body_names, 0), Meshes()
+    pushes = _thrusters(robot, chosen.size)
+    actor = _actor(0, robot, given[chosen], history[chosen], colours, pushes, _hands(robot, hands), meshes)
     return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.kept())
 
 

@@ -14,7 +14,7 @@ that the sequence is the right one, friction's own laws must show. What a sample
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -43,6 +43,8 @@ from spacearm.typing import Array
 
 #: Tolerance of the reference integration: well below the 1e-9 that a comparison should show.
 RTOL, ATOL = 1e-12, 1e-13
+#: Progress is reported so often: about every tenth of a second.
+EVALUATIONS_PER_REPORT = 1000
 #: A number of the state beyond this comes from a step that was far too long.
 BEYOND = 1e9
 #: Events nearer to each other than this are replayed as one, s.
@@ -98,7 +100,11 @@ class CrossCheck:
 
 
 def cross_check(
-    run: Run, *, world: World | Robot | None = None, friction: Literal["refuse", "replay", "ignore"] = "refuse"
+    run: Run,
+    *,
+    world: World | Robot | None = None,
+    friction: Literal["refuse", "replay", "ignore"] = "refuse",
+    progress: Callable[[float, float], None] | None = None,
 ) -> CrossCheck:
     """Runs the same in MuJoCo, changes included, and compares at the run's samples.
 
@@ -107,6 +113,8 @@ def cross_check(
     Args:
         world: in place of the run's own, to see what a wrong number would do.
         friction: whether dry friction is such a case, is replayed (see the module's text), or left out.
+        progress: called now and then with the seconds that MuJoCo has come to and those of the whole run; for each
+            system anew.
     """
     if not any(isinstance(step, Segment) for step in run.steps):
         raise InputError("the run was loaded or unpickled", place="cross-check", hint="run it again")
@@ -133,6 +141,8 @@ def cross_check(
             if reason:
                 return CrossCheck(reason=reason)
             reference = _Reference(step, part, robot, own["damping"][:6], friction == "replay", _pull(step.world))
+            if progress is not None:
+                reference.report = lambda time: progress(time, run.end_time)
             start = theirs[part.name]
             samples, theirs[part.name] = reference.run(start)
             ours = step.record.y[step.rows, part.at.whole]
@@ -285,6 +295,8 @@ class _Reference:
         self.twin = _twin(robot)
         self.twin.model.opt.gravity[:] = gravity
         self.evaluations = 0
+        self.report: Callable[[float], None] = lambda time: None
+        self.begin = 0.0  # of the phase at hand, s
         self.slipping: dict[int, int] = {}  # direction of slip of each joint with dry friction; 0: stuck
 
     def run(self, start: State) -> tuple[Array, State]:
@@ -297,6 +309,7 @@ class _Reference:
         y = start.vector.copy()
         samples = np.full((times.size, y.size), np.nan)
         for prepared, begin, end in zip(segment.prepared, segment.starts, ends, strict=True):
+            self.begin = begin
             laws = [*laws_of(segment.world, prepared.phase)]
             own = [law for system, law in laws if system == self.part.name]
             logs = [log for log in segment.commands if log.phase == prepared.number and log.law in own]
@@ -364,6 +377,8 @@ class _Reference:
 
     def _rate(self, pieces: _Pieces, t: float, y: Array) -> Array:
         self.evaluations += 1
+        if self.evaluations % EVALUATIONS_PER_REPORT == 0:
+            self.report(self.begin + t)
         if not np.all(np.abs(y) < BEYOND):
             return np.full(y.size, np.nan)  # a step that is too long; the integrator takes a shorter one
         n, twin, drive = self.robot.n, self.twin, pieces.drive

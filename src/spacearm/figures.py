@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spacearm.errors import InputError, did_you_mean
+from spacearm.words import in_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -23,6 +24,10 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Helvet
 GRID = "rgba(127, 127, 127, 0.25)"
 AXIS = "rgba(127, 127, 127, 0.7)"
 CLEAR = "rgba(0, 0, 0, 0)"
+#: A longer name of a variable is a sentence and no label of an axis.
+LONGEST_LABEL = 32
+#: More curves in one figure cannot be told apart.
+MOST_CURVES = 8
 
 
 @cache
@@ -101,12 +106,37 @@ def panels(titles: Sequence[str], *, columns: int = 0, height: int = 460, spacin
     return figure
 
 
+#: What is smaller than this share of its scale is rounding, and drawn as zero.
+ROUNDING = 1e-12
+
+
+def without_rounding(values: Any, scale: float = 0.0) -> Any:
+    """Numbers as they are drawn: zero where they are rounding of ``scale``, or of the largest of them."""
+    import numpy as np
+
+    found = np.asarray(values)
+    if found.dtype.kind != "f" or not found.size:
+        return values
+    sizes = np.abs(found)
+    most = max(scale, float(np.max(sizes, where=np.isfinite(sizes), initial=0.0)))
+    return np.where(sizes < ROUNDING * most, 0.0, found)
+
+
 def curve(
-    figure: go.Figure, x: Any, y: Any, name: str = "", *, colour: int | None = None, dash: int | str = 0, **more: Any
+    figure: go.Figure,
+    x: Any,
+    y: Any,
+    name: str = "",
+    *,
+    colour: int | None = None,
+    dash: int | str = 0,
+    scale: float | None = None,
+    **more: Any,
 ) -> None:
     """Add a line or markers (``symbol``, ``size``) to a figure; ``colour`` and ``dash`` count through
-    :data:`COLOURS` and :data:`DASHES`.
+    :data:`COLOURS` and :data:`DASHES`. With a ``scale``, the size of what it shows, rounding is drawn as zero.
     """
+    y = y if scale is None else without_rounding(y, scale)
     shade = {} if colour is None else {"color": COLOURS[colour % len(COLOURS)]}
     line = {"dash": DASHES[dash % len(DASHES)] if isinstance(dash, int) else dash, **shade, **more.pop("line", {})}
     marker: dict[str, Any] = {**shade, **more.pop("marker", {})}
@@ -141,31 +171,55 @@ def lines(
     units = {str(data[name].attrs.get("units", "")) for name in names}
     if len(units) > 1:
         raise InputError(f"{', '.join(names)} have different units: {', '.join(sorted(units))}")
-    axis = data[along]
-    figure = new_figure(
-        x=str(axis.attrs.get("long_name", along)),
-        x_unit=str(axis.attrs.get("units", "")),
-        y=y or ", ".join(str(data[name].attrs.get("long_name", name)) for name in names),
-        y_unit=units.pop() if units else "",
-        title=title,
-        height=height,
-    )
-    for name in names:
-        for text, values in _curves(data[name], along, name if len(names) > 1 else ""):
-            curve(figure, axis.values, values, text)
+    axis, unit = data[along], units.pop() if units else ""
+    x, x_unit = str(axis.attrs.get("long_name", along)), str(axis.attrs.get("units", ""))
+    y = y or ", ".join(_short(data[name]) for name in names)
+    found = [
+        (text, values, one)
+        for name in names
+        for text, values, one in _curves(data[name], along, name if len(names) > 1 else "", unit)
+    ]
+    kinds = list(dict.fromkeys(one for *_, one in found))
+    if len(kinds) > 1:  # joints that turn and joints that slide
+        figure = panels([label(y, one) for one in kinds], height=height)
+        figure.update_xaxes(title_text=label(x, x_unit))
+        if title:
+            figure.update_layout(title={"text": title, "x": 0.0, "xanchor": "left"}, margin={"t": 120})
+        for text, values, one in found:
+            curve(figure, axis.values, values, text, scale=0.0, row=1, col=1 + kinds.index(one))
+        return figure
+    figure = new_figure(x=x, x_unit=x_unit, y=y, y_unit=kinds[0] if kinds else "", title=title, height=height)
+    for text, values, _ in found:
+        curve(figure, axis.values, values, text, scale=0.0)
     return figure
 
 
-def _curves(variable: xarray.DataArray, along: str, prefix: str) -> Iterable[tuple[str, Any]]:
+def _short(variable: xarray.DataArray) -> str:
+    """What an axis calls a variable: its long name, or its name in words where that is a sentence."""
+    text = str(variable.attrs.get("long_name", ""))
+    return text if 0 < len(text) <= LONGEST_LABEL else in_words(str(variable.name))
+
+
+def _units(variable: xarray.DataArray, other: str, unit: str) -> list[str]:
+    """The unit of each curve: of a joint its own, where the variable has ``rad or m``."""
+    count = variable.sizes[other]
+    if other != "joint" or "joint_unit" not in variable.coords or not unit.startswith("rad") or " or " not in unit:
+        return [unit] * count
+    turns, slides = unit.split(" or ")
+    return [turns if str(own) == "rad" else slides for own in variable["joint_unit"].values]
+
+
+def _curves(variable: xarray.DataArray, along: str, prefix: str, unit: str) -> Iterable[tuple[str, Any, str]]:
+    """Name, values and unit of each curve."""
     others = [str(dim) for dim in variable.dims if dim != along]
     if along not in variable.dims or len(others) > 1:
         raise InputError(
             f"{variable.name!r} has the dimensions {variable.dims}", hint=f"expected {along!r} and at most one more"
         )
     if not others:
-        yield prefix or str(variable.name), variable.values
+        yield prefix or str(variable.name), variable.values, unit
         return
     (other,) = others
     names = variable[other].values if other in variable.coords else range(variable.sizes[other])
-    for index, name in enumerate(names):
-        yield f"{prefix} {name}".strip(), variable.isel({other: index}).values
+    for index, (name, own) in enumerate(zip(names, _units(variable, other, unit), strict=True)):
+        yield f"{prefix} {name}".strip(), variable.isel({other: index}).values, own

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spacearm.errors import InputError
-from spacearm.words import html_table, in_words, unit
+from spacearm.words import html_table, in_words, quantity
 
 if TYPE_CHECKING:
     import xarray
@@ -401,6 +401,7 @@ class Result:
         summary: a few sentences on it, blank lines between paragraphs.
         leading: how many of the first figures carry the message; on the page they stand before the tables.
         scene: a 3-D scene (:class:`spacearm.scene.Scene`), for the head of the page and ``spacearm view``.
+        source: name of the file that it was made from, for the page.
         files: further text files for the folder, by name: an identified robot, a table for a spreadsheet.
     """
 
@@ -417,6 +418,7 @@ class Result:
     leading: int = 3
     scene: Any = None
     limits: Sequence[Limit] = ()
+    source: str = ""
 
     def __post_init__(self) -> None:
         for name in self.files:
@@ -443,8 +445,7 @@ class Result:
         rows = [
             (
                 row.words or in_words(row.quantity),
-                row.value,
-                unit(row.unit),
+                *quantity(row.value, row.unit),
                 *((row.paper, row.verdict.value) * self.has_paper),
             )
             for row in self.rows[:SHOWN_ROWS]

@@ -73,6 +73,13 @@ def result(value: Any) -> str:
     return show(value)
 
 
+def quantity(value: Any, unit_text: str = "") -> tuple[str, str]:
+    """A value and its unit as a table has them: what takes for ever is *never*, what has no end is *unbounded*."""
+    if isinstance(value, float) and math.isinf(value):
+        return ("never" if unit_text == "s" and value > 0.0 else "unbounded"), ""
+    return result(value), unit(unit_text)
+
+
 def in_words(name: str, parts: Mapping[str, str] | None = None) -> str:
     """A dotted name as words: ``virtual_mass.free.peak`` is *Virtual mass, free, peak*.
 

@@ -183,4 +183,4 @@ def test_the_file_runs_as_it_is() -> None:
     result = run_scenario(EXAMPLES / "mission.toml")
     assert result.sound
     assert result.scene is not None
-    assert [figure.name for figure in result.figures] == ["timeline", "margins", "bus", "arm"]
+    assert [figure.name for figure in result.figures] == ["timeline", "margins", "bus", "wheels", "arm"]

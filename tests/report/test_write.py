@@ -13,13 +13,13 @@ import pytest
 import xarray as xr
 
 from spacearm.errors import InputError
-from spacearm.figures import COLOURS, label, lines, new_figure
+from spacearm.figures import COLOURS, curve, label, lines, new_figure
 from spacearm.model import catalogue
 from spacearm.report import kept_result, made_from, publish, share_script, write_files, write_index, write_result
 from spacearm.report.write import PLOTLY, Entry, plot_json
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
 from spacearm.scene import scene_of
-from spacearm.words import in_words, setting, show, uncertain, unit
+from spacearm.words import in_words, quantity, setting, show, uncertain, unit
 from spacearm.words import result as result_text
 
 HOSTILE = "</script><script>alert(1)</script> & <b>"
@@ -108,8 +108,8 @@ def test_results_json_is_the_result_and_strict(tmp_path: Path) -> None:
     content = json.loads(text, parse_constant=refuse)
     there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert set(content.pop("files")) == there
-    said = [content.pop(name) for name in ("title", "headline", "made_from")]
-    assert said == ["A demonstration", "A chain feels its whole mass.", ""]
+    said = [content.pop(name) for name in ("title", "headline", "made_from", "source")]
+    assert said == ["A demonstration", "A chain feels its whole mass.", "", ""]
     assert content == result().to_json()
     assert json.loads(text)["rows"][1]["value"] == "NaN"
 
@@ -399,3 +399,68 @@ def test_settings_with_units(name: str, words: tuple[str, str]) -> None:
 def test_rounding_about_zero_is_zero_and_units_are_raised() -> None:
     assert [result_text(value) for value in (5e-15, -1e-13, 1e-9, 0)] == ["0", "0", "1\N{MULTIPLICATION SIGN}10⁻⁹", "0"]
     assert [unit(text) for text in ("kg m2", "rad/s2", "1", "N m s/rad")] == ["kg m²", "rad/s²", "", "N m s/rad"]
+
+
+def test_tables_show_ten_rows_and_fold_the_rest(tmp_path: Path) -> None:
+    rows = [Row(f"joint.angle{k}", float(k), "rad") for k in range(25)]
+    text = write_result(result(rows=rows), tmp_path / "out").read_text(encoding="utf-8")
+    first, folded = text.split("15 more rows")
+    assert first.count("<tr><td") == 10
+    assert "Joint, angle9" in first
+    assert "Joint, angle24" in folded
+
+
+def test_page_says_when_by_which_version_and_from_what_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    write_result(result(source="tumble.toml"), tmp_path / "one")
+    text = (tmp_path / "one" / "index.html").read_text(encoding="utf-8")
+    assert re.search(r"tumble\.toml, 2023-11-14 22:13 UTC, spacearm \d", text)
+    # what scripts compare has no date
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
+    write_result(result(source="tumble.toml"), tmp_path / "two")
+    one, two = ((tmp_path / name / "results.json").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_what_never_happens_is_never_and_not_infinite_seconds(tmp_path: Path) -> None:
+    rows = [Row("settling", float("inf"), "s"), Row("range", float("inf"), "rad"), Row("mass", 1.0, "kg m2")]
+    page = Page(write_result(result(rows=rows), tmp_path / "out"))
+    assert "never" in page.text
+    assert "unbounded" in page.text
+    assert "inf" not in page.text.split()
+    assert quantity(1.0, "kg m2") == ("1", "kg m²")
+
+
+def test_labels_of_axes_are_short_and_have_one_unit() -> None:
+    time = ("time", np.linspace(0.0, 1.0, 3), {"units": "s"})
+    angles = {
+        "units": "rad",
+        "long_name": "roll, pitch, yaw of the base: world from base is Rz(yaw) Ry(pitch) Rx(roll)",
+    }
+    data = xr.Dataset(
+        {
+            "base_attitude": (("time", "angle"), np.ones((3, 3)), angles),
+            "joint_position": (
+                ("time", "joint"),
+                np.ones((3, 2)),
+                {"units": "rad or m", "long_name": "joint positions"},
+            ),
+        },
+        {"time": time, "joint": ["swing", "slide"], "joint_unit": ("joint", ["rad", "m"])},
+    )
+    assert lines(data, "base_attitude").layout.yaxis.title.text == "Base attitude [rad]"
+    both = lines(data, "joint_position")
+    assert [note.text for note in both.layout.annotations] == ["joint positions [rad]", "joint positions [m]"]
+    assert [(trace.name, trace.xaxis) for trace in both.data] == [("swing", "x"), ("slide", "x2")]
+    one = lines(data.isel(joint=[0]), "joint_position")
+    assert one.layout.yaxis.title.text == "joint positions [rad]"
+
+
+def test_rounding_is_drawn_as_zero() -> None:
+    figure = new_figure()
+    curve(figure, [0.0, 1.0], [3e-13, -2e-13], scale=1.0)
+    curve(figure, [0.0, 1.0], [1.0, 1e-14], scale=0.0)
+    curve(figure, [0.0, 1.0], [3e-13, -2e-13], scale=0.0)
+    assert [list(trace.y) for trace in figure.data] == [[0.0, 0.0], [1.0, 0.0], [3e-13, -2e-13]]

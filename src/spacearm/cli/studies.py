@@ -157,6 +157,7 @@ def table_of(result: Result) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from spacearm.words import quantity
     from spacearm.words import result as text_of
 
     columns = ["quantity", "value", "paper", "unit", "verdict", "note"]
@@ -166,11 +167,12 @@ def table_of(result: Result) -> Table:
     for column in columns:
         table.add_column(column, justify="right" if column in ("value", "paper") else "left")
     for row in result.rows:
+        value, unit = quantity(row.value, row.unit)
         cells = {
             "quantity": Text(row.quantity),
-            "value": Text(text_of(row.value)),
+            "value": Text(value),
             "paper": Text(text_of(row.paper)),
-            "unit": Text(row.unit),
+            "unit": Text(unit),
             "verdict": Text(row.verdict.value, style=COLOUR[row.verdict]),
             "note": Text(row.note),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -292,7 +292,7 @@ class Configuration(Findings):
     variation = row(of=lambda c: by_joint(c.run.rig.arm, c.run.variation, note="at separation"))
     final = row(of=lambda c: by_joint(c.run.rig.arm, c.run.final_variation))
     stop = row("s", of=lambda c: {n: Noted(t, "" if t else "never moved") for n, t in c.run.stop_times.items()})
-    limit = row("s", of=lambda c: {f"{hit.joint}.{hit.time:.6f}": _at_limit(hit) for hit in c.run.hits})
+    limit = row("s", of=lambda c: _at_limits(c.run.hits))
     energy = row("J", of=lambda c: {name: value for name, value in c.run.ledger.items() if name != "residual"})
     clearance = row("m", of=lambda c: None if c.run.clearance is None else _clear(c.run.clearance))
     recoil = row(of=lambda c: None if c.run.rig.device.heavy else Recoil(run=c.run))
@@ -322,8 +322,13 @@ def _size(run: Ejection | Segmented) -> Any:
     return np.linalg.norm(run.angular_velocity)
 
 
-def _at_limit(hit: LimitReached) -> Noted:
-    return Noted(hit.time, f"{hit.joint} reaches its limit {hit.value:g}")
+def _at_limits(hits: Sequence[LimitReached]) -> dict[str, Noted]:
+    """When joints reach their limits: ``joint.1`` the first time, ``joint.2`` the second."""
+    found: dict[str, Noted] = {}
+    for hit in hits:
+        times = 1 + sum(name.rpartition(".")[0] == hit.joint for name in found)
+        found[f"{hit.joint}.{times}"] = Noted(hit.time, f"{hit.joint} reaches its limit {hit.value:g}")
+    return found
 
 
 def _clear(clearance: Clearance) -> dict[str, Noted]:

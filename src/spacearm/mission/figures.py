@@ -12,6 +12,7 @@ from spacearm.mission.encounter import TARGET
 from spacearm.mission.flight import Flight, Outcome
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
+from spacearm.motion.figures import WHEELS, joint_groups, joint_panels, wheel_panels
 from spacearm.result import Figure
 from spacearm.simulate import Run
 from spacearm.study import dataset
@@ -53,25 +54,21 @@ def figures(outcomes: Sequence[Outcome], data: xr.Dataset, flight: Flight) -> It
         _margins(outcomes),
         "What is left of every limit, (limit - used) / limit; below zero it is exceeded. Above 1 it is drawn as 1.",
     )
-    rate = DEGREE * data["base_angular_velocity"].values
+    rate, rates = DEGREE * data["base_angular_velocity"].values, data["joint_velocity"].values
     titles = ["angular velocity of the bus [deg/s]", *["momentum of the wheels [N m s]"] * bool(flight.crew.wheels)]
     plot = panels(titles, height=400, spacing=0.09)
     for k, axis in enumerate("xyz"):
-        curve(plot, data["time"], rate[:, k], axis, colour=k, legendgroup=axis, row=1, col=1)
+        curve(plot, data["time"], rate[:, k], axis, colour=k, scale=DEGREE, legendgroup=axis, row=1, col=1)
         more: dict[str, Any] = {"legendgroup": axis, "showlegend": False, "row": 1, "col": 2}
         if flight.crew.wheels:
-            curve(plot, data["time"], data["wheel_momentum"].values[:, k], axis, colour=k, **more)
+            curve(plot, data["time"], data["wheel_momentum"].values[:, k], axis, colour=k, scale=1.0, **more)
     yield Figure("bus", _marked(plot, outcomes), f"The bus before and after {TARGET} is caught; world axes.")
-    arm = flight.crew.index(flight.crew.arm)
-    units = [flight.crew.robot.joint(name).unit for name in flight.crew.arm]
-    slides = ["", ""] if "m" not in units else [", m", ", m/s"]
-    plot = panels([f"positions of the arm [deg{slides[0]}]", f"rates [deg/s{slides[1]}]"], height=400, spacing=0.09)
-    for k, name in enumerate(flight.crew.arm):
-        scale = 1.0 if units[k] == "m" else DEGREE
-        for column, what in enumerate(("joint_position", "joint_velocity"), 1):
-            more = {"legendgroup": name, "showlegend": column == 1, "row": 1, "col": column}
-            curve(plot, data["time"], scale * data[what].values[:, arm[k]], name, colour=k, **more)
-    yield Figure("arm", _marked(plot, outcomes), "The arm's joints. Dotted lines: a stage begins.")
+    robot = flight.crew.robot
+    if robot.wheel_names:
+        yield Figure("wheels", _marked(wheel_panels(robot, data["time"].values, rates), outcomes), WHEELS)
+    for group in joint_groups(robot, flight.crew.arm):
+        plot, text = joint_panels(robot, group, data["time"].values, data["joint_position"].values, rates)
+        yield Figure(f"arm{group.suffix}", _marked(plot, outcomes), f"{text} Dotted lines: a stage begins.")
 
 
 def _marked(plot: go.Figure, outcomes: Sequence[Outcome]) -> go.Figure:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
+
 from spacearm.errors import InputError, SimulationError
 from spacearm.mission.encounter import GRID, TARGET, TargetTable, encounter
 from spacearm.mission.figures import curves, figures
@@ -179,13 +181,13 @@ class Mission(Findings):
 
     def headline(self) -> str:
         mass, worst = self.flight.table.made.mass, self.worst
-        rate = number(math.degrees(self._end_rate()), 2)
+        time, rate = self._fastest()
         left = f"with {100 * worst.margin:.0f} % left"
         if self.succeeded:
             return (
-                f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. After "
-                f"{self.run.end_time:.0f} s the bus turns at {rate} deg/s. The nearest limit is {worst.binding.name} "
-                f"in {worst.stage}, {left}."
+                f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. The nearest limit is "
+                f"{worst.binding.name} in {worst.stage}, {left}. In {self.run.end_time:.0f} s the bus turns at no more "
+                f"than {number(math.degrees(rate), 2)} deg/s (at {time:.3g} s)."
             )
         after = {"eject": " The target is thrown off", "abort": " Nothing more is done."}.get(self.flight.verdict, "")
         last = self.outcomes[-1]
@@ -193,9 +195,11 @@ class Mission(Findings):
             after += " and gets clear." if last.success else f", but {last.binding.words}."
         return f"No go: in {worst.stage}, {worst.binding.words} (margin {100 * worst.margin:.0f} %).{after}"
 
-    def _end_rate(self) -> float:
-        assert self.run.ends is not None
-        return float(math.hypot(*self.run.ends[self.flight.name].base_angular_velocity))
+    def _fastest(self) -> tuple[float, float]:
+        """When the bus turns fastest (s), and how fast (rad/s)."""
+        data = self.data()
+        rates = np.linalg.norm(data["base_angular_velocity"].values, axis=1)
+        return float(data["time"].values[rates.argmax()]), float(rates.max())
 
     def summary(self) -> str:
         told = "; ".join(

@@ -1,13 +1,13 @@
-"""Figures of a plain run: base, joints against their limits, drives, momentum, the hand, energies."""
+"""Figures of a plain run: base, joints and wheels against their limits, drives, momentum, the hand, energies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spacearm.figures import COLOURS, curve, lines, panels
+from spacearm.figures import COLOURS, MOST_CURVES, curve, lines, panels
 from spacearm.model import Robot
 from spacearm.result import Figure
 from spacearm.simulate import Run
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 DEGREE = 180.0 / np.pi
+#: Revolutions in a minute, rpm, for a rate of 1 rad/s.
+RPM = 30.0 / np.pi
+#: Momentum keeps no more digits than the integrator gives it: it is rounding up to so many times what is rounding else.
+ERRORS = 100.0
 #: A limit is drawn where it is at most so many times the largest value: further off it would flatten the curves.
 NEAR = 3.0
 
@@ -28,27 +32,43 @@ def figures(run: Run) -> Iterator[Figure]:
     data, robot = run.data, run.robot
     turned, quaternion = DEGREE * data["base_attitude"].values, data["base_quaternion"].values
     names = ("roll", "pitch", "yaw")
-    plot = _panels(run, {"attitude [deg]": (names, turned), "quaternion": ("wxyz", quaternion)})
+    parts = {"attitude [deg]": (names, turned, DEGREE), "quaternion": ("wxyz", quaternion, 1.0)}
+    plot = _panels(run.times, parts)
     yield Figure(
-        "attitude", plot, "Attitude of the base: roll, pitch, yaw (turned in the order z, y, x) and quaternion."
+        "attitude",
+        _phases(plot, run),
+        "Attitude of the base: roll, pitch, yaw (turned in the order z, y, x) and quaternion.",
     )
-    if robot.n:
-        yield from _joints(run)
+    yield from _joints(run)
+    if robot.wheel_names:
+        plot = wheel_panels(robot, run.times, data["joint_velocity"].values)
+        yield Figure("wheels", _phases(plot, run), WHEELS)
     if run.commands:
-        yield _commands(run)
+        yield from _commands(run)
     place, speed = 1e3 * data["base_position"].values, 1e3 * data["base_velocity"].values
-    plot = _panels(run, {"position [mm]": ("xyz", place), "velocity [mm/s]": ("xyz", speed)})
+    bodies = move(robot, run.states)
+    fastest = float(np.linalg.norm(bodies.velocity, axis=2).max(initial=0.0))
+    turning = float(np.linalg.norm(bodies.angular_velocity, axis=2).max(initial=0.0))
+    parts = {"position [mm]": ("xyz", place, 1e3), "velocity [mm/s]": ("xyz", speed, 1e3 * fastest)}
+    plot = _phases(_panels(run.times, parts), run)
     yield Figure("base", plot, "Position and velocity of the base's origin, world axes.")
     rate = DEGREE * data["base_angular_velocity"].values
     name = hand(robot)
-    path = frame_pose(robot, move(robot, run.states), name)[1]
-    plot = _panels(run, {"angular velocity of the base [deg/s]": ("xyz", rate), f"path of {name} [m]": ("xyz", path)})
+    path = frame_pose(robot, bodies, name)[1]
+    parts = {
+        "angular velocity of the base [deg/s]": ("xyz", rate, DEGREE * turning),
+        f"path of {name} [m]": ("xyz", path, 1.0),
+    }
+    plot = _phases(_panels(run.times, parts), run)
     yield Figure("rate-and-hand", plot, f"Angular velocity of the base and position of {name}, world axes.")
     linear, angular = momentum(run)
-    parts = {"linear [N s]": ("xyz", linear), "angular about the mass centre [N m s]": ("xyz", angular)}
-    yield Figure(
-        "momentum", _panels(run, parts), "Momentum of all bodies, world axes; only loads from outside change it."
-    )
+    moved = ERRORS * robot.mass * fastest
+    parts = {
+        "linear [N s]": ("xyz", linear, moved),
+        "angular about the mass centre [N m s]": ("xyz", angular, moved * _size(bodies.origin)),
+    }
+    plot = _phases(_panels(run.times, parts), run)
+    yield Figure("momentum", plot, "Momentum of all bodies, world axes; only loads from outside change it.")
     energies = [str(name) for name in data.data_vars if str(name).startswith("energy_")]
     if energies:
         plot = lines(data, energies, y="energy")
@@ -71,16 +91,25 @@ def momentum(run: Run) -> tuple[Array, Array]:
     return seen.mass * seen.velocity, seen.sums.angular
 
 
-def _panels(run: Run, parts: Mapping[str, tuple[Sequence[str], Array]]) -> go.Figure:
-    """Curves side by side, one panel for each group, with the phases marked."""
+def _size(origins: Array) -> float:
+    """How far bodies are from the base at most, m; 1 at least, for what is about mass centres."""
+    return max(1.0, float(np.linalg.norm(origins - origins[:, :1], axis=2).max(initial=0.0)))
+
+
+#: Titles of panels with the names, curves (T, names) and size of what they show: see :func:`~spacearm.figures.curve`.
+Parts: TypeAlias = Mapping[str, tuple[Sequence[str], Array, float]]
+
+
+def _panels(times: Array, parts: Parts) -> go.Figure:
+    """One panel for each group of curves, one beside the other."""
     figure = panels(list(parts), height=400, spacing=0.09)
-    for column, (names, values) in enumerate(parts.values(), 1):
+    for column, (names, values, scale) in enumerate(parts.values(), 1):
         for k, name in enumerate(names):
             style: dict[str, Any] = {"colour": k + (column == 2 and names == "wxyz"), "legendgroup": name}
             shown = column == 1 or names != next(iter(parts.values()))[0]
-            curve(figure, run.times, values[:, k], name, **style, showlegend=shown, row=1, col=column)
+            curve(figure, times, values[:, k], name, scale=scale, **style, showlegend=shown, row=1, col=column)
     figure.update_xaxes(title_text="time [s]")
-    return _phases(figure, run)
+    return figure
 
 
 def _phases(figure: go.Figure, run: Run) -> go.Figure:
@@ -89,58 +118,130 @@ def _phases(figure: go.Figure, run: Run) -> go.Figure:
     return figure
 
 
-def _joints(run: Run) -> Iterator[Figure]:
-    """Positions and rates, then what the drives give, each with the limits that are near."""
-    data, joints = run.data, run.robot.joints
-    turning = np.array([joint.kind == "revolute" for joint in joints])
-    scale = np.where(turning, DEGREE, 1e3)
-    unit = "deg" if turning.all() else "mm" if not turning.any() else "deg or mm"
-    limits = [joint.limits for joint in joints]
-    bounds = np.array([[limit.lower, limit.upper] if limit else [-np.inf, np.inf] for limit in limits]) * scale[:, None]
-    fastest = np.array([limit.velocity if limit else np.inf for limit in limits]) * scale
-    strongest = np.array([limit.effort if limit else np.inf for limit in limits])
-    position, rate = data["joint_position"].values * scale, data["joint_velocity"].values * scale
-    torque = (data["force"] + data["reaction"]).values[:, 6:]
-    names = run.robot.joint_names
-    plot = _panels(run, {f"joint positions [{unit}]": (names, position), f"rates [{unit}/s]": (names, rate)})
+class Group(NamedTuple):
+    """Joints of one unit that fit into one figure."""
+
+    suffix: str  # of the figure's name
+    joints: list[int]  # numbers
+    unit: str
+    scale: float  # of the unit, from rad or m
+    effort: str  # what drives give, with its unit
+
+
+def joint_groups(robot: Robot, names: Sequence[str] | None = None) -> list[Group]:
+    """Joints (all but wheels, unless ``names`` are given) by unit, at most eight in a group."""
+    chosen = [name for name in robot.joint_names if name not in robot.wheel_names] if names is None else names
+    units = (("rad", "deg", DEGREE, "torques [N m]", ""), ("m", "mm", 1e3, "forces [N]", "-slides"))
+    found = []
+    for own, unit, scale, effort, suffix in units:
+        index = [robot.joint_index(name) for name in chosen if robot.joint(name).unit == own]
+        for number, first in enumerate(range(0, len(index), MOST_CURVES), 1):
+            more = f"-{number}" if number > 1 else ""
+            found.append(Group(f"{suffix}{more}", index[first : first + MOST_CURVES], unit, scale, effort))
+    return found
+
+
+def joint_panels(robot: Robot, group: Group, times: Array, positions: Array, rates: Array) -> tuple[go.Figure, str]:
+    """Positions and rates (T, n), rad or m, of a group of joints with the limits that are near, and a caption."""
+    joints = [robot.joints[k] for k in group.joints]
+    names, limits = [joint.name for joint in joints], [joint.limits for joint in joints]
+    bounds = np.array([[limit.lower, limit.upper] for limit in limits]) * group.scale
+    fastest = np.array([limit.velocity for limit in limits]) * group.scale
+    position, rate = (values[:, group.joints] * group.scale for values in (positions, rates))
+    parts = {
+        f"joint positions [{group.unit}]": (names, position, group.scale),
+        f"rates [{group.unit}/s]": (names, rate, float(np.abs(rates).max(initial=0.0)) * group.scale),
+    }
+    plot = _panels(times, parts)
     near = _limit_lines(plot, bounds, position, 1) + _limit_lines(plot, np.stack([-fastest, fastest], 1), rate, 2)
     use = {name: _share(position[:, k], bounds[k]) for k, name in enumerate(names)}
-    yield Figure("joints", plot, f"Joint positions and rates. {_use('range', use)} {_dashed(near, bounds, fastest)}")
-    sort = "torques [N m]" if turning.all() else "forces [N]" if not turning.any() else "torques and forces [N m or N]"
-    plot = panels([f"drive {sort}"], height=400)
-    for k, name in enumerate(names):
-        curve(plot, run.times, torque[:, k], name, colour=k)
-    plot.update_xaxes(title_text="time [s]")
-    near = _limit_lines(plot, np.stack([-strongest, strongest], 1), torque, 1)
-    use = {name: _share(torque[:, k], np.array([-strongest[k], strongest[k]])) for k, name in enumerate(names)}
-    text = f"What drives and brakes give; zero where a joint is free. {_use('torque', use)} {_dashed(near, strongest)}"
-    yield Figure("drives", _phases(plot, run), text)
+    return plot, f"Joint positions and rates. {_use('range', use)} {_dashed(near, bounds, fastest)}"
 
 
-def _commands(run: Run) -> Figure:
+def _joints(run: Run) -> Iterator[Figure]:
+    """Positions and rates, then what the drives give, each with the limits that are near."""
+    data, robot, groups = run.data, run.robot, joint_groups(run.robot)
+    for group in groups:
+        curves = data["joint_position"].values, data["joint_velocity"].values
+        plot, text = joint_panels(robot, group, run.times, *curves)
+        yield Figure(f"joints{group.suffix}", _phases(plot, run), text)
+    torque = (data["force"] + data["reaction"]).values[:, 6:]
+    for group in groups:
+        given, names = torque[:, group.joints], [robot.joint_names[k] for k in group.joints]
+        most = np.array([robot.joints[k].limits.effort for k in group.joints])
+        bounds = np.stack([-most, most], 1)
+        plot = _panels(run.times, {f"drive {group.effort}": (names, given, float(np.abs(torque).max(initial=0.0)))})
+        near = _limit_lines(plot, bounds, given, 1)
+        use = {name: _share(given[:, k], bounds[k]) for k, name in enumerate(names)}
+        told = f"{_use(group.effort.partition('s [')[0], use)} {_dashed(near, most)}"
+        text = f"What drives and brakes give; zero where a joint is free. {told}"
+        yield Figure(f"drives{group.suffix}", _phases(plot, run), text)
+
+
+WHEELS = "Speed of the wheels relative to the bus, and the momentum that they store. Dashed: limits."
+
+
+def wheel_panels(robot: Robot, times: Array, rates: Array) -> go.Figure:
+    """Speed and stored momentum of the wheels against their limits, for joint rates (T, n), rad/s."""
+    wheels = [robot.joint(name) for name in robot.wheel_names]
+    index = [robot.joint_index(wheel.name) for wheel in wheels]
+    inertia = np.array([wheel.rotor.inertia * wheel.rotor.ratio for wheel in wheels if wheel.rotor is not None])
+    most = np.array([wheel.limits.velocity for wheel in wheels])
+    values, names, size = rates[:, index], list(robot.wheel_names), float(np.abs(rates).max(initial=0.0))
+    parts = {
+        "speed [rpm]": (names, RPM * values, RPM * size),
+        "stored momentum [N m s]": (names, values * inertia, float(inertia.max()) * size),
+    }
+    plot = _panels(times, parts)
+    for column, limit in ((1, RPM * most), (2, most * inertia)):
+        # wheels of one kind have one limit: it is drawn once, in no wheel's colour
+        for one in sorted({float(value) for value in limit if np.isfinite(value)}):
+            for end in (-one, one):
+                plot.add_hline(y=end, line={"dash": "dash", "width": 1, "color": COLOURS[7]}, row=1, col=column)
+    return plot
+
+
+def _commands(run: Run) -> Iterator[Figure]:
     """What sampled laws commanded, by unit, with the limits of the actuators that are near."""
-    units = [*dict.fromkeys(unit for log in run.commands for unit in log.units)]
-    names = [*dict.fromkeys(name for log in run.commands for name in log.names)]
-    plot = panels([f"commands [{unit}]" if unit != "1" else "thrusters on" for unit in units], height=400, spacing=0.09)
-    shown, near = set(), 0
+    kinds: dict[tuple[str, bool], list[str]] = {}
     for log in run.commands:
-        for name, unit, values in zip(log.names, log.units, log.values.T, strict=True):
-            times, held = np.append(log.times, log.end), np.append(values, values[-1:])
-            look: dict[str, Any] = {"colour": names.index(name), "legendgroup": name, "showlegend": name not in shown}
-            curve(plot, times, held, name, **look, line={"shape": "hv"}, row=1, col=1 + units.index(unit))
-            shown.add(name)
-            if name in log.limited and name in run.robot.joint_names:
-                most = run.robot.joint(name).limits.effort
-                near += _limit_lines(plot, np.array([[-most, most]]), values, 1 + units.index(unit), names.index(name))
-    plot.update_xaxes(title_text="time [s]")
+        for name, unit in zip(log.names, log.units, strict=True):
+            known = kinds.setdefault((unit, name in run.robot.wheel_names), [])
+            known += [name] * (name not in known)
     met = [event for event in run.events_of("saturation") if event.value > 0.0]
-    text = "No command met a limit of its actuator."
+    told = "No command met a limit of its actuator."
     if met:
         often = {name: sum(event.name == name for event in met) for name in dict.fromkeys(event.name for event in met)}
         listed = ", ".join(f"{name} {count} times" if count > 1 else f"{name} once" for name, count in often.items())
-        text = f"Commands met the limit of their actuator: {listed}, first {met[0].name} at {met[0].time:.4g} s."
-    text = f"What laws commanded, held from tick to tick. {text}{' Dashed: limits.' if near else ''}"
-    return Figure("commands", _phases(plot, run), text)
+        told = f"Commands met the limit of their actuator: {listed}, first {met[0].name} at {met[0].time:.4g} s."
+    parts = [
+        (unit, names[first : first + MOST_CURVES])
+        for (unit, _), names in kinds.items()
+        for first in range(0, len(names), MOST_CURVES)
+    ]
+    for number, (unit, names) in enumerate(parts, 1):
+        plot, near = _commanded(run, unit, names)
+        text = f"What laws commanded, held from tick to tick. {told}{' Dashed: limits.' if near else ''}"
+        yield Figure(f"commands-{number}" if number > 1 else "commands", _phases(plot, run), text)
+
+
+def _commanded(run: Run, unit: str, names: Sequence[str]) -> tuple[go.Figure, int]:
+    """Commands of these actuators, and how many limits are drawn."""
+    plot = panels([f"commands [{unit}]" if unit != "1" else "thrusters on"], height=400)
+    shown, near = set(), 0
+    for log in run.commands:
+        for name, values in zip(log.names, log.values.T, strict=True):
+            if name not in names:
+                continue
+            times, held, colour = np.append(log.times, log.end), np.append(values, values[-1:]), names.index(name)
+            look: dict[str, Any] = {"colour": colour, "legendgroup": name, "showlegend": name not in shown}
+            curve(plot, times, held, name, **look, scale=0.0, line={"shape": "hv"}, row=1, col=1)
+            shown.add(name)
+            if name in log.limited and name in run.robot.joint_names:
+                most = run.robot.joint(name).limits.effort
+                near += _limit_lines(plot, np.array([[-most, most]]), values, 1, colour)
+    plot.update_xaxes(title_text="time [s]")
+    return plot, near
 
 
 def _share(values: Array, bounds: Array) -> float:

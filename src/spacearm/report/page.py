@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,8 +32,8 @@ LIMITS = (
 )
 #: Limits that a badge names when it is pointed at.
 MOST_LIMITS = 8
-#: A table of so many rows is not folded where no paper is compared.
-SHORT_TABLE = 16
+#: So many rows of a table are shown; those behind them are folded.
+SHORT_TABLE = 10
 
 
 class Badge(NamedTuple):
@@ -69,6 +71,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"show": words.show, "result": words.result, "words": words.in_words, "unit": words.unit}
+    environment.globals["quantity"] = words.quantity
     environment.globals["badges"] = badges
     environment.globals["style_of"] = lambda verdict: Verdict(verdict).name.lower().replace("_", "-")
     return environment
@@ -85,12 +88,21 @@ def render_result(result: Result, plots: Mapping[str, str], *, plotly: str = "",
         meanings=MEANINGS,
         sound=SOUND,
         groups=groups(result),
+        short=SHORT_TABLE,
+        made=made_on(),
         settings=[(*words.setting(name), value) for name, value in flat(result.settings)],
         plots=plots,
         plotly=plotly if plots else "",
         data=data,
         scene=result.scene is not None,
     )
+
+
+def made_on() -> str:
+    """The date and time (UTC) on a page; ``SOURCE_DATE_EPOCH`` sets it, for pages that are the same each time."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(seconds), UTC) if seconds.isdigit() else datetime.now(UTC)
+    return now.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def groups(result: Result) -> list[tuple[str, str, list[Row], bool]]:
@@ -103,7 +115,10 @@ def groups(result: Result) -> list[tuple[str, str, list[Row], bool]]:
     tables: dict[str, list[Row]] = {}
     for row in result.rows:
         tables.setdefault(row.quantity.partition(".")[0], []).append(row)
-    return [("", words.in_words(name), rows, number == 0) for number, (name, rows) in enumerate(tables.items())]
+    single = [row for rows in tables.values() if len(rows) == 1 for row in rows]
+    several = {name: rows for name, rows in tables.items() if len(rows) > 1}
+    tables_of = [("", words.in_words(name), rows, number == 0) for number, (name, rows) in enumerate(several.items())]
+    return [("", "", single, True), *tables_of] if single else tables_of
 
 
 def render_index(entries: Sequence[Entry], title: str, plotly: str) -> str:

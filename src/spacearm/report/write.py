@@ -61,6 +61,7 @@ def write_files(result: Result, folder: Path, *, made_from: str = "", plotly: st
         **result.to_json(),
         "title": result.title,
         "headline": result.headline,
+        "source": result.source,
         "made_from": made_from,
         "files": [*files, "results.json"],
     }

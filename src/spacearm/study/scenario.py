@@ -118,7 +118,8 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
     path = Path(path)
     document = _read(path)
     try:
-        return run_document(document, folder=path.parent, cross_check=cross_check, progress=progress)
+        result = run_document(document, folder=path.parent, cross_check=cross_check, progress=progress)
+        return replace(result, source=path.name)
     except SpacearmError as error:
         if error.file is None:
             error.place = error.place or f"study {document.get('study', 'motion')!r}"  # never a file alone

@@ -74,6 +74,16 @@ def test_what_was_expected_of_the_full_run(rows: dict[str, Row]) -> None:
         assert rows[f"attitude{number}.elsewhere.angular_velocity"].verdict is Verdict.FITTED
 
 
+def test_locked_joints_and_ejection_times(rows: dict[str, Row]) -> None:
+    times = rows["claim.table3.times"]
+    assert (times.value, times.verdict) == ([0.225, 0.359], Verdict.CONSISTENT)
+    assert rows["claim.times"].verdict is Verdict.FITTED
+    assert rows["claim.locked.variation"].value == 0.0
+    spin = rows["claim.locked.angular_velocity"]
+    assert abs(spin.value) < 1e-9
+    assert spin.verdict is rows["claim.locked.variation"].verdict is Verdict.NO_EVIDENCE
+
+
 def test_the_proof_about_the_printed_tables(rows: dict[str, Row]) -> None:
     straight, bound = rows["printed.mass.plane.straight"], rows["printed.mass.joint4_free.lower_bound"]
     assert straight.value == pytest.approx(116.2, abs=0.05)

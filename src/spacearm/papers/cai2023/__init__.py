@@ -53,7 +53,7 @@ def _certificate(study: Study) -> Certificate:
         found[f"attitude{number}.friction"] = friction_check(run)
         found[f"attitude{number}.run"] = Check.that(run.sound, "all residuals within tolerance")
     rig = study.rig
-    locked = eject(rig, "attitude1", locked=rig.arm.joint_names, flight=0.1)
+    locked = study.locked[1]
     winner = eject(rig, study.best["fastest"].joints, keep_out=[DECK])
     assert winner.clearance is not None
     residuals = {

@@ -193,10 +193,17 @@ def _order(values: dict[int, float]) -> str:
     return ", ".join(str(number) for number in sorted(values, key=lambda number: values[number]))
 
 
+def _times(claim: str, times: Sequence[float]) -> Finding:
+    """Whether ejections last as long as Sec. 3.2 says."""
+    least, most = min(times), max(times)
+    return find(claim, [least, most], holds=least >= 0.2 and most <= 0.4)
+
+
 def _of_tables() -> Iterator[Finding]:
     """Percentages and orderings that Table III itself must bear out."""
     rows = TABLE.values()
     yield find("claim.table3.time_error", _largest(row.time for row in rows))
+    yield _times("claim.table3.times", [time for row in rows for time in row.time])
     yield find("claim.table3.velocity_error", _largest(row.velocity for row in rows))
     speeds, heavy = {n: -TABLE[n].velocity[1] for n in TABLE}, {n: TABLE[n].plane for n in TABLE}
     yield find("claim.table3.velocities_follow_masses", _order(speeds), printed=_order(heavy))
@@ -270,9 +277,20 @@ def _of_runs(study: Study) -> Iterator[Finding]:
     heavy = {n: float(equivalent_mass(study.rig, study.full[n].start)) for n in ATTITUDES}
     speeds = {n: -full[n]["velocity"] for n in ATTITUDES}
     yield find("claim.velocities_follow_masses", _order(speeds), printed=_order(heavy))
+    yield _times("claim.times", [full[n]["time"] for n in ATTITUDES])
+    yield from _of_locked_joints(study)
     stops = {n: [study.full[n].stop_times[joint] for joint in ("joint2", "joint4")] for n in ATTITUDES}
     moving = [n for n in ATTITUDES if min(stops[n]) > study.full[n].time]
     yield find("claim.joints_turn_after_separation", len(moving), moving=", ".join(map(str, moving)))
+
+
+def _of_locked_joints(study: Study) -> Iterator[Finding]:
+    """Sec. 5.2: with all joints locked no joint turns and the arm does not deflect."""
+    turned = max(float(np.abs(run.final_variation).max()) for run in study.locked.values())
+    spin = {name: max(float(np.linalg.norm(run.angular_velocity)) for run in runs.values()) * DEGREE
+            for name, runs in (("locked", study.locked), ("free", study.full))}  # fmt: skip
+    yield find("claim.locked.variation", turned * DEGREE)
+    yield find("claim.locked.angular_velocity", spin["locked"], free=spin["free"])
 
 
 def _of_damping(study: Study) -> Iterator[Finding]:

@@ -54,6 +54,7 @@ class Study:
     printed: Rig
     full: dict[int, Ejection]
     segmented: dict[int, Segmented]
+    locked: dict[int, Ejection]  # no joint can move
     damped: dict[tuple[int, float], Ejection]
     tests: Tests
     grid: dict[str, GridFit]
@@ -74,11 +75,12 @@ def compute(tell: Progress) -> Study:
     """Run everything."""
     rig, printed = rig_of("cai2023"), rig_of("cai2023_printed")
     tell(0.0, "compiling")
-    full, parts = {}, {}
+    full, parts, locked = {}, {}, {}
     for number in ATTITUDES:
         tell(0.02 * number, f"attitude {number}")
         full[number] = eject(rig, f"attitude{number}", keep_out=[DECK])
         parts[number] = segmented(rig, f"attitude{number}")
+        locked[number] = eject(rig, f"attitude{number}", locked=rig.arm.joint_names, flight=0.1)
     tell(0.15, "other dampings")
     damped = {
         (number, value): eject(rig.with_joints(damping=value), f"attitude{number}", flight=4.0)
@@ -107,6 +109,7 @@ def compute(tell: Progress) -> Study:
         printed=printed,
         full=full,
         segmented=parts,
+        locked=locked,
         damped=damped,
         tests=tests,
         grid=grid,

@@ -118,6 +118,8 @@ def _methods(case: Exact, swarm: Swarms) -> Iterator[Finding]:
     for name, value in (("lowest", min(swarm.masses)), ("highest", max(swarm.masses))):
         yield find("swarm.mass.{name}", value, name=name, printed=float(IDENTIFIED[0, 0]), **facts)
     searches = [swarm.single, *swarm.two.values()]
+    rise = max(0.0, *(float(np.diff(one.history).max()) for one in searches))
+    yield find("swarm.best_cost.increase", rise, count=len(searches))
     yield find("time.simulate", case.simulate_seconds)
     yield find("time.least_squares", case.identify_seconds)
     yield find("time.recursion", case.recursion.seconds)

@@ -22,11 +22,14 @@ from spacearm.papers.zhang2020.runs import (
     base_peak,
     finals,
     largest_slide,
+    load_bound,
     peak_loads,
     rigid_shares,
 )
 
 UNITS = {"fz": "N", "mz": "N m"}
+#: How far from a quarter the slide of half a hit may be and still be of second order.
+SQUARE = 0.01
 
 
 def findings(runs: Runs, modes: Modes, designed: Designed) -> Iterator[Finding]:
@@ -72,7 +75,9 @@ def _decoupling(runs: Runs) -> Iterator[Finding]:
         yield find("decoupling.{hit}.turns", max(cross.values()), hit=hit, allowed_axis=SINGLE[hit], plane=plane)
         if hit in BENDING and slide is not None:
             others = _others(runs, lambda arm, hit=hit: f"{100 * arm.stretch(hit):.2g} %")  # type: ignore[misc]
-            yield find("decoupling.{hit}.slide", slide, hit=hit, part=100 * slide / usual, others=others)
+            share = largest_slide(runs.halves[hit]) / slide
+            facts = {"share": share, "part": 100 * slide / usual, "others": others}
+            yield find("decoupling.{hit}.slide", slide, holds=abs(share - 0.25) <= SQUARE, hit=hit, **facts)
         elif slide is not None:
             yield find("decoupling.mz.slide", slide)
 
@@ -107,8 +112,11 @@ def _loads(runs: Runs) -> Iterator[Finding]:
         column, unit, rigid = PLACES.index(hit), UNITS[hit], shares[hit][0]
         for name in DAMPINGS:
             value = float(peak_loads(runs.axial[hit, name])[column])
-            facts = {"rigid": rigid, "together": float(peak_loads(runs.six[name])[column])}
-            yield find("transmitted.{hit}.{name}", value, holds=value < rigid, hit=hit, name=name, unit=unit, **facts)
+            bound = load_bound(hit, DAMPINGS[name])
+            facts = {"rigid": rigid, "together": float(peak_loads(runs.six[name])[column]), "bound": bound}
+            sure = {"holds": value <= min(bound, rigid), "cannot_fail": bound < rigid}
+            yield find("transmitted.{hit}.{name}", value, hit=hit, name=name, unit=unit, **sure, **facts)
+        yield _convergence(runs, hit, column)
     for hit, (value, share) in shares.items():
         yield find("rigid.base_share.{hit}", value, hit=hit, unit=UNITS[hit], share=share)
     for k, place in enumerate(PLACES):
@@ -119,6 +127,20 @@ def _loads(runs: Runs) -> Iterator[Finding]:
         others = ", ".join(f"with {text}: {size:.3g} {unit}" for text, size in zip(runs.others, sizes[1:], strict=True))
         lever = ["lever"] if min(sizes) > 50.0 else []
         yield find("rigid.six.{place}", sizes[0], place=place, unit=unit, others=others, also=lever)
+
+
+def _convergence(runs: Runs, hit: str, column: int) -> Finding:
+    """How fast force or moment on the base dies out."""
+    left = {}
+    for name in DAMPINGS:
+        outcome = runs.axial[hit, name]
+        load = np.abs(outcome.base_wrench[:, column])
+        left[name] = float(load[outcome.times >= 50.0].max() / load.max())
+    one, five, none = (left[name] for name in ("damping1", "damping5", "undamped"))
+    slow = closed_modes()["z_line" if hit == "fz" else "z_angle"][0] ** 2 / (2.0 * STIFFNESS)
+    closed = [float(np.exp(-50.0 * DAMPINGS[name] * slow)) for name in ("damping1", "damping5")]
+    facts = {"what": "force" if hit == "fz" else "moment", "undamped": none, "closed": closed}
+    return find("convergence.{hit}", [one, five], holds=five < one < none, hit=hit, **facts)
 
 
 def _base(runs: Runs) -> Iterator[Finding]:

@@ -45,10 +45,10 @@ def robot(
     return arm
 
 
-def single_hit(entry: str) -> Load:
-    """One of the six hits of Sec. 5.1, in the hand's axes."""
+def single_hit(entry: str, part: float = 1.0) -> Load:
+    """One of the six hits of Sec. 5.1, or a part of it, in the hand's axes."""
     wrench = np.zeros(6)
-    wrench[PLACES.index(entry)] = PRINTED["force" if entry[0] == "f" else "moment"]
+    wrench[PLACES.index(entry)] = part * PRINTED["force" if entry[0] == "f" else "moment"]
     return Load.pulse("hand", tuple(wrench[:3]), tuple(wrench[3:]), PRINTED["pulse"])
 
 

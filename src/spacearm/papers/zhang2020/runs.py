@@ -78,6 +78,7 @@ class Runs:
 
     Attributes:
         singles: Sec. 5.1, each hit alone.
+        halves: the hits that bend the arm with half the load.
         six: Sec. 5.2, everything at once: rigid, undamped, damping 1 and 5; 60 s.
         long: the same until it has settled.
         axial: by hit along (``fz``) or about (``mz``) the arm and mode; ``rigid`` among them.
@@ -87,6 +88,7 @@ class Runs:
     """
 
     singles: dict[str, CaptureRun]
+    halves: dict[str, CaptureRun]
     six: dict[str, CaptureRun]
     long: dict[str, CaptureRun]
     axial: dict[tuple[str, str], CaptureRun]
@@ -97,6 +99,7 @@ class Runs:
     def named(self) -> dict[str, CaptureRun]:
         """Every outcome by a name, for the certificate."""
         found = {f"single.{name}": outcome for name, outcome in self.singles.items()}
+        found |= {f"single.{name}.half": outcome for name, outcome in self.halves.items()}
         found |= {f"six.{name}": outcome for name, outcome in self.six.items()}
         found |= {f"six.{name}.long": outcome for name, outcome in self.long.items()}
         found |= {f"{hit}.{name}": outcome for (hit, name), outcome in self.axial.items()}
@@ -112,6 +115,7 @@ def run_all(arm: Robot, tell: Callable[[float, str], None]) -> Runs:
     start, blow = State.at_rest(arm), [six_hit()]
     tell(0.05, "single hits")
     singles = {name: cushion(arm, start, [single_hit(name)], duration=60.0, sample=0.05) for name in SINGLE}
+    halves = {name: cushion(arm, start, [single_hit(name, 0.5)], duration=60.0, sample=0.05) for name in BENDING}
     tell(0.2, "six-dimensional hit")
     six = {"rigid": cushion(arm, start, blow, duration=60.0, modes=RIGID, sample=0.05)}
     six |= {n: cushion(arm, start, blow, duration=60.0, damping=d, sample=0.05) for n, d in DAMPINGS.items()}
@@ -127,7 +131,7 @@ def run_all(arm: Robot, tell: Callable[[float, str], None]) -> Runs:
     general = cushion(six_axes, State.at_rest(six_axes), blow, duration=60.0, damping=5.0, sample=0.02)
     tell(0.4, "other lengths")
     others = {f"e0 = {e0:g} m, L = {length:g} m": _elsewhere(e0, length) for e0, length in OTHER_LENGTHS}
-    return Runs(singles, six, long, axial, ends, general, others)
+    return Runs(singles, halves, six, long, axial, ends, general, others)
 
 
 def _elsewhere(offset: float, length: float) -> Elsewhere:
@@ -192,6 +196,18 @@ def rigid_shares(runs: Runs) -> dict[str, tuple[float, float]]:
     parts = {"fz": BASE_MASS / (BASE_MASS + 2 * SEGMENT_MASS), "mz": BASE_IZ / (BASE_IZ + 2 * SEGMENT_IZ)}
     loads = {hit: peak_loads(runs.axial[hit, "rigid"])[PLACES.index(hit)] for hit in AXIAL}
     return {hit: (float(loads[hit]), 50.0 * part) for hit, part in parts.items()}
+
+
+def load_bound(hit: str, damping: float) -> float:
+    """The most that spring and damper can load the base with in an axial hit, N or N m: by the energy of the hit.
+
+    The hit gives the struck segment at most J²/2m. No spring can hold more, and no two bodies can have more in their
+    motion against each other.
+    """
+    base, segment = (BASE_MASS, SEGMENT_MASS) if hit == "fz" else (BASE_IZ, SEGMENT_IZ)
+    impulse = PRINTED["force" if hit == "fz" else "moment"] * PRINTED["pulse"]
+    reduced = base * segment / (base + segment)
+    return float(impulse / np.sqrt(segment) * (np.sqrt(STIFFNESS) + damping / np.sqrt(reduced)))
 
 
 # -- design -----------------------------------------------------------------------------------------------------------

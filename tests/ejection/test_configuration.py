@@ -21,6 +21,7 @@ from spacearm.ejection import (
     equivalent_mass,
     monte_carlo,
 )
+from spacearm.ejection.figures import map_caption, map_panels
 from spacearm.ejection.montecarlo import _log_normal
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Limits
@@ -37,6 +38,8 @@ def test_a_map_holds_single_runs(rig: Rig) -> None:
     assert float(chart["tumbling"][3, 2]) == pytest.approx(np.linalg.norm(run.angular_velocity), abs=1e-8)
     assert float(chart["mass"][3, 2]) == pytest.approx(float(equivalent_mass(rig, [q2, q4, 0.0])))
     assert 0 < int(chart["allowed"].sum()) < 35
+    broken = np.any([chart[f"broken_{name}"] for name in ("run", "clearance", "limit", "stable")], axis=0)
+    np.testing.assert_array_equal(chart["allowed"].values == 1, ~broken)
     with pytest.raises(InputError, match="different joints"):
         configuration_map(rig, "joint2", "joint2")
 
@@ -199,6 +202,23 @@ def test_what_is_allowed(rig: Rig) -> None:
     short = eject_batch(rig, rig.arm.configuration("attitude2"), flight=0.5)
     assert Constraints().allowed(short).tolist() == [False]
     assert Constraints(stable=False).allowed(short).tolist() == [True]
+    which = Constraints((DECK,), margin=near + 0.01).broken(runs)
+    assert [name for name, where in which.items() if where[1]] == ["clearance", "limit"]
+    assert [name for name, where in Constraints().broken(short).items() if where.any()] == ["stable"]
+
+
+def test_a_map_of_forbidden_configurations_shows_velocities_and_the_reason(rig: Rig) -> None:
+    """A margin that nothing keeps: every velocity is drawn, and the legend names the constraint."""
+    rules = Constraints((DECK,), margin=50.0)
+    chart = configuration_map(rig, "joint2", "joint4", resolution=(5, 7), constraints=rules)
+    assert not chart["allowed"].any()
+    figure = map_panels(chart, rig.arm, {"attitude 2": rig.arm.configuration("attitude2")})
+    heat = [trace for trace in figure.data if trace.type == "heatmap"]
+    assert all(np.isfinite(trace.z).all() for trace in heat)
+    np.testing.assert_allclose(heat[0].z, 1e3 * chart["velocity"].values.T)
+    legend = [trace.name for trace in figure.data if trace.type == "scatter" and trace.showlegend]
+    assert legend[0] == "nearer than the margin (35 of 35)"
+    assert "0 of 35 configurations keep all constraints" in map_caption(chart)
 
 
 def test_factors_have_mean_one_and_the_stated_deviation() -> None:

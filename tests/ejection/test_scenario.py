@@ -61,6 +61,20 @@ def test_the_result_can_be_written(result: Result, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "data.nc").exists()
 
 
+def test_the_headline_names_peak_and_end(document: dict[str, Any]) -> None:
+    """The largest angular velocity of the figure is the peak that the headline and a row name, apart from the end's."""
+    data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device")}
+    data["configuration"] = {"configuration": "attitude2"}
+    result = run(data, folder=EXAMPLE.parent)
+    rows = {row.quantity: row.value for row in result.rows}
+    (figure,) = [figure.plot for figure in result.figures if figure.name == "angular-velocity"]
+    peak, end = max(figure.data[0].y), np.degrees(rows["attitude2.angular_velocity"])
+    assert np.degrees(rows["attitude2.peak_angular_velocity"]) == pytest.approx(peak, rel=1e-12)
+    assert peak > 2.0 * end
+    assert f"peaks at {peak:.2g} deg/s" in result.headline
+    assert f"once its joints have stopped it tumbles at {end:.2g} deg/s on average" in result.headline
+
+
 def test_a_satellite_that_recoils(document: dict[str, Any]) -> None:
     data = {key: copy.deepcopy(document[key]) for key in ("study", "robot", "freeze", "table", "device")}
     data["device"]["satellite"] = {"mass": 500.0, "inertia": [80.0, 80.0, 80.0]}

@@ -80,14 +80,30 @@ class Constraints:
         number(self.margin, "margin", unit="m", place="constraints")
         non_negative(self.limit_margin, "limit_margin", unit="rad or m", place="constraints")
 
-    def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
-        kept = runs.sound.copy()
-        kept &= np.nan_to_num(runs.clearance, nan=-np.inf, posinf=np.inf) >= self.margin
+    def broken(self, runs: Ejections) -> dict[str, npt.NDArray[np.bool_]]:
+        """Where each constraint is not kept (samples,), by its name of :data:`BROKEN`; a run may break several."""
+        found = {
+            "run": ~runs.sound,
+            "clearance": ~(np.nan_to_num(runs.clearance, nan=-np.inf, posinf=np.inf) >= self.margin),
+        }
         if self.respect_limits:
-            kept &= ~runs.hits.any(axis=1)
+            found["limit"] = runs.hits.any(axis=1)
         if self.stable:
-            kept &= np.isfinite(runs.stable_time)
-        return kept
+            found["stable"] = ~np.isfinite(runs.stable_time)
+        return found
+
+    def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
+        """Where all of them are kept (samples,)."""
+        return ~np.any(list(self.broken(runs).values()), axis=0)
+
+
+#: What it means that a constraint is not kept.
+BROKEN = {
+    "run": "the run is not sound",
+    "clearance": "nearer than the margin",
+    "limit": "a joint reaches its limit",
+    "stable": "the joints do not stop in time",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +302,10 @@ def configuration_map(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> xr.Dataset:
-    """Velocity, tumbling, equivalent mass and what is allowed over two joints' ranges; the others as in ``at``."""
+    """Velocity, tumbling, equivalent mass and what is allowed over two joints' ranges; the others as in ``at``.
+
+    ``broken_*`` say which constraint is not kept (:data:`BROKEN`).
+    """
     constraints = constraints or Constraints()
     low, high = joint_ranges(rig, [first, second])
     axes = [rig.arm.joint_index(name) for name in (first, second)]
@@ -323,5 +342,9 @@ def configuration_map(
             "mass": grid(equivalent_mass(rig, points), "kg", "equivalent mass, all joints free"),
             "clearance": grid(runs.clearance, "m", "least clearance"),
             "allowed": grid(constraints.allowed(runs).astype(np.int8), "1", "1 where all constraints are kept"),
+            **{
+                f"broken_{name}": grid(where.astype(np.int8), "1", f"1 where {BROKEN[name]}")
+                for name, where in constraints.broken(runs).items()
+            },
         },
     )

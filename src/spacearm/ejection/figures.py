@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.ejection.compare import Line
+from spacearm.ejection.configuration import BROKEN
 from spacearm.ejection.montecarlo import Sensitivity
 from spacearm.ejection.run import Ejection
 from spacearm.ejection.segmented import Segmented
@@ -109,9 +110,9 @@ def comparison(lines: Sequence[Line]) -> go.Figure:
 def map_panels(
     chart: xr.Dataset, arm: Robot, marks: Mapping[str, Array], signs: tuple[float, float] = (1.0, 1.0)
 ) -> go.Figure:
-    """Velocity and angular velocity over two joints; grey is not allowed. ``marks`` are joint positions by name.
+    """Velocity and angular velocity over two joints; a symbol for each constraint that a configuration does not keep.
 
-    ``signs``: with which the joints are drawn.
+    ``marks`` are joint positions by name; ``signs``: with which the joints are drawn. Grey: nothing was computed.
     """
     joints = [arm.joint_index(str(name)) for name in chart["velocity"].dims]
     names = [arm.joint_names[i] for i in joints]
@@ -121,14 +122,14 @@ def map_panels(
     across, up = ([q[i] * scale for q in marks.values()] for i, (scale, _) in zip(joints, scales, strict=True))
     figure = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
     figure.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
-    allowed = chart["allowed"].values.T == 1
     for column, (key, factor, colours, place) in enumerate(
         (("velocity", 1e3, "Cividis", 0.2125), ("tumbling", DEGREE, "Viridis", 0.7875)), start=1
     ):
         at = {"row": 1, "col": column}
-        z = np.where(allowed, factor * chart[key].values.T, np.nan)
+        z = factor * chart[key].values.T
         bar = {"orientation": "h", "x": place, "y": -0.2, "yanchor": "top", "thickness": 12, "len": 0.425}
         figure.add_heatmap(x=x, y=y, z=z, colorscale=colours, colorbar=bar, **at)
+        _forbidden(figure, chart, x, y, **at)
         marker = {"color": "white", "size": 8, "line": {"color": "black", "width": 1}}
         figure.add_scatter(x=across, y=up, mode="markers", marker=marker, showlegend=False, hovertext=list(marks), **at)
         for number, (name, right, high) in enumerate(zip(marks, across, up, strict=True)):
@@ -147,6 +148,42 @@ def map_panels(
     figure.update_yaxes(title_text=f"{names[1]} [{scales[1][1]}]", row=1, col=1)
     figure.update_layout(margin={"b": 100})
     return figure
+
+
+#: Symbols of the constraints that a configuration does not keep; they stay apart where they lie on one another.
+_SYMBOLS = {"run": "square-open", "clearance": "line-ew-open", "limit": "line-ns-open", "stable": "circle-open"}
+
+
+def _forbidden(figure: go.Figure, chart: xr.Dataset, x: Array, y: Array, *, row: int, col: int) -> None:
+    """Mark the configurations that do not keep a constraint, by constraint."""
+    size = float(np.clip(260.0 / max(x.size, y.size), 4.0, 10.0))
+    for name, text in BROKEN.items():
+        if f"broken_{name}" not in chart:
+            continue
+        across, up = np.nonzero(chart[f"broken_{name}"].values)
+        if across.size:
+            marker = {
+                "symbol": _SYMBOLS[name],
+                "size": size,
+                "color": "#ffffff",
+                "line": {"width": 1.2, "color": "#ffffff"},
+            }
+            label = {
+                "name": f"{text} ({across.size} of {x.size * y.size})",
+                "showlegend": col == 1,
+                "legendgroup": name,
+            }
+            spot = {"mode": "markers", "hoverinfo": "skip", "marker": marker}
+            figure.add_scatter(x=x[across], y=y[up], **label, **spot, row=row, col=col)
+
+
+def map_caption(chart: xr.Dataset) -> str:
+    """How many configurations keep all constraints, and what the symbols mean."""
+    allowed = chart["allowed"].values
+    return (
+        f"Velocity and angular velocity over two joints: {int(allowed.sum())} of {allowed.size} configurations keep "
+        "all constraints. A symbol marks each constraint that one does not keep; its velocity is drawn all the same."
+    )
 
 
 def histograms(spread: Sensitivity) -> go.Figure:

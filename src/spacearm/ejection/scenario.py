@@ -288,6 +288,9 @@ class Configuration(Findings):
     velocity = row("m/s", "against the satellite, as it leaves the rail", of="run.velocity")
     stable_time = row("s", of=lambda c: Noted(c.run.stable_time, "the last joint stops" if c.run.stable else "never"))
     angular_velocity = row("rad/s", "mean over time of the stopped arm, size", of=lambda c: _size(c.run))
+    peak_angular_velocity = row(
+        "rad/s", of=lambda c: Noted(_peak(c.run)[0], f"of the base, at {_peak(c.run)[1]:.3g} s")
+    )
     components = row("rad/s", name="angular_velocity", of=lambda c: xyz(c.run.angular_velocity))
     variation = row(of=lambda c: by_joint(c.run.rig.arm, c.run.variation, note="at separation"))
     final = row(of=lambda c: by_joint(c.run.rig.arm, c.run.final_variation))
@@ -320,6 +323,13 @@ class Approximation(Findings):
 
 def _size(run: Ejection | Segmented) -> Any:
     return np.linalg.norm(run.angular_velocity)
+
+
+def _peak(run: Ejection) -> tuple[float, float]:
+    """Largest size of the base's angular velocity (rad/s), and when (s)."""
+    size = np.linalg.norm(run.data["angular_velocity"].values, axis=1)
+    at = int(size.argmax())
+    return float(size[at]), float(run.data["time"][at])
 
 
 def _at_limits(hits: Sequence[LimitReached]) -> dict[str, Noted]:
@@ -381,10 +391,13 @@ class Thrown(Findings):
 
     def headline(self) -> str:
         name, run = max(self.runs.items(), key=lambda each: each[1].velocity)
+        peak, when = _peak(run)
+        end = "once its joints have stopped" if run.stable else "with its joints as they are at the end"
         of = f"{self.rig.arm.name}, {name}," if len(self.runs) == 1 else f"The fastest of {len(self.runs)}, {name},"
         return (
-            f"{of} leaves the rail after {run.time:.3g} s at {1e3 * run.velocity:.0f} mm/s and then turns at "
-            f"{DEGREE * float(np.linalg.norm(run.angular_velocity)):.2g} deg/s."
+            f"{of} leaves the rail after {run.time:.3g} s at {1e3 * run.velocity:.0f} mm/s. The angular velocity of "
+            f"its base peaks at {DEGREE * peak:.2g} deg/s, at {when:.2g} s; {end} it tumbles at "
+            f"{DEGREE * float(np.linalg.norm(run.angular_velocity)):.2g} deg/s on average."
         )
 
     def summary(self) -> str:
@@ -482,7 +495,7 @@ class Thrown(Findings):
                 Figure(
                     "configuration-map",
                     plot,
-                    "Velocity and angular velocity over two joints. Grey: a constraint is not kept.",
+                    figures.map_caption(self.chart),
                 )
             )
         if self.spread is not None:

@@ -150,29 +150,28 @@ def map_panels(
     return figure
 
 
-#: Symbols of the constraints that a configuration does not keep; they stay apart where they lie on one another.
-_SYMBOLS = {"run": "square-open", "clearance": "line-ew-open", "limit": "line-ns-open", "stable": "circle-open"}
+#: Symbol and colour of each constraint that a configuration does not keep; symbols stay apart on one another.
+_SYMBOLS = {
+    "run": ("square-open", "#000000"),
+    "clearance": ("line-ew", "#ff3b30"),
+    "limit": ("line-ns", "#e645c8"),
+    "stable": ("circle-open", "#d55e00"),
+}
 
 
 def _forbidden(figure: go.Figure, chart: xr.Dataset, x: Array, y: Array, *, row: int, col: int) -> None:
     """Mark the configurations that do not keep a constraint, by constraint."""
-    size = float(np.clip(260.0 / max(x.size, y.size), 4.0, 10.0))
+    size = float(np.clip(160.0 / max(x.size, y.size), 3.0, 8.0))
     for name, text in BROKEN.items():
         if f"broken_{name}" not in chart:
             continue
         across, up = np.nonzero(chart[f"broken_{name}"].values)
         if across.size:
-            marker = {
-                "symbol": _SYMBOLS[name],
-                "size": size,
-                "color": "#ffffff",
-                "line": {"width": 1.2, "color": "#ffffff"},
-            }
-            label = {
-                "name": f"{text} ({across.size} of {x.size * y.size})",
-                "showlegend": col == 1,
-                "legendgroup": name,
-            }
+            symbol, colour = _SYMBOLS[name]
+            line = {"width": 1, "color": colour}
+            marker = {"symbol": symbol, "size": size, "color": colour, "line": line}
+            told = f"{text} ({across.size} of {x.size * y.size})"
+            label = {"name": told, "showlegend": col == 1, "legendgroup": name}
             spot = {"mode": "markers", "hoverinfo": "skip", "marker": marker}
             figure.add_scatter(x=x[across], y=y[up], **label, **spot, row=row, col=col)
 

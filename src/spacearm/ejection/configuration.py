@@ -87,14 +87,14 @@ class Constraints:
             "clearance": ~(np.nan_to_num(runs.clearance, nan=-np.inf, posinf=np.inf) >= self.margin),
         }
         if self.respect_limits:
-            found["limit"] = runs.hits.any(axis=1)
+            found["limit"] = np.any(runs.hits, axis=1)
         if self.stable:
             found["stable"] = ~np.isfinite(runs.stable_time)
         return found
 
     def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
         """Where all of them are kept (samples,)."""
-        return ~np.any(list(self.broken(runs).values()), axis=0)
+        return np.asarray(~np.any(list(self.broken(runs).values()), axis=0))
 
 
 #: What it means that a constraint is not kept.

@@ -140,4 +140,4 @@ def fitting_configurations(point: ImpactPoint) -> Array:
     found = survey(point, np.radians(near))
     half = found.direction["half"]
     fits = np.all(list(found.holds.values()), axis=0) & (half > MASS_CENTRE) & (half < ROD)
-    return near[fits]
+    return np.asarray(near[fits])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +17,9 @@ from spacearm import Mechanics, control, rollout, simulate_batch
 from spacearm.control import Encoder, ForceTorque, Gyro, StarTracker
 from spacearm.errors import InputError
 from spacearm.model import Limits
+from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate import RK4, Load, Phase, State, load_run, simulate
+from spacearm.simulate.crosscheck import cross_check
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
@@ -32,9 +36,12 @@ def mixed(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def normal(seed: int, sample: int, tick: int, channel: int) -> float:
-    key = mixed(mixed(mixed(seed) ^ sample) ^ (tick & MASK))
-    first, second = (mixed(key ^ (2 * channel + k)) >> 11 for k in (0, 1))
+def normal(seed: int, sample: int, time: float | None, sensor: str, entry: int, system: str = "") -> float:
+    """By seed, sample, time in units of 2^-24 s (None: once), and a hash of the names."""
+    name = hashlib.blake2b(f"{system}\0{sensor}\0{entry}".encode(), digest_size=8).digest()
+    moment = -1 if time is None else math.floor(time * 2**24 + 0.381966)
+    key = mixed(mixed(mixed(mixed(seed) ^ sample) ^ (moment & MASK)) ^ int.from_bytes(name, "little"))
+    first, second = mixed(key) >> 11, mixed(key ^ 1) >> 11
     return float(np.sqrt(-2 * np.log((first + 1) * 2.0**-53)) * np.cos(2 * np.pi * second * 2.0**-53))
 
 
@@ -52,11 +59,97 @@ def looked(sensors: object, duration: float = 0.1, start: State = START, period:
 def test_random_numbers_are_those_of_the_hash_and_normal():
     _, log = looked([Encoder(noise=1.0, joints=["j0"]), Gyro(noise=2.0)], 50.0)
     gyro = np.stack([log.reading(f"gyro.w{axis}") for axis in "xyz"], axis=1)
-    expected = [[2.0 * normal(0, 0, tick, 1 + k) for k in range(3)] for tick in range(4)]
+    expected = [[2.0 * normal(0, 0, 0.01 * tick, "gyro", k) for k in range(3)] for tick in range(4)]
     np.testing.assert_allclose(gyro[:4], expected, rtol=1e-12)
     assert stats.kstest(gyro.ravel() / 2.0, "norm").pvalue > 0.01
     assert abs(np.corrcoef(gyro[:-1, 0], gyro[1:, 0])[0, 1]) < 0.05
     assert np.abs(np.corrcoef(gyro.T) - np.eye(3)).max() < 0.05
+
+
+def read(sensors: object, phases: object, name: str, seed: int = 7, period: float = 0.01) -> np.ndarray:
+    """What a sensor read in a run of these phases, each with a law object of its own."""
+    found = []
+    for duration in phases:
+        law = control.Law(lambda plant: {"j0": 0.0 * plant.time}, period=period, sensors=sensors, seed=seed)
+        found.append(Phase(duration, laws=law, limits="ignore"))
+    run = simulate(ROBOT, START, found, sample=1.0, ledger=False)
+    return np.concatenate([log.reading(name) for log in run.commands])
+
+
+def test_noise_and_bias_of_a_sensor_do_not_depend_on_phases_or_other_sensors():
+    gyro = Gyro(noise=1e-3, spread=1e-2)
+    alone = read([gyro], [0.4], "gyro.wy")
+    np.testing.assert_array_equal(read([gyro], [0.1, 0.3], "gyro.wy"), alone)
+    others = [Encoder(noise=1e-3, spread=1.0), StarTracker(noise=1e-4)]
+    np.testing.assert_array_equal(read([*others, gyro], [0.4], "gyro.wy"), alone)
+    np.testing.assert_array_equal(read([gyro], [0.1, 0.3], "gyro.wy", period=0.02), alone[::2])
+    assert np.abs(read([replace(gyro, name="other")], [0.4], "other.wy") - alone).min() > 0.0
+    assert np.abs(read([gyro], [0.4], "gyro.wy", seed=8) - alone).min() > 0.0
+
+
+def test_noise_is_white_and_independent_across_phases_and_sensors():
+    """40 s in eight phases of the same law, two sensors: mean, variance, correlation in time and between all."""
+    sensors = [Gyro(noise=1.0), Gyro(noise=1.0, name="second")]
+    first, second = (read(sensors, [5.0] * 8, name) for name in ("gyro.wx", "second.wx"))
+    count = len(first)
+    assert count == 4000
+    for values in (first, second):
+        assert abs(values.mean()) < 3.5 / np.sqrt(count)
+        assert abs(values.var() - 1.0) < 3.5 * np.sqrt(2.0 / count)
+        assert stats.kstest(values, "norm").pvalue > 1e-3
+        # Bartlett: correlations of white noise at any lag are normal with variance 1 / count.
+        lags = [np.mean(values[:-lag] * values[lag:]) for lag in range(1, 21)]
+        assert stats.chi2.sf(count * np.sum(np.square(lags)), 20) > 1e-3
+    assert abs(np.mean(first * second)) < 3.5 / np.sqrt(count)
+    phases = first.reshape(8, 500)
+    between = (phases @ phases.T / 500)[np.triu_indices(8, 1)]
+    assert stats.chi2.sf(500 * np.sum(between**2), 28) > 1e-3
+
+
+def test_two_systems_have_noise_of_their_own():
+    keys = {control.Law(lambda p: {"j0": 0.0 * p.time}, sensors=[Gyro(noise=1.0)], system=s).drawn(ROBOT)[0, 0]
+            for s in ("", "a", "b")}  # fmt: skip
+    assert len(keys) == 3
+
+
+def test_a_law_keeps_its_ticks_over_a_seam():
+    """A joint at 1 rad/s read by an encoder: its rate is 1 whatever the phases, and commands act on over the seam."""
+    robot = arm(1)
+    start = State.moving(robot, [0.0], [1.0])
+
+    def build(plant: control.Plant) -> control.Commands:
+        seen = {("rate", "rad/s"): plant.rates[0], ("at", "rad"): plant.joints[0]}
+        return control.Commands({"j0": 1e-3 + 0.0 * plant.time}, readings=seen)
+
+    def runs(durations: list[float], **between: object) -> object:
+        law = control.Law(build, period=0.1, sensors=[Encoder()])
+        held = {"locked": BASE_DOFS, "limits": "ignore"}
+        return simulate(robot, start, [Phase(d, laws=law, **held) for d in durations])
+
+    whole, cut = runs([1.0]), runs([0.405, 0.595])
+    ticks = np.concatenate([log.times for log in cut.commands])
+    np.testing.assert_allclose(ticks, 0.1 * np.arange(10), atol=1e-14)
+    for name in ("rate", "at"):
+        one, two = (np.concatenate([log.reading(name) for log in run.commands]) for run in (whole, cut))
+        np.testing.assert_allclose(two, one, atol=1e-12)
+    np.testing.assert_allclose(cut.states[-1], whole.states[-1], atol=1e-11)
+    np.testing.assert_allclose(cut.commands[1].signal("j0")(0.0), 1e-3)
+    assert cross_check(cut).largest < 1e-9
+
+
+def test_sensors_begin_anew_after_a_pause():
+    robot = arm(1)
+    law = control.Law(
+        lambda plant: control.Commands({"j0": 0.0 * plant.time}, readings={("rate", "rad/s"): plant.rates[0]}),
+        period=0.1, sensors=[Encoder(delay=0.2)],
+    )  # fmt: skip
+    held = {"locked": BASE_DOFS, "limits": "ignore"}
+    phases = [Phase(0.55, laws=law, **held), Phase(0.3, forces={"j0": 0.02}, **held), Phase(0.5, laws=law, **held)]
+    found = simulate(robot, State.moving(robot, [0.0], [1.0]), phases)
+    now = found.states[-1, 14]
+    assert now > 1.05
+    np.testing.assert_allclose(found.commands[1].reading("rate"), now, rtol=1e-9)
+    np.testing.assert_allclose(found.commands[1].times, 0.85 + 0.1 * np.arange(5), atol=1e-12)
 
 
 def test_readings_are_late_coarse_biased_and_held():
@@ -71,7 +164,7 @@ def test_readings_are_late_coarse_biased_and_held():
     once = [looked([Gyro(spread=0.1)])[1].reading("gyro.wx") for _ in range(2)]
     np.testing.assert_array_equal(*once)
     assert np.ptp(once[0]) < 1e-12
-    assert once[0][0] == pytest.approx(0.1 * normal(0, 0, -1, 0), rel=1e-9)
+    assert once[0][0] == pytest.approx(0.1 * normal(0, 0, None, "gyro", 0), rel=1e-9)
 
 
 def test_rates_are_differences_of_positions():
@@ -196,7 +289,9 @@ def test_a_law_believes_where_its_base_sensors_say_it_is():
     found = simulate(ROBOT, start, Phase(0.5, laws=law, limits="ignore"), sample=0.05)
     (log,), states = found.commands, found.states[:10]
     position, velocity = states[:, :3], states[:, 14:17]
-    drawn = np.array([[normal(3, 0, tick, k) for k in range(6)] for tick in range(10)])
+    drawn = np.array(
+        [[normal(3, 0, 0.05 * tick, sensor.name, k) for sensor in sensors for k in range(3)] for tick in range(10)]
+    )
     seen = position + [0.1, 0.0, -0.2] + 1e-2 * drawn[:, :3]
     np.testing.assert_allclose(log["base_vx"], -seen[:, 0], rtol=1e-9)
     np.testing.assert_allclose(log["base_vz"], -seen[:, 2], rtol=1e-9)

@@ -1,6 +1,14 @@
 """Closed loops: control laws for the phases of a run, plans for them to follow, and where an arm can work."""
 
-from spacearm.control.attitude import attitude_by_thrusters, attitude_by_wheels, detumble, propellant, thruster_pulses
+from spacearm.control.attitude import (
+    attitude_by_thrusters,
+    attitude_by_wheels,
+    detumble,
+    fire,
+    propellant,
+    spread_torque,
+    thruster_pulses,
+)
 from spacearm.control.attitudes import AttitudeSpline, Turning, rest_spline
 from spacearm.control.disturbance import least_disturbance, reach
 from spacearm.control.follow import follow_line, reactionless
@@ -14,6 +22,7 @@ from spacearm.control.laws import (
     resolved_rate,
 )
 from spacearm.control.maps import hand_map, joint_map
+from spacearm.control.modulation import PulseWidth, PulseWidthFrequency
 from spacearm.control.plans import (
     Broken,
     HandPath,
@@ -55,6 +64,8 @@ __all__ = [
     "JointPlan",
     "Law",
     "Plant",
+    "PulseWidth",
+    "PulseWidthFrequency",
     "PythonLaw",
     "Sensor",
     "StarTracker",
@@ -68,6 +79,7 @@ __all__ = [
     "detumble",
     "dynamic_manipulability",
     "fastest",
+    "fire",
     "follow_line",
     "hand_line",
     "hand_map",
@@ -86,6 +98,7 @@ __all__ = [
     "resolved_acceleration",
     "resolved_rate",
     "rest_spline",
+    "spread_torque",
     "stretched",
     "thruster_pulses",
     "trapezoid",

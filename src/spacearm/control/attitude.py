@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from spacearm.checks import known, positive, unit_vector
 from spacearm.control.laws import make_law
+from spacearm.control.modulation import Modulation
 from spacearm.errors import InputError, at
-from spacearm.mechanics.law import Commands
+from spacearm.mechanics.law import Commands, opposed
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
@@ -24,6 +25,8 @@ from spacearm.typing import Array
 
 #: m/s2, by which a specific impulse in seconds is defined.
 STANDARD_GRAVITY = 9.80665
+#: Levels this near to 0 or 1 are that.
+WHOLE = 1e-6
 
 
 def _attitude_error(plant: Plant, target: npt.ArrayLike) -> SX:
@@ -115,6 +118,60 @@ def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
     return table
 
 
+def check_whole(names: Sequence[str], table: Array) -> None:
+    """An error where thrusters would have to be partly on to turn the base without pushing it."""
+    uneven = np.flatnonzero(np.abs(table - np.round(table)).max(axis=0, initial=0.0) > WHOLE)
+    if uneven.size:
+        level = next(value for value in table[:, uneven[0]] if abs(value - round(value)) > WHOLE)
+        raise InputError(
+            f"thruster {names[uneven[0]]!r} would have to give {level:.3g} of its force, beside the others, "
+            "to turn the base without pushing it",
+            hint="expected thrusters in equal pairs, or a modulation",
+        )
+
+
+def fire(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | float) -> dict[str, SX]:
+    """Level, 0 or 1, of each thruster that turns the base about those axes on which ``line`` (3) is beyond a band.
+
+    Of two axes that would need the same thruster, or thrusters that push against each other, the one with the larger
+    ``line`` fires. ``names`` and ``table`` are those of :func:`thruster_pulses`.
+    """
+    check_whole(names, table)
+    on = np.round(table)
+    parts = [robot.thruster(name) for name in names]
+    against = np.array([[one is other or opposed(one, other) for other in parts] for one in parts], dtype=float)
+    meet = on @ against.reshape(len(parts), len(parts)) @ on.T > 0.0
+    asked = [line[k] > band for k in range(3)] + [line[k] < -band for k in range(3)]
+    size, fired = ca.fabs(line), []
+    for row in range(6):
+        mine, chosen = size[row % 3], asked[row]
+        for other in range(6):
+            if other % 3 != row % 3 and meet[row, other]:
+                first = size[other % 3] >= mine if other % 3 < row % 3 else size[other % 3] > mine
+                chosen = ca.logic_and(chosen, ca.logic_not(ca.logic_and(asked[other], first)))
+        fired.append(chosen)
+    levels = ca.SX(ca.DM(on.T)) @ ca.vertcat(*fired)
+    return {name: ca.fmin(levels[i], 1.0) for i, name in enumerate(names)}
+
+
+def spread_torque(robot: Robot, names: Sequence[str], table: Array, demand: SX) -> dict[str, SX]:
+    """Level, 0 to 1, of each thruster for a demand (3) in shares of the greatest torque about each axis, base axes.
+
+    Where a level would be above 1, all are lowered alike; of two thrusters against each other one is on at most. So the
+    base is turned and not pushed. ``names`` and ``table`` are those of :func:`thruster_pulses`.
+    """
+    levels = ca.SX(ca.DM(table.T)) @ ca.vertcat(ca.fmax(demand, 0.0), ca.fmax(-demand, 0.0))
+    found = dict(zip(names, ca.vertsplit(levels), strict=True))
+    for k, one in enumerate(names):
+        for other in names[:k]:
+            first, second = robot.thruster(one), robot.thruster(other)
+            if opposed(first, second):
+                both = ca.fmin(found[one] * first.force, found[other] * second.force)
+                found[one], found[other] = found[one] - both / first.force, found[other] - both / second.force
+    most = ca.fmax(ca.mmax(ca.vertcat(*found.values())), 1.0)
+    return {name: level / most for name, level in found.items()}
+
+
 def attitude_by_thrusters(
     robot: Robot,
     target: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
@@ -122,23 +179,27 @@ def attitude_by_thrusters(
     dead_band: float,
     rate_gain: float,
     thrusters: Sequence[str] | None = None,
+    modulation: Modulation | None = None,
     period: float = 0.1,
     **settings: Any,
 ) -> Law:
-    """Thrusters hold an attitude within a dead band, on and off by a switching line in the phase plane of each axis.
+    """Thrusters hold an attitude: on and off by a switching line in the phase plane of each axis, or in pulses.
 
-    An axis fires when the error plus ``rate_gain`` (s) times its rate is beyond ``dead_band`` (rad).
+    An axis fires when the error plus ``rate_gain`` (s) times its rate is beyond ``dead_band`` (rad). With a modulation
+    the torque asked for grows with it, and is the greatest there is at ``dead_band``.
     """
     positive(dead_band, "dead_band", unit="rad", place="attitude_by_thrusters")
     positive(rate_gain, "rate_gain", unit="s", place="attitude_by_thrusters")
     with at("attitude_by_thrusters"):
         names, table = thruster_pulses(robot, thrusters)
+        if modulation is None:
+            check_whole(names, table)
 
     def build(plant: Plant) -> Commands:
         line = _attitude_error(plant, target) - rate_gain * plant.angular_velocity
-        asked = ca.vertcat(line > dead_band, line < -dead_band)
-        levels = ca.SX(ca.DM((table > 0.5).T.astype(float))) @ asked
-        return Commands(thrusters={name: levels[i] for i, name in enumerate(names)})
+        if modulation is None:
+            return Commands(thrusters=fire(plant.robot, names, table, line, dead_band))
+        return modulation.commands(plant, spread_torque(plant.robot, names, table, line / dead_band))
 
     return make_law(build, "attitude_by_thrusters", {"period": period} | settings)
 
@@ -166,9 +227,10 @@ def detumble(torque: float, *, period: float | None = None, remainder: float = 1
 
 def propellant(robot: Robot, log: CommandLog) -> float:
     """Mass (kg) that the thrusters have spent while a law acted: force times time on, by specific impulse."""
-    lasted = np.diff(np.append(log.times, log.end))
     spent = 0.0
     for part in robot.thrusters:
         if part.name in log.names:
-            spent += part.force * float(lasted @ log[part.name]) / (part.specific_impulse * STANDARD_GRAVITY)
+            times, levels = log.acted(part.name)
+            lasted = np.diff(np.append(times, log.end))
+            spent += part.force * float(lasted @ levels) / (part.specific_impulse * STANDARD_GRAVITY)
     return spent

@@ -35,8 +35,8 @@ class Shape(NamedTuple):
         channels: inputs that are polynomials of time on each piece.
         recorded: what is recorded after every so many steps.
         kept: inputs or memory of which the end is kept.
-        drawn: random numbers at each tick of a law, and those drawn once; with ``seed`` among ``each``, from seeds of
-            their own.
+        drawn: channel of each random number of a law, and whether it is drawn once; with ``seed`` among ``each``, from
+            seeds of their own.
         followed: whether a law's references have a table for each case.
         real: ``double`` or ``float``.
     """
@@ -46,9 +46,14 @@ class Shape(NamedTuple):
     channels: tuple[str, ...] = ()
     recorded: tuple[str, ...] = ("state",)
     kept: tuple[str, ...] = ()
-    drawn: tuple[int, int] = (0, 0)
+    drawn: tuple[tuple[int, int], ...] = ()
     real: str = "double"
     followed: bool = False
+
+
+def channel_pairs(drawn: Any) -> tuple[tuple[int, int], ...]:
+    """Channels of random numbers as :class:`Shape` has them."""
+    return tuple((int(key), int(once)) for key, once in drawn)
 
 
 class Tuning(NamedTuple):
@@ -188,7 +193,12 @@ class RolloutSource:
         if "noise" in self.local:
             mine = "seed" in self.each
             course = (f"(long long){self._own('seed', 0)}", "0") if mine else ("seed", "before + sample")
-            drawn = DRAW.format(often=self.shape.drawn[0], all=sum(self.shape.drawn), course=", ".join(course))
+            drawn = "\n".join(
+                DRAW.format(
+                    entry=i, course=", ".join(course), at="-1" if once else "moments[tick]", channel=key % 2**64
+                )
+                for i, (key, once) in enumerate(self.shape.drawn)
+            )
         return LAW.format(law="\n".join(lines), follow=follow, drawn=drawn)
 
     @cached_property
@@ -233,6 +243,7 @@ class Course(NamedTuple):
         ask: (pieces,) at which step of each it is asked first; unless given, all steps are counted on.
         channels: (cases, powers, pieces, channels) of inputs that move.
         seed, draw: of random numbers; the first sample's number.
+        moments: (ticks,) time of each tick of a law that draws any.
     """
 
     counts: Any
@@ -244,6 +255,7 @@ class Course(NamedTuple):
     seed: int = 0
     draw: int = 0
     ask: Any = None
+    moments: Any = np.zeros(1, dtype=np.int64)
 
 
 class Found(NamedTuple):
@@ -333,7 +345,8 @@ class GpuRollout:
         ask = asked_first(course.counts, course.hold) if course.ask is None else course.ask
         whole = [cp.asarray(counted, dtype=np.int32) for counted in (course.counts, ask)]
         there = (
-            np.int32(len(course.counts)), *whole, *times, tables[0], powers[0], tables[1], powers[1], np.int64(records),
+            np.int32(len(course.counts)), *whole, cp.asarray(course.moments), *times,
+            tables[0], powers[0], tables[1], powers[1], np.int64(records),
         )  # fmt: skip
         self.course = key, there
         return there

@@ -34,12 +34,12 @@ NORMAL = """__device__ __forceinline__ unsigned long long sa_mixed(unsigned long
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
     return x ^ (x >> 31);
 }
-__device__ __forceinline__ double sa_normal(long long seed, long long sample, long long tick, int channel)
+__device__ __forceinline__ double sa_normal(long long seed, long long sample, long long at, unsigned long long channel)
 {
     const unsigned long long run = sa_mixed(seed) ^ (unsigned long long)sample;
-    const unsigned long long key = sa_mixed(sa_mixed(run) ^ (unsigned long long)tick);
-    const double first = (double)(sa_mixed(key ^ (2ull * channel)) >> 11);
-    const double second = (double)(sa_mixed(key ^ (2ull * channel + 1)) >> 11);
+    const unsigned long long key = sa_mixed(sa_mixed(sa_mixed(run) ^ (unsigned long long)at) ^ channel);
+    const double first = (double)(sa_mixed(key) >> 11);
+    const double second = (double)(sa_mixed(key ^ 1ull) >> 11);
     const double size = sqrt(-2.0 * log((first + 1.0) * 0x1p-53));
     return size * cos(2.0 * 3.141592653589793 * second * 0x1p-53);
 }
@@ -53,7 +53,7 @@ SA_EXTERN __global__ void __launch_bounds__({bounds}) rollout(
     const double *__restrict__ force, long long force_sample, long long force_step, long long force_entry,
     double *__restrict__ result, double *__restrict__ ends, int *__restrict__ bad,
     long long samples, long long before, long long seed, int every, int hold, int pieces,
-    const int *__restrict__ counts, const int *__restrict__ ask,
+    const int *__restrict__ counts, const int *__restrict__ ask, const long long *__restrict__ moments,
     const double *__restrict__ steps, const double *__restrict__ begins,
     const double *__restrict__ reference_table, int reference_powers,
     const double *__restrict__ channel_table, int channel_powers, long long records)
@@ -65,7 +65,8 @@ SA_EXTERN __global__ void __launch_bounds__({bounds}) rollout(
     const long long which = cases ? cases[sample] : 0;
     {begin}
     (void)each, (void)force, (void)ends, (void)before, (void)hold, (void)seed, (void)begins, (void)which;
-    (void)ask, (void)tick, (void)reference_table, (void)reference_powers, (void)channel_table, (void)channel_powers;
+    (void)ask, (void)tick, (void)moments;
+    (void)reference_table, (void)reference_powers, (void)channel_table, (void)channel_powers;
     #pragma unroll 1
     for (piece = 0; piece < pieces; ++piece) {{
         const double step = steps[piece];
@@ -114,9 +115,8 @@ LAW = """if (!looking && k % hold == ask[piece]) {{
     ++tick;
 }}"""
 
-DRAW = """for (i = 0; i < {all}; ++i) {{
-    noise_[i] = sa_normal({course}, i < {often} ? tick : -1, i);
-}}"""
+#: Draws one random number.
+DRAW = "noise_[{entry}] = sa_normal({course}, {at}, {channel}ull);"
 
 
 def polynomials(name: str, size: int, table: str, width: int | None = None, at: int = 0) -> str:

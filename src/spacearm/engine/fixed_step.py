@@ -24,7 +24,7 @@ import numpy as np
 from spacearm.engine.call import call_kernel
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.loops import compiled, inner, lean
-from spacearm.engine.noise import draw
+from spacearm.engine.noise import AFTER, MOMENTS, draw
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX
 from spacearm.typing import Array
@@ -35,6 +35,8 @@ CLOCK = ("part", "weight", "step", "time")
 _RATES = {"state": "rate", "d_state": "d_rate", "memory": "memory_rate"}
 #: Memory of a law that the loop fills with random numbers, and by which it draws them.
 DRAWING = ("noise", "sample", "seed")
+#: Channels of random numbers of a law that has none.
+NOTHING_DRAWN = np.zeros((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +130,15 @@ class Code(NamedTuple):
     time: int
 
 
+def tick_moments(begins: Array, steps: Array, counts: Any, hold: int, ask: Any) -> Any:
+    """(ticks,) Time of each tick of a law as random numbers have it; of pieces that begin so many s after the run."""
+    piece = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(piece.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    asked = number % hold == np.asarray(ask)[piece]
+    times = begins[piece[asked]] + number[asked] * steps[piece[asked]]
+    return np.floor(times * MOMENTS + AFTER).astype(np.int64)
+
+
 class Course(NamedTuple):
     """What happens in time: pieces of so many equal steps, and inputs that are polynomials on each piece."""
 
@@ -141,8 +152,10 @@ class Course(NamedTuple):
     every: int  # rows are recorded after so many steps; 0: at the end of each piece
     hold: int  # the law is asked at every so-many-th step of a piece,
     ask: Any  # (pieces,) int64: from this one on; not at all where it is ``hold`` or more
-    noise: Any  # (6,) int64: random numbers at each tick, those drawn once, the seed; places of them, of sample numbers
-    # and of seeds, where each sample has its own (or -1)
+    noise: Any  # (4,) int64: seed; places of random numbers, of sample numbers and of seeds, where each sample has its
+    # own (or -1)
+    drawn: Any  # (numbers, 2) int64: channel of each random number, and whether it is drawn once
+    moments: Any  # (ticks,) int64: time of each tick, for random numbers
 
 
 @inner
@@ -203,12 +216,13 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
                 _write(course.reference, course.read, piece, t, cases, code.width, room)
                 if moving:
                     _write(course.coefficient, course.target, piece, t, cases, code.width, room)
-                if course.noise[0] + course.noise[1] > 0:
+                if course.drawn.shape[0] > 0:
                     for lane in range(code.width):
-                        sample = int(room[course.noise[4] + lane])
-                        own = course.noise[5]
-                        seed = course.noise[2] if own < 0 else int(room[own + lane])
-                        draw(course.noise, seed, sample, tick, code.width, room, course.noise[3] + lane)
+                        sample = int(room[course.noise[2] + lane])
+                        own = course.noise[3]
+                        seed = course.noise[0] if own < 0 else int(room[own + lane])
+                        at = course.moments[tick]
+                        draw(course.drawn, seed, sample, at, code.width, room, course.noise[1] + lane)
                 tick += 1
                 call_kernel(code.law, room, room)
             _stages(code, course, piece, t, 1 if looking else 4, cases, room)
@@ -415,7 +429,9 @@ class FixedStep:
         every: int = 0,
         hold: int = 1,
         ask: Any = None,
-        noise: Sequence[int] = (0, 0, 0),
+        drawn: Any = NOTHING_DRAWN,
+        seed: int = 0,
+        start: float = 0.0,
     ) -> Course:
         """What happens in time.
 
@@ -426,8 +442,10 @@ class FixedStep:
             references: the same of ``reference``.
             coefficient, reference, every, hold: see :class:`Course`.
             ask: the same; without it all steps are counted on from piece to piece.
-            noise: random numbers at each tick, those drawn once, the seed; the numbers are the input ``noise``, samples
-                are ``sample``, seeds of each sample ``seed``.
+            drawn: channels of random numbers, see :class:`Course`; the numbers are the input ``noise``, samples are
+                ``sample``, seeds of each sample ``seed``.
+            seed: of all samples that have none of their own.
+            start: s since the run's start.
         """
         number = np.asarray(counts, dtype=np.int64)
         steps = np.full(number.shape, step, dtype=np.float64)
@@ -436,8 +454,10 @@ class FixedStep:
             np.zeros((1, 1, number.size, 0)) if each is None else np.ascontiguousarray(each)
             for each in (coefficient, reference)
         )
+        first = asked_first(number, hold) if ask is None else np.asarray(ask, dtype=np.int64)
+        begin = np.concatenate([[0.0], np.cumsum(steps * number)[:-1]])
         return Course(
-            np.concatenate([[0.0], np.cumsum(steps * number)[:-1]]),
+            begin,
             steps,
             number,
             table,
@@ -446,6 +466,8 @@ class FixedStep:
             np.array(read, dtype=np.int64),
             every,
             hold,
-            asked_first(number, hold) if ask is None else np.asarray(ask, dtype=np.int64),
-            np.array([*noise, *(self._drawing(name, width) if any(noise[:2]) else 0 for name in DRAWING)]),
+            first,
+            np.array([seed, *(self._drawing(name, width) if len(drawn) else 0 for name in DRAWING)]),
+            drawn,
+            tick_moments(start + begin, steps, number, hold, first) if len(drawn) else np.zeros(0, dtype=np.int64),
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import inner
-from spacearm.engine.noise import draw
+from spacearm.engine.noise import draw, moment
 from spacearm.engine.signals import Signals, fill, merge
 from spacearm.typing import Array
 
@@ -21,10 +21,15 @@ from spacearm.typing import Array
 SAMPLED = -(2**62)
 #: Share of the time within which a tick and a break, or the end of the phase, are the same instant.
 SAME_TICK = 1e-14
+#: In place of a tick.
+NEVER = -2
 
 
 class Law(NamedTuple):
-    """A law of one phase and its memory. Time is counted from the phase's start, where the first tick is."""
+    """A law of one phase and its memory. Time is counted from the phase's start.
+
+    The first tick is there, unless the law goes on from the phase before: then its answer of then acts until the next.
+    """
 
     address: int  # 0: a function outside the loop answers
     period: float  # s between ticks; 0: continuous
@@ -37,21 +42,27 @@ class Law(NamedTuple):
     inp: Array
     out: Array
     log: Array  # (ticks, 1 + out): time and answer of each tick
-    counts: Any  # (2,) int64: ticks so far; whether the answer to the one that is due is there
-    noise: Any  # (4,) int64: random numbers at each tick, those drawn once, the seed; where they begin in ``inp``
-    stream: Any  # (2,) int64: number of the sample, ticks in phases before
+    counts: Any  # (3,) int64: ticks so far; whether the answer to the one that is due is there; rows of ``cuts``
+    clock: Array  # (2,) s: the phase's start since the run's, the first tick since the phase's start
+    drawn: Any  # (numbers, 2) int64: channel of each random number, and whether it is drawn once
+    noise: Any  # (2,) int64: the seed; where random numbers begin in ``inp``
+    stream: Any  # (1,) int64: number of the sample
     felt: Any  # int64: places in the motion kernel's input that the law reads behind the random numbers
     start: Array  # memory at the first tick
     kept: int  # where the memory of a continuous law stands in y; far below zero: sampled
+    bounds: Any  # (levels,) int64: the action whose rate limit each watched level is, or -1
+    cuts: Array  # (rows, 2): when an action was cut off between ticks, and which
+    last: Any  # (actions,) int64: tick of the last cut of each
 
 
 def no_law() -> Law:
     """Nothing is asked."""
-    none, count, empty = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), np.zeros(0)
-    noise, log = np.zeros(4, dtype=np.int64), np.zeros((0, 1))
+    none, count, empty = np.zeros(0, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(0)
+    drawn, log = np.zeros((0, 2), dtype=np.int64), np.zeros((0, 1))
     return Law(
-        0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, noise, count, none, empty, SAMPLED
-    )
+        0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, np.zeros(2), drawn, count, count, none,
+        empty, SAMPLED, none, np.zeros((0, 2)), none,
+    )  # fmt: skip
 
 
 @inner
@@ -64,8 +75,8 @@ def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
         for i in range(law.memory[1]):
             law.inp[law.memory[0] + i] = y[law.kept + i]
     fill(law.reference, piece, t, law.inp)
-    draw(law.noise, law.noise[2], law.stream[0], law.stream[1] + law.counts[0], 1, law.inp, law.noise[3])
-    first = law.noise[3] + law.noise[0] + law.noise[1]
+    draw(law.drawn, law.noise[0], law.stream[0], moment(law.clock[0] + t), 1, law.inp, law.noise[1])
+    first = law.noise[1] + law.drawn.shape[0]
     for i in range(law.felt.size):
         law.inp[first + i] = motion[law.felt[i]]
 
@@ -79,8 +90,10 @@ def ask(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
 @inner
 def forget(law: Law, sample: int) -> None:
     """Back to the first tick, for another sample."""
-    law.counts[0] = law.counts[1] = 0
+    law.counts[0] = law.counts[1] = law.counts[2] = 0
     law.stream[0] = sample
+    for i in range(law.last.size):
+        law.last[i] = NEVER
     for i in range(law.memory[1]):
         law.inp[law.memory[0] + i] = law.start[i]
     for i in range(law.out.size):
@@ -90,13 +103,13 @@ def forget(law: Law, sample: int) -> None:
 @inner
 def due(law: Law, t: float) -> bool:
     """Whether a tick of a sampled law has come."""
-    return law.period > 0.0 and t >= law.counts[0] * law.period - SAME_TICK * (1.0 + t)
+    return law.period > 0.0 and t >= law.clock[1] + law.counts[0] * law.period - SAME_TICK * (1.0 + t)
 
 
 @inner
 def next_tick(law: Law, end: float) -> float:
     """The next tick or the end of the piece, whichever comes first."""
-    tick = law.counts[0] * law.period
+    tick = law.clock[1] + law.counts[0] * law.period
     return tick if law.period > 0.0 and tick < end - SAME_TICK * (1.0 + end) else end
 
 
@@ -112,3 +125,22 @@ def answered(law: Law, t: float) -> None:
             law.log[count, 1 + i] = law.out[i]
     law.counts[0] = count + 1
     law.counts[1] = 0
+
+
+@inner
+def cut(law: Law, level: int, t: float, direction: int) -> bool:
+    """No more of an action whose rate limit was met, until the next tick; whether that is news.
+
+    It is none where the same happened in the period before: a drive that stays at its limit is one event.
+    """
+    action = law.bounds[level]
+    if not law.out[action] * direction > 0.0:
+        return False
+    law.out[action] = law.out[law.target.size + law.memory[1] + action] = 0.0  # and what is recorded of it
+    if law.counts[2] < law.cuts.shape[0]:
+        law.cuts[law.counts[2], 0] = t
+        law.cuts[law.counts[2], 1] = action
+        law.counts[2] += 1
+    before = law.last[action]
+    law.last[action] = law.counts[0]
+    return bool(before < law.counts[0] - 1)

@@ -26,7 +26,7 @@ from spacearm.engine.events import (
     within_reach,
 )
 from spacearm.engine.friction import settle
-from spacearm.engine.law import answered, ask, due, look, next_tick
+from spacearm.engine.law import answered, ask, cut, due, look, next_tick
 from spacearm.engine.loops import inner, lean
 from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
@@ -171,8 +171,10 @@ def _rest(system: System, piece: int, t: float, progress: Progress, record: Reco
 
 @inner
 def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
-    """Log that a watched function has crossed; whether that ends the phase."""
-    events = system.events
+    """Log that a watched function has crossed; whether that ends the phase. A drive is cut off at its rate limit."""
+    events, law = system.events, system.law
+    if number < law.bounds.size and law.bounds[number] >= 0 and not cut(law, number, t, events.direction[number]):
+        return False
     kind = 4 if number < events.component.size else 5
     level = events.value[number] if kind == 4 else 0.0
     log_event(record, events.offset + t, kind, number, level)

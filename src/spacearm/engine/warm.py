@@ -73,7 +73,9 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     lanes = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
     none, two, three = np.zeros(0, dtype=np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
     tables = np.zeros((1, 1, 1, 1))
-    course = fixed_step.Course(np.zeros(1), np.zeros(1), none, tables, none, tables, none, 1, 1, none, none)
+    course = fixed_step.Course(
+        np.zeros(1), np.zeros(1), none, tables, none, tables, none, 1, 1, none, none, fixed_step.NOTHING_DRAWN, none
+    )
     many = fixed_step.Samples(np.zeros(1), none, two, none, 0, three, none, two)
     table = np.zeros((1, 4), dtype=np.int64)
     counts, flags = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)

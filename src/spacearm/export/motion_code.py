@@ -18,6 +18,7 @@ from spacearm.engine.events import NODES, ROUNDING, TIME_TOLERANCE
 from spacearm.engine.friction import SLACK
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.law import SAME_TICK
+from spacearm.engine.noise import AFTER, MOMENTS
 from spacearm.engine.signals import Signals
 from spacearm.engine.solver import BURST_EVENTS, NO_PROGRESS, TOGETHER
 from spacearm.errors import InputError
@@ -25,7 +26,7 @@ from spacearm.export.c_text import comment
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import RK4, ForceElement, Phase, State, World, simulate
-from spacearm.simulate.law import Law, PreparedLaw, PythonLaw
+from spacearm.simulate.law import SAME_INSTANT, Law, PreparedLaw, PythonLaw
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.prepare import Prepared, prepare
@@ -118,13 +119,14 @@ class MotionCode:
             "LAWS": len(laws),
             "LAW_INPUTS": max((law.kernel.n_in for law in laws), default=0),
             "ANSWER": max((_answers(law) for law in laws), default=0),
-            "NOISE": int(any(sum(law.own.drawn) for law in laws)),
+            "NOISE": int(any(len(law.drawn) for law in laws)),
             "FED": int(self.model.elements is not None),
             "FORCED": int(self.forced),
             "BURST_EVENTS": BURST_EVENTS,
         }
         numbers = {"STEP": self.step, "SLACK": SLACK, "TOGETHER": TOGETHER, "ROUNDING": ROUNDING}
         numbers |= {"TIME_TOLERANCE": TIME_TOLERANCE, "NO_PROGRESS": NO_PROGRESS, "SAME_TICK": SAME_TICK}
+        numbers |= {"MOMENTS": MOMENTS, "AFTER": AFTER, "SAME_INSTANT": SAME_INSTANT}
         return {name: str(size) for name, size in sizes.items()} | {name: literal(x) for name, x in numbers.items()}
 
     def header(self, prefix: str) -> str:
@@ -178,7 +180,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
         if "LAWS" in sizes:
             actions = max(law.target.size for law in self.laws.values())
             found.append("double ticks; /* of the law since the phase began */")
-            found.append(f"double had[{sizes['LAWS']}]; /* ticks of each law in phases before */")
+            found.append("double tick; /* s, the first of them since the phase began */")
             found.append(f"double action[{actions}]; /* what the law commands */")
             found.append(f"double memory[{self._memory().size}]; /* what sampled laws remember */")
         if "RUBBING" in sizes:
@@ -212,7 +214,13 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             lines = statements(own.kernel.trace.prefix(_answers(own)), "in[{}]".format, "out[{}]".format)
             blocks.append(_function(f"NAME_law_{k}(const double *in, double *out)", lines, "in"))
             blocks.append(_array(f"law_numbers_{k}", own.numbers))
-            inputs, size = own.kernel.inputs, own.own.memory.size
+            if len(own.drawn):
+                keys = ", ".join(f"{int(key) % 2**64}u" for key in own.drawn[:, 0])
+                blocks.append(f"static const unsigned long long law_channels_{k}[] = {{ {keys} }};")
+                blocks.append(f"static const int law_once_{k}[] = {{ {_numbers(own.drawn[:, 1], 'int')} }};")
+            inputs, size, sensed = own.kernel.inputs, own.own.memory.size, own.own.sensed if sampled else ()
+            if sensed:
+                blocks.append(f"static const int law_sensed_{k}[] = {{ {_numbers(sensed, 'int')} }};")
             row = {
                 "call": f"NAME_law_{k}",
                 "actions": own.target.size,
@@ -221,12 +229,15 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
                 "memory": inputs["memory"].start,
                 "model": inputs["model"].start,
                 "numbers": own.numbers.size,
-                "drawn": own.own.drawn[0],
-                "once": own.own.drawn[1],
+                "drawn": len(own.drawn),
                 "margin": own.kernel.outputs["margin"].start,
                 "seed": f"{law.seed}u",
                 "draw": f"{law.draw}u",
                 "own": f"law_numbers_{k}",
+                "channels": f"law_channels_{k}" if len(own.drawn) else 0,
+                "once": f"law_once_{k}" if len(own.drawn) else 0,
+                "sensed": f"law_sensed_{k}" if sensed else 0,
+                "senses": len(sensed),
             }
             rows.append(_row(row))
             first[sampled] += size
@@ -265,6 +276,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "levels": levels,
             "margins": margins,
             "watched": rubbing + levels + margins,
+            "bounded": 0 if law is None else law.bounds.size,
             "period": literal(0.0 if law is None else float(law.law.period or 0.0)),
         }
 
@@ -297,6 +309,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "direction": ("int", [*(level.direction for level in levels), *(way for way, _ in asked)]),
             "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
             "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
+            "bounds": ("int", () if prepared.law is None else prepared.law.bounds),
             "from": ("int", self._carried(before, prepared)),
         }
 
@@ -443,16 +456,20 @@ def motion_code(
 
 _LAW_TYPE = """typedef struct {
     void (*call)(const double *in, double *out);
-    int actions, remembers, first, memory, model, numbers, drawn, once, margin;
+    int actions, remembers, first, memory, model, numbers, drawn, margin;
     unsigned long long seed, draw; /* of random numbers */
     const double *own;             /* numbers of its model */
+    const unsigned long long *channels; /* of random numbers */
+    const int *once;                    /* 1: drawn once for the run */
+    const int *sensed;                  /* what of its memory belongs to sensors */
+    int senses;
 } NAME_law;
 
 """
 
 _PHASE_TYPE = """typedef struct {
     int pieces, channels, powers, locked, law, actions, references, follow_powers, feels;
-    int rubbing, levels, margins, watched;
+    int rubbing, levels, margins, watched, bounded;
     double period;         /* s between two ticks of the law; 0: continuous, or none */
     const double *breaks;  /* pieces + 1, s since the phase began */
     const double *mode;    /* 1: a degree of freedom whose motion is given */
@@ -470,5 +487,6 @@ _PHASE_TYPE = """typedef struct {
     const int *direction;  /* of the crossing: 1, -1, 0 both */
     const int *inside;     /* side of a limit on which the joint may be */
     const int *ends;       /* 1: the phase, 2: the run */
+    const int *bounds;     /* command of the law whose rate limit a level is, or -1 */
     const int *from;       /* where the phase before has the side, or -1 */
 } NAME_phase;"""

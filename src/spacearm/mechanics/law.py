@@ -16,10 +16,13 @@ from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX
+from spacearm.model import Thruster
 from spacearm.typing import Array
 
 #: Share of a joint's or wheel's highest rate over which its drive loses its torque.
 TAPER = 0.05
+#: Numbers that commands or readings on their way may be: each is an instruction of the program.
+MOST_LATE = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +68,37 @@ class LawProgram:
     events: tuple[str, ...]
     memory: Array  # at the first tick
     readings: tuple[tuple[str, str], ...] = ()  # name and unit
-    drawn: tuple[int, int] = (0, 0)  # random numbers at each tick, and once
+    drawn: tuple[tuple[str, int, bool], ...] = ()  # of each random number: its owner, which, whether drawn once
     felt: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``felt``
     reacts: bool = False  # whether it depends on what the degrees of freedom do that it does not command
+    sensed: tuple[int, ...] = ()  # entries of the memory that belong to sensors
+
+
+def shift_register(plant: Plant, name: str, size: int) -> list[SX]:
+    """So many numbers of memory, the oldest first.
+
+    Raises:
+        InputError: a program cannot hold as many.
+    """
+    if size > MOST_LATE:
+        raise InputError(
+            f"its delay keeps {size:.3g} numbers", hint=f"expected at most {MOST_LATE}: less delay, or a longer period"
+        )
+    return list(ca.vertsplit(plant.memory(name, np.zeros(size))))
+
+
+def shortest_pulse(plant: Plant, thruster: str) -> int:
+    """Of a thruster, in periods of the law."""
+    if plant.period is None:
+        raise InputError("a thruster is on or off: a continuous law cannot command it", hint="give it a period")
+    return max(1, math.ceil(plant.robot.thruster(thruster).minimum_pulse / plant.period - 1e-9))
+
+
+def opposed(first: Thruster, second: Thruster) -> bool:
+    """Whether two thrusters push against each other along one line."""
+    apart = np.cross(first.position - second.position, first.direction)
+    against = float(first.direction @ second.direction) < -1.0 + 1e-9
+    return first.body == second.body and against and float(np.linalg.norm(apart)) < 1e-9
 
 
 class _Assembly:
@@ -114,9 +145,9 @@ class _Assembly:
         if not periods:
             return
         size = len(self.levels)
-        register = self.plant.memory("delay", np.zeros(size * periods))
-        self.memory["delay"] = ca.vertcat(register[size:], *self.levels.values())
-        self.levels = {name: register[i] for i, name in enumerate(self.levels)}
+        register = shift_register(self.plant, "delay", size * periods)
+        self.memory["delay"] = ca.vertcat(*register[size:], *self.levels.values())
+        self.levels = dict(zip(self.levels, register[:size], strict=True))
 
     def limit(self) -> None:
         """What the actuators give: motors and wheels by torque and rate, thrusters on or off."""
@@ -126,7 +157,11 @@ class _Assembly:
                 continue
             limits, rate = robot.joint(name).limits, plant.rates[robot.joint_index(name)]
             most, least = ca.SX(limits.effort), ca.SX(-limits.effort)
-            if math.isfinite(limits.velocity) and math.isfinite(limits.effort):
+            if not math.isfinite(limits.effort):
+                if math.isfinite(limits.velocity):
+                    self._limit_rate(name, limits.velocity, rate)
+                continue
+            if math.isfinite(limits.velocity):
                 band = limits.effort / (TAPER * limits.velocity)
                 rotor = robot.joint(name).rotor
                 if name in robot.wheel_names and rotor is not None and plant.period is not None:
@@ -134,24 +169,43 @@ class _Assembly:
                     band = min(band, rotor.inertia * rotor.ratio**2 / (2.0 * plant.period))
                 most = ca.fmin(most, ca.fmax(band * (limits.velocity - rate), 0.0))
                 least = ca.fmax(least, ca.fmin(-band * (limits.velocity + rate), 0.0))
-            elif not math.isfinite(limits.effort):
-                continue
             wanted = self.levels[name]
             self.levels[name] = ca.fmax(ca.fmin(wanted, most), least)
             self.margins[name] = ca.fmin(most - wanted, wanted - least)
-        for name in self.commands.thrusters:
-            self.levels[name] = self._switched(name, self.levels[name] > 0.5)
+        for name in self.commands.accelerations:
+            if name in robot.joint_names and math.isfinite(most_rate := robot.joint(name).limits.velocity):
+                rate, wanted = plant.rates[robot.joint_index(name)], self.levels[name]
+                faster = ca.logic_and(ca.fabs(rate) >= most_rate, rate * wanted > 0)
+                self.levels[name] = ca.if_else(faster, 0.0, wanted)
+        self._switch()
 
-    def _switched(self, name: str, on: SX) -> SX:
-        """On for the shortest pulse at least."""
-        if self.plant.period is None:
-            raise InputError("a thruster is on or off: a continuous law cannot command it", hint="give it a period")
-        shortest = math.ceil(self.robot.thruster(name).minimum_pulse / self.plant.period - 1e-9)
-        if shortest > 1:
-            count = self.plant.memory(f"pulse of {name}")
-            on = ca.logic_or(on, ca.logic_and(count > 0, count < shortest))
-            self.memory[f"pulse of {name}"] = ca.if_else(on, count + 1, 0)
-        return ca.if_else(on, 1.0, 0.0)
+    def _limit_rate(self, name: str, most: float, rate: SX) -> None:
+        """A force that speeds up falls to zero over the last share of the highest rate."""
+        wanted = self.levels[name]
+        left = most - ca.if_else(wanted > 0, rate, -rate)
+        self.levels[name] = wanted * ca.fmax(ca.fmin(left / (TAPER * most), 1.0), 0.0)
+        self.margins[name] = left - TAPER * most
+
+    def _switch(self) -> None:
+        """Thrusters on or off: on for the shortest pulse at least, and never against each other."""
+        names = [*self.commands.thrusters]
+        asked = {name: self.levels[name] > 0.5 for name in names}
+        begun, counts = dict.fromkeys(names, ca.SX(0)), {}
+        for name in names:
+            shortest = shortest_pulse(self.plant, name)
+            if shortest > 1:
+                counts[name] = self.plant.memory(f"pulse of {name}")
+                begun[name] = ca.logic_and(counts[name] > 0, counts[name] < shortest)
+        for name in names:
+            on = asked[name]
+            for other in names:
+                if opposed(self.robot.thruster(name), self.robot.thruster(other)):
+                    # Who has begun a pulse ends it first; two that are asked for at once give nothing.
+                    on = ca.logic_and(on, ca.logic_not(ca.logic_or(asked[other], begun[other])))
+            on = ca.logic_or(on, begun[name])
+            if name in counts:
+                self.memory[f"pulse of {name}"] = ca.if_else(on, counts[name] + 1, 0)
+            self.levels[name] = ca.if_else(on, 1.0, 0.0)
 
     def act(self) -> None:
         """Levels as numbers for the motion program's inputs."""
@@ -292,8 +346,8 @@ def law_program(
         "level": ca.vertcat(*work.levels.values()),
         "margin": ca.vertcat(ca.SX(0, 1), *work.margins.values(), *map(ca.SX, commands.events.values())),
     }
-    drawn = [ca.vertcat(ca.SX(0, 1), *symbols) for symbols in plant.drawn]
-    for name, symbol in (("noise", ca.vertcat(*drawn)), ("felt", ca.vertcat(ca.SX(0, 1), *plant.felt.values()))):
+    drawn, felt = (ca.vertcat(ca.SX(0, 1), *table.values()) for table in (plant.drawn, plant.felt))
+    for name, symbol in (("noise", drawn), ("felt", felt)):
         if symbol.numel():
             inputs[name] = symbol
     if commands.readings:
@@ -303,6 +357,7 @@ def law_program(
         raise InputError(f"the law holds the symbol {unknown[0]!r}, which is not its plant's", place="law")
     program = Program("law", inputs, {name: ca.densify(value) for name, value in outputs.items()})
     starts = [np.zeros(0), *(plant.memory_starts[name] for name in symbols)]
+    owned = [np.zeros(0, dtype=bool), *(np.full(symbols[name].numel(), name in plant.sensed) for name in symbols)]
     return LawProgram(
         program,
         tuple(work.actions),
@@ -312,9 +367,10 @@ def law_program(
         tuple(commands.events),
         np.concatenate(starts),
         tuple(commands.readings),
-        (int(drawn[0].numel()), int(drawn[1].numel())),
+        tuple(plant.drawn),
         tuple(plant.felt),
         bool(plant.reacts),
+        tuple(np.flatnonzero(np.concatenate(owned)).tolist()),
     )
 
 

@@ -78,8 +78,10 @@ class Plant:
         self.memory_starts: dict[str, npt.NDArray[np.float64]] = {}
         #: Wrench on each frame that is acted on, as the motion program takes it.
         self.felt: dict[LoadFrame, SX] = {load: ca.SX.sym(f"wrench on {load.frame}", 6) for load in felt}
-        #: Random numbers: of each tick, and drawn once.
-        self.drawn: tuple[list[SX], list[SX]] = ([], [])
+        #: Random numbers: by whose they are, which of its own, and whether they are drawn once.
+        self.drawn: dict[tuple[str, int, bool], SX] = {}
+        #: Names of memory that belongs to sensors.
+        self.sensed: set[str] = set()
         self.wrenches: dict[str, SX] = {}
         #: Whether the law has asked how everything reacts, in this plant or in one made of it.
         self.reacts: list[bool] = []
@@ -126,15 +128,13 @@ class Plant:
         own.wrenches = {frame: ca.SX.sym(f"wrench at {frame}", 6) for frame in frames}
         return own
 
-    def random(self, size: int) -> SX:
-        """Numbers of the standard normal distribution, new at each tick."""
-        self.drawn[0].append(ca.SX.sym("random", size))
-        return self.drawn[0][-1]
+    def random(self, size: int, owner: str = "law", once: bool = False) -> SX:
+        """Numbers of the standard normal distribution: new at each tick, or drawn ``once`` for a run.
 
-    def random_once(self, size: int) -> SX:
-        """Numbers of the standard normal distribution that stay the same for a run."""
-        self.drawn[1].append(ca.SX.sym("once", size))
-        return self.drawn[1][-1]
+        They belong to the seed, the time and their ``owner``: whoever asks again for the same gets the same.
+        """
+        keys = [(owner, entry, once) for entry in range(size)]
+        return ca.vertcat(*(self.drawn.setdefault(key, ca.SX.sym("random")) for key in keys))
 
     # -- what a law may ask for -------------------------------------------------------------------------------
 

@@ -12,11 +12,14 @@ import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.errors import InputError, at
-from spacearm.mechanics.law import Commands
+from spacearm.mechanics.law import Commands, shift_register
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
+
+#: s: between readings with noise of their own at the least.
+SHORTEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,11 +29,11 @@ class Sensor:
     Args:
         noise: standard deviation of each reading.
         bias: added to each reading.
-        spread: standard deviation of a further bias, drawn once for a run.
+        spread: standard deviation of a further bias, drawn once for a run, by its seed and this sensor's name.
         resolution: smallest step of a reading (quantisation); 0: none.
         period: s between readings, a whole number of the law's; None: one at each of its ticks.
         delay: s by which a reading comes late, a whole number of the law's periods.
-        name: of its readings.
+        name: of its readings and of its random numbers: sensors of one system with the same name have the same.
     """
 
     noise: npt.ArrayLike = 0.0
@@ -218,18 +221,21 @@ class _Reader:
         period = plant.period
         if period is None:
             raise InputError("a continuous law reads no sensors", hint="give it a period")
-        self.every = round((sensor.period or period) / period)
-        self.late = round(sensor.delay / period)
+        self.every, self.late = (round(min(span / period, 1e15)) for span in (sensor.period or period, sensor.delay))
         for what, given, count in (("period", sensor.period or period, self.every), ("delay", sensor.delay, self.late)):
             if abs(given / period - count) > 1e-9 * max(count, 1) or (what == "period" and count < 1):
                 raise InputError(
                     f"its {what} of {given:g} s is no whole number of the law's periods of {period:g} s",
                 )
+        if period < SHORTEST and np.any(sensor.noise):
+            raise InputError(f"has noise at a period of {period:g} s", hint=f"expected at least {SHORTEST:g} s")
         #: Whether this is the first tick, and whether a further reading has come.
         self.first = self.fresh = ca.SX(0)
 
     def memory(self, name: str, size: int) -> SX:
-        return self.plant.memory(f"{self.sensor.name}.{name}", np.zeros(size))
+        own = f"{self.sensor.name}.{name}"
+        self.plant.sensed.add(self.plant.prefix + own)
+        return self.plant.memory(own, np.zeros(size))
 
     def keep(self, name: str, value: SX) -> None:
         self.kept[f"{self.sensor.name}.{name}"] = value
@@ -239,9 +245,9 @@ class _Reader:
         plant, sensor, robot = self.plant, self.sensor, self.plant.robot
         size = sensor.size(robot)
         error = self._each("bias", size)
-        for what, drawn in (("noise", plant.random), ("spread", plant.random_once)):
+        for what in ("noise", "spread"):
             if np.any(getattr(sensor, what)):
-                error = error + self._each(what, size) * drawn(size)
+                error = error + self._each(what, size) * plant.random(size, sensor.name, once=what == "spread")
         value = sensor.measured(plant, error)
         if sensor.resolution:
             value = sensor.resolution * ca.floor(value / sensor.resolution + 0.5)
@@ -256,10 +262,12 @@ class _Reader:
             self.keep("held", value)
         if self.late:
             entry = ca.vertcat(value, self.fresh)
-            register = self.memory("late", entry.numel() * self.late)
-            register = ca.if_else(self.first, ca.repmat(entry, self.late, 1), register)
-            self.keep("late", ca.vertcat(register[entry.numel() :], entry))
-            value, self.fresh = register[: value.numel()], register[value.numel()]
+            size, own = entry.numel(), f"{sensor.name}.late"
+            plant.sensed.add(plant.prefix + own)
+            register = shift_register(plant, own, size * self.late)
+            register = [ca.if_else(self.first, entry[k % size], old) for k, old in enumerate(register)]
+            self.keep("late", ca.vertcat(*register[size:], entry))
+            value, self.fresh = ca.vertcat(*register[: size - 1]), register[size - 1]
         return value
 
     def _each(self, what: str, size: int) -> SX:

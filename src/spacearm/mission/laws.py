@@ -13,7 +13,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spacearm.control import Commands, Law, Plant, thruster_pulses
+from spacearm.control import Commands, Law, Plant, fire, thruster_pulses
 from spacearm.mechanics.plant import damped_inverse
 from spacearm.mechanics.spatial import SX, rotation_matrix
 from spacearm.model import Robot
@@ -164,9 +164,7 @@ def _stopping(crew: Crew, thrusters: bool) -> Callable[[Plant], Commands]:
         if not thrusters:
             return Commands(wheels)
         band, spin = plant.reference("band").value, plant.angular_velocity
-        asks = ca.vertcat(spin < -band, spin > band)
-        levels = ca.SX(ca.DM((table > 0.5).T.astype(float))) @ asks
-        return Commands(wheels, thrusters={name: levels[i] for i, name in enumerate(names)})
+        return Commands(wheels, thrusters=fire(plant.robot, names, table, -spin, band))
 
     return build
 

@@ -64,6 +64,26 @@ class SensorTable(Table):
         return self.kinds[self.kind](**given)
 
 
+class ModulationTable(Table):
+    """How thrusters give a part of their force: in pulses on the law's ticks."""
+
+    uses: ClassVar = {"pulse_width": ("window",), "pulse_width_frequency": ("gain", "time_constant", "on", "off")}
+
+    kind: Literal["pulse_width", "pulse_width_frequency"]
+    window: Number | None = key(None, "s from pulse to pulse, a whole number of the law's periods")
+    gain: Number = key(4.5, "of the filter before the trigger")
+    time_constant: Number = key(0.15, "s, of that filter")
+    on: Number = key(0.45, "where the trigger goes on")
+    off: Number = key(0.15, "where it goes off")
+
+    def make(self) -> control.PulseWidth | control.PulseWidthFrequency:
+        if self.kind == "pulse_width_frequency":
+            return control.PulseWidthFrequency(self.gain, self.time_constant, self.on, self.off)
+        if self.window is None:
+            raise InputError("'window' is missing", place="modulation")
+        return control.PulseWidth(self.window)
+
+
 _TIMED = ("period", "delay", "continuous", "sensors")
 _HAND = (*_TIMED, "plan", "frame", "reference", "attitude", "axis", "turn", "joints")
 
@@ -82,7 +102,9 @@ class LawTable(Table):
         ),
         "reaction_null_space": (*_TIMED, "rates", "gain"),
         "attitude_by_wheels": (*_TIMED, "target", "stiffness", "damping", "wheels"),
-        "attitude_by_thrusters": ("period", "delay", "sensors", "target", "dead_band", "rate_gain", "thrusters"),
+        "attitude_by_thrusters": (
+            "period", "delay", "sensors", "target", "dead_band", "rate_gain", "thrusters", "modulation",
+        ),
         "detumble": (*_TIMED, "torque"),
     }  # fmt: skip
 
@@ -128,7 +150,10 @@ class LawTable(Table):
     target: Vector4 = key([1.0, 0.0, 0.0, 0.0], "attitude of the base: quaternion w, x, y, z")
     wheels: list[Name] | None = key(None, "reaction wheels that it uses; all where left out")
     thrusters: list[Name] | None = key(None, "thrusters that it uses; all where left out")
-    dead_band: Number | None = key(None, "rad")
+    dead_band: Number | None = key(None, "rad; with a modulation, where the torque is the greatest")
+    modulation: ModulationTable | None = key(
+        None, "of thrusters: in pulses, in place of on and off by a switching line"
+    )
     rate_gain: Number | None = key(None, "of thrusters, s; of resolved_rate, 1/s")
     torque: Number | None = key(None, "N m")
     _planned: control.HandPath | None = PrivateAttr(None)
@@ -156,7 +181,8 @@ class LawTable(Table):
             return control.attitude_by_wheels(self.target, **gains, wheels=self.wheels, **settings)
         if self.kind == "attitude_by_thrusters":
             gains = self._needed("dead_band", "rate_gain")
-            return control.attitude_by_thrusters(robot, self.target, **gains, thrusters=self.thrusters, **settings)
+            settings |= {"thrusters": self.thrusters, "modulation": self.modulation and self.modulation.make()}
+            return control.attitude_by_thrusters(robot, self.target, **gains, **settings)
         return control.detumble(**self._needed("torque"), **settings)
 
     def _needed(self, *names: str) -> dict[str, Any]:

@@ -290,6 +290,7 @@ class Motion(Findings):
             for k, touch in enumerate(m.whole.touches[:MOST_TOUCHES])
         }
     )
+    saturated = row("1", "share of its law's time at a limit of effort or rate", of=lambda m: m.run.saturated)
     plan = row(of=lambda m: {name: PlanFindings(plan=plan) for name, plan in m.plans.items()})
     cross_check = row(name="cross_check.largest", of=lambda m: largest(m.checked))
 

@@ -290,8 +290,9 @@ def _fired(run: Run, track: Track, times: Array) -> Iterator[Push]:
     for part in track.robot.thrusters:
         level = np.zeros(len(times))
         for log in (log for log in run.commands if log.law in acting and part.name in log.names and log.times.size):
-            here = (times >= log.times[0]) & (times <= log.end)
-            level[here] = log[part.name][np.searchsorted(log.times, times[here], side="right") - 1]
+            since, values = log.acted(part.name)
+            here = (times >= since[0]) & (times <= log.end)
+            level[here] = values[np.searchsorted(since, times[here], side="right") - 1]
         if np.any(level):
             where = track.robot.body_index(part.body)
             yield Push(part.name, where, "thruster", part.position, level[:, None], part.direction)
@@ -359,5 +360,6 @@ _WORDS = {
     "event": "event:",
     "function": "event:",
     "saturation": "limit of the drive:",
+    "rate limit": "rate limit of the drive:",
     "law": "event:",
 }

@@ -15,8 +15,8 @@ from spacearm.engine.solver import ASKED, PAUSED, EventKind, Reason, make_progre
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
-from spacearm.simulate.commands import CommandLog, command_log
-from spacearm.simulate.law import Law, PythonLaw
+from spacearm.simulate.commands import CommandLog, command_log, pulses_on
+from spacearm.simulate.law import Carried, Law, PythonLaw
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
@@ -24,7 +24,14 @@ from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
 from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
 from spacearm.simulate.segment import Occurrence, Segment, Stats
 from spacearm.simulate.state import State
-from spacearm.simulate.timescales import cause, check_step, step_budget, stiffness_warnings, time_scales
+from spacearm.simulate.timescales import (
+    cause,
+    check_budget,
+    check_step,
+    step_budget,
+    stiffness_warnings,
+    time_scales,
+)
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
@@ -176,7 +183,8 @@ class Chain:
         self.budget = settings.max_steps or 0
         self._sides: Sides | None = None
         self._memory: dict[str, Array] = {}  # of force elements by name
-        self._remembered: dict[Law, tuple[Array, int]] = {}  # by laws: memory, ticks
+        self._remembered: dict[Law, Carried] = {}  # by laws
+        self._on: dict[tuple[Law, str], float] = {}  # when thrusters went on that are on now, by their law
         self._wanted = settings.wanted
         self._ready: list[Prepared] = []
         self._blocks = _blocks(as_items(phases), Here(self))
@@ -210,6 +218,7 @@ class Chain:
                     self._close()
                     return self
             self._begin()
+        self._cut_pulses()
         self._close()
         return self
 
@@ -256,7 +265,9 @@ class Chain:
         if settings.max_steps is None:
             kinds = {each.driven: time_scales(model, segment.parameters, self.vector, each.driven) for each in prepared}
             scales = [kinds[each.driven] for each in prepared]
-            self.budget += step_budget(settings.method, prepared, scales) + (0 if self.world.smooth else MAX_STEPS)
+            check_budget(settings.method, model, prepared, scales, segment.record.times.size)
+            smooth = step_budget(settings.method, model, prepared, scales)
+            self.budget += smooth + (0 if self.world.smooth else MAX_STEPS)
             self.warnings += stiffness_warnings(settings.method, prepared, scales)
         check_step(settings.method, prepared, self.budget)
         self._ready = prepared
@@ -326,6 +337,18 @@ class Chain:
             self.segment.keep_end()
         self.segment = None
 
+    def _cut_pulses(self) -> None:
+        """Report thrusters that are switched off here before the end of their shortest pulse."""
+        for (law, name), since in self._on.items():
+            robot = self.world.systems.get(law.system or next(iter(self.world.systems)))
+            part = next((part for part in (() if robot is None else robot.thrusters) if part.name == name), None)
+            if part is not None and self.time - since < part.minimum_pulse * (1.0 - 1e-9):
+                self.warnings.append(
+                    f"thruster {name!r} is switched off at {self.time:.6g} s with its law, {self.time - since:.3g} s "
+                    f"after it went on; its shortest pulse is {part.minimum_pulse:g} s"
+                )
+        self._on = {}
+
     def _run(self, prepared: Prepared, stop: Any) -> bool:
         """One phase; whether the run goes on after it."""
         segment = self.segment
@@ -341,8 +364,11 @@ class Chain:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
         law = prepared.law
-        memory, ticks = (None, 0) if law is None else self._remembered.get(law.law.origin or law.law, (None, 0))
-        system = enter(model, prepared, work, segment.parameters, self.time, sides, memory, self.sample, ticks)
+        carried = None if law is None else self._remembered.get(law.law.origin or law.law)
+        if carried is None or not carried.held(self.time):
+            self._cut_pulses()
+        system = enter(model, prepared, work, segment.parameters, self.time, sides, carried, self.sample)
+        held = system.law.out.copy()
         progress = make_progress(system, options)
         logged = int(record.counts[1])
         segment.prepared.append(prepared)
@@ -362,12 +388,14 @@ class Chain:
         segment.logs.append((logged, int(record.counts[1])))
         self._sides = last_sides(prepared, system)
         if law is not None:
-            held = slice(model.code.moved, model.code.moved + law.integrated)
-            kept = (work.y[held] if law.integrated else system.law.inp[law.kernel.inputs["memory"]]).copy()
-            self._remembered[law.law.origin or law.law] = kept, ticks + int(system.law.counts[0])
+            own, place = system.law, slice(model.code.moved, model.code.moved + law.integrated)
+            kept = (work.y[place] if law.integrated else own.inp[law.kernel.inputs["memory"]]).copy()
+            tick = self.time + float(own.clock[1] + own.counts[0] * own.period)
+            self._remembered[law.law.origin or law.law] = Carried(kept, own.out.copy(), tick, self.time + local)
             if law.law.period is not None:
-                log = command_log(law, system.law, prepared.number, self.time, self.time + local)
+                log = command_log(law, own, prepared.number, self.time, self.time + local, held)
                 segment.commands.append(log)
+                self._on = pulses_on(log, self._on)
         self.time += local
         segment.end_time = self.time
         self.vector = work.y[: model.code.nx].copy()

@@ -33,6 +33,9 @@ class CommandLog:
     limited: tuple[str, ...]
     margins: Array  # (T, limited): to the limits; below zero the command is saturated
     end: float  # s, until when the last one acted
+    begin: float  # s, when the phase began
+    before: Array  # (names,): of the phase before, which acted until the first tick
+    cuts: Array  # (K, 2): s when a drive met its rate limit between ticks and gave no more, and the number of its name
     sensed: tuple[tuple[str, str], ...] = ()  # name and unit of what its sensors read
     readings: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (T, sensed)
 
@@ -53,7 +56,13 @@ class CommandLog:
 
     def about(self) -> dict[str, Any]:
         """All but the numbers, for a file."""
-        return {name: getattr(self, name) for name in ("name", "phase", "names", "units", "limited", "end", "sensed")}
+        return {
+            name: getattr(self, name)
+            for name in ("name", "phase", "names", "units", "limited", "end", "sensed", "begin")
+        } | {
+            "before": self.before.tolist(),
+            "cuts": self.cuts.tolist(),
+        }
 
     @classmethod
     def from_file(cls, about: Mapping[str, Any], data: xr.Dataset) -> CommandLog:
@@ -67,7 +76,8 @@ class CommandLog:
 
         readings = columns("reading", [name for name, _ in sensed])
         values, margins = columns("command", own["names"]), np.ascontiguousarray(data["raw_margin"].values)
-        fixed: dict[str, Any] = {"name": about["name"], "phase": about["phase"], "end": about["end"]}
+        fixed: dict[str, Any] = {name: about[name] for name in ("name", "phase", "end", "begin")}
+        fixed |= {"before": np.array(about["before"]), "cuts": np.array(about["cuts"]).reshape(-1, 2)}
         times = data["time"].values
         return cls(None, **fixed, **own, times=times, values=values, margins=margins, sensed=sensed, readings=readings)
 
@@ -82,10 +92,38 @@ class CommandLog:
         about = {"law": self.name, "phase": self.phase}
         return xr.Dataset(data, {"time": ("time", self.times, {"units": "s"})}, about)
 
+    def acted(self, name: str) -> tuple[Array, Array]:
+        """Times, s since the run's start, and the values of one actuator that acted from each on, up to ``end``."""
+        values = self[name]
+        times, number = self.times, self.names.index(name)
+        if not times.size or times[0] > self.begin:
+            times, values = np.append(self.begin, times), np.append(self.before[number], values)
+        cuts = self.cuts[self.cuts[:, 1] == number, 0]
+        places = np.searchsorted(times, cuts, side="right")
+        return np.insert(times, places, cuts), np.insert(values, places, 0.0)
+
     def signal(self, name: str) -> Signal:
         """The commands of one actuator as a signal of the phase's time, held from tick to tick."""
-        edges = np.append(self.times, max(self.end, self.times[-1] + 1e-9)) - self.times[0]
-        return Signal(edges, self[name][None])
+        times, values = self.acted(name)
+        edges = np.append(times, max(self.end, times[-1] + 1e-9)) - self.begin
+        return Signal(edges, values[None])
+
+    def saturated(self) -> dict[str, float]:
+        """For how long each actuator was at a limit of effort or rate, s; those that never were are left out."""
+        found: dict[str, float] = {}
+        edges = np.append(self.times, self.end)
+        for number, name in enumerate(self.names):
+            since = np.full(self.times.shape, np.inf)
+            if name in self.limited:
+                since[self.margins[:, self.limited.index(name)] < 0.0] = 0.0
+            cuts = self.cuts[self.cuts[:, 1] == number, 0]
+            ticks = np.searchsorted(self.times, cuts, side="right") - 1
+            np.minimum.at(since, ticks[ticks >= 0], cuts[ticks >= 0])
+            lasted = float(np.maximum(edges[1:] - np.maximum(edges[:-1], since), 0.0).sum())
+            lasted += float(sum(edges[0] - cuts[ticks < 0]))
+            if lasted > 0.0:
+                found[name] = lasted
+        return found
 
     def saturations(self) -> list[tuple[float, str, float]]:
         """When each command met its limit (value 1) or came off it (0)."""
@@ -97,8 +135,10 @@ class CommandLog:
         return found
 
 
-def command_log(prepared: PreparedLaw, law: engine.Law, phase: int, begin: float, end: float) -> CommandLog:
-    """From the solver's log of a phase."""
+def command_log(
+    prepared: PreparedLaw, law: engine.Law, phase: int, begin: float, end: float, held: Array
+) -> CommandLog:
+    """From the solver's log of a phase, which began with the answer ``held`` of the phase before."""
     outputs, rows = prepared.kernel.outputs, law.log[: int(law.counts[0])]
     level, margin = outputs["level"], outputs["margin"]
     limited, readings = prepared.own.limited, outputs.get("reading", slice(0, 0))
@@ -113,6 +153,23 @@ def command_log(prepared: PreparedLaw, law: engine.Law, phase: int, begin: float
         limited,
         rows[:, 1 + margin.start : 1 + margin.start + len(limited)].copy(),
         end,
+        begin,
+        held[level],
+        law.cuts[: int(law.counts[2])] + np.array([begin, 0.0]),
         prepared.own.readings,
         rows[:, 1 + readings.start : 1 + readings.stop].copy(),
     )
+
+
+def pulses_on(log: CommandLog, before: Mapping[tuple[Law, str], float]) -> dict[tuple[Law, str], float]:
+    """Since when each thruster that is on at the end of a phase has been on, s; ``before``: at its start."""
+    found: dict[tuple[Law, str], float] = {}
+    law = log.law
+    for name, unit in zip(log.names, log.units, strict=True) if law is not None else ():
+        times, values = log.acted(name)
+        if unit != "1" or not values[-1]:
+            continue
+        assert law is not None
+        off = np.flatnonzero(values == 0.0)
+        found[law, name] = float(times[off[-1] + 1]) if off.size else before.get((law, name), float(times[0]))
+    return found

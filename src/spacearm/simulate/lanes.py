@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, cast
 import casadi as ca
 import numpy as np
 
-from spacearm.engine.cuda import Course, Shape, roll_on_gpu
+from spacearm.engine.cuda import Course, Shape, channel_pairs, roll_on_gpu
 from spacearm.engine.device import Device
-from spacearm.engine.fixed_step import FixedStep, Room, Update
+from spacearm.engine.fixed_step import NOTHING_DRAWN, FixedStep, Room, Update, tick_moments
 from spacearm.engine.machine import host
 from spacearm.engine.signals import Signals, merge
 from spacearm.errors import InputError, at
@@ -80,6 +80,7 @@ class Leg:
     phase: Phase
     place: str
     step: float
+    start: float  # s since the run's start
 
     @cached_property
     def law(self) -> Law | None:
@@ -112,6 +113,15 @@ class Leg:
     def held(self) -> tuple[str, ...]:
         """Degrees of freedom that are not free: locked, or driven by the law."""
         return (*self.phase.locked, *(() if self.law is None else self.law.driven(self.robot)))
+
+    @cached_property
+    def limits(self) -> tuple[tuple[int, float], ...]:
+        """Rate limits of what the law commands by forces, with the degree of freedom of each."""
+        if self.law is None or self.own is None or self.period is None or not self.law.limited:
+            return ()
+        named = [what for kind, what, _ in self.own.actions if kind == "force" and what not in BASE_DOFS]
+        most = [(self.robot.dof_index(name), self.robot.joint(name).limits.velocity) for name in named]
+        return tuple(each for each in most if math.isfinite(each[1]))
 
     @cached_property
     def outside(self) -> bool:
@@ -194,7 +204,8 @@ class Leg:
         frames = structure(self.robot, [load.frame for load in self.frames])
         grid = self.steps.counts.tobytes(), self.steps.ask.tobytes(), np.round(self.steps.steps, 15).tobytes()
         model = None if self.law is None or self.law.model is None else self.law.numbers(self.robot).tobytes()
-        return frames, (self.frames, self.loaded), tuple(self.phase.forces), self.held, zero, grid, (self.own, model)
+        law = self.own, model, self.limits
+        return frames, (self.frames, self.loaded), tuple(self.phase.forces), self.held, zero, grid, law
 
     def numbers(self) -> dict[str, Array]:
         """Those of this run that the loop takes as inputs."""
@@ -221,6 +232,15 @@ def _outside(leg: Leg, state: SX, parameters: Mapping[str, SX], base: SX, wrench
     found = ca.vertcat(*powers, force, moment, plant.momentum[:3] / plant.mass)
     own = ca.vertcat(*(ca.vec(parameters[name]) for name in PARAMETERS))
     return ca.substitute(found, ca.vertcat(plant.state, plant.model), ca.vertcat(state, own))
+
+
+def _beyond(leg: Leg, state: SX, command: SX) -> SX:
+    """How far drives push joints beyond their rate limits, where a run with events would have cut them off."""
+    total, rates = ca.SX(0), state[Layout(leg.robot.n).velocity]
+    for dof, most in leg.limits:
+        over = ca.fmax(ca.fabs(rates[dof]) - most, 0.0)
+        total += ca.if_else(command[dof] * rates[dof] > 0, over, 0.0)
+    return total
 
 
 class _Closed(NamedTuple):
@@ -264,7 +284,8 @@ def _loop(kept: Keyed[Leg], uniform: frozenset[str]) -> FixedStep:
     absent: dict[str, Any] = {name: np.flatnonzero(leg.parameters[name] == 0.0).tolist() for name in _PASSIVE}
     program = program.with_zeros({"friction": None, **absent})
     nx = Layout(robot.n).size
-    state = ca.SX.sym("state", nx + program.outputs["power"].numel() + (9 if leg.outside else 0))
+    integrated = program.outputs["power"].numel() + (9 if leg.outside else 0) + bool(leg.limits)
+    state = ca.SX.sym("state", nx + integrated)
     parameters = {name: program.inputs[name] for name in (*PARAMETERS, *program.derived)}
     push, load = ca.SX.sym("push", len(leg.phase.forces)), ca.SX.sym("load", 6 * len(leg.loaded))
     law = _closed(leg, state[:nx], parameters)
@@ -282,6 +303,8 @@ def _loop(kept: Keyed[Leg], uniform: frozenset[str]) -> FixedStep:
         # A program with everything free sees the base in a frame of its own, which the power of loads does not follow.
         rates = [rate, power[: power.numel() - len(leg.frames)]]
         rates.append(_outside(leg, state[:nx], parameters, (force + reaction)[:6], wrench))
+    if leg.limits:
+        rates.append(_beyond(leg, state[:nx], law.commands["command"]))
     given = {name: symbol for name, symbol in (("push", push), ("load", load)) if symbol.numel()}
     inputs = {"state": state, **parameters, **given, **law.inputs}
     outputs = {"rate": ca.densify(ca.vertcat(*rates))}
@@ -321,7 +344,8 @@ class _Batch(NamedTuple):
     each: dict[str, Array]  # (B, size) of those that differ
     steps: Steps
     tables: Tables
-    drawn: tuple[int, int]  # random numbers at each tick, and once
+    drawn: Any  # (numbers, 2): channels of random numbers, and whether they are drawn once
+    start: float  # s since the run's start
     every: int  # steps between two records
 
     @classmethod
@@ -336,13 +360,13 @@ class _Batch(NamedTuple):
         each["state"][:, : states.shape[1]] = states
         if first.own is not None and "memory" in loop.inputs:
             common["memory"] = first.own.memory
-        drawn = (0, 0)
+        drawn = NOTHING_DRAWN
         if first.own is not None and "seed" in loop.inputs:
-            drawn = first.own.drawn
             laws = [cast(Law, leg.law) for leg in legs]
+            drawn = laws[0].drawn(first.robot)
             each |= {"seed": np.array([[float(law.seed)] for law in laws]), "sample": np.zeros((size, 1))}
         every = max(1, int(first.steps.counts.sum()) // INSTANTS)
-        return cls(loop, common, each, first.steps, Tables.of(legs), drawn, every)
+        return cls(loop, common, each, first.steps, Tables.of(legs), drawn, first.start, every)
 
     @property
     def channels(self) -> list[str]:
@@ -368,7 +392,8 @@ class _Batch(NamedTuple):
             every=self.every,
             hold=hold,
             ask=ask,
-            noise=(*self.drawn, 0),
+            drawn=self.drawn,
+            start=self.start,
         )
         records = int(counts.sum()) // self.every
         samples = loop.samples(width, records, common=self.common, each=self.each, case=self.case, kept=("state",))
@@ -379,14 +404,19 @@ class _Batch(NamedTuple):
         counts, steps, hold, ask = self.steps
         begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
         course = Course(counts, steps, begins, self.tables.references, hold, self.tables.channels, ask=ask)
-        shape = Shape(channels=tuple(self.channels), kept=("state",), drawn=self.drawn, followed=True)
+        if len(self.drawn):
+            course = course._replace(moments=tick_moments(self.start + begins, steps, counts, hold, ask))
+        shape = Shape(channels=tuple(self.channels), kept=("state",), drawn=channel_pairs(self.drawn), followed=True)
         given = (self.each, self.common, course, self.every)
         found = roll_on_gpu(self.loop, shape, *given, case=self.case, there=False)
         return found.rows, found.ends
 
 
-def roll(legs: Sequence[Leg], states: Array, device: Device = "cpu", threads: int | None = None) -> tuple[Array, Array]:
-    """Times (T,) since the phase's start, s, the last at its end, and what was integrated there (B, T, ny).
+def roll(
+    legs: Sequence[Leg], states: Array, device: Device = "cpu", threads: int | None = None
+) -> tuple[Array, Array, Any]:
+    """Times (T,) since the phase's start, s, the last at its end, what was integrated there (B, T, ny), and whether
+    each run kept the rate limits of its drives (B,): between ticks that takes events, which there are none of here.
 
     The flat state comes first, then energies as :class:`~spacearm.simulate.motion.Motion` places them, then impulse,
     twist about and way of the mass centre where something acts from outside. Legs are of one kind.
@@ -395,4 +425,8 @@ def roll(legs: Sequence[Leg], states: Array, device: Device = "cpu", threads: in
     rows, ends = batch.on_gpu() if device == "gpu" else batch.on_processor(threads)
     times = np.cumsum(np.repeat(batch.steps.steps, batch.steps.counts))
     at_records = times[batch.every - 1 :: batch.every]
-    return np.append(at_records, times[-1]), np.concatenate([rows, ends[:, None]], axis=1)
+    y = np.concatenate([rows, ends[:, None]], axis=1)
+    within = np.ones(len(legs), dtype=bool)
+    if legs[0].limits:
+        y, within = y[..., :-1], y[:, -1, -1] == 0.0
+    return np.append(at_records, times[-1]), y, within

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -15,10 +16,11 @@ import numpy as np
 from spacearm.checks import number, numbers, positive, whole
 from spacearm.engine import Kernel
 from spacearm.engine import law as engine
+from spacearm.engine.noise import channel_key
 from spacearm.engine.signals import Signals
 from spacearm.errors import InputError, at, quoted
 from spacearm.mechanics import LoadFrame
-from spacearm.mechanics.law import Commands, LawProgram, law_program
+from spacearm.mechanics.law import MOST_LATE, Commands, LawProgram, law_program
 from spacearm.mechanics.law import together as joined_commands
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import ForceTorque, Sensor, sensed
@@ -36,6 +38,10 @@ from spacearm.typing import Array
 _MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
 #: Numbers that the answers of one phase may take: 400 MB.
 MOST_ANSWERS = 50_000_000
+#: Times between ticks, in one phase, at which drives met their rate limits.
+MOST_CUTS = 1_000_000
+#: Share of a period within which a tick and the start of a phase are the same instant.
+SAME_INSTANT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +63,7 @@ class Law:
         closed: ``build`` depends on its plant, on names and geometry of the plant's robot and on what it encloses, and
             on nothing else: laws in which these are equal share compiled code.
         sensors: what the law reads in place of the true state.
-        seed: of their random numbers.
+        seed: of their random numbers, which belong to the seed, the system, the sensor's name and the time of the run.
         draw: which of the many courses of random numbers that a seed has; sample ``i`` of a batch or of roll-outs takes
             ``draw + i``.
         suspect: gets the robot, times and flat states of a phase that broke down; gives a cause in words, or "".
@@ -93,7 +99,13 @@ class Law:
             number(self.delay, "delay", least=0.0)
             if self.period is not None:
                 positive(self.period, "period", unit="s", hint="expected seconds above zero, None for continuous")
-                if abs(self.delay / self.period - round(self.delay / self.period)) > 1e-9:
+                late = self.delay / self.period
+                if late > MOST_LATE:
+                    raise InputError(
+                        f"the delay of {self.delay:g} s is {late:.3g} periods of {self.period:g} s",
+                        hint=f"expected at most {MOST_LATE}",
+                    )
+                if abs(late - round(late)) > 1e-9:
                     raise InputError(
                         f"the delay of {self.delay:g} s is no whole number of periods of {self.period:g} s"
                     )
@@ -156,6 +168,11 @@ class Law:
         """Of the model that it believes in, and its constants."""
         own = robot_parameters(self.model or robot)
         return np.concatenate([*(own[name] for name in _MODEL), *self.constants.values()])
+
+    def drawn(self, robot: Robot) -> Any:
+        """(numbers, 2) int64: channel of each of its random numbers, and whether it is drawn once."""
+        keys = [(channel_key(self.system, owner, k), once) for owner, k, once in self.program(robot).drawn]
+        return np.array(keys, dtype=np.int64).reshape(-1, 2)
 
     def commands_of(self, robot: Robot) -> tuple[str, ...]:
         return self.program(robot).levels
@@ -410,6 +427,19 @@ def law_kernel(program: LawProgram) -> Kernel:
     return Kernel(program.program)
 
 
+class Carried(NamedTuple):
+    """What a law takes from one of its phases to the next."""
+
+    memory: Array
+    answer: Array  # to the last tick
+    tick: float  # s since the run's start, when the next one is due
+    end: float  # s, when the phase ended
+
+    def held(self, time: float) -> bool:
+        """Whether the answer still acts: the next phase follows at once."""
+        return self.end == time
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedLaw:
     """A law in the solver's terms; the same for all samples of a batch."""
@@ -424,6 +454,8 @@ class PreparedLaw:
     ticks: int  # in the phase
     numbers: Array  # of its model
     felt: Any  # int64: places in the motion kernel's input of the wrenches that it feels
+    drawn: Any  # (numbers, 2) int64: channels of its random numbers, and whether they are drawn once
+    bounds: Any  # (levels,) int64: the action whose rate limit a watched level is, or -1
 
     @property
     def pushes(self) -> bool:
@@ -456,19 +488,29 @@ class PreparedLaw:
         """Numbers of memory that are integrated with the state."""
         return self.own.memory.size if self.law.period is None else 0
 
-    def enter(self, memory: Array | None, sample: int = 0, ticks: int = 0, kept: int = 0) -> engine.Law:
-        """For a phase that begins now, with what the law remembers and the ticks that it has had.
+    def enter(self, carried: Carried | None, time: float = 0.0, sample: int = 0, kept: int = 0) -> engine.Law:
+        """For a phase that begins at this time of the run, with what the law brings along from a phase before.
 
+        A law of the phase just before keeps its ticks. After a pause it ticks at once, and its sensors begin anew.
         ``kept``: where memory that is integrated stands in the integrated vector.
         """
-        inputs, outputs = self.kernel.inputs, self.kernel.outputs
-        inp = np.zeros(self.kernel.n_in)
-        start = inp[inputs["memory"]] = self.own.memory if memory is None else memory
+        inputs, outputs, period = self.kernel.inputs, self.kernel.outputs, float(self.law.period or 0.0)
+        inp, out, first = np.zeros(self.kernel.n_in), np.zeros(self.kernel.n_out), 0.0
+        start = self.own.memory.copy()
+        if carried is not None and carried.memory.shape == start.shape:
+            fresh = start[list(self.own.sensed)]
+            start[:] = carried.memory
+            if period and carried.held(time) and carried.answer.shape == out.shape:
+                out[:] = carried.answer
+                first = carried.tick - time if carried.tick - time > SAME_INSTANT * period else 0.0
+            else:
+                start[list(self.own.sensed)] = fresh
+        inp[inputs["memory"]] = start
         inp[inputs["model"]] = self.numbers
-        plain = isinstance(self.law, PythonLaw)
+        plain, bounded = isinstance(self.law, PythonLaw), int(np.count_nonzero(self.bounds >= 0))
         return engine.Law(
             0 if plain else self.kernel.address(1),
-            float(self.law.period or 0.0),
+            period,
             self.first,
             self.size,
             self.reference,
@@ -476,14 +518,19 @@ class PreparedLaw:
             np.array([inputs["memory"].start, len(self.own.memory)]),
             outputs["margin"].start,
             inp,
-            np.zeros(self.kernel.n_out),
+            out,
             np.zeros((self.ticks, 1 + self.kernel.n_out)),
-            np.zeros(2, dtype=np.int64),
-            np.array([*self.own.drawn, self.law.seed, inputs["model"].stop]),
-            np.array([self.law.draw + sample, ticks]),
+            np.zeros(3, dtype=np.int64),
+            np.array([time, first]),
+            self.drawn,
+            np.array([self.law.seed, inputs["model"].stop]),
+            np.array([self.law.draw + sample]),
             self.felt,
             start,
             kept if self.law.period is None else engine.SAMPLED,
+            self.bounds,
+            np.zeros((min(self.ticks * bounded, MOST_CUTS), 2)),
+            np.full(self.target.size, engine.NEVER, dtype=np.int64),
         )
 
 
@@ -503,12 +550,16 @@ def prepared_law(
     with at(place):
         own = law.program(robot, felt)
         kernel = law_kernel(own)
-        ticks = 0 if law.period is None else int(np.ceil(duration / law.period * (1.0 + 1e-12))) + 1
-        if ticks * (1 + kernel.n_out) > MOST_ANSWERS:
+        count = 0.0 if law.period is None else duration / law.period * (1.0 + 1e-12)
+        if count * (1 + kernel.n_out) > MOST_ANSWERS:
             raise InputError(
-                f"{law.place} answers {ticks:.3g} times in {duration:g} s", hint="expected a longer period, or phases"
+                f"{law.place} answers {count:.3g} times in {duration:g} s", hint="expected a longer period, or phases"
             )
+        ticks = 0 if law.period is None else math.ceil(count) + 1
         places = np.array([target(*action) for action in own.actions], dtype=np.int64)
         feels = np.array([target("wrench", load, k) for load in own.felt for k in range(6)], dtype=np.int64)
     none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
-    return PreparedLaw(law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot), feels)
+    return PreparedLaw(
+        law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot), feels,
+        law.drawn(robot), np.zeros(0, dtype=np.int64),
+    )  # fmt: skip

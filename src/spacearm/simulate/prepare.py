@@ -15,8 +15,9 @@ from spacearm.engine.signals import Signals, merge
 from spacearm.engine.system import System, Work, make_friction
 from spacearm.errors import InputError, ModelError
 from spacearm.model import Robot
+from spacearm.model.robot import BASE_DOFS
 from spacearm.model.weightless import check_weightless
-from spacearm.simulate.law import PreparedLaw, prepared_law
+from spacearm.simulate.law import Carried, PreparedLaw, prepared_law
 from spacearm.simulate.motion import WorldMotion, laws_of
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
@@ -153,8 +154,21 @@ class _Preparing:
             self.channel(target, signal, "a load")
         return outside or bool(sums)
 
-    def events(self) -> tuple[list[Level], list[tuple[str, str, str]]]:
-        """Levels that are watched, and labels of these and of the event functions."""
+    def bounds(self, law: PreparedLaw) -> list[tuple[int, Level, str]]:
+        """Rate limits of what a sampled law commands: the number of its action, the level, the name."""
+        found = []
+        for number, (kind, name, _) in enumerate(law.own.actions):
+            if kind == "wrench" or name in BASE_DOFS or not law.law.limited or law.law.period is None:
+                continue
+            index = int(law.target[number]) - self.inputs[kind].start
+            most = next(joint.limits.velocity for at, joint in self.model.joints if at == index)
+            if np.isfinite(most):
+                at = int(self.model.code.speed[index])
+                found += [(number, Level(at, way * most, way, False), self.model.dof_names[index]) for way in (-1, 1)]
+        return found
+
+    def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[int]]:
+        """Levels that are watched, labels of these and of the event functions, and whose rate limits levels are."""
         phase, model = self.phase, self.model
         levels: list[Level] = []
         labels: list[tuple[str, str, str]] = []
@@ -172,6 +186,11 @@ class _Preparing:
                     if np.isfinite(bound):
                         levels.append(Level(model.positions[index], bound, direction, stops, -direction))
                         labels.append(("limit", model.dof_names[index], "run" if stops else "nothing"))
+        bounds = [-1] * len(levels)
+        for number, level, name in [] if law is None else self.bounds(law):
+            levels.append(level)
+            labels.append(("rate limit", name, "nothing"))
+            bounds.append(number)
         function = phase.event_function
         if function is not None:
             fits = (model.code.nx + 1, model.code.nx + 1 + model.kernel.n_out)
@@ -184,7 +203,7 @@ class _Preparing:
             labels += [("function", name, ends) for name, ends in zip(function.names, function.ends, strict=True)]
         if model.elements is not None:
             labels += [(kind, name, "nothing") for kind, name in model.elements.labels]
-        return levels, labels
+        return levels, labels, bounds
 
 
 def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prepared:
@@ -193,7 +212,7 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
     law = work.law()
     locked = work.motions()
     pushed = work.actions()
-    levels, labels = work.events()
+    levels, labels, bounds = work.events(law)
     signals, own = work.channels, len(work.channels)
     if law is not None:
         pushed = pushed or law.pushes
@@ -201,7 +220,8 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
         signals = signals + law.channels
     merged = merge(signals, float(phase.duration))
     if law is not None:
-        law = replace(law, reference=_columns(merged, slice(own, None)))
+        limits = np.array(bounds if max(bounds, default=-1) >= 0 else [], dtype=np.int64)
+        law = replace(law, reference=_columns(merged, slice(own, None)), bounds=limits)
     return Prepared(
         phase,
         number,
@@ -322,14 +342,13 @@ def enter(
     parameters: Sequence[Mapping[str, Array]],
     time: float,
     sides: Sequence[int] = (),
-    memory: Array | None = None,
+    carried: Carried | None = None,
     sample: int = 0,
-    ticks: int = 0,
 ) -> System:
     """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
 
-    ``sides``: see :func:`starting_sides`; ``memory``: what the law remembers of phases before, in which it had
-    ``ticks`` ticks; ``sample``: the number of the run among many.
+    ``sides``: see :func:`starting_sides`; ``carried``: what the law brings along from phases before; ``sample``: the
+    number of the run among many.
     """
     code, names = model.code, model.dof_names
     y, inp = work.y, work.inp
@@ -378,7 +397,7 @@ def enter(
     events = make_events(code, friction, prepared.levels, functions, time, sides, watched, asked)
     system = System(code, prepared.signals, friction, events, work, model.feedback())
     if law is not None:
-        system = system._replace(law=law.enter(memory, sample, ticks, code.moved))
+        system = system._replace(law=law.enter(carried, time, sample, code.moved))
         y[code.moved : code.moved + law.integrated] = system.law.start[: law.integrated]
     begin(system)
     return system

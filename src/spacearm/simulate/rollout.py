@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spacearm.checks import numbers, one_of, positive, whole
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, on_device
-from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
+from spacearm.engine.fixed_step import NOTHING_DRAWN, FixedStep, Room, Update, asked_first, roll_samples, tick_moments
 from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, at
@@ -263,8 +263,7 @@ def _rolled(
     force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
     loop, parameters, each = ready(overrides, size)
     width = 1 if single else host().lanes
-    noise = (0, 0, 0) if law is None else (*law.program(robot).drawn, law.seed)
-    course = _course(loop, width, float(step), count, force, law, every, hold, noise)
+    course = _course(loop, width, float(step), count, force, law, every, hold, robot)
     if law is not None:
         each = {**each, "sample": law.draw + np.arange(float(size))[:, None]}
     samples = loop.samples(
@@ -294,7 +293,7 @@ def _rollout_gpu(
     hold: int,
     kept: tuple[str, ...],
 ) -> tuple[Array, Any]:
-    from spacearm.engine.cuda import Course, Shape
+    from spacearm.engine.cuda import Course, Shape, channel_pairs
     from spacearm.simulate.gpu import rollout_gpu
 
     forces = on_device(cupy(), forces) if is_device_array(forces) else forces
@@ -305,9 +304,12 @@ def _rollout_gpu(
     counts = np.diff(np.append(edges, count))
     steps = np.full(len(counts), step)
     begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
-    drawn, seed, draw = ((0, 0), 0, 0) if law is None else (law.program(robot).drawn, law.seed, law.draw)
-    course = Course(counts, steps, begins, table[0], hold, seed=seed, draw=draw)
-    text = Shape(kept=kept, drawn=drawn, real="double" if precision == "float64" else "float")
+    course = Course(counts, steps, begins, table[0], hold)
+    text = Shape(kept=kept, real="double" if precision == "float64" else "float")
+    if law is not None and law.program(robot).drawn:
+        moments = tick_moments(begins, steps, counts, hold, asked_first(counts, hold))
+        course = course._replace(seed=law.seed, draw=law.draw, moments=moments)
+        text = text._replace(drawn=channel_pairs(law.drawn(robot)))
     if law is not None and law.period is None and table.size:  # its references move within steps
         course = course._replace(channels=table, references=table[0, ..., :0])
         text = text._replace(channels=("reference",))
@@ -323,7 +325,7 @@ def _course(
     law: Law | None,
     every: int,
     hold: int,
-    noise: tuple[int, int, int],
+    robot: Robot,
 ) -> Any:
     """What all samples share: steps, forces and references piece by piece."""
     pieces = force.shape[1]  # forces are constant on each
@@ -346,7 +348,8 @@ def _course(
         reference=table,
         every=every,
         hold=hold,
-        noise=noise,
+        drawn=NOTHING_DRAWN if law is None else law.drawn(robot),
+        seed=0 if law is None else law.seed,
     )
 
 

@@ -216,6 +216,16 @@ class Run:
         logs = [step.touches for step in self.steps if isinstance(step, Segment)]
         return touched(logs, self.events, self.end_time)
 
+    @property
+    def saturated(self) -> dict[str, float]:
+        """Share of the time of sampled laws for which each actuator was at a limit of effort or rate; by its name."""
+        total = sum(log.end - log.begin for log in self.commands)
+        found: dict[str, float] = {}
+        for log in self.commands:
+            for name, lasted in log.saturated().items():
+                found[name] = found.get(name, 0.0) + lasted / total
+        return found
+
     def events_of(self, kind: str) -> tuple[Occurrence, ...]:
         return tuple(event for event in self.events if event.kind == kind)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from spacearm.model.layout import Layout
 from spacearm.simulate.bodies import centred
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.lanes import ALONE, KIND, LanesError, Leg, roll
+from spacearm.simulate.law import Law
 from spacearm.simulate.ledger import ROUNDING, inner_energies
 from spacearm.simulate.motion import motion
 from spacearm.simulate.phase import Phase
@@ -44,7 +46,11 @@ class LaneRun:
 
     @cached_property
     def legs(self) -> tuple[Leg, ...]:
-        return tuple(Leg(self.robot, phase, phase.numbered(k), self.step) for k, phase in enumerate(self.phases))
+        starts = np.cumsum([0.0, *(float(phase.duration) for phase in self.phases)])
+        return tuple(
+            Leg(self.robot, phase, phase.numbered(k), self.step, float(start))
+            for k, (phase, start) in enumerate(zip(self.phases, starts[:-1], strict=True))
+        )
 
     @cached_property
     def kind(self) -> tuple[object, ...]:
@@ -55,6 +61,9 @@ class LaneRun:
         """
         for leg in self.legs:
             leg.check()
+        laws = [law for phase in self.phases for law in cast(tuple[Law, ...], phase.laws)]
+        if len({*laws}) < len(laws):
+            raise LanesError("a law goes on over phases: runs side by side do not know that", place="law", hint=ALONE)
         return tuple(leg.kind for leg in self.legs)
 
 
@@ -63,7 +72,8 @@ def run_side_by_side(
 ) -> list[State | None]:
     """The end of each run, with the same bits whatever runs are beside it.
 
-    None for a run that is not finite, or for which a balance does not hold as exactly as it should:
+    None for a run that is not finite, for which a balance does not hold as exactly as it should, or in which a drive
+    meets its rate limit between ticks:
     :func:`~spacearm.simulate.simulate` says what became of it.
 
     Raises:
@@ -98,7 +108,8 @@ def _run_kind(runs: Sequence[LaneRun], device: Device, threads: int | None) -> t
         still = Layout(robot.n).velocity.start + np.array([robot.dof_index(name) for name in legs[0].phase.locked], int)
         sound &= ~np.any(states[:, still], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            times, y = roll(legs, states, device, threads)
+            times, y, within = roll(legs, states, device, threads)
+            sound &= within
             for first in range(0, len(runs), _TOGETHER):
                 some = slice(first, first + _TOGETHER)
                 sound[some] &= _kept(legs[some], states[some], times, y[some], tolerance[some])

@@ -33,6 +33,10 @@ FREE_STEPS, STEPS_PER_SECOND, STEPS_PER_EDGE = 100_000, 100, 50
 AMPLE = 10
 #: Largest budgets: for the motion, for springs and dampers (which are reported before the run), for a given step.
 MOST_STEPS, MOST_STIFF, MOST_GIVEN = 250_000, 10_000_000, 10_000_000
+#: s of computing that a run may take unless it is told how many steps it may take.
+LONGEST_RUN = 60.0
+#: s, about, of a step, and of an instruction of the motion's program in each of its stages.
+STEP_TIME, INSTRUCTION_TIME = 3e-6, 0.6e-9
 
 
 @dataclass(frozen=True)
@@ -158,8 +162,8 @@ def steps_per_radian(method: Dopri853, scale: TimeScale) -> float:
     return 1.0 / STABLE_DOP853 if scale.kind == "damper" else 2.8 * (1e-10 / method.rtol) ** 0.125
 
 
-def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[TimeScales]) -> int:
-    """Steps that a run may take: many times what its length and its time scales let one expect."""
+def step_budget(method: Method, model: WorldMotion, prepared: Sequence[Prepared], scales: Sequence[TimeScales]) -> int:
+    """Steps that a run may take: many times what its length and its time scales let one expect, within a minute."""
     usual, stiff, given = float(FREE_STEPS), 0.0, 0.0
     for phase, found in zip(prepared, scales, strict=True):
         duration, edges = float(phase.phase.duration), phase.signals.breaks.size
@@ -174,7 +178,49 @@ def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[T
         usual += STEPS_PER_SECOND * duration + STEPS_PER_EDGE * edges + needed["motion"]
         stiff += needed["damper"] + needed["spring"]
         given += duration / method.max_step + AMPLE * ticks
-    return int(min(usual, MOST_STEPS) + min(stiff, MOST_STIFF) + min(given, MOST_GIVEN))
+    allowed = min(usual, MOST_STEPS) + min(stiff, MOST_STIFF) + min(given, MOST_GIVEN)
+    return int(min(allowed, LONGEST_RUN / step_time(model, method)))
+
+
+def step_time(model: WorldMotion, method: Method) -> float:
+    """About how long the processor takes for one step, s: by the instructions of the motion's program."""
+    stages = 4 if isinstance(method, RK4) else 12
+    return STEP_TIME + stages * INSTRUCTION_TIME * len(model.kernel.trace.instructions)
+
+
+def check_budget(
+    method: Method, model: WorldMotion, prepared: Sequence[Prepared], scales: Sequence[TimeScales], samples: int
+) -> None:
+    """An error where springs, dampers, ticks of laws or samples make for more work than a run may be unasked.
+
+    Phases that an event may end before their time are left out: how long they last is not known.
+    """
+    each = step_time(model, method)
+    total = 0.1 * samples  # a sample takes about as long as a tenth of a step
+    worst = (total, f"there are {samples:.3g} samples", "take fewer")
+    for phase, found in zip(prepared, scales, strict=True):
+        if phase.ends_early:
+            continue
+        duration, needs = float(phase.phase.duration), []
+        if phase.law is not None and phase.law.ticks:
+            law = phase.law.law
+            text = f"{law.place} ticks {phase.law.ticks:.3g} times"
+            needs.append((float(phase.law.ticks), text, "give it a longer period"))
+        if isinstance(method, Dopri853):
+            for scale in (own for own in (found.damper, found.spring) if own.rate > 0.0):
+                what = "damping" if scale.kind == "damper" else "stiffness"
+                steps = duration * scale.rate * steps_per_radian(method, scale)
+                needs.append((steps, scale.text, f"lock it, lower its {what}, or add inertia"))
+        if needs:
+            largest = max(needs)
+            total += largest[0]
+            worst = max(worst, (largest[0], f"{phase.place}: {largest[1]}", largest[2]))
+    if total * each > LONGEST_RUN:
+        raise InputError(
+            f"the run would take about {total:.2g} steps, {total * each:.2g} s of computing: {worst[1]}",
+            place="simulate",
+            hint=f"expected at most {LONGEST_RUN:g} s; {worst[2]}, make it shorter, or set max_steps",
+        )
 
 
 def check_step(method: Method, prepared: Sequence[Prepared], most: int) -> None:

@@ -42,12 +42,13 @@ static unsigned long long NAME_mixed(unsigned long long x)
     return x ^ (x >> 31);
 }
 
-/* A number of the standard normal distribution, by seed, sample, tick and channel: SplitMix64, Box and Muller. */
-static double NAME_normal(unsigned long long seed, unsigned long long sample, unsigned long long tick, int channel)
+/* A number of the standard normal distribution, by seed, sample, time and channel: SplitMix64, Box and Muller. */
+static double NAME_normal(
+    unsigned long long seed, unsigned long long sample, unsigned long long at, unsigned long long channel)
 {
-    const unsigned long long key = NAME_mixed(NAME_mixed(NAME_mixed(seed) ^ sample) ^ tick);
-    const double first = (double)(NAME_mixed(key ^ (2ull * (unsigned)channel)) >> 11);
-    const double second = (double)(NAME_mixed(key ^ (2ull * (unsigned)channel + 1u)) >> 11);
+    const unsigned long long key = NAME_mixed(NAME_mixed(NAME_mixed(NAME_mixed(seed) ^ sample) ^ at) ^ channel);
+    const double first = (double)(NAME_mixed(key) >> 11);
+    const double second = (double)(NAME_mixed(key ^ 1u) >> 11);
     return sqrt(-2.0 * log((first + 1.0) * 0x1p-53)) * cos(2.0 * 0x1.921fb54442d18p+1 * second * 0x1p-53);
 }
 #endif
@@ -70,12 +71,13 @@ static void NAME_ask(NAME_work *w, double t, const double *y)
     for (i = 0; i < law->remembers; ++i) in[law->memory + i] = memory[i];
     for (i = 0; i < law->numbers; ++i) in[law->model + i] = law->own[i];
 #if NOISE
-    for (i = 0; i < law->drawn + law->once; ++i) {
-        const unsigned long long tick = (unsigned long long)(w->run->had[now->law - 1] + w->run->ticks);
-        in[law->model + law->numbers + i] = NAME_normal(law->seed, law->draw, i < law->drawn ? tick : ~0ull, i);
+    for (i = 0; i < law->drawn; ++i) {
+        const unsigned long long at =
+            law->once[i] ? ~0ull : (unsigned long long)floor((w->run->began + t) * MOMENTS + AFTER);
+        in[law->model + law->numbers + i] = NAME_normal(law->seed, law->draw, at, law->channels[i]);
     }
 #endif
-    for (i = 0; i < now->feels; ++i) in[law->model + law->numbers + law->drawn + law->once + i] = w->in[now->felt[i]];
+    for (i = 0; i < now->feels; ++i) in[law->model + law->numbers + law->drawn + i] = w->in[now->felt[i]];
     law->call(in, w->answer);
     for (i = 0; i < law->actions; ++i) w->run->action[i] = w->answer[i];
     for (i = 0; i < law->remembers && now->period > 0; ++i) w->run->memory[law->first + i] = w->answer[law->actions + i];
@@ -483,6 +485,13 @@ static int NAME_reach(const NAME_work *w, double h)
 /* What has crossed: 1 where that ends the phase, 2 where it ends the run. */
 static int NAME_log(NAME_work *w, int number)
 {
+#if LAWS
+    if (number < w->now->bounded && w->now->bounds[number] >= 0) {
+        double *action = w->run->action + w->now->bounds[number];
+        if (!(*action * w->now->direction[number] > 0)) return 0;
+        *action = 0;
+    }
+#endif
     w->run->event = number;
     return w->now->ends[number];
 }
@@ -616,7 +625,7 @@ static void NAME_open(NAME_work *w)
 #if LAWS
 static int NAME_due(const NAME_work *w, double t)
 {
-    return w->now->period > 0 && t >= w->run->ticks * w->now->period - SAME_TICK * (1.0 + t);
+    return w->now->period > 0 && t >= w->run->tick + w->run->ticks * w->now->period - SAME_TICK * (1.0 + t);
 }
 
 static void NAME_tick(NAME_work *w, double t)
@@ -652,7 +661,7 @@ static double NAME_until(const NAME_work *w)
 {
     double end = w->now->breaks[w->run->piece + 1];
 #if LAWS
-    const double tick = w->run->ticks * w->now->period;
+    const double tick = w->run->tick + w->run->ticks * w->now->period;
     if (w->now->period > 0 && tick < end - SAME_TICK * (1.0 + end)) end = tick;
 #endif
     return end;
@@ -663,9 +672,24 @@ static void NAME_leave(NAME_work *w, int ended)
 {
     NAME_run *run = w->run;
 #if LAWS
-    if (w->now->law) run->had[w->now->law - 1] += run->ticks;
+    /* A law that goes on keeps its ticks; else the first is where the phase begins, and sensors begin anew. */
+    const NAME_phase *next = run->phase + 1 < PHASES && ended < 2 ? w->now + 1 : 0;
+    if (next && next->law && next->law == w->now->law && next->period > 0) {
+        run->tick += run->ticks * next->period - run->since;
+        if (!(run->tick > SAME_INSTANT * next->period)) run->tick = 0;
+    } else {
+        run->tick = 0;
+        memset(run->action, 0, sizeof run->action);
+        if (next && next->law) {
+            const NAME_law *law = &NAME_laws[next->law - 1];
+            int i;
+            for (i = 0; i < law->senses; ++i) {
+                const int at = law->first + law->sensed[i];
+                run->memory[at] = NAME_memory[at];
+            }
+        }
+    }
     run->ticks = 0;
-    memset(run->action, 0, sizeof run->action);
 #endif
     run->phase = ended > 1 ? PHASES : run->phase + 1;
     run->began += run->since;

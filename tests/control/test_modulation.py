@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -57,11 +58,15 @@ def test_pulse_width_pulse_frequency_has_the_lengths_of_its_closed_form(level):
     lengths = np.diff(edges) * tick
     first = on[edges[0] + 1] > 0.5
     pulses, gaps = (lengths[::2], lengths[1::2]) if first else (lengths[1::2], lengths[::2])
-    assert np.abs(pulses - pulse).max() <= 2 * tick
-    assert np.abs(gaps - gap).max() <= 2 * tick
+    # The trigger looks at ticks: each length ends up to one late, and begins as much beyond the level as the one before
+    # went in that time at its own slope.
+    rise, fall = gain * level - np.array([high, low]), gain * (1 - level) + np.array([high, low])
+    late = tick * (1 + rise[1] / fall[1]), tick * (1 + fall[0] / rise[0])
+    assert np.abs(pulses - pulse).max() <= late[0]
+    assert np.abs(gaps - gap).max() <= late[1]
     count = min(len(pulses), len(gaps))
     duty = pulses[:count].sum() / (pulses[:count].sum() + gaps[:count].sum())
-    np.testing.assert_allclose(duty, pulse / (pulse + gap), atol=2 * tick / (pulse + gap))
+    np.testing.assert_allclose(duty, pulse / (pulse + gap), atol=max(late) / (pulse + gap))
 
 
 def test_too_little_gives_no_pulse():
@@ -69,7 +74,7 @@ def test_too_little_gives_no_pulse():
     assert control.PulseWidthFrequency().lengths(0.099)[1] == np.inf
 
 
-@pytest.mark.parametrize("modulation", [control.PulseWidth(0.5), control.PulseWidthFrequency()])
+@pytest.mark.parametrize("modulation", [control.PulseWidth(0.1), control.PulseWidthFrequency()])
 def test_pulses_hold_an_attitude_and_do_not_push_the_base(modulation):
     """Also with pairs whose thrusters are unequal, which on and off cannot balance."""
     weak = [replace(part, force=0.5) if part.name == "tx+a" else part for part in BUS.thrusters]
@@ -130,9 +135,10 @@ def test_a_shortest_pulse_is_kept_over_a_seam_or_reported():
         return 100.0 * float(np.linalg.norm(run.states[-1, 10:13]))
 
     one = law()
-    kept = simulate(robot, State.at_rest(robot), [Phase(0.25, laws=one), Phase(1.0, laws=one)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = simulate(robot, State.at_rest(robot), [Phase(0.25, laws=one), Phase(1.0, laws=one)])
     assert impulse(kept) == pytest.approx(0.5, rel=1e-4)
-    assert not kept.warnings
     with pytest.warns(RunWarning, match=r"'tx\+a' is switched off at 0.25 s.*0.25 s after.*shortest pulse is 0.5 s"):
         cut = simulate(robot, State.at_rest(robot), [Phase(0.25, laws=law()), Phase(1.0)])
     assert impulse(cut) == pytest.approx(0.25, rel=1e-4)

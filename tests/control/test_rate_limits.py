@@ -49,7 +49,7 @@ def test_a_drive_gives_no_more_from_its_rate_limit_on(effort, method):
     np.testing.assert_allclose(found.states[-1, 7], way, rtol=1e-9)
     np.testing.assert_allclose(found.saturated["j0"], (2.0 - meets) / 2.0, rtol=1e-6)
     # The drive's work is the energy of the motion.
-    np.testing.assert_allclose(float(found.data["drive_work"].values[-1].sum()), 0.5 * INERTIA * RATE**2, rtol=1e-8)
+    np.testing.assert_allclose(float(found.data["energy_drive"].values[-1].sum()), 0.5 * INERTIA * RATE**2, rtol=1e-8)
     if method is None:
         assert cross_check(found).largest < 1e-8
 

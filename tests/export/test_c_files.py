@@ -173,6 +173,21 @@ def test_sensors_and_continuous_laws_are_exported(tmp_path: Path) -> None:
     same_end(robot, start, plan, tmp_path, 0.013, elements=[Gravity([0.0, 0.3, -9.81])])
 
 
+def test_ticks_go_on_over_seams_and_rate_limits_cut_commands(tmp_path: Path) -> None:
+    """A law over two phases whose seam is no tick, a pause, and the law again; a joint meets its rate limit."""
+    plain = random_robot(9, 3, geometry="mixed", passive=True)
+    robot = plain.replace(joints=tuple(replace(j, limits=Limits(effort=2.0, velocity=0.4)) for j in plain.joints))
+    start, _ = scenario(robot)
+    start = State.at_rest(robot, start.joints)
+    sensors = [Encoder(noise=1e-4, delay=0.1), Gyro(noise=1e-4, spread=1e-3)]
+    law = joint_pid([2.0] * robot.n, 9.0, 0.1, integral=1.0, period=0.1).replace(sensors=sensors, seed=5)
+    plan = [Phase(d, laws=own, limits="ignore") for d, own in ((0.33, law), (0.29, law), (0.1, ()), (0.4, law))]
+    run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
+    assert run.events_of("rate limit")
+    np.testing.assert_allclose(run.commands[1].times, [0.4, 0.5, 0.6], atol=1e-12)
+    same_end(robot, start, plan, tmp_path, 0.013)
+
+
 def test_memory_of_continuous_laws_is_integrated_with_the_state(tmp_path: Path) -> None:
     """Two such laws with a sampled one between; the first goes on from what it remembers, and saturates."""
     plain = random_robot(9, 3, geometry="mixed", passive=True)

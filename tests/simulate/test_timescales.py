@@ -12,10 +12,11 @@ import scipy.linalg
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, RunWarning, State, simulate
+from spacearm.simulate.law import Law
 from spacearm.simulate.motion import world_motion
 from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.overrides import robot_parameters
-from spacearm.simulate.timescales import TimeScales, time_scales
+from spacearm.simulate.timescales import TimeScales, step_time, time_scales
 from spacearm.simulate.world import World
 from support.random_robots import random_robot, random_state
 
@@ -157,3 +158,42 @@ def test_long_runs_may_take_long() -> None:
     start = State.moving(robot, base_angular_velocity=[0.1, 0.2, 0.3])
     run = simulate(robot, start, Phase(5000.0, limits="ignore"), method=Dopri853(rtol=1e-8), tolerance=1e-4)
     assert run.reason == Reason.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("robot", "phase", "options", "message"),
+    [
+        (flywheel(stiffness=1e14), Phase(100.0), {}, r"phase\[0\]: the spring of joint 'spin'.*lower its stiffness"),
+        (flywheel(damping=1e9), Phase(100.0), {}, r"the damper of joint 'spin'.*lower its damping"),
+        (
+            flywheel(),
+            Phase(1000.0, laws=Law(lambda p: {"spin": 0.0}, period=1e-4)),
+            {},
+            r"law 'law' ticks 1e\+07 times",
+        ),
+    ],
+)
+def test_more_than_a_minute_of_work_is_refused_before_it_starts(robot, phase, options, message) -> None:
+    began = time.perf_counter()
+    with pytest.raises(InputError, match=rf"would take about .* steps, .* s of computing: .*{message}.*max_steps"):
+        simulate(robot, State.moving(robot, None, [1.0]), phase, **options)
+    assert time.perf_counter() - began < 5.0
+    until = Phase(float(phase.duration), until=Event("spin", 1e-6))
+    assert simulate(flywheel(), State.moving(flywheel(), None, [1.0]), until).reason == Reason.FINISHED
+
+
+def test_max_steps_raises_the_budget_of_a_run() -> None:
+    robot = flywheel(stiffness=1e14)
+    with pytest.warns():
+        run = simulate(robot, State.moving(robot, None, [1.0]), Phase(100.0), max_steps=1000)
+    assert run.reason == Reason.TOO_MANY_STEPS
+
+
+def test_no_run_takes_longer_than_a_minute_unasked() -> None:
+    """The steps that are allowed, at the time that they take, of a robot whose estimate is just below the bound."""
+    robot = catalogue.load("xu2017")
+    began = time.process_time()
+    run = simulate(robot, State.moving(robot, base_angular_velocity=[0.1, 0.2, 0.3]), Phase(200.0, limits="ignore"))
+    spent = time.process_time() - began
+    model = world_motion(World.of(robot), {robot.name: ()})
+    assert step_time(model, Dopri853()) > 0.3 * spent / (run.stats.steps + run.stats.rejected)

@@ -25,10 +25,12 @@ from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, la
 from spacearm.simulate.segment import Occurrence, Segment, Stats
 from spacearm.simulate.state import State
 from spacearm.simulate.timescales import (
+    LONGEST_RUN,
     cause,
     check_budget,
     check_step,
     step_budget,
+    step_time,
     stiffness_warnings,
     time_scales,
 )
@@ -266,8 +268,10 @@ class Chain:
             kinds = {each.driven: time_scales(model, segment.parameters, self.vector, each.driven) for each in prepared}
             scales = [kinds[each.driven] for each in prepared]
             check_budget(settings.method, model, prepared, scales, segment.record.times.size)
-            smooth = step_budget(settings.method, model, prepared, scales)
-            self.budget += smooth + (0 if self.world.smooth else MAX_STEPS)
+            touching = 0 if self.world.smooth else MAX_STEPS
+            most = int(LONGEST_RUN / step_time(model, settings.method)) + touching
+            more = step_budget(settings.method, prepared, scales) + touching
+            self.budget = max(self.budget, min(self.budget + more, most))
             self.warnings += stiffness_warnings(settings.method, prepared, scales)
         check_step(settings.method, prepared, self.budget)
         self._ready = prepared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,7 @@ from spacearm.model import Robot
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.law import Law
+from spacearm.simulate.run import RunWarning
 from spacearm.typing import Array
 
 #: m/s2, by which a specific impulse in seconds is defined.
@@ -93,10 +95,8 @@ def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tup
     return names, _pulses(robot, names).copy()
 
 
-@lru_cache(maxsize=16)
-def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
-    from scipy.optimize import linprog
-
+def _wrenches(robot: Robot, names: Sequence[str]) -> tuple[Array, Array]:
+    """(3, thrusters) Force and torque about the mass centre of each, base axes, with all joints at zero."""
     from spacearm.engine.mechanics import mechanics_of
 
     parts = [robot.thruster(name) for name in names]
@@ -105,6 +105,14 @@ def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
     centre = mechanics_of(robot).centre_of_mass(np.zeros(robot.n))
     push = np.array([part.force * part.direction for part in parts]).T.reshape(3, -1)
     twist = np.array([np.cross(part.position - centre, part.force * part.direction) for part in parts]).T.reshape(3, -1)
+    return push, twist
+
+
+@lru_cache(maxsize=16)
+def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
+    from scipy.optimize import linprog
+
+    push, twist = _wrenches(robot, names)
     table = np.zeros((6, len(names)))
     for row, (axis, sign) in enumerate((k, s) for s in (1.0, -1.0) for k in range(3)):
         still = np.concatenate([push, np.delete(twist, axis, axis=0)])
@@ -118,16 +126,22 @@ def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
     return table
 
 
-def check_whole(names: Sequence[str], table: Array) -> None:
-    """An error where thrusters would have to be partly on to turn the base without pushing it."""
-    uneven = np.flatnonzero(np.abs(table - np.round(table)).max(axis=0, initial=0.0) > WHOLE)
-    if uneven.size:
-        level = next(value for value in table[:, uneven[0]] if abs(value - round(value)) > WHOLE)
-        raise InputError(
-            f"thruster {names[uneven[0]]!r} would have to give {level:.3g} of its force, beside the others, "
-            "to turn the base without pushing it",
-            hint="expected thrusters in equal pairs, or a modulation",
-        )
+def notice_partly_on(robot: Robot, names: Sequence[str], table: Array, place: str) -> None:
+    """A warning where thrusters would have to be partly on to turn the base without pushing it."""
+    on = np.round(table)
+    if np.abs(table - on).max(initial=0.0) <= WHOLE:
+        return
+    row, column = np.unravel_index(np.argmax(np.abs(table - on)), table.shape)
+    push, twist = (on @ part.T for part in _wrenches(robot, names))
+    twist[np.arange(6), np.arange(6) % 3] = 0.0
+    force, torque = (np.linalg.norm(part, axis=1).max() for part in (push, twist))
+    warnings.warn(
+        f"{place}: thruster {names[column]!r} would have to give {table[row, column]:.3g} of its force to turn the "
+        f"base about {'xyz'[row % 3]} alone; on or off, the thrusters push it by up to {force:.3g} N and turn it by up "
+        f"to {torque:.3g} N m about other axes (a modulation gives parts of a force)",
+        RunWarning,
+        stacklevel=3,
+    )
 
 
 def fire(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | float) -> dict[str, SX]:
@@ -136,7 +150,6 @@ def fire(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | 
     Of two axes that would need the same thruster, or thrusters that push against each other, the one with the larger
     ``line`` fires. ``names`` and ``table`` are those of :func:`thruster_pulses`.
     """
-    check_whole(names, table)
     on = np.round(table)
     parts = [robot.thruster(name) for name in names]
     against = np.array([[one is other or opposed(one, other) for other in parts] for one in parts], dtype=float)
@@ -192,8 +205,8 @@ def attitude_by_thrusters(
     positive(rate_gain, "rate_gain", unit="s", place="attitude_by_thrusters")
     with at("attitude_by_thrusters"):
         names, table = thruster_pulses(robot, thrusters)
-        if modulation is None:
-            check_whole(names, table)
+    if modulation is None:
+        notice_partly_on(robot, names, table, "attitude_by_thrusters")
 
     def build(plant: Plant) -> Commands:
         line = _attitude_error(plant, target) - rate_gain * plant.angular_velocity

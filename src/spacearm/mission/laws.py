@@ -13,7 +13,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spacearm.control import Commands, Law, Plant, fire, thruster_pulses
+from spacearm.control import Commands, Law, Plant, fire, notice_partly_on, thruster_pulses
 from spacearm.mechanics.plant import damped_inverse
 from spacearm.mechanics.spatial import SX, rotation_matrix
 from spacearm.model import Robot
@@ -158,6 +158,7 @@ def _holding(crew: Crew) -> Callable[[Plant], Commands]:
 @lru_cache(maxsize=16)
 def _stopping(crew: Crew, thrusters: bool) -> Callable[[Plant], Commands]:
     names, table = thruster_pulses(crew.robot) if thrusters else ((), np.zeros((6, 0)))
+    notice_partly_on(crew.robot, names, table, "stop")
 
     def build(plant: Plant) -> Commands:
         wheels = _wheel_torques(plant, crew)

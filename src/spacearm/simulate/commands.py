@@ -164,7 +164,7 @@ def command_log(
 def pulses_on(log: CommandLog, before: Mapping[tuple[Law, str], float]) -> dict[tuple[Law, str], float]:
     """Since when each thruster that is on at the end of a phase has been on, s; ``before``: at its start."""
     found: dict[tuple[Law, str], float] = {}
-    law = log.law
+    law = log.law and (log.law.origin or log.law)
     for name, unit in zip(log.names, log.units, strict=True) if law is not None else ():
         times, values = log.acted(name)
         if unit != "1" or not values[-1]:

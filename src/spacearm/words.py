@@ -73,6 +73,11 @@ def result(value: Any) -> str:
     return show(value)
 
 
+def percent(relative: float) -> str:
+    """A relative difference in words: 12 %, or a dash where there is none to state."""
+    return f"{number(100.0 * relative, 3)} %" if math.isfinite(relative) else "\N{EN DASH}"
+
+
 def quantity(value: Any, unit_text: str = "") -> tuple[str, str]:
     """A value and its unit as a table has them: what takes for ever is *never*, what has no end is *unbounded*."""
     if isinstance(value, float) and math.isinf(value):

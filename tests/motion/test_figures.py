@@ -10,29 +10,27 @@ import pytest
 from tests.support.arms import arm
 
 from spacearm.figures import MOST_CURVES
-from spacearm.model.document import find_robot
+from spacearm.model import catalogue
 from spacearm.motion.figures import RPM, figures
 from spacearm.simulate import Phase, State, simulate
-
-SERVICER = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, object]:
-    robot = find_robot("servicer.toml", SERVICER)
+    robot = catalogue.load("servicer")
     run = simulate(robot, State.at_rest(robot), [Phase(0.5, forces={"wheel_x": 0.1})])
     return {figure.name: figure.plot for figure in figures(run)}
 
 
 def test_wheels_have_a_figure_of_their_own_with_their_limits(drawn: dict[str, object]) -> None:
-    wheels = find_robot("servicer.toml", SERVICER).wheel_names
+    wheels = catalogue.load("servicer").wheel_names
     for name, plot in drawn.items():
         if name not in ("wheels", "commands"):
             assert not {trace.name for trace in plot.data} & set(wheels)
     plot = drawn["wheels"]
     assert [note.text for note in plot.layout.annotations] == ["speed [rpm]", "stored momentum [N m s]"]
     speed, momentum = (next(t for t in plot.data if t.name == "wheel_x" and t.xaxis == axis) for axis in ("x", "x2"))
-    inertia = find_robot("servicer.toml", SERVICER).joint("wheel_x").rotor.inertia
+    inertia = catalogue.load("servicer").joint("wheel_x").rotor.inertia
     # momentum equals the impulse of the motor's torque: 0.1 N m for 0.5 s, but for what the bus turns meanwhile
     assert momentum.y[-1] == pytest.approx(0.05, rel=1e-2)
     assert speed.y[-1] == pytest.approx(RPM * momentum.y[-1] / inertia, rel=1e-9)

@@ -237,6 +237,36 @@ def figures(
 
 
 @app.command
+def compare(
+    first: Annotated[Path, Parameter(converter=_folder)],
+    second: Annotated[Path, Parameter(converter=_folder)],
+    /,
+    *,
+    out: Annotated[
+        Path | None,
+        Parameter(name=["--out", "-o"], help="folder for a page with all curves", converter=_folder),
+    ] = None,
+    fail_above: Annotated[
+        float | None,
+        Parameter(help="exit with 1 where a row differs by more than this share, or a text, verdict or check differs"),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Compare two folders of results: rows that differ, verdicts on limits, certificates, curves.
+
+    Parameters
+    ----------
+    first
+        A folder of results.
+    second
+        Another.
+    """
+    from spacearm.cli.studies import compare_folders
+
+    return compare_folders(first, second, out, fail_above, json=json)
+
+
+@app.command
 def export(
     source: str,
     /,

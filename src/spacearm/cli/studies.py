@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacearm.cli.terminal import complain, progress_bar, show, show_json
-from spacearm.errors import SpacearmError, TimeLimitError
+from spacearm.errors import InputError, SpacearmError, TimeLimitError
 from spacearm.result import Result, Verdict
 
 if TYPE_CHECKING:
@@ -183,3 +183,43 @@ def table_of(result: Result) -> Table:
 def _summary(result: Result, page: Path) -> list[Any]:
     counts = ", ".join(f"{number} {verdict.value}" for verdict, number in result.counts().items())
     return [f"{result.study}: {result.state}" + (f"; {counts}" if result.has_paper else ""), f"page: {page}", ""]
+
+
+#: The page has all rows that differ; a terminal shows the first.
+MOST_ROWS = 30
+
+
+def compare_folders(first: Path, second: Path, out: Path | None, fail_above: float | None, *, json: bool) -> int:
+    """Print what differs between two folders of results, and write a page where that is asked for."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from spacearm.report import compare_results, write_comparison
+    from spacearm.words import percent
+    from spacearm.words import result as text_of
+
+    if fail_above is not None and not fail_above >= 0.0:
+        raise InputError(f"--fail-above is {fail_above:g}", hint="expected a share of zero or more, such as 0.01")
+    found = compare_results(first, second)
+    written = None if out is None else write_comparison(found, out)
+    if json:
+        show_json({**found.to_json(), "page": written})
+    else:
+        for name, each in zip(found.names, found.both, strict=True):
+            show(Text(f"{name}: {each.result.state}", style="bold red" if each.result.broken else ""))
+        table = Table(header_style="bold")
+        for column in ("quantity", *found.names, "unit", "difference"):
+            table.add_column(Text(column), justify="left" if column in ("quantity", "unit") else "right")
+        for row in found.rows[:MOST_ROWS]:
+            cells = (row.quantity, text_of(row.first), text_of(row.second), row.unit, percent(row.relative))
+            table.add_row(*map(Text, cells))
+        if found.rows:
+            show(table)
+        for check in found.checks:
+            show(f"check {check.quantity} holds: {check.first or 'not there'} and {check.second or 'not there'}")
+        more = len(found.rows) - MOST_ROWS
+        shown = f" ({more} more are not shown)" if more > 0 else ""
+        show(f"{len(found.rows)} rows differ{shown}, {found.equal} are equal but for rounding")
+        if written is not None:
+            show(f"page: {written}")
+    return 1 if fail_above is not None and (found.largest > fail_above or bool(found.checks)) else 0

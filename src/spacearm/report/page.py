@@ -14,6 +14,7 @@ from spacearm import words
 from spacearm.result import Result, Row, Verdict
 
 if TYPE_CHECKING:
+    from spacearm.report.compare import Comparison
     from spacearm.report.write import Entry
 
 #: What the verdicts say, in the order in which a reader wants their tables.
@@ -132,6 +133,21 @@ def render_index(entries: Sequence[Entry], title: str, plotly: str) -> str:
         sound=SOUND,
         limits=LIMITS,
         plotly=plotly if drawn else "",
+    )
+
+
+def render_comparison(found: Comparison, plots: Mapping[str, str], plotly: str) -> str:
+    """The page of two results against each other; ``plots`` are figures with the curves of both, as JSON."""
+    return _render(
+        "compare.html",
+        title=" and ".join(found.names),
+        found=found,
+        names=found.names,
+        plots=plots,
+        short=SHORT_TABLE,
+        percent=words.percent,
+        made=made_on(),
+        plotly=plotly if plots else "",
     )
 
 

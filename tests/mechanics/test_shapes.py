@@ -65,12 +65,8 @@ SHARED = [
     (Sphere(0.3), Cylinder(0.4, 0.7)),
     (Box(0.4, 0.6, 0.9), Plane()),
 ]
-#: Pairs whose distance holds until a line of the first (the capsule's axis, an edge) gets into the second, and the
-#: radius around that line; from there on the depth is that of one point. MuJoCo's goes wrong for deep capsules.
-LINES = [
-    (Capsule(0.1, 0.9), Box(0.4, 0.6, 0.9), 0.1),
-    (Box(0.3, 0.2, 0.7), Box(0.4, 0.6, 0.9), 0.0),
-]
+#: Pairs that meet in several places.
+PATCHES = [(Capsule(0.1, 0.9), Box(0.4, 0.6, 0.9)), (Box(0.3, 0.2, 0.7), Box(0.4, 0.6, 0.9))]
 
 
 @pytest.mark.parametrize(("first", "second"), SHARED, ids=lambda shape: shape.kind)
@@ -81,39 +77,6 @@ def test_distances_are_mujocos(first: Shape, second: Shape) -> None:
         expected = mujoco_distance(first, at, second, to)
         for a, b, c, d in ((first, at, second, to), (second, to, first, at)):
             assert separation(a, b, c, d)[0].min() == pytest.approx(expected, abs=1e-9)
-
-
-def _least_on_axis(capsule: Shape, at: Place, to: Place) -> float:
-    """Signed distance of a capsule's axis from the box of ``LINES``, of many points."""
-    assert isinstance(capsule, Capsule)
-    along = np.linspace(-0.5, 0.5, 4001)[:, None] * capsule.length * at[0][:, 2]
-    beyond = np.abs((at[1] + along - to[1]) @ to[0]) - [0.2, 0.3, 0.45]
-    outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=1)
-    return float((outside + np.minimum(beyond.max(axis=1), 0.0)).min())
-
-
-@pytest.mark.parametrize(("first", "second", "radius"), LINES, ids=["capsule", "box"])
-def test_distances_from_a_box_are_mujocos(first: Shape, second: Shape, radius: float) -> None:
-    rng, outside, inside = np.random.default_rng(7), 0, 0
-    for k in range(80):
-        turns = (np.eye(3), np.eye(3)) if k % 8 == 0 else (random_rotation(rng), random_rotation(rng))
-        at, to = ((turn, rng.normal(size=3) * 0.35) for turn in turns)
-        expected = mujoco_distance(first, at, second, to)
-        for a, b, c, d in ((first, at, second, to), (second, to, first, at)):
-            gap, point, normal = separation(a, b, c, d)
-            if gap[0] > -radius:
-                assert gap[0] == pytest.approx(expected, abs=1e-9)
-                ball = Sphere(1e-9)  # half the gap away from both surfaces
-                for shape, place in ((a, b), (c, d)):
-                    if isinstance(shape, Box) and gap[0] > 0.0:
-                        away = separation(ball, (np.eye(3), point[0]), shape, place)[0][0]
-                        assert away == pytest.approx(gap[0] / 2, abs=1e-8)
-                outside += 1
-            else:
-                assert _least_on_axis(first, at, to) - 1e-3 < gap[0] + radius <= 0.0 if radius else expected < 0.0
-                inside += 1
-            assert np.linalg.norm(normal[0]) == pytest.approx(1.0)
-    assert min(outside, inside) > 20
 
 
 def _surface(shape: Shape, rng: np.random.Generator, count: int) -> Array:
@@ -196,7 +159,7 @@ def test_a_pin_in_a_hole_meets_wall_mouth_and_ground() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [*SHARED, *(pair[:2] for pair in LINES), (Sphere(0.1), Cone(0.1, 0.4, 0.3)), (Sphere(0.1), Disc(0.3))],
+    [*SHARED, *PATCHES, (Sphere(0.1), Cone(0.1, 0.4, 0.3)), (Sphere(0.1), Disc(0.3))],
 )
 def test_derivatives_are_finite_where_shapes_coincide_or_lie_on_an_axis(first: Shape, second: Shape) -> None:
     for place in (np.zeros(3), np.array([0.0, 0.0, 0.2]), np.array([0.3, 0.0, 0.0])):

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.errors import InputError
 from spacearm.mechanics.kinematics import SymbolicPose
+from spacearm.mechanics.patches import box_box, capsule_box
 from spacearm.mechanics.spatial import SX
 from spacearm.typing import Array
 
@@ -226,8 +227,8 @@ def _capsule_plane(a: Capsule, at: SymbolicPose, b: Plane, to: SymbolicPose) -> 
 
 
 def _box_plane(a: Box, at: SymbolicPose, b: Plane, to: SymbolicPose) -> list[Touch]:
-    signs = np.array(np.meshgrid([-0.5, 0.5], [-0.5, 0.5], [-0.5, 0.5])).reshape(3, -1).T
-    return [_ball_plane(_world(at, ca.SX(sign * [a.x, a.y, a.z])), 0.0, to) for sign in signs]
+    signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
+    return [_ball_plane(_world(at, ca.SX(sign * _half(a))), 0.0, to) for sign in signs]
 
 
 def _sphere_disc(a: Sphere, at: SymbolicPose, b: Disc, to: SymbolicPose) -> list[Touch]:
@@ -245,9 +246,13 @@ def _sphere_disc(a: Sphere, at: SymbolicPose, b: Disc, to: SymbolicPose) -> list
     return [Touch(gap, at.origin - normal * (a.radius + 0.5 * gap), -normal)]
 
 
+def _half(box: Box) -> Array:
+    return 0.5 * np.array([box.x, box.y, box.z])
+
+
 def _ball_box(centre: SX, radius: float, b: Box, to: SymbolicPose) -> Touch:
     """Outside, the nearest point of the box; inside, the nearest face."""
-    local, half = _local(to, centre), 0.5 * np.array([b.x, b.y, b.z])
+    local, half = _local(to, centre), _half(b)
     near = ca.vertcat(*(_clip(local[i], -half[i], half[i]) for i in range(3)))
     apart = local - near
     size = length_of(apart)
@@ -268,69 +273,20 @@ def _sphere_box(a: Sphere, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[T
     return [_ball_box(at.origin, a.radius, b, to)]
 
 
-def _on_box(a: SX, b: SX, half: Array) -> SX:
-    """The point of a segment that is nearest to a box about the origin; of those inside, the middle one.
-
-    Half the squared distance from the box is convex along the segment, and its slope consists of straight lines
-    between the places where the segment passes a face's plane: its root lies between two of these.
-    """
-    along = b - a
-    spread = ca.dot(along, along)
-
-    def slope(t: SX) -> SX:
-        point = a + t * along
-        return ca.dot(point - ca.fmin(ca.fmax(point, -half), half), along)
-
-    low, high, enter, leave = ca.SX(0), ca.SX(1), ca.SX(0), ca.SX(1)
-    for i in range(3):
-        flat = ca.fabs(along[i]) < 1e-12 * half[i]
-        safe = ca.if_else(flat, 1, along[i])
-        passed = [ca.if_else(flat, end, (side * half[i] - a[i]) / safe) for end, side in ((0, -1), (1, 1))]
-        enter, leave = ca.fmax(enter, ca.fmin(*passed)), ca.fmin(leave, ca.fmax(*passed))
-        for t in (_clip(each, 0, 1) for each in passed):
-            down = slope(t) < 0
-            low, high = ca.if_else(down, ca.fmax(low, t), low), ca.if_else(down, high, ca.fmin(high, t))
-    first, last = slope(low), slope(high)
-    steep = last - first > 1e-14 * spread
-    share = low - first * (high - low) / ca.if_else(steep, last - first, 1)
-    # Where the slope does not rise, the segment runs along the box or within it.
-    share = ca.if_else(steep, _clip(share, 0, 1), 0.5 * (low + high))
-    middle = 0.5 * (enter + leave)
-    inside = ca.mmax(ca.fabs(a + middle * along) - half) < 0
-    share = ca.if_else(ca.logic_and(enter < leave, inside), middle, share)
-    return a + share * along
-
-
-def _segment_box(ends: tuple[SX, SX], radius: float, b: Box, to: SymbolicPose) -> Touch:
-    a, c = (_local(to, end) for end in ends)
-    near = _world(to, _on_box(a, c, 0.5 * np.array([b.x, b.y, b.z])))
-    return _ball_box(near, radius, b, to)
-
-
 def _capsule_box(a: Capsule, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[Touch]:
-    return [_segment_box(_ends(a, at), a.radius, b, to)]
-
-
-def _edges(a: Box, at: SymbolicPose) -> list[tuple[SX, SX]]:
-    half, found = 0.5 * np.array([a.x, a.y, a.z]), []
-    for i in range(3):
-        for signs in ((-1, -1), (-1, 1), (1, -1), (1, 1)):
-            end = half * np.insert(np.array(signs, dtype=float), i, 1.0)
-            found.append((_world(at, ca.SX(end * np.where(np.arange(3) == i, -1, 1))), _world(at, ca.SX(end))))
-    return found
+    """The two ends of what lies along a face."""
+    along = 0.5 * a.length * (to.rotation.T @ at.rotation[:, 2])
+    places = capsule_box(a.radius, _local(to, at.origin), along, _half(b))
+    return [Touch(gap, _world(to, point), to.rotation @ normal) for gap, point, normal in places]
 
 
 def _box_box(a: Box, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[Touch]:
-    """The nearest places of two boxes lie on an edge of one of them."""
-    found = [_segment_box(edge, 0.0, b, to) for edge in _edges(a, at)]
-    found += [
-        touch._replace(normal=-touch.normal) for touch in (_segment_box(edge, 0.0, a, at) for edge in _edges(b, to))
-    ]
-    best = found[0]
-    for touch in found[1:]:
-        nearer = touch.gap < best.gap
-        best = Touch(*(ca.if_else(nearer, new, old) for new, old in zip(touch, best, strict=True)))
-    return [best]
+    """Four places, along the edges of the box that has the smaller faces."""
+    areas = [np.prod(np.sort(_half(box))[1:]) for box in (a, b)]
+    if areas[1] < areas[0]:
+        return [touch._replace(normal=-touch.normal) for touch in _box_box(b, to, a, at)]
+    places = box_box(_half(a), _half(b), at.rotation.T @ to.rotation, _local(at, to.origin))
+    return [Touch(gap, _world(at, point), at.rotation @ normal) for gap, point, normal in places]
 
 
 def _sphere_cylinder(a: Sphere, at: SymbolicPose, b: Cylinder, to: SymbolicPose) -> list[Touch]:

@@ -118,11 +118,12 @@ def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
 
 def require_file_type(data: Mapping[str, Any], expected: str) -> None:
     """An error where these tables are plainly those of another type of file; it says what that is for."""
-    if "robot" in data and not isinstance(data["robot"], str):
+    robot, bodies = data.get("robot"), "body" in data or "dh" in data
+    if isinstance(robot, dict) and bodies and "study" not in data:
         found = ROBOT_FILE
-    elif isinstance(data.get("scenario"), str) and "robot" not in data:
+    elif isinstance(data.get("scenario"), str) and not (robot or bodies):
         found = CAMPAIGN_FILE
-    elif isinstance(data.get("robot"), str) or "study" in data:
+    elif (isinstance(robot, str) or "study" in data) and not bodies:
         found = SCENARIO_FILE
     else:
         return

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from spacearm import Load, Phase, State, catalogue
 from spacearm.scene import scene_of
 from spacearm.simulate import Run, simulate
+from spacearm.simulate.bodies import move
 from spacearm.simulate.loads import firing
 from support.chromium import LOOK, Browser, Page, chromium
 
@@ -110,3 +112,35 @@ def test_several_runs_have_a_chooser(browser: Browser, run: Run, tmp_path: Path)
     )
     assert page.run(LOOK)["solid"] != first
     assert page.faults() == []
+
+
+@pytest.mark.parametrize("name", ["servicer", "xu2017", "zhang2020_six_axis"])
+def test_sliders_move_the_joints_as_spacearm_does(browser: Browser, tmp_path: Path, name: str) -> None:
+    """Every body's pose after the sliders were moved, against spacearm's kinematics."""
+    browser.events.clear()
+    robot = catalogue.load(name)
+    page = Page(browser, scene_of(robot).save(tmp_path / "robot.html"))
+    page.wait("!!document.querySelector('spacearm-scene').actors")
+    random = np.random.default_rng(3)
+    bounds = np.array([[joint.limits.lower, joint.limits.upper] for joint in robot.joints]).clip(-1.0, 1.0)
+    joints = random.uniform(*bounds.T)
+    before = np.array(page.run(LOOK)["solid"])
+    found = page.run(
+        f"""(() => {{ const scene = document.querySelector("spacearm-scene"), wanted = {joints.tolist()};
+        const sliders = [...scene.shadowRoot.querySelectorAll(".drives input")];
+        sliders.forEach((slider, i) => {{ slider.value = wanted[i]; slider.dispatchEvent(new Event("input")); }});
+        const actor = scene.actors[0];
+        const poses = actor.bodies.map((_, i) => actor.pose(i, [0, 0]));
+        return {{ names: sliders.map((s) => s.dataset.joint), poses }}; }})()"""
+    )
+    assert found["names"] == list(robot.joint_names)
+    moved = move(robot, State.at_rest(robot, joints).vector[None])
+    np.testing.assert_allclose([pose["p"] for pose in found["poses"]], moved.origin[0], atol=2e-6)
+    turns = Rotation.from_quat([pose["q"] for pose in found["poses"]])
+    np.testing.assert_allclose(turns.as_matrix(), moved.rotation[0], atol=2e-6)
+    assert (before != np.array(page.run(LOOK)["solid"])).mean() > 0.001
+    assert page.faults() == []
+
+
+def test_runs_have_no_sliders_of_joints(page: Page) -> None:
+    assert page.run("document.querySelector('spacearm-scene').shadowRoot.querySelector('.drives').hidden")

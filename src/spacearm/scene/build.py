@@ -16,7 +16,7 @@ from spacearm.model import Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.scene.meshes import Meshes
-from spacearm.scene.scene import Actor, Drawn, Mark, Push, Scene, Seen, View
+from spacearm.scene.scene import Actor, Drawn, Hinge, Mark, Push, Scene, Seen, View
 from spacearm.scene.shapes import Look, looks
 from spacearm.scene.touching import contact_shapes
 from spacearm.simulate.bodies import frame_pose, move
@@ -79,7 +79,21 @@ def _view(name: str, what: Any, title: str, hands: tuple[str, ...] | None, frame
     colours = dict.fromkeys(robot.body_names, 0)
     meshes = Meshes()
     actor = _actor(0, robot, np.zeros(1), vector, colours, _thrusters(robot, 1), _hands(robot, hands), meshes)
+    actor = replace(actor, hinges=_hinges(robot, state.joints))
     return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.kept())
+
+
+def _hinges(robot: Robot, positions: Array) -> tuple[Hinge, ...]:
+    """The joints of a robot that stands, to be moved on the page within their limits, or within half a turn or 1 m."""
+    found = []
+    for k, (joint, value) in enumerate(zip(robot.joints, positions.tolist(), strict=True)):
+        wide = np.pi if joint.kind == "revolute" else 1.0
+        low, high = joint.limits.lower, joint.limits.upper
+        low = min(low if np.isfinite(low) else min(-wide, high - wide), value)
+        high = max(high if np.isfinite(high) else max(wide, low + wide), value)
+        parent = robot.body_index(joint.parent)
+        found.append(Hinge(joint.name, parent, k + 1, joint.placement, joint.axis, joint.kind, low, high, value))
+    return tuple(found)
 
 
 def _of_history(

@@ -98,6 +98,31 @@ class Push:
 
 
 @dataclass(frozen=True, eq=False)
+class Hinge:
+    """A joint that can be moved by hand on the page: where it is in its parent, and between what it moves."""
+
+    name: str
+    parent: int
+    body: int
+    placement: Pose
+    axis: Array
+    kind: str  # revolute, prismatic
+    lower: float
+    upper: float
+    value: float
+
+    def data(self) -> dict[str, Any]:
+        own = {"name": self.name, "parent": self.parent, "body": self.body, "kind": self.kind}
+        numbers = {"lower": self.lower, "upper": self.upper, "value": self.value}
+        return own | {"at": _numbers(self.placement), "axis": self.axis.tolist()} | numbers
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Hinge:
+        at, axis, ends = _pose(data["at"]), np.array(data["axis"]), [data[key] for key in ("lower", "upper", "value")]
+        return cls(data["name"], data["parent"], data["body"], at, axis, data["kind"], *ends)
+
+
+@dataclass(frozen=True, eq=False)
 class Actor:
     """A system for as long as its robot stays the same. Joints, frames and paths are (name, body, what is there)."""
 
@@ -110,6 +135,7 @@ class Actor:
     paths: tuple[tuple[str, int, Array], ...] = ()  # the point whose path is drawn
     pushes: tuple[Push, ...] = ()
     guides: tuple[tuple[str, Array], ...] = ()  # name and points (K, 3) of a path that a law follows, world axes
+    hinges: tuple[Hinge, ...] = ()  # of a robot that stands: all joints, parents before children
 
     def data(self, peaks: Mapping[str, float]) -> dict[str, Any]:
         return {
@@ -122,6 +148,7 @@ class Actor:
             "paths": [{"name": name, "body": body, "at": point.tolist()} for name, body, point in self.paths],
             "pushes": [push.data(peaks[push.kind]) for push in self.pushes],
             "guides": [{"name": name, "points": points.tolist()} for name, points in self.guides],
+            "hinges": [hinge.data() for hinge in self.hinges],
         }
 
     @classmethod
@@ -137,6 +164,7 @@ class Actor:
             tuple((each["name"], each["body"], np.array(each["at"])) for each in data["paths"]),
             tuple(Push.of(each) for each in data["pushes"]),
             tuple((each["name"], np.array(each["points"])) for each in data.get("guides", ())),
+            tuple(Hinge.of(each) for each in data.get("hinges", ())),
         )
 
 

@@ -36,6 +36,13 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
 .legend input { margin: 0; accent-color: var(--accent); }
 .legend .swatch { width: 11px; height: 11px; border-radius: 3px; flex: none; }
 .legend hr { border: 0; border-top: 1px solid var(--rule); margin: 5px 0; }
+.drives { position: absolute; left: 8px; top: 34px; max-height: calc(100% - 76px); overflow: auto; background: var(--panel); border: 1px solid var(--rule);
+  border-radius: 7px; padding: 4px 10px; }
+.drives[hidden] { display: none; }
+.drives summary { cursor: pointer; }
+.drives label { display: grid; grid-template-columns: minmax(4em, auto) 110px 5.5em; align-items: center; gap: 6px; white-space: nowrap; }
+.drives input { accent-color: var(--accent); margin: 0; }
+.drives output { text-align: right; font-variant-numeric: tabular-nums; color: var(--soft); }
 .fault { position: absolute; inset: 0; display: grid; place-items: center; text-align: center; padding: 1rem; color: var(--soft); }
 @media print { .bar, .side { display: none; } }`;
   const ICONS = {
@@ -269,6 +276,15 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
         return { c, r: Math.max(0, ...b.shapes.map((s) => size(add(s.at, c, -1)) + scene.extent(s))) };
       });
     }
+    move(values) { // a robot that stands: every body from its parent, by joint positions in rad and m
+      this.hinges.forEach((h, i) => {
+        const from = this.pose(h.parent, [0, 0]), turn = h.kind === "revolute" ? values[i] : 0, slide = h.kind === "revolute" ? 0 : values[i];
+        const q0 = product(from.q, h.at.slice(3)), s = Math.sin(turn / 2);
+        const p = add(add(from.p, turned(from.q, h.at.slice(0, 3))), turned(q0, h.axis), slide);
+        const q = product(q0, [h.axis[0] * s, h.axis[1] * s, h.axis[2] * s, Math.cos(turn / 2)]);
+        this.poses.set([...p, ...q], 7 * h.body);
+      });
+    }
     place(t) { // step and share of the next
       const T = this.times;
       let low = 0, high = this.steps - 1;
@@ -313,7 +329,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       const icon = (name) => `<svg viewBox="0 0 14 14" aria-hidden="true"><path d="${ICONS[name]}"/></svg>`;
       root.innerHTML = `<style>${STYLE}</style><div class="all"><div class="view">
         <canvas class="gl" tabindex="0" role="img" aria-label="3-D scene; drag to turn, right drag to move, wheel to zoom"></canvas><canvas class="ink"></canvas>
-        <div class="said"><b></b><span></span></div>
+        <div class="said"><b></b><span></span></div><details class="drives" open hidden></details>
         <div class="side"><button class="legends" title="Legend" aria-label="Legend" aria-expanded="false">${icon("legend")}</button><div class="legend" hidden></div></div></div>
         <div class="bar"><select class="which" title="Which run" aria-label="Which run"></select>
         <button class="play moving" title="Play or pause (space)" aria-label="Play or pause">${icon("play")}</button>
@@ -443,7 +459,31 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       follow.value = this.followed;
       follow.hidden = still;
       this.legend();
+      this.drives(still);
       $(".said b").textContent = data.title;
+    }
+    drives(still) { // a slider for each joint of a robot that stands
+      const box = this.$(".drives"), actor = still && this.actors.length === 1 ? this.actors[0] : null, hinges = (actor && actor.hinges) || [];
+      box.hidden = !hinges.length;
+      if (!hinges.length) return;
+      const values = hinges.map((h) => h.value), summary = document.createElement("summary");
+      summary.textContent = "Joints";
+      const rows = hinges.map((h, i) => {
+        const label = document.createElement("label"), scale = h.kind === "revolute" ? 180 / Math.PI : 1000, unit = h.kind === "revolute" ? "°" : " mm";
+        label.innerHTML = '<span></span><input type="range" step="any"><output></output>';
+        const [name, slider, shown] = label.children;
+        name.textContent = h.name;
+        Object.assign(slider, { min: h.lower, max: h.upper, value: h.value });
+        slider.dataset.joint = h.name;
+        const say = () => { shown.textContent = `${(values[i] * scale).toFixed(1)}${unit}`; };
+        slider.oninput = () => { values[i] = +slider.value; actor.move(values); say(); this.later(); };
+        slider.ondblclick = () => { slider.value = h.value; slider.oninput(); };
+        slider.title = `${h.name}: ${(h.lower * scale).toFixed(0)} to ${(h.upper * scale).toFixed(0)}${unit}; double click: back`;
+        say();
+        return label;
+      });
+      box.open = this.$(".view").clientWidth > 560;
+      box.replaceChildren(summary, ...rows);
     }
     legend() {
       const box = this.$(".legend");

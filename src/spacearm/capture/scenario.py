@@ -40,7 +40,7 @@ from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement
 from spacearm.study.keys import made
 from spacearm.study.limits import run_limits
 from spacearm.study.signal_tables import LoadTable, SignalTable, not_an_angle
-from spacearm.study.tables import BodyTable, MotionKeys, Pair, StartTable
+from spacearm.study.tables import MotionKeys, Pair, ShapedBodyTable, StartTable
 from spacearm.words import number
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class SoftTable(Table):
     turn_z: AxisTable | None = None
 
 
-class TargetTable(BodyTable, MotionKeys):
+class TargetTable(ShapedBodyTable, MotionKeys):
     """What is caught; it moves as its grasped point does."""
 
     name: Name = "target"
@@ -91,7 +91,8 @@ class TargetTable(BodyTable, MotionKeys):
         x, y, z = self.velocity
         a, b, c = map(float, self.turning())
         pose = pose_of(self.origin, Place("origin", self.name))
-        return Target(self.inertia_of("target", self.name), (x, y, z), (a, b, c), pose, self.name)
+        body = self.body_of(self.name, "target", self.name)
+        return Target(body.inertia, (x, y, z), (a, b, c), pose, self.name, body.visuals)
 
 
 class ApproachTable(Table):
@@ -214,7 +215,7 @@ class CaptureFile(StudyFile):
             start = self.start.state(robot, relaxed(robot, self.start.configuration or "zero"))
         modes = made(self.clutch, "clutch") or list(SOFT)
         loads = self._loads(robot, self.load, self.duration)
-        begin = start if self.target is None else self._begin(robot, start, modes[0].kind == "rigid")
+        begin = start if self.target is None else self._begin(session, robot, start, modes[0].kind == "rigid")
         if self.target is None and not loads:
             raise InputError("nothing happens", place="load", hint="add a [[load]] or a [target] table")
         settling = made(self.settling, "settling")
@@ -255,11 +256,11 @@ class CaptureFile(StudyFile):
                 found.append(entry.of(robot, end))
         return tuple(found)
 
-    def _begin(self, robot: Robot, start: State, rigid: bool) -> Caught | Approach:
+    def _begin(self, session: Session, robot: Robot, start: State, rigid: bool) -> Caught | Approach:
         assert self.target is not None
         held = (*held_joints(robot, self.free), *(soft_axes(robot) if rigid else ()))
         with at("target"):
-            target = self.target.make()
+            target = self.target.located(session.folder).make()
             if self.approach is not None and self.target.contact is not None:
                 raise InputError(
                     "an approach ends with a rigid grip", place="contact", hint="leave it, or [approach], out"

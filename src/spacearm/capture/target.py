@@ -14,7 +14,7 @@ from spacearm.capture.soft_joints import AXES, CONTACT, SoftAxis, SoftJoint, hel
 from spacearm.checks import array, checked, known, positive
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, at
-from spacearm.model import Body, Inertia, Joint, Pose, Robot, edit
+from spacearm.model import Body, Inertia, Joint, Pose, Robot, Visual, edit
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.scene.shapes import equivalent_box
 from spacearm.simulate import Attach, Load, Phase, State, World, simulate
@@ -34,6 +34,7 @@ class Target:
         angular_velocity: at contact, world axes, rad/s.
         placement: the target's frame in the hand's frame while it is held.
         name: of the body.
+        visuals: shapes that it is drawn with; the box of its inertia where there are none.
     """
 
     inertia: Inertia
@@ -41,6 +42,7 @@ class Target:
     angular_velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
     placement: Pose = field(default_factory=Pose)
     name: str = "target"
+    visuals: tuple[Visual, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("velocity", "angular_velocity"):
@@ -52,9 +54,9 @@ class Target:
 
     @property
     def body(self) -> Robot:
-        """As a system of its own, drawn as the box of its inertia."""
-        body = Body(self.name, self.inertia)
-        box = equivalent_box(body)
+        """As a system of its own; where it has no visuals, drawn as the box of its inertia."""
+        body = Body(self.name, self.inertia, self.visuals)
+        box = None if self.visuals else equivalent_box(body)
         return Robot(self.name, (body if box is None else replace(body, visuals=(replace(box, colour=COLOUR),)),))
 
     def at_hand(self, robot: Robot, state: State, hand: str) -> State:

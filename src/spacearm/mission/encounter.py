@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,14 +11,14 @@ import numpy as np
 from spacearm.engine import mechanics_of
 from spacearm.errors import SimulationError
 from spacearm.mission.laws import Crew
-from spacearm.model import Body, Frame, Inertia, Pose, Robot, Visual
+from spacearm.model import Frame, Inertia, Pose, Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
 from spacearm.model.toml_schema import Number, Vector3
 from spacearm.motion.surroundings import PlacedKeys
 from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate, spline
 from spacearm.study import key
-from spacearm.study.tables import BodyTable
+from spacearm.study.tables import BodyTable, ShapedBodyTable
 from spacearm.typing import Array
 
 TARGET, BODY, GRASP = "target", "target body", "grasp"
@@ -42,7 +42,7 @@ class BelievedTable(BodyTable):
     """What the laws take the target for until it has been weighed."""
 
 
-class TargetTable(BodyTable):
+class TargetTable(ShapedBodyTable):
     """The target: its body, and how it moves at the planned instant of touch."""
 
     grasp: PlacedKeys = key(PlacedKeys(), "frame to be grasped, on the body; its z axis points out, towards the hand")
@@ -65,10 +65,11 @@ class TargetTable(BodyTable):
         return 0.5 * math.hypot(*self.size) if self.radius is None else self.radius
 
     def robot(self, inertia: Inertia) -> Robot:
-        """The body with its grasp, as a system."""
-        shape = Visual("box", np.array(self.size), Pose(translation=inertia.com), colour="#b08d57")
+        """The body with its grasp, as a system; drawn as a box where it has no visuals."""
+        box = Visual("box", np.array(self.size), Pose(translation=inertia.com), colour="#b08d57")
+        body = self.body_of(BODY, "target", TARGET)
         frame = Frame(GRASP, BODY, self.grasp.pose())
-        return Robot(TARGET, (Body(BODY, inertia, visuals=(shape,)),), (), (frame,))
+        return Robot(TARGET, (replace(body, inertia=inertia, visuals=body.visuals or (box,)),), (), (frame,))
 
     @cached_property
     def made(self) -> Robot:

@@ -123,15 +123,16 @@ class MissionFile(StudyFile):
         crew, servicer = self._crew(session)
         session.tell(0.05, "meeting the target")
         with at("target"):
+            target = self.target.located(session.folder)
             met = encounter(
-                self.target, crew, servicer, self.approach.duration, self.touch.wait, self.approach.reach, self.orbit
+                target, crew, servicer, self.approach.duration, self.touch.wait, self.approach.reach, self.orbit
             )
-        world = worlds(crew, self.target.made)
+        world = worlds(crew, target.made)
         elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
         for k, contact in enumerate(self.touch.contact):
             with at(f"touch.contact[{k}]"):
                 elements += contact.contacts(world)
-        flight = Flight(self, crew, servicer, met)
+        flight = Flight(self.model_copy(update={"target": target}), crew, servicer, met)
         session.tell(0.1, "flying")
         run = simulate(
             world.replace(elements=tuple(elements)),

@@ -12,7 +12,7 @@ import numpy as np
 from spacearm.checks import known
 from spacearm.errors import InputError
 from spacearm.mechanics import shapes
-from spacearm.model import Body, Frame, Pose, Robot
+from spacearm.model import Frame, Pose, Robot
 from spacearm.model.document import at
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.model.toml_schema import Name, Number, Vector3
@@ -36,7 +36,7 @@ from spacearm.simulate import (
 )
 from spacearm.simulate.chain import Item, Phases
 from spacearm.study import Session, Table, key
-from spacearm.study.tables import BodyTable, StartTable
+from spacearm.study.tables import ShapedBodyTable, StartTable
 
 #: Systems and contacts that a file may have: all are one program.
 MOST = 100
@@ -67,7 +67,7 @@ class SystemTable(Table):
 
     name: Name = key(what="in front of its parts' names: `<name>/<part>`")
     robot: Name | None = key(None, "a robot file, relative to the scenario, or a name of the catalogue")
-    body: BodyTable | None = key(None, "a rigid body instead, called `body`")
+    body: ShapedBodyTable | None = key(None, "a rigid body instead, called `body`")
     frame: list[FrameTable] = key([], "frames on that body")
     start: StartTable = key(StartTable(), "state at time zero")
 
@@ -80,7 +80,8 @@ class SystemTable(Table):
         if self.body is None:
             raise InputError("neither 'robot' nor 'body' is given", hint="expected one")
         frames = tuple(Frame(each.name, "body", each.pose()) for each in self.frame)
-        return Robot(self.name, (Body("body", self.body.inertia_of("body", self.name)),), (), frames)
+        body = self.body.located(session.folder).body_of("body", "body", self.name)
+        return Robot(self.name, (body,), (), frames)
 
 
 class SideTable(PlacedKeys):

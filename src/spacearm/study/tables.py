@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, model_validator
 
 from spacearm.errors import InputError, quoted
-from spacearm.model import Inertia, Robot
+from spacearm.model import Body, Inertia, Robot
 from spacearm.model.document import at
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.toml_errors import Place
-from spacearm.model.toml_schema import InertialKeys, Name, Number, Vector3, Vector4, whole
-from spacearm.model.toml_values import inertia_of
+from spacearm.model.toml_schema import (
+    CollisionTable,
+    InertialKeys,
+    Name,
+    Number,
+    ShapeKeys,
+    Vector3,
+    Vector4,
+    VisualTable,
+    whole,
+)
+from spacearm.model.toml_values import inertia_of, shapes_of
+from spacearm.model.visuals import mesh_file
 from spacearm.simulate import State
 from spacearm.study.keys import Table, key, refused
 from spacearm.typing import Array
@@ -136,6 +148,22 @@ class BodyTable(InertialKeys, Table):
     def inertia_of(self, place: str, name: str = "") -> Inertia:
         """Its inertia in its own frame."""
         return inertia_of(self, Place(place, name))
+
+
+class ShapedBodyTable(BodyTable, ShapeKeys):
+    """A rigid body: its mass, mass centre and inertia, how it is drawn, and the shapes by which it touches others."""
+
+    visual: list[VisualTable] = key([], "how it is drawn, as in a robot file", max_length=1000)
+    collision: list[CollisionTable] = key([], "shapes by which it touches, as in a robot file", max_length=1000)
+
+    def located(self, folder: Path) -> Self:
+        """The same, with meshes that are looked for in a folder."""
+        visual = [one.model_copy(update={"mesh": mesh_file(one.mesh, folder)}) for one in self.visual]
+        return self.model_copy(update={"visual": visual})
+
+    def body_of(self, name: str, place: str, whose: str = "") -> Body:
+        """The body."""
+        return Body(name, self.inertia_of(place, whose), *shapes_of(self, Place(place, whose)))
 
 
 class InertiaTable(BodyTable):

@@ -144,6 +144,16 @@ def test_a_shortest_pulse_is_kept_over_a_seam_or_reported():
     assert impulse(cut) == pytest.approx(0.25, rel=1e-4)
 
 
+def test_pulses_begin_anew_after_a_pause():
+    law = control.Law(
+        lambda plant: control.PulseWidth(0.5).commands(plant, {"tx+a": 0.4 + 0.0 * plant.time}), period=0.1
+    )
+    phases = [Phase(0.12, laws=law), Phase(0.3), Phase(0.5, laws=law), Phase(0.5, laws=law)]
+    found = simulate(BUS, STILL, phases)
+    levels = [log["tx+a"].tolist() for log in found.commands]
+    assert levels == [[1.0, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0, 0.0]]
+
+
 def test_one_command_may_be_late_by_one_period():
     """A force of 1 N m from the second tick on."""
     robot = arm(1)

@@ -105,10 +105,33 @@ def test_what_is_wrong_with_hand_laws_and_sensors_is_told(
 
 
 @pytest.mark.parametrize(
+    "modulation", [{"kind": "pulse_width", "window": 0.2}, {"kind": "pulse_width_frequency", "time_constant": 0.1}]
+)
+def test_thrusters_in_pulses_from_a_file(modulation: dict[str, Any]) -> None:
+    law = {"kind": "attitude_by_thrusters", "period": 0.02, "dead_band": 0.05, "rate_gain": 4.0}
+    found = document()
+    arm = [f"joint{i}" for i in range(1, 7)]
+    found["phase"] = [{"duration": 4.0, "locked": arm, "law": [law | {"modulation": modulation}]}]
+    result = run_document(found, folder=EXAMPLE.parent)
+    rows = {row.quantity: row.value for row in result.rows}
+    assert result.certificate.sound
+    assert abs(rows["end.base_angular_velocity.z"]) < 0.9 * np.deg2rad(3.0)
+
+
+@pytest.mark.parametrize(
     ("law", "message"),
     [
         ({"kind": "detumble"}, r"phase\[0\]: law\[0\]: 'torque' is missing"),
         ({"kind": "detumble", "torque": 1.0, "stiffness": 2.0}, "does not apply"),
+        (
+            {
+                "kind": "attitude_by_thrusters",
+                "dead_band": 1.0,
+                "rate_gain": 1.0,
+                "modulation": {"kind": "pulse_width"},
+            },
+            r"law\[0\]: modulation: 'window' is missing",
+        ),
         ({"kind": "joint_pid", "stiffness": 1.0, "damping": 1.0}, "'reference' is missing"),
         ({"kind": "attitude_by_wheels", "stiffness": 1.0, "damping": 1.0}, "wheels"),
         ({"kind": "computed_torque", "stiffness": 1.0, "damping": 1.0, "reference": {"elbow": PATH}}, "elbow"),

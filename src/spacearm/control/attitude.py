@@ -131,7 +131,7 @@ def notice_partly_on(robot: Robot, names: Sequence[str], table: Array, place: st
     on = np.round(table)
     if np.abs(table - on).max(initial=0.0) <= WHOLE:
         return
-    row, column = np.unravel_index(np.argmax(np.abs(table - on)), table.shape)
+    row, column = divmod(int(np.argmax(np.abs(table - on))), table.shape[1])
     push, twist = (on @ part.T for part in _wrenches(robot, names))
     twist[np.arange(6), np.arange(6) % 3] = 0.0
     force, torque = (np.linalg.norm(part, axis=1).max() for part in (push, twist))

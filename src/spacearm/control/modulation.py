@@ -40,10 +40,13 @@ class PulseWidth:
         ticks = round(self.window / period)
         if ticks < 1 or abs(self.window / period - ticks) > 1e-9 * ticks:
             raise InputError(f"a window of {self.window:g} s is no whole number of periods of {period:g} s")
-        count = plant.memory("window")
+        count = plant.memory("window", lasting=False)
         memory, on, start = {"window": ca.if_else(count >= ticks - 1, 0, count + 1)}, {}, count == 0
         for name, level in levels.items():
-            width, rest = plant.memory(f"width of {name}"), plant.memory(f"rest of {name}")
+            width, rest = (
+                plant.memory(f"width of {name}", lasting=False),
+                plant.memory(f"rest of {name}", lasting=False),
+            )
             least = shortest_pulse(plant, name)
             wanted = ticks * ca.fmax(ca.fmin(level, 1.0), 0.0) + rest
             whole = ca.fmax(ca.fmin(ca.floor(wanted + 0.5), ticks), 0.0)
@@ -98,7 +101,10 @@ class PulseWidthFrequency:
         share = math.exp(-_period(plant) / self.time_constant)
         memory, on = {}, {}
         for name, level in levels.items():
-            held, before = plant.memory(f"filter of {name}"), plant.memory(f"trigger of {name}")
+            held, before = (
+                plant.memory(f"filter of {name}", lasting=False),
+                plant.memory(f"trigger of {name}", lasting=False),
+            )
             now = ca.if_else(held >= self.on, 1.0, ca.if_else(held <= self.off, 0.0, before))
             memory[f"filter of {name}"] = share * held + (1.0 - share) * self.gain * (level - now)
             memory[f"trigger of {name}"] = now

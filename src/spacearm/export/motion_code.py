@@ -218,9 +218,9 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
                 keys = ", ".join(f"{int(key) % 2**64}u" for key in own.drawn[:, 0])
                 blocks.append(f"static const unsigned long long law_channels_{k}[] = {{ {keys} }};")
                 blocks.append(f"static const int law_once_{k}[] = {{ {_numbers(own.drawn[:, 1], 'int')} }};")
-            inputs, size, sensed = own.kernel.inputs, own.own.memory.size, own.own.sensed if sampled else ()
-            if sensed:
-                blocks.append(f"static const int law_sensed_{k}[] = {{ {_numbers(sensed, 'int')} }};")
+            inputs, size, momentary = own.kernel.inputs, own.own.memory.size, own.own.momentary if sampled else ()
+            if momentary:
+                blocks.append(f"static const int law_momentary_{k}[] = {{ {_numbers(momentary, 'int')} }};")
             row = {
                 "call": f"NAME_law_{k}",
                 "actions": own.target.size,
@@ -236,8 +236,8 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
                 "own": f"law_numbers_{k}",
                 "channels": f"law_channels_{k}" if len(own.drawn) else 0,
                 "once": f"law_once_{k}" if len(own.drawn) else 0,
-                "sensed": f"law_sensed_{k}" if sensed else 0,
-                "senses": len(sensed),
+                "momentary": f"law_momentary_{k}" if momentary else 0,
+                "renewed": len(momentary),
             }
             rows.append(_row(row))
             first[sampled] += size
@@ -461,8 +461,8 @@ _LAW_TYPE = """typedef struct {
     const double *own;             /* numbers of its model */
     const unsigned long long *channels; /* of random numbers */
     const int *once;                    /* 1: drawn once for the run */
-    const int *sensed;                  /* what of its memory belongs to sensors */
-    int senses;
+    const int *momentary;               /* what of its memory begins anew after a pause */
+    int renewed;
 } NAME_law;
 
 """

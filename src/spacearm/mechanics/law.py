@@ -71,7 +71,7 @@ class LawProgram:
     drawn: tuple[tuple[str, int, bool], ...] = ()  # of each random number: its owner, which, whether drawn once
     felt: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``felt``
     reacts: bool = False  # whether it depends on what the degrees of freedom do that it does not command
-    sensed: tuple[int, ...] = ()  # entries of the memory that belong to sensors
+    momentary: tuple[int, ...] = ()  # entries of the memory that begin anew after a pause
 
 
 def shift_register(plant: Plant, name: str, size: int) -> list[SX]:
@@ -84,7 +84,7 @@ def shift_register(plant: Plant, name: str, size: int) -> list[SX]:
         raise InputError(
             f"its delay keeps {size:.3g} numbers", hint=f"expected at most {MOST_LATE}: less delay, or a longer period"
         )
-    return list(ca.vertsplit(plant.memory(name, np.zeros(size))))
+    return list(ca.vertsplit(plant.memory(name, np.zeros(size), lasting=False)))
 
 
 def shortest_pulse(plant: Plant, thruster: str) -> int:
@@ -194,7 +194,7 @@ class _Assembly:
         for name in names:
             shortest = shortest_pulse(self.plant, name)
             if shortest > 1:
-                counts[name] = self.plant.memory(f"pulse of {name}")
+                counts[name] = self.plant.memory(f"pulse of {name}", lasting=False)
                 begun[name] = ca.logic_and(counts[name] > 0, counts[name] < shortest)
         for name in names:
             on = asked[name]
@@ -237,7 +237,7 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknow
     rates: dict[str, SX] = {}
     for prefix, every, own in commands:
         own_plant = plant.view(prefix, plant.period)
-        count = own_plant.memory("tick") if every > 1 else None
+        count = own_plant.memory("tick", lasting=False) if every > 1 else None
         if count is not None:
             memory[f"{prefix}tick"] = ca.if_else(count >= every - 1, 0, count + 1)
         for name, value in _stepped(own_plant, own, every).items():
@@ -357,7 +357,7 @@ def law_program(
         raise InputError(f"the law holds the symbol {unknown[0]!r}, which is not its plant's", place="law")
     program = Program("law", inputs, {name: ca.densify(value) for name, value in outputs.items()})
     starts = [np.zeros(0), *(plant.memory_starts[name] for name in symbols)]
-    owned = [np.zeros(0, dtype=bool), *(np.full(symbols[name].numel(), name in plant.sensed) for name in symbols)]
+    owned = [np.zeros(0, dtype=bool), *(np.full(symbols[name].numel(), name in plant.momentary) for name in symbols)]
     return LawProgram(
         program,
         tuple(work.actions),

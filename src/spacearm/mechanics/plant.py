@@ -80,8 +80,8 @@ class Plant:
         self.felt: dict[LoadFrame, SX] = {load: ca.SX.sym(f"wrench on {load.frame}", 6) for load in felt}
         #: Random numbers: by whose they are, which of its own, and whether they are drawn once.
         self.drawn: dict[tuple[str, int, bool], SX] = {}
-        #: Names of memory that belongs to sensors.
-        self.sensed: set[str] = set()
+        #: Names of memory that begins anew when the law acts again after a pause.
+        self.momentary: set[str] = set()
         self.wrenches: dict[str, SX] = {}
         #: Whether the law has asked how everything reacts, in this plant or in one made of it.
         self.reacts: list[bool] = []
@@ -153,15 +153,18 @@ class Plant:
             raise InputError(f"{name} has {found.numel()} numbers", place="law", hint=f"expected 1 or {size}")
         return found
 
-    def memory(self, name: str, start: npt.ArrayLike = 0.0) -> SX:
+    def memory(self, name: str, start: npt.ArrayLike = 0.0, *, lasting: bool = True) -> SX:
         """A number or column that the law keeps: from tick to tick, or integrated with the state; with its first value.
 
-        How it goes on is told by ``Commands(rates={name: ...})`` or, at ticks, ``Commands(memory={name: ...})``.
+        How it goes on is told by ``Commands(rates={name: ...})`` or, at ticks, ``Commands(memory={name: ...})``. What
+        is not ``lasting`` begins anew when a sampled law acts again after a phase without it.
         """
         value = np.atleast_1d(checks.numbers(start, f"memory {name!r}"))
         name = self.prefix + name
         if name in self.memory_symbols:
             raise InputError(f"memory {name!r} is asked for twice", place="law")
+        if not lasting:
+            self.momentary.add(name)
         self.memory_symbols[name] = ca.SX.sym(name, value.size)
         self.memory_starts[name] = value
         return self.memory_symbols[name]

@@ -233,9 +233,7 @@ class _Reader:
         self.first = self.fresh = ca.SX(0)
 
     def memory(self, name: str, size: int) -> SX:
-        own = f"{self.sensor.name}.{name}"
-        self.plant.sensed.add(self.plant.prefix + own)
-        return self.plant.memory(own, np.zeros(size))
+        return self.plant.memory(f"{self.sensor.name}.{name}", np.zeros(size), lasting=False)
 
     def keep(self, name: str, value: SX) -> None:
         self.kept[f"{self.sensor.name}.{name}"] = value
@@ -262,9 +260,8 @@ class _Reader:
             self.keep("held", value)
         if self.late:
             entry = ca.vertcat(value, self.fresh)
-            size, own = entry.numel(), f"{sensor.name}.late"
-            plant.sensed.add(plant.prefix + own)
-            register = shift_register(plant, own, size * self.late)
+            size = entry.numel()
+            register = shift_register(plant, f"{sensor.name}.late", size * self.late)
             register = [ca.if_else(self.first, entry[k % size], old) for k, old in enumerate(register)]
             self.keep("late", ca.vertcat(*register[size:], entry))
             value, self.fresh = ca.vertcat(*register[: size - 1]), register[size - 1]

@@ -491,20 +491,21 @@ class PreparedLaw:
     def enter(self, carried: Carried | None, time: float = 0.0, sample: int = 0, kept: int = 0) -> engine.Law:
         """For a phase that begins at this time of the run, with what the law brings along from a phase before.
 
-        A law of the phase just before keeps its ticks. After a pause it ticks at once, and its sensors begin anew.
+        A law of the phase just before keeps its ticks. After a pause it ticks at once, and what is momentary of its
+        memory (of sensors, delays and pulses) begins anew.
         ``kept``: where memory that is integrated stands in the integrated vector.
         """
         inputs, outputs, period = self.kernel.inputs, self.kernel.outputs, float(self.law.period or 0.0)
         inp, out, first = np.zeros(self.kernel.n_in), np.zeros(self.kernel.n_out), 0.0
         start = self.own.memory.copy()
         if carried is not None and carried.memory.shape == start.shape:
-            fresh = start[list(self.own.sensed)]
+            fresh = start[list(self.own.momentary)]
             start[:] = carried.memory
             if period and carried.held(time) and carried.answer.shape == out.shape:
                 out[:] = carried.answer
                 first = carried.tick - time if carried.tick - time > SAME_INSTANT * period else 0.0
             else:
-                start[list(self.own.sensed)] = fresh
+                start[list(self.own.momentary)] = fresh
         inp[inputs["memory"]] = start
         inp[inputs["model"]] = self.numbers
         plain, bounded = isinstance(self.law, PythonLaw), int(np.count_nonzero(self.bounds >= 0))

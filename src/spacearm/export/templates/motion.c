@@ -672,7 +672,7 @@ static void NAME_leave(NAME_work *w, int ended)
 {
     NAME_run *run = w->run;
 #if LAWS
-    /* A law that goes on keeps its ticks; else the first is where the phase begins, and sensors begin anew. */
+    /* A law that goes on keeps its ticks; else the first is where the phase begins, and what is momentary begins anew. */
     const NAME_phase *next = run->phase + 1 < PHASES && ended < 2 ? w->now + 1 : 0;
     if (next && next->law && next->law == w->now->law && next->period > 0) {
         run->tick += run->ticks * next->period - run->since;
@@ -683,8 +683,8 @@ static void NAME_leave(NAME_work *w, int ended)
         if (next && next->law) {
             const NAME_law *law = &NAME_laws[next->law - 1];
             int i;
-            for (i = 0; i < law->senses; ++i) {
-                const int at = law->first + law->sensed[i];
+            for (i = 0; i < law->renewed; ++i) {
+                const int at = law->first + law->momentary[i];
                 run->memory[at] = NAME_memory[at];
             }
         }

@@ -364,3 +364,46 @@ def test_processes_multiply_matrices_in_one_thread(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv(name)
     assert main(["--version"]) == 0
     assert os.environ[name] == "1"
+
+
+# -- rows that are called as a column, and rows that are not there -----------------------------------------------
+
+
+def test_rows_called_as_a_column_of_the_campaign_stand_beside_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of missions, which have a verdict of their own: chunks differed in their types."""
+    from spacearm.campaign import work
+    from spacearm.result import Row
+
+    taken = {"success": True, "margin": 3.0, "collision[blow].restitution": 5.0, "mass": 7.0}
+    rows_of = work.rows_of
+    monkeypatch.setattr(work, "rows_of", lambda found: [*rows_of(found), *(Row(k, v) for k, v in taken.items())])
+    text = CAMPAIGN.replace('rows = ["collision.*"]\n', "") + '[[require]]\nrow = "margin"\nmost = 2.0\n'
+    store = run_campaign(plan_of(place, text), place / "out")
+    table = store.read()
+    for name, value in taken.items():
+        assert table[f"result.{name}"].to_pylist() == [float(value)] * 24
+    assert table["success"].to_pylist() == [False] * 24  # the campaign's own
+    assert {*table["mass"].to_pylist()} == {0.5, 2.0}
+    assert all(0.0 <= value <= 1.0 for value in table["collision[blow].restitution"].to_pylist())
+    found = report(store)
+    assert {row.quantity: row.value for row in found.rows}["runs"] == 24
+
+
+def test_an_axis_is_not_called_as_a_column(place: Path) -> None:
+    with pytest.raises(InputError, match=r"axis 'success'.*another name"):
+        plan_of(place, CAMPAIGN.replace('name = "mass"', 'name = "success"'))
+
+
+def test_a_requirement_on_a_row_that_is_not_there_is_told_after_the_first_run(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = CAMPAIGN.replace('row = "collision.blow.free.energy_lost"', 'row = "collision.blow.fre.energy_lost"')
+    plan_of(place, text)
+    assert main(["campaign", "run", str(place / "campaign.toml"), "-o", str(place / "out")]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "require[0].row: the scenario's results have no row 'collision.blow.fre.energy_lost'" in told
+    assert "did you mean 'collision.blow.free.energy_lost'?" in told
+    assert not list((place / "out").glob("*"))  # the mended one may have the folder
+    plan_of(place, text.replace("collision.blow.fre.energy_lost", "?"))
+    with pytest.raises(InputError, match=r"known: .*collision\.blow\.free"):
+        run_campaign(Plan.read(place / "campaign.toml"), place / "out")

@@ -15,11 +15,11 @@ from typing import Any
 
 from spacearm.campaign.plan import Plan, wilson
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import FAILED, Outcome, check_together, columns, run_chunks
+from spacearm.campaign.work import FAILED, SOUND, Outcome, check_together, columns, run_chunks, run_one
 from spacearm.checks import one_of
 from spacearm.deadline import check_time
 from spacearm.engine.device import Device, cupy
-from spacearm.errors import InputError, SpacearmError
+from spacearm.errors import InputError, SpacearmError, did_you_mean, quoted
 
 #: Runs that are made together on a device, in whole chunks.
 TOGETHER: dict[Device, int] = {"cpu": 2048, "gpu": 32768}
@@ -133,7 +133,17 @@ def run_campaign(
 def _names(plan: Plan, store: Store, device: Device | None) -> dict[str, str]:
     """Rows that all chunks keep: those of the first."""
     if not store.has(0, 0):
-        (outcomes,) = run_chunks(plan, [(0, 0)], device)
+        try:
+            if plan.file.require:
+                first = run_one(plan, 0, 0)
+                if first.status == SOUND and first.values.get("success", 1.0):  # it has all the rows that there can be
+                    _check_required(plan, [first])
+            (outcomes,) = run_chunks(plan, [(0, 0)], device)
+            if any(outcome.status != FAILED for outcome in outcomes):
+                _check_required(plan, outcomes)
+        except InputError:
+            store.abandon()  # so that the mended campaign may have the folder
+            raise
         if all(outcome.status == FAILED for outcome in outcomes):
             raise SpacearmError(
                 f"all {len(outcomes)} runs of the first chunk failed: {outcomes[0].reason}",
@@ -141,6 +151,17 @@ def _names(plan: Plan, store: Store, device: Device | None) -> dict[str, str]:
             )
         store.write(plan, columns(outcomes), outcomes)
     return store.names()
+
+
+def _check_required(plan: Plan, outcomes: list[Outcome]) -> None:
+    """Every requirement is about a row that one of these runs has."""
+    known = sorted({name.removeprefix("result.") for outcome in outcomes for name in outcome.units})
+    for k, require in enumerate(plan.file.require):
+        if require.row not in known:
+            raise InputError(
+                f"the scenario's results have no row {quoted(require.row)}", place=f"require[{k}].row",
+                hint=did_you_mean(require.row, known),
+            )  # fmt: skip
 
 
 def _batches(plan: Plan, queue: _Queue, most: int) -> Iterator[list[Place]]:

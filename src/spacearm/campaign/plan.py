@@ -159,6 +159,12 @@ class Plan:
         self.file, self.document, self.folder, self.robot_text = file, document, folder, robot
         distinct(file.axis, "axis")
         distinct(file.vary, "vary", "key")
+        for axis in file.axis:
+            if axis.name in OWN_COLUMNS:
+                raise InputError(
+                    "this name belongs to a column of every campaign", place=f"axis {quoted(axis.name)}",
+                    hint="choose another name",
+                )  # fmt: skip
         if self.total > MOST_RUNS:
             raise InputError(f"has {self.total} runs", place="axis", hint=f"expected at most {MOST_RUNS} in all cells")
         if file.sampling == "sobol" and file.runs & (file.runs - 1):
@@ -169,6 +175,11 @@ class Plan:
             )
         for cell in range(len(self.cells)):
             self.arranged(cell, 0)  # keys that are not there are told before anything runs
+
+    def column(self, row: str) -> str:
+        """The column of a row of the scenario: its name, after ``result.`` where the campaign has that column."""
+        own = {*OWN_COLUMNS, *(axis.name for axis in self.file.axis), *(entry.key for entry in self.file.vary)}
+        return f"result.{row}" if row in own else row
 
     @classmethod
     def read(cls, path: str | Path, runs: int | None = None) -> Plan:
@@ -325,6 +336,10 @@ def wilson(successes: int, runs: int, confidence: float) -> tuple[float, float]:
     middle = (rate + 0.5 * spread) / (1.0 + spread)
     half = z * math.sqrt(rate * (1.0 - rate) / runs + 0.25 * spread / runs) / (1.0 + spread)
     return (0.0 if successes == 0 else middle - half), (1.0 if successes == runs else middle + half)
+
+
+#: Columns of every campaign, before those of the scenario's rows.
+OWN_COLUMNS = ("cell", "run", "status", "success", "margin", "binding", "reason")
 
 
 def flat_rows(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

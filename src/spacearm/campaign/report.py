@@ -140,7 +140,7 @@ def _figures(plan: Plan, columns: dict[str, Any], cells: list[Cell], names: dict
             "of successes from the others."
         )
         found.append(Figure("map", chart(plan, cells), text))
-    bounds = {require.row: (require.least, require.most) for require in plan.file.require}
+    bounds = {plan.column(require.row): (require.least, require.most) for require in plan.file.require}
     moving = [name for name in names if len({value for value in columns[name] if value is not None}) > 2]
     for k, name in enumerate([*bounds, *(name for name in moving if name not in bounds)][:MOST_FIGURES]):
         text = "Share of runs below each value." + (" Dashed: what is required." if name in bounds else "")

@@ -73,6 +73,11 @@ class Store:
             left.unlink(missing_ok=True)
         return store
 
+    def abandon(self) -> None:
+        """Give up a campaign of which no run is kept."""
+        if not any(self.done()):
+            (self.folder / MANIFEST).unlink(missing_ok=True)
+
     @classmethod
     def open(cls, folder: Path) -> Store:
         """The store that is there."""

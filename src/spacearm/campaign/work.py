@@ -157,7 +157,8 @@ def run_chunks(plan: Plan, places: Sequence[tuple[int, int]], device: Device | N
 def _kept(plan: Plan, outcome: Outcome) -> Outcome:
     wanted = {*plan.file.rows, *(require.row for require in plan.file.require)}
     values = {name: value for name, value in outcome.values.items() if any(fnmatchcase(name, w) for w in wanted)}
-    return replace(outcome, values=values)
+    units = {plan.column(name): unit for name, unit in outcome.units.items()}
+    return replace(outcome, values={plan.column(name): value for name, value in values.items()}, units=units)
 
 
 def columns(outcomes: list[Outcome]) -> dict[str, str]:

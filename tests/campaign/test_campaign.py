@@ -407,3 +407,71 @@ def test_a_requirement_on_a_row_that_is_not_there_is_told_after_the_first_run(
     plan_of(place, text.replace("collision.blow.fre.energy_lost", "?"))
     with pytest.raises(InputError, match=r"known: .*collision\.blow\.free"):
         run_campaign(Plan.read(place / "campaign.toml"), place / "out")
+
+
+# -- signals -------------------------------------------------------------------------------------------------------
+
+
+WORKERS = """
+import time
+from spacearm.campaign.execute import _Processes
+if __name__ == "__main__":
+    processes = _Processes(2)
+    asleep = [processes.pool.submit(time.sleep, 60) for _ in range(2)]
+    print(*processes.pool._processes, flush=True)
+    time.sleep(60)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(WORKERS)
+    with subprocess.Popen([sys.executable, "parent.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        time.sleep(5.0)  # at work, or still importing
+        parent.kill()
+    end = time.monotonic() + 15.0
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.1)
+    left = [pid for pid in pids if alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(pids) == 2
+    assert left == []
+
+
+CLUSTER = """
+import os, signal, subprocess, sys, types
+from spacearm.campaign.execute import _cluster
+from spacearm.cli.terminal import signals_clean_up
+
+class LocalCluster:
+    def __init__(self, **_):
+        os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C while processes are started
+        code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []), flush=True)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        print("started", flush=True)
+    def close(self, timeout):
+        print("closed", flush=True)
+        raise AssertionError("Status.init")
+
+sys.modules["distributed"] = types.SimpleNamespace(LocalCluster=LocalCluster, Client=lambda cluster, timeout: cluster)
+try:
+    with signals_clean_up(), _cluster(1, "local"):
+        print("not here")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_waits_until_a_cluster_is_started() -> None:
+    """Its processes do not hear it, and what goes wrong while it is closed is not told."""
+    done = subprocess.run([sys.executable, "-c", CLUSTER], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["True", "started", "closed", "closed", "interrupted"], "")

@@ -199,3 +199,48 @@ def test_the_time_limit_is_one_for_all_papers(tmp_path: Path, stand_in: Callable
     assert "note: 1 of 3 papers are finished; the same command goes on" in shown
     assert "error: not finished within the time limit of 2 s" in shown
     assert (tmp_path / "out" / "yoshida1992" / "results.json").is_file()
+
+
+DROPPED = """
+import os, signal, time
+from spacearm.cli.terminal import Terminated, signals_clean_up
+
+class Finalised:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+try:
+    with signals_clean_up():
+        Finalised()
+        time.sleep(20)
+        print("went on")
+except Terminated:
+    print("ended")
+"""
+
+
+def test_a_signal_in_a_finaliser_ends_the_command_without_a_traceback() -> None:
+    """Python prints what is raised there as an exception that was ignored, and goes on."""
+    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("ended\n", "")
+
+
+def test_an_error_that_a_library_makes_of_an_interrupt_may_come_late(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """On a busy machine a compiler takes longer to give up than a second signal is ignored for."""
+
+    def compiling(*_: object) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5.0)
+        except KeyboardInterrupt:
+            time.sleep(0.2)
+            raise SystemError("compiler") from None
+        return 0
+
+    monkeypatch.setattr("spacearm.cli.terminal.GRACE", 0.05)
+    monkeypatch.setattr("spacearm.cli.app._run_app", compiling)
+    assert main(["check"]) == 143
+    assert capsys.readouterr().err == "error: terminated\n"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +261,52 @@ def _one_blas_thread() -> Iterator[None]:
             del os.environ[name]
 
 
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Ctrl-C and SIGTERM come after the block; processes that are started inside never hear Ctrl-C.
+
+    Half-started processes cannot be ended cleanly. Those that run are ended by this one, which hears the signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    resource_tracker.ensure_running()  # whoever starts it unblocks the signals of his thread
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: own for number, own in handlers.items() if callable(own) or own == signal.SIG_DFL}
+    for number in handlers:
+        signal.signal(number, lambda number, _: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which processes inherit
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, own in handlers.items():
+            signal.signal(number, own)
+    if came:
+        signal.raise_signal(came[0])
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, be it killed: called in processes of a pool."""
+    parent = multiprocessing.parent_process()
+    name = "spacearm-parent"
+    if parent is None or any(thread.name == name for thread in threading.enumerate()):
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name=name, daemon=True).start()
+
+
+def _run_in_worker(*work: Any) -> list[list[Outcome]]:
+    """:func:`run_chunks`, in a process that somebody else has started."""
+    _end_with_parent()
+    return run_chunks(*work)
+
+
 class _Processes:
     """Processes that are started again when one of them dies."""
 
@@ -266,7 +315,8 @@ class _Processes:
         self.pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, mp_context=spawn, initializer=_end_with_parent)
 
     def submit(self, plan: Plan, batch: list[Place], device: Device | None) -> Future[list[list[Outcome]]]:
         future: Future[list[list[Outcome]]] = Future()
@@ -299,7 +349,9 @@ class _Processes:
                 future.set_result(inner.result())
 
         try:
-            pool.submit(run_chunks, *work).add_done_callback(done)
+            with _signals_wait():
+                inner = pool.submit(run_chunks, *work)
+            inner.add_done_callback(done)
         except BrokenProcessPool:
             if self.pool is pool:
                 self.pool = self._start()
@@ -319,20 +371,25 @@ def _cluster(workers: int, address: str) -> Iterator[Submit]:
     except ImportError as error:
         raise SpacearmError("a cluster needs Dask", hint="pip install 'spacearm[cluster]'") from error
     library: Any = distributed
-    cluster = None
+    opened: list[Any] = []  # the cluster, then the client
     try:
-        if address == "local":
-            cluster = library.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="ERROR"
+        try:
+            with _signals_wait():
+                if address == "local":  # what goes wrong comes back with the chunks: nothing needs to be logged
+                    opened.append(library.LocalCluster(
+                        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
+                        silence_logs="CRITICAL",
+                    ))  # fmt: skip
+                opened.append(library.Client(*opened or [address], timeout="20s"))
+        except Exception as error:  # Dask has many, and some without a class of their own
+            what = (
+                "the cluster could not be started"
+                if address == "local"
+                else f"there is no Dask scheduler at {address!r}"
             )
-        client = library.Client(cluster or address, timeout="20s")
-    except Exception as error:  # Dask has many, and some without a class of their own
-        what = (
-            "the cluster could not be started" if address == "local" else f"there is no Dask scheduler at {address!r}"
-        )
-        raise SpacearmError(f"{what}: {error}") from error
-    try:
-        yield lambda *work: client.submit(run_chunks, *work, pure=False, retries=MOST_DEATHS)
+            raise SpacearmError(f"{what}: {error}") from error
+        client = opened[-1]
+        yield lambda *work: client.submit(_run_in_worker, *work, pure=False, retries=MOST_DEATHS)
     except Exception as error:
         if type(error).__module__.startswith("distributed"):
             raise SpacearmError(
@@ -340,6 +397,6 @@ def _cluster(workers: int, address: str) -> Iterator[Submit]:
             ) from error
         raise
     finally:
-        client.close(timeout=2)
-        if cluster is not None:
-            cluster.close(timeout=5)
+        for each in reversed(opened):
+            with suppress(Exception):  # one that is broken already
+                each.close(timeout=5)

@@ -127,8 +127,23 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def interruption() -> type[KeyboardInterrupt] | None:
-    """What has just ended the command, if a signal did: a library may have made another error of it."""
-    return _ended[1] if time.monotonic() - _ended[0] < GRACE else None
+    """What has ended the command, if a signal did: a library may have made another error of it, however late."""
+    return _ended[1]
+
+
+def _again(unraisable: Any) -> None:
+    """An interruption that came where Python drops exceptions (a finaliser, a callback of C) comes again later."""
+    if not (isinstance(unraisable.exc_type, type) and issubclass(unraisable.exc_type, KeyboardInterrupt)):
+        sys.__unraisablehook__(unraisable)
+        return
+    number = signal.SIGTERM if issubclass(unraisable.exc_type, Terminated) else signal.SIGINT
+
+    def send() -> None:
+        global _ended  # noqa: PLW0603
+        _ended = -GRACE, None
+        os.kill(os.getpid(), number)
+
+    threading.Timer(0.01, send).start()
 
 
 @contextmanager
@@ -143,9 +158,11 @@ def signals_clean_up() -> Iterator[None]:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             before[number] = signal.signal(number, _end)
+    hook, sys.unraisablehook = sys.unraisablehook, _again
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.spatial.transform import Rotation
 from tests.support.arms import arm
 from tests.support.control import POSTURE, craft, quaternion_of, quintic, step_response, turned_by
+from tests.support.cuda_as_c import as_gpu
 
 from spacearm import Mechanics, control, rollout, simulate_batch
 from spacearm.control import Encoder, ForceTorque, Gyro, StarTracker
@@ -20,6 +21,7 @@ from spacearm.model import Limits
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate import RK4, Load, Phase, State, load_run, simulate
 from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.side_by_side import LaneRun, run_side_by_side
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
@@ -110,6 +112,18 @@ def test_two_systems_have_noise_of_their_own():
     keys = {control.Law(lambda p: {"j0": 0.0 * p.time}, sensors=[Gyro(noise=1.0)], system=s).drawn(ROBOT)[0, 0]
             for s in ("", "a", "b")}  # fmt: skip
     assert len(keys) == 3
+
+
+def test_noise_in_lanes_is_that_of_the_run_in_every_phase(tmp_path):
+    """Two phases, the second off the ticks of the first: lanes as a run in fixed steps, C of the GPU to the bit."""
+    phases = [Phase(duration, laws=pid(seed=7), limits="ignore") for duration in (0.133, 0.2)]
+    lane = LaneRun(ROBOT, START, phases, 0.005, 1e-6)
+    (beside,) = run_side_by_side([lane])
+    alone = simulate(ROBOT, START, phases, method=RK4(0.005)).states[-1]
+    np.testing.assert_allclose(beside.vector, alone, rtol=0.0, atol=1e-13)
+    with as_gpu(tmp_path):
+        (there,) = run_side_by_side([lane], device="gpu")
+    np.testing.assert_array_equal(there.vector, beside.vector)
 
 
 def test_a_law_keeps_its_ticks_over_a_seam():

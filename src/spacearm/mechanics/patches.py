@@ -39,6 +39,8 @@ _BLEND = 0.5
 _PARALLEL = 0.05
 #: Depth of the patch below its highest place, of the shortest half edge; twice the penetration is added to it.
 _DEEP = 1e-3
+#: Distance of two ends of a capsule's patch below which they become one, of its radius or the box's half edges.
+_TOGETHER = 0.1
 #: By which faces and edges are longer when they are cut, so that edges that lie on each other are found.
 _SLACK = 1e-11
 #: Gap up to which bodies count as touching, m: below it the line between the nearest points has no direction.
@@ -401,10 +403,10 @@ def capsule_box(radius: float, centre: SX, along: SX, b: Array) -> list[Place]:
     """
     axes = _Axes()
     own = [ca.SX(each) for each in np.eye(3)]
+    length = ca.sqrt(ca.dot(along, along) + _TINY)
     for i in range(3):
         axes.add(ca.fabs(centre[i]) - b[i] - ca.fabs(along[i]), -_sign(centre[i]) * own[i])
         spans = [(b[k], own[k]) for k in range(3) if k != i]
-        length = ca.sqrt(ca.dot(along, along) + _TINY)
         axes.add_product(ca.cross(own[i], along / length), -centre, 0.0, spans)
     separation, inner, spread = axes.greatest()
     foot = _nearest_on_segment(centre, along, b)
@@ -426,7 +428,11 @@ def capsule_box(radius: float, centre: SX, along: SX, b: Array) -> list[Place]:
         piece = piece.within(value, change, half[i] * (1 + _SLACK) + wider)
     piece, _ = piece.closed()
     least = level + ca.fmin(slope * piece.low, slope * piece.high)
-    piece, _ = piece.below(level, slope, least + _depth_of_patch(min(radius, *b), gap)).closed()
+    deep = _depth_of_patch(min(radius, *b), gap)
+    piece, _ = piece.below(level, slope, least + deep).closed()
     ends = piece.low, piece.high
     gaps = _shift(gap, [level + slope * end for end in ends], n[2])
+    # Ends that fall together are one place: the higher of them is lifted.
+    lift = deep * ca.fmax(0, 1 - (piece.high - piece.low) * length / (_TOGETHER * min(radius, *b)))
+    gaps = [gaps[0] + ca.if_else(slope < 0, lift, 0), gaps[1] + ca.if_else(slope < 0, 0, lift)]
     return _places(gaps, [piece.at(end) + radius * normal for end in ends], normal, near, gap)

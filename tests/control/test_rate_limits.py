@@ -10,7 +10,7 @@ import pytest
 from tests.support.arms import arm
 from tests.support.control import craft
 
-from spacearm import control
+from spacearm import control, rollout
 from spacearm.model import Limits
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate import RK4, Phase, State, load_run, simulate
@@ -101,6 +101,17 @@ def test_a_saved_run_keeps_what_was_cut(tmp_path):
     for one, two in zip(back.commands[0].acted("j0"), found.commands[0].acted("j0"), strict=True):
         np.testing.assert_array_equal(one, two)
     np.testing.assert_allclose(found.commands[0].acted("j0")[1], [TORQUE, 0.0, 0.0], atol=1e-12)
+
+
+def test_rollouts_pass_a_rate_limit_by_no_more_than_a_step():
+    robot, step = joint(), 0.01
+    rows = rollout(robot, State.at_rest(robot).vector[None], step, 100, law=push(1.0), every=1, ignore_friction=True)
+    rates = np.abs(rows[0, :, 14])
+    assert rates.max() > 0.99 * RATE
+    # The base floats: the joint alone sees less inertia than on a fixed base.
+    slopes = np.diff(rates)
+    assert rates.max() <= RATE + slopes.max()
+    assert np.ptp(rates[-40:]) < 1e-3 * RATE  # no torque of the drive acts any more
 
 
 def test_lanes_hand_back_what_meets_a_rate_limit_between_ticks():

@@ -25,6 +25,7 @@ from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import ForceTorque
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping
 from spacearm.simulate.law import Law, PythonLaw
@@ -69,13 +70,26 @@ def _loop(
         return FixedStep(room, uniform=uniform, observer=None if watch is None else watch.update(room))
     command = ca.SX.sym("command", robot.dofs)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
-    rate = ca.substitute(free.outputs["rate"], free.inputs["force"], free.inputs["force"] + command)
+    acting = free.inputs["force"] + _within_rates(command, free.inputs["state"], law, robot)
+    rate = ca.substitute(free.outputs["rate"], free.inputs["force"], acting)
     if driven:
         mode = np.isin(robot.dof_names, driven).astype(float)
         rate = ca.substitute(rate, free.inputs["mode"], ca.DM(mode))
     room = Room(replace(free, inputs=inputs, outputs={"rate": rate}))
     observer = None if watch is None else watch.update(room)
     return FixedStep(room, uniform=uniform, law=_update(law, robot, room), observer=observer)
+
+
+def _within_rates(command: SX, state: SX, law: Law, robot: Robot) -> SX:
+    """Forces that a sampled law holds: none of a drive that would take its joint further beyond its rate limit."""
+    found = ca.SX(command)
+    if law.limited:
+        for i, joint in enumerate(robot.joints):
+            if math.isfinite(joint.limits.velocity) and joint.name in law.commands_of(robot):
+                rate, force = state[Layout(robot.n).rates][i], command[6 + i]
+                beyond = ca.logic_and(ca.fabs(rate) >= joint.limits.velocity, rate * force > 0)
+                found[6 + i] = ca.if_else(beyond, 0.0, force)
+    return found
 
 
 def _closed(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Program:

@@ -12,7 +12,8 @@ from tests.support.control import POSTURE, hand_path, quaternion_of, quintic
 from spacearm import Mechanics, control
 from spacearm.errors import InputError
 from spacearm.model import Frame, Robot, wheel
-from spacearm.simulate import Phase, State, simulate
+from spacearm.simulate import Phase, State, World, constant, load_run, simulate
+from spacearm.simulate.crosscheck import cross_check
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
@@ -121,3 +122,64 @@ def test_two_laws_for_one_actuator():
     one, two = (control.joint_pid([0.0] * 2, 1.0, 1.0, joints=names) for names in (["j0", "j1"], ["j1", "j2"]))
     with pytest.raises(InputError, match="both command 'j1'"):
         simulate(ROBOT, START, Phase(1.0, laws=[one, two]))
+
+
+SMALL = arm(3)
+WORLD = World({"a": ROBOT, "b": SMALL})
+STATES = {"a": START, "b": State.at_rest(SMALL, POSTURE[:3], position=[9.0, 0.0, 0.0])}
+
+
+def alone(system: str, law: control.Law, *phases: float):
+    own = law.replace(system="")
+    found = [Phase(duration, laws=own, limits="ignore") for duration in phases]
+    return simulate(WORLD.robot(system), STATES[system], found)
+
+
+def test_laws_of_two_systems_act_as_each_does_alone(tmp_path):
+    """With different periods, limits and memory, over two phases; logs are by system, and MuJoCo replays them."""
+    plan = [quintic(a, a + 0.2, 0.5) for a in POSTURE]
+    fast = control.joint_pid(plan, 4.0, 2.0, 1.0, period=0.01, limited=False, system="a")
+    noisy = control.Encoder(resolution=1e-4, bias=1e-3)
+    slow = control.joint_pid(plan[:3], 4.0, 2.0, 1.0, period=0.03, system="b", sensors=[noisy])
+    phases = [Phase(0.3, laws=[fast, slow], limits="ignore"), Phase(0.3, laws=[slow, fast], limits="ignore")]
+    found = simulate(WORLD, STATES, phases)
+    assert found.sound
+    for name, law in (("a", fast), ("b", slow)):
+        own = alone(name, law, 0.3, 0.3)
+        np.testing.assert_allclose(found.of(name).states[-1], own.states[-1], atol=1e-9)
+        logs = [log for log in found.commands if log.system == name]
+        for log, expected in zip(logs, own.commands, strict=True):
+            np.testing.assert_allclose(log.times, expected.times, atol=1e-12)
+            np.testing.assert_allclose(log.values, expected.values, atol=1e-7)
+    assert cross_check(found).largest < 1e-7
+    assert {"command.a.j6", "command.b.j2", "reading.b.encoder.j0"} <= {*map(str, found.readings)}
+    again = load_run(found.to_netcdf(tmp_path / "run.nc"))
+    np.testing.assert_allclose(again.commands[1].values, found.commands[1].values)
+
+
+def test_continuous_laws_of_two_systems():
+    goals = [constant(a + 0.01) for a in POSTURE]
+    laws = [
+        control.joint_pid(goals, 4.0, 4.0, 1.0, period=None, limited=False, system="a"),
+        control.joint_pid(goals[:3], 4.0, 4.0, 2.0, period=None, limited=False, system="b"),
+    ]
+    found = simulate(WORLD, STATES, Phase(1.0, laws=laws, limits="ignore"))
+    assert found.sound
+    for law in laws:
+        own = alone(law.system, law, 1.0)
+        np.testing.assert_allclose(found.of(law.system).states[-1], own.states[-1], atol=1e-9)
+
+
+def test_laws_of_two_systems_that_cannot_be():
+    one = control.joint_pid([0.0] * 7, 1.0, 1.0, system="a", period=0.01)
+    two = control.joint_pid([0.0] * 3, 1.0, 1.0, system="b", period=0.01)
+    own = control.PythonLaw(lambda time, state, references: {"j0": 0.0}, 0.01, forces=["j0"], system="b")
+    for other, message in (
+        (two.replace(period=0.015), "periods that do not fit"),
+        (two.replace(period=None), "periods that do not fit"),
+        (two.replace(seed=1), "several seeds"),
+        (two.replace(system=""), "which system"),
+        (own, "Python function acts alone"),
+    ):
+        with pytest.raises(InputError, match=message):
+            simulate(WORLD, STATES, Phase(0.1, laws=[one, other], limits="ignore"))

@@ -181,7 +181,7 @@ def test_manipulability_is_zero_at_the_singular_configurations():
     at_them = control.dynamic_manipulability(robot, "hand", found.configurations, rows=(0, 1))
     assert at_them.max() < 1e-6
     assert control.dynamic_manipulability(robot, "hand", [0.4, 1.2], rows=(0, 1)) > 0.1
-    with pytest.raises(InputError, match="2 joints cannot move a frame in 6 ways"):
+    with pytest.raises(InputError, match="2 joints cannot move a frame in 6 directions"):
         control.dynamic_manipulability(robot, "hand", [0.4, 1.2])
     with pytest.raises(InputError, match="as many joints as rows"):
         control.workspace(robot, "hand", {"q0": (0.0, 1.0)}, rows=(0, 1))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
 
-from spacearm import Mechanics
+from spacearm import Mechanics, control
 from spacearm.errors import InputError
 from spacearm.model import catalogue
+from spacearm.result import Result
 from spacearm.simulate import State
 from spacearm.study.scenario import run_document
 from support import ROOT
@@ -142,3 +144,115 @@ def test_what_is_wrong_with_a_law_is_told(law: dict[str, Any], message: str) -> 
     wrong["phase"][0]["law"] = [law]
     with pytest.raises(InputError, match=message):
         run_document(wrong, folder=EXAMPLE.parent)
+
+
+def servo(**law: Any) -> dict[str, Any]:
+    """The example's second phase alone, from rest, with this law."""
+    given = document()
+    phase = {"duration": 0.2, "locked": ["joint1", "joint4", "joint5", "joint6"], "law": [law]}
+    return {"study": "motion", "robot": given["robot"], "phase": [phase]}
+
+
+def run(given: dict[str, Any]) -> Result:
+    return run_document(given, folder=EXAMPLE.parent)
+
+
+PID = {"kind": "joint_pid", "stiffness": 4.0, "damping": 8.0, "period": 0.02}
+BOTH = {"reference": {"joint2": 0.1, "joint3": {"value_deg": 3.0}}}
+
+
+def test_plain_numbers_and_gains_by_joint() -> None:
+    """A number is a path that stays; gains by name are those of each joint."""
+    one = run(servo(**PID, **BOTH))
+    each = {name: {"joint3": PID[name], "joint2": PID[name]} for name in ("stiffness", "damping")}
+    other = run(servo(**(PID | each), **BOTH))
+    assert [row.value for row in other.rows] == [row.value for row in one.rows]
+    stronger = run(servo(**(PID | each | {"stiffness": {"joint3": 8.0, "joint2": 4.0}}), **BOTH))
+    assert [row.value for row in stronger.rows] != [row.value for row in one.rows]
+    for gain, message in (({"joint2": 1.0}, "'joint3' is missing"), ({"elbow": 1.0}, "elbow")):
+        with pytest.raises(InputError, match=f"stiffness: .*{message}"):
+            run(servo(**(PID | {"stiffness": gain}), **BOTH))
+    with pytest.raises(InputError, match=r"stiffness: .*by joint"):
+        run(servo(kind="resolved_acceleration", frame="hand", stiffness={"joint2": 1.0}, damping=1.0))
+
+
+def test_a_joint_that_nothing_holds_is_said() -> None:
+    with pytest.raises(InputError, match=r"phase\[0\]: nothing drives or holds 'joint3' .*free = "):
+        run(servo(**PID, reference={"joint2": 0.1}))
+    given = servo(**PID, reference={"joint2": 0.1})
+    given["phase"][0]["free"] = ["joint3"]
+    assert run(given).certificate.sound
+    given = servo(kind="detumble", torque=1.0)  # no servo: nothing is said of the arm
+    del given["phase"][0]["locked"]
+    assert run(given).certificate.sound
+
+
+CODE = """
+def servo(plant):
+    wanted, rate, _ = plant.reference("shoulder")
+    joint = plant.robot.joint_index("joint2")
+    torque = plant.constant("kp") * (wanted - plant.joints[joint]) + 8.0 * (rate - plant.rates[joint])
+    return {"joint2": torque}
+
+def wrong(plant):
+    return {"joint2": 1.0 / 0}
+"""
+
+
+def test_a_law_of_ones_own_from_a_python_file(tmp_path: Path) -> None:
+    """It is the law of the library, and that code is run is said."""
+    (tmp_path / "law.py").write_text(CODE, encoding="utf-8")
+    law = {"python": "law.py:servo", "period": 0.02, "reference": {"shoulder": 0.1}, "numbers": {"kp": 4.0}}
+    given = servo(**law)
+    given["phase"][0]["free"] = ["joint3"]
+    with pytest.warns(UserWarning, match=r"runs the Python code of law\.py"):
+        own = run_document(given, folder=tmp_path)
+    known = servo(**PID, reference={"joint2": 0.1})
+    known["phase"][0]["free"] = ["joint3"]
+    same = run(known)
+    assert [row.value for row in own.rows] == [row.value for row in same.rows]
+    assert not (tmp_path / "__pycache__").exists()
+
+
+@pytest.mark.filterwarnings("ignore:the scenario runs")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("law.py:wrong", "ZeroDivisionError in line 9"),
+        ("law.py:servos", "no function 'servos'"),
+        ("law.py", "file.py:function"),
+        ("other.py:servo", "no file 'other.py'"),
+        ("../law.py:servo", "outside the scenario's folder"),
+        ("broken.py:servo", "broken.py ends with SyntaxError in line 1"),
+    ],
+)
+def test_code_that_cannot_be_a_law(tmp_path: Path, name: str, message: str) -> None:
+    folder = tmp_path / "scenario"
+    folder.mkdir()
+    for place in (folder, tmp_path):
+        (place / "law.py").write_text(CODE, encoding="utf-8")
+    (folder / "broken.py").write_text("def servo(:", encoding="utf-8")
+    with pytest.raises(InputError, match=f"(?s){message}"):
+        run_document(servo(python=name, period=0.02), folder=folder)
+
+
+def test_laws_of_two_systems_in_one_phase() -> None:
+    """Each arm is where it would be alone."""
+    given = servo(**PID, **BOTH)
+    given["system"] = [{"name": "second", "robot": given["robot"], "start": {"position": [0.0, 9.0, 0.0]}}]
+    given["phase"][0]["locked"] += [f"second/{name}" for name in given["phase"][0]["locked"]]
+    given["phase"][0]["locked"] = [name if "/" in name else f"xu2017/{name}" for name in given["phase"][0]["locked"]]
+    given["phase"][0]["law"].append({**PID, "reference": {"joint2": 0.2, "joint3": 0.0}, "system": "second"})
+    result = run(given)
+    assert result.certificate.sound
+    alone = run(servo(**PID, **BOTH))
+    rows, expected = ({row.quantity: row.value for row in each.rows} for each in (result, alone))
+    assert rows["end.joint.joint2"] == pytest.approx(expected["end.joint.joint2"], abs=1e-9)
+    given["phase"][0]["law"][1]["system"] = "third"
+    with pytest.raises(InputError, match="third"):
+        run(given)
+
+
+def test_a_python_law_has_the_type_of_its_function() -> None:
+    hints = get_type_hints(control.PythonLaw)
+    assert get_args(hints["build"])[0][:2] == [float, State]

@@ -185,7 +185,11 @@ def least_disturbance(
         if np.any(np.abs(start.rates) > 0.0):
             raise InputError("joints move at the start", hint="expected joint rates of zero; the base may move")
         chosen = [n for n in robot.joint_names if n not in robot.wheel_names] if joints is None else joints
-        free = [(robot.joint_index(name), 3 + k) for name in chosen for k in range(whole(pieces, "pieces", least=1))]
+        free = [
+            (robot.joint_index(name), 3 + k)
+            for name in chosen
+            for k in range(whole(pieces, "pieces", least=1, most=200))
+        ]
         low, high = (np.array([getattr(j.limits, side) for j in robot.joints]) for side in ("lower", "upper"))
         for name, ends in (("start", start.joints), ("last", goal)):
             out = np.flatnonzero((ends < low - 1e-9) | (ends > high + 1e-9))
@@ -194,7 +198,7 @@ def least_disturbance(
     spline = _Splines(duration, pieces)
     straight = spline.fitted(start.joints, goal)
     motion = BaseAttitude(robot, start, duration, *spline.basis())
-    rows, columns = np.array(free).T
+    rows, columns = np.array(free, dtype=int).reshape(-1, 2).T
     begin, weight = straight[rows, columns], np.sqrt(motion.duration / STEPS)
 
     def seen(x: Array) -> tuple[Array, Array]:
@@ -222,7 +226,8 @@ def least_disturbance(
     for each in spread:
         x = np.clip(begin + each, low[rows] + 1e-9, high[rows] - 1e-9)
         for _ in range(ROUNDS):
-            x = _least_squares(seen, x, (low[rows], high[rows]), most=300).x
+            with at("least_disturbance"):
+                x = _least_squares(seen, x, (low[rows], high[rows]), most=300).x if free else x
             if keep.met(plan := made(x)):
                 return plan
     raise InputError(f"no way found: {keep.nearest}", place="least_disturbance", hint="expected shapes that leave one")
@@ -277,9 +282,17 @@ def _names(pair: Pair) -> str:
 def _least_squares(
     seen: Callable[[Array], tuple[Array, Array]], begin: Array, bounds: tuple[Array, Array], most: int
 ) -> Any:
-    """SciPy's least squares with residuals and Jacobian from one evaluation."""
+    """SciPy's least squares with residuals and Jacobian from one evaluation; bounds may meet.
+
+    An :class:`InputError` where there is nothing finite to begin with.
+    """
     from scipy.optimize import least_squares
 
+    low, high = bounds
+    meet = high - low < 4e-9
+    middle = 0.5 * (np.where(meet, low, 0.0) + np.where(meet, high, 0.0))
+    low, high = np.where(meet, middle - 2e-9, low), np.where(meet, middle + 2e-9, high)
+    begin = np.clip(begin, low + 1e-9, high - 1e-9)
     kept: dict[bytes, tuple[Array, Array]] = {}
 
     def at_point(x: Array) -> tuple[Array, Array]:
@@ -288,11 +301,16 @@ def _least_squares(
             kept[x.tobytes()] = seen(x)
         return kept[x.tobytes()]
 
+    if not all(np.all(np.isfinite(part)) for part in at_point(begin)):
+        raise InputError(
+            "the motion of the base along the joints' paths is not finite",
+            hint="expected joints, momentum and duration of ordinary size, and mass that is not all on one line",
+        )
     return least_squares(
         lambda x: at_point(x)[0],
         begin,
-        lambda x: at_point(x)[1],
-        bounds,
+        lambda x: np.nan_to_num(at_point(x)[1], posinf=0.0, neginf=0.0),
+        (low, high),
         xtol=1e-10,
         ftol=1e-8 if most > 100 else 1e-15,
         gtol=1e-15,
@@ -373,6 +391,8 @@ def reach(
         positive(duration, "duration", unit="s")
         if np.any(np.abs(start.rates) > 0.0):
             raise InputError("joints move at the start", hint="expected joint rates of zero; the base may move")
+        if not robot.n:
+            raise InputError(f"{robot.name!r} has no joints", hint="expected an arm")
         share = quintic(0.0, 1.0, duration)
         times = np.linspace(0.0, duration, 2 * STEPS + 1)
         values, rates = np.asarray(share(times)), np.asarray(share.derivative()(times))

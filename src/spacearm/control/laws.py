@@ -7,7 +7,7 @@ All take the settings of a law as further keywords: ``period`` (s; None: continu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import casadi as ca
@@ -72,10 +72,12 @@ def _named(plant: Plant, chosen: Sequence[int], values: SX) -> dict[str, SX]:
     return plant.named(values, [plant.robot.joint_names[i] for i in chosen])
 
 
-def _following(plant: Plant, chosen: Sequence[int], accelerations: SX, force: SX | None = None) -> dict[str, SX]:
+def _following(plant: Plant, chosen: Sequence[int], accelerations: SX, force: SX | None = None) -> Commands:
     """Forces on the chosen joints for these accelerations, while ``force`` (6 + n) acts besides."""
-    taken = plant.respond(_named(plant, chosen, accelerations), force)
-    return _named(plant, chosen, taken.reaction[6:][chosen])
+    asked = _named(plant, chosen, accelerations)
+    taken = plant.respond(asked, force).reaction[6:][chosen]
+    expected = {name: value for name, value in asked.items() if name not in plant.given}
+    return Commands(_named(plant, chosen, taken), expected=expected)
 
 
 # -- joints --------------------------------------------------------------------------------------------------------
@@ -139,7 +141,7 @@ def computed_torque(
         held: further joints that do not move, beside those that the phase locks.
     """
 
-    def build(plant: Plant) -> dict[str, SX]:
+    def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
         wanted, rate, acceleration = _each(plant, "joints", chosen)
         kp, kd = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping"))
@@ -297,7 +299,7 @@ def resolved_acceleration(
         accelerations = hand.accelerations(chosen, jacobian, asked, singular, self_motion)
         if command == "accelerations":
             return Commands(accelerations=_named(hand.plant, chosen, accelerations))
-        return Commands(_following(hand.plant, chosen, accelerations))
+        return _following(hand.plant, chosen, accelerations)
 
     gains = {"stiffness": stiffness, "damping": damping}
     return _hand_law(build, "resolved_acceleration", frame, position, attitude, joints, singular, settings, gains)
@@ -325,7 +327,7 @@ def resolved_rate(
     one_of(jacobian, ("generalized", "fixed-base"), "jacobian")
     positive(rate_gain, "rate_gain", place="resolved_rate")
 
-    def build(hand: _Hand, chosen: list[int]) -> dict[str, SX]:
+    def build(hand: _Hand, chosen: list[int]) -> Commands:
         plant, rates = hand.plant, hand.plant.rates[chosen]
         matrix = hand.jacobian(chosen, jacobian)
         asked = hand.wanted(1) + plant.constant("gain", hand.rows) * hand.error()
@@ -365,7 +367,7 @@ def impedance(
     if measured:
         one_of(force, ("measured",), "force", place="impedance")
 
-    def build(hand: _Hand, chosen: list[int]) -> dict[str, SX]:
+    def build(hand: _Hand, chosen: list[int]) -> Commands:
         plant = hand.plant
         m, d, k = (plant.constant(each, hand.rows) for each in ("mass", "damping", "stiffness"))
         pull = d * (hand.wanted(1) - hand.twist()) + k * hand.error()
@@ -419,7 +421,7 @@ def reaction_null_space(
         # Wheels that another law commands are there to turn the base: the arm does not undo what they do.
         counted = [
             i for i, name in enumerate(plant.robot.joint_names)
-            if not (name in plant.robot.wheel_names and name in plant.acting)
+            if not (name in plant.robot.wheel_names and (name in plant.acting or name in plant.given))
         ]  # fmt: skip
         carried = plant.reaction_map()[:, counted] @ plant.rates[counted]
         reaction = plant.reaction_map()[:, counted] @ plant.response(names)[[6 + i for i in counted], :]
@@ -429,7 +431,7 @@ def reaction_null_space(
         accelerations = wanted - damped_inverse(reaction, reaction @ wanted + violated)
         if command == "accelerations":
             return Commands(accelerations=_named(plant, chosen, accelerations))
-        return Commands(_following(plant, chosen, accelerations))
+        return _following(plant, chosen, accelerations)
 
     return make_law(build, "reaction_null_space", settings, rates=rates)
 
@@ -474,8 +476,8 @@ def coordinated(
         thrust = ca.vertcat(base, ca.SX.zeros(plant.robot.n))
         asked -= hand.drift(chosen, "generalized", thrust)
         accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
-        forces = _following(plant, chosen, accelerations, thrust)
-        return Commands(forces | plant.named(base, BASE_DOFS))
+        arm = _following(plant, chosen, accelerations, thrust)
+        return replace(arm, forces={**arm.forces, **plant.named(base, BASE_DOFS)})
 
     gains = {"stiffness": stiffness, "damping": damping}
     return _hand_law(build, "coordinated", frame, position, attitude, joints, singular, settings, gains, centre=centre)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, known, positive, whole
-from spacearm.control.workspace import base_disturbance
+from spacearm.control.workspace import base_disturbance, finite, joint_ranges, twist_directions
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, at
 from spacearm.model import Robot
@@ -43,20 +43,23 @@ def seen_at(
     """Manipulability and disturbance at configurations (..., n), moving the chosen joints only."""
     q = array(configurations, "configurations", (..., robot.n))
     flat, mechanics = q.reshape(-1, robot.n), mechanics_of(robot)
-    if len(rows) > len(chosen):
-        raise InputError(f"{len(chosen)} joints cannot move a frame in {len(rows)} ways", hint="expected fewer rows")
+    directions = twist_directions(rows, len(chosen))
+    if not len(flat):
+        raise InputError("there are no configurations", hint="expected (..., joints) numbers")
     found: list[Seen] = []
     for first in range(0, len(flat), CHUNK):
         part = flat[first : first + CHUNK]
-        matrix = mechanics.generalized_jacobian(frame, part)[:, list(rows)][..., list(chosen)]
+        matrix = finite(mechanics.generalized_jacobian(frame, part), "the generalized Jacobian")
+        matrix = matrix[:, directions][..., list(chosen)]
         turned = base_disturbance(robot, part)[:, 3:][..., list(chosen)]
         sizes = np.linalg.svd(matrix, compute_uv=False)
         place = mechanics.frame_pose(frame, part)[0] - mechanics.centre_of_mass(part)
         cost = np.full(len(part), np.inf)
         good = sizes[:, -1] > 1e-6 * sizes[:, 0]
+        largest = np.where(sizes[:, 0] > 0.0, sizes[:, 0], 1.0)
         cost[good] = np.linalg.svd(turned[good] @ np.linalg.pinv(matrix[good]), compute_uv=False)[:, 0]
         most = np.asarray(np.linalg.svd(turned, compute_uv=False)[:, 0], dtype=np.float64)
-        found.append(Seen(place, sizes.prod(axis=1), sizes[:, -1] / sizes[:, 0], most, cost))
+        found.append(Seen(place, sizes.prod(axis=1), sizes[:, -1] / largest, most, cost))
     parts = [np.concatenate([getattr(each, name) for each in found]) for name in Seen._fields]
     return Seen(*(part.reshape(*q.shape[:-1], *part.shape[1:]) for part in parts))
 
@@ -84,8 +87,8 @@ def joint_map(
         if len(ranges) != 2:
             raise InputError(f"{len(ranges)} joints are given", hint="expected two")
         whole(count, "count", least=2, most=2000)
-    lines = tuple(np.linspace(low, high, count) for low, high in ranges.values())
-    grid = np.tile(configuration, (count, count, 1))
+        lines = tuple(np.linspace(low, high, count) for low, high in joint_ranges(ranges))
+        grid = np.tile(array(configuration, "configuration", (robot.n,)), (count, count, 1))
     for name, values in zip(ranges, np.meshgrid(*lines, indexing="ij"), strict=True):
         grid[..., robot.joint_index(name)] = values
     seen = seen_at(robot, frame, grid, rows, [robot.joint_index(name) for name in moved])
@@ -132,16 +135,17 @@ def hand_map(
         half = 0.5 * positive(thickness, "thickness", unit="m")
         whole(samples, "samples", least=10, most=5_000_000)
         whole(cells, "cells", least=2, most=1000)
+        low, high = joint_ranges(ranges).T
+        still = array(configuration, "configuration", (robot.n,))
     chosen = [robot.joint_index(name) for name in ranges]
-    low, high = np.array([*ranges.values()], dtype=np.float64).T
     spread = qmc.Halton(len(chosen), seed=0).random(samples)
-    joints = np.tile(configuration, (samples, 1))
+    joints = np.tile(still, (samples, 1))
     joints[:, chosen] = low + spread * (high - low)
     seen = seen_at(robot, frame, joints, rows, chosen)
     distance = np.linalg.norm(seen.place, axis=1)
     (normal,) = {0, 1, 2} - {*across}
     inside = np.abs(seen.place[:, normal]) <= half
-    far = float(distance.max()) * 1.02
+    far = max(float(distance.max()) * 1.02, 1e-9)
     edges = np.linspace(-far, far, cells + 1)
     at_cell = tuple(np.clip(np.searchsorted(edges, seen.place[inside][:, axis]) - 1, 0, cells - 1) for axis in across)
     count, best, least = np.zeros((cells, cells)), np.full((cells, cells), -np.inf), np.full((cells, cells), np.inf)

@@ -53,6 +53,8 @@ ROUNDING = 1e-9
 def quintic(first: float, last: float, duration: float, rate: float = 0.0) -> Signal:
     """To rest, from rest or from a ``rate``, with zero acceleration at both ends; then still."""
     way, t = last - first, positive(duration, "duration", unit="s", place="quintic")
+    if not 1e-60 < t < 1e60:  # its fourth power is a number
+        raise InputError(f"duration is {t:g} s", place="quintic", hint="expected 1e-60 to 1e60 s")
     cubic, quartic, fifth = 10 * way / t - 6 * rate, -15 * way / t + 8 * rate, 6 * way / t - 3 * rate
     powers = [first, rate, 0.0, cubic / t**2, quartic / t**3, fifth / t**4]
     return Signal(np.array([0.0, t, 2 * t]), np.array([powers, [last, 0, 0, 0, 0, 0]]).T)

@@ -16,6 +16,33 @@ from spacearm.model import Robot
 from spacearm.typing import Array
 
 
+def twist_directions(rows: Sequence[int], joints: int) -> list[int]:
+    """Rows of a twist as a list: distinct ones of 0 to 5, at least one and no more than there are joints."""
+    found = [whole(row, "row", least=0, most=5) for row in rows]
+    if not found or len({*found}) < len(found):
+        raise InputError(f"rows are {found}", hint="expected distinct ones of 0 to 5")
+    if len(found) > joints:
+        raise InputError(f"{joints} joints cannot move a frame in {len(found)} directions", hint="expected fewer rows")
+    return found
+
+
+def joint_ranges(ranges: Mapping[str, tuple[float, float]]) -> Array:
+    """(joints, 2) lowest and highest position of each."""
+    if not ranges:
+        raise InputError("there are no ranges", hint="expected joint = (lowest, highest)")
+    return np.stack([array(each, f"range of {name!r}", (2,)) for name, each in ranges.items()])
+
+
+def finite(found: Array, what: str) -> Array:
+    """The same numbers; an :class:`InputError` where some are not finite."""
+    if not np.all(np.isfinite(found)):
+        raise InputError(
+            f"{what} is not finite",
+            hint="expected positions of ordinary size, and a robot whose mass is not all on one line",
+        )
+    return found
+
+
 def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
     """Constant vectors (m), one in the axes of each body, whose sum leads from the mass centre to a frame.
 
@@ -55,9 +82,10 @@ def dynamic_manipulability(robot: Robot, frame: str, joints: npt.ArrayLike, rows
     Args:
         rows: of the twist (0 to 2 linear, 3 to 5 angular) in base axes that matter.
     """
-    chosen = mechanics_of(robot).generalized_jacobian(frame, joints)[..., list(rows), :]
-    if len([*rows]) > robot.n:
-        raise InputError(f"{robot.n} joints cannot move a frame in {len([*rows])} ways", place="dynamic_manipulability")
+    with at("dynamic_manipulability"):
+        directions = twist_directions(rows, robot.n)
+        whole_matrix = mechanics_of(robot).generalized_jacobian(frame, joints)
+        chosen = finite(whole_matrix, "the generalized Jacobian")[..., directions, :]
     squared = np.linalg.det(chosen @ np.swapaxes(chosen, -1, -2))
     return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
 
@@ -65,7 +93,12 @@ def dynamic_manipulability(robot: Robot, frame: str, joints: npt.ArrayLike, rows
 def base_disturbance(robot: Robot, joints: npt.ArrayLike) -> Array:
     """-Hb^-1 Hbm (..., 6, n): velocity of the base, base axes, for joint rates at zero momentum."""
     base, coupling, _ = mechanics_of(robot).mass_blocks(joints)
-    return np.asarray(-np.linalg.solve(base, coupling))
+    with at("base_disturbance"):
+        try:
+            found = np.asarray(-np.linalg.solve(base, coupling), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            found = np.full(coupling.shape, np.nan)
+        return finite(found, "the motion of the base")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,15 +150,15 @@ def workspace(
         configuration: where the other joints are; zero unless given.
     """
     with at("workspace"):
-        chosen = [robot.joint_index(name) for name in ranges]
+        chosen, ends = [robot.joint_index(name) for name in ranges], joint_ranges(ranges)
         whole(count, "count", least=3, most=2000)
-        if len(chosen) != len([*rows]):
-            raise InputError(f"{len(chosen)} joints for {len([*rows])} rows", hint="expected as many joints as rows")
+        directions = twist_directions(rows, 6)
+        if len(chosen) != len(directions):
+            raise InputError(f"{len(chosen)} joints for {len(directions)} rows", hint="expected as many joints as rows")
         if count ** len(chosen) > 5_000_000:
             raise InputError(f"a grid of {count ** len(chosen):.3g} points", hint="expected fewer joints or points")
         still = np.zeros(robot.n) if configuration is None else array(configuration, "configuration", (robot.n,))
     mechanics = mechanics_of(robot)
-    ends = [array(each, "range", (2,)) for each in ranges.values()]
     lines = [np.linspace(float(low), float(high), count) for low, high in ends]
 
     def positions(values: Array) -> Array:
@@ -134,8 +167,8 @@ def workspace(
         return full
 
     def determinant(values: Array) -> Array:
-        whole_matrix = mechanics.generalized_jacobian(frame, positions(values))
-        return np.asarray(np.linalg.det(whole_matrix[..., list(rows), :][..., chosen]))
+        whole_matrix = finite(mechanics.generalized_jacobian(frame, positions(values)), "the generalized Jacobian")
+        return np.asarray(np.linalg.det(whole_matrix[..., directions, :][..., chosen]))
 
     def radius(values: Array) -> Array:
         full = positions(values)

@@ -38,6 +38,8 @@ class Commands:
             adds its period times them.
         events: name to an expression whose sign changes are events.
         readings: name and unit of a measured number to its expression, to be recorded.
+        expected: degree of freedom to the acceleration that its force is to give it: laws beside this one count on it
+            in place of the force.
     """
 
     forces: Mapping[str, SX] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Commands:
     rates: Mapping[str, SX] = field(default_factory=dict)
     events: Mapping[str, SX] = field(default_factory=dict)
     readings: Mapping[tuple[str, str], SX] = field(default_factory=dict)
+    expected: Mapping[str, SX] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,7 @@ class LawProgram:
     readings: tuple[tuple[str, str], ...] = ()  # name and unit
     drawn: tuple[tuple[str, int, bool], ...] = ()  # of each random number: its owner, which, whether drawn once
     felt: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``felt``
+    expected: tuple[str, ...] = ()  # degrees of freedom whose acceleration it knows
     reacts: bool = False  # whether it depends on what the degrees of freedom do that it does not command
     momentary: tuple[int, ...] = ()  # entries of the memory that begin anew after a pause
 
@@ -227,9 +231,11 @@ class _Assembly:
 def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknown: Mapping[str, SX]) -> Commands:
     """Commands of several laws as one: each with its prefix, and of how many ticks it acts at the first only.
 
-    What a slower law commands is held between its ticks. ``unknown`` has a symbol for each force and acceleration that
-    a law commands, in which the others are written: what all of them command at once solves a linear system.
+    What a slower law commands is held between its ticks. ``unknown`` has a symbol for the force or the acceleration of
+    each degree of freedom that a law commands, in which the others are written: what all of them command at once
+    solves a linear system.
     """
+    expected: dict[str, SX] = {}
     sums: dict[str, dict[str, SX]] = {"forces": {}, "accelerations": {}, "thrusters": {}}
     memory: dict[str, SX] = {}
     events: dict[str, SX] = {}
@@ -238,6 +244,7 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknow
     for prefix, every, own in commands:
         own_plant = plant.view(prefix, plant.period)
         count = own_plant.memory("tick", lasting=False) if every > 1 else None
+        expected |= own.expected if count is None else {}
         if count is not None:
             memory[f"{prefix}tick"] = ca.if_else(count >= every - 1, 0, count + 1)
         for name, value in _stepped(own_plant, own, every).items():
@@ -260,12 +267,13 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknow
                 held = own_plant.memory(f"read {name}")
                 now = memory[f"{prefix}read {name}"] = ca.if_else(count == 0, value, held)
             readings[prefix + name, unit] = now
-    return _solved(Commands(**sums, memory=memory, rates=rates, events=events, readings=readings), unknown)
+    found = Commands(**sums, memory=memory, rates=rates, events=events, readings=readings, expected=expected)
+    return _solved(found, unknown)
 
 
 def _solved(commands: Commands, unknown: Mapping[str, SX]) -> Commands:
     """Commands without the symbols of one another's forces and accelerations, in which they are linear."""
-    asked = {**commands.forces, **commands.accelerations}
+    asked = {**commands.forces, **commands.accelerations, **commands.expected}
     names = [name for name in asked if name in unknown]
     values = ca.vertcat(ca.SX(0, 1), *(asked[name] for name in names))
     symbols = ca.vertcat(ca.SX(0, 1), *(unknown[name] for name in names))
@@ -369,6 +377,7 @@ def law_program(
         tuple(commands.readings),
         tuple(plant.drawn),
         tuple(plant.felt),
+        tuple(commands.expected),
         bool(plant.reacts),
         tuple(np.flatnonzero(np.concatenate(owned)).tolist()),
     )

@@ -207,7 +207,7 @@ def _commands(run: Run) -> Iterator[Figure]:
     for log in run.commands:
         for name, unit in zip(log.names, log.units, strict=True):
             known = kinds.setdefault((unit, name in run.robot.wheel_names), [])
-            known += [name] * (name not in known)
+            known += [log.label(name)] * (log.label(name) not in known)
     met = [event for event in run.events_of("saturation") if event.value > 0.0]
     told = "No command met a limit of its actuator."
     if met:
@@ -230,15 +230,16 @@ def _commanded(run: Run, unit: str, names: Sequence[str]) -> tuple[go.Figure, in
     plot = panels([f"commands [{unit}]" if unit != "1" else "thrusters on"], height=400)
     shown, near = set(), 0
     for log in run.commands:
-        for name, values in zip(log.names, log.values.T, strict=True):
+        for own, values in zip(log.names, log.values.T, strict=True):
+            name = log.label(own)
             if name not in names:
                 continue
             times, held, colour = np.append(log.times, log.end), np.append(values, values[-1:]), names.index(name)
             look: dict[str, Any] = {"colour": colour, "legendgroup": name, "showlegend": name not in shown}
             curve(plot, times, held, name, **look, scale=0.0, line={"shape": "hv"}, row=1, col=1)
             shown.add(name)
-            if name in log.limited and name in run.robot.joint_names:
-                most = run.robot.joint(name).limits.effort
+            if own in log.limited and own in run.robot.joint_names and log.system in ("", run.robot.name):
+                most = run.robot.joint(own).limits.effort
                 near += _limit_lines(plot, np.array([[-most, most]]), values, 1, colour)
     plot.update_xaxes(title_text="time [s]")
     return plot, near

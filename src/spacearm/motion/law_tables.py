@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import PrivateAttr
+import numpy as np
+from pydantic import PrivateAttr, model_validator
 
 from spacearm import control
 from spacearm.checks import known
@@ -15,6 +17,7 @@ from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
+from spacearm.motion.own_laws import own_law
 from spacearm.simulate import Signal, State, constant
 from spacearm.study import Table, key
 from spacearm.study.signal_tables import SignalKey, SignalTable, not_an_angle
@@ -84,8 +87,12 @@ class ModulationTable(Table):
         return control.PulseWidth(self.window)
 
 
-_TIMED = ("period", "delay", "continuous", "sensors")
+_TIMED = ("period", "delay", "continuous", "sensors", "system")
 _HAND = (*_TIMED, "plan", "frame", "reference", "attitude", "axis", "turn", "joints")
+
+
+#: One for all joints, or by their names.
+Gain = Number | dict[str, Number]
 
 
 class LawTable(Table):
@@ -103,9 +110,10 @@ class LawTable(Table):
         "reaction_null_space": (*_TIMED, "rates", "gain"),
         "attitude_by_wheels": (*_TIMED, "target", "stiffness", "damping", "wheels"),
         "attitude_by_thrusters": (
-            "period", "delay", "sensors", "target", "dead_band", "rate_gain", "thrusters", "modulation",
+            "period", "delay", "sensors", "system", "target", "dead_band", "rate_gain", "thrusters", "modulation",
         ),
         "detumble": (*_TIMED, "torque"),
+        "python": (*_TIMED, "python", "reference", "numbers"),
     }  # fmt: skip
 
     kind: Literal[
@@ -119,31 +127,40 @@ class LawTable(Table):
         "attitude_by_wheels",
         "attitude_by_thrusters",
         "detumble",
+        "python",
     ]
+    python: str | None = key(None, "`file.py:function` beside the scenario, called with a Plant; its code is run")
+    numbers: dict[str, Number | list[Number]] = key({}, "name = numbers that it asks for: `plant.constant(name)`")
+    system: Name | None = key(None, "whose law it is; the scenario's robot where left out")
     period: Number = key(0.01, "s between ticks; commands are held between them")
     delay: Number = key(0.0, "s from tick to action, a whole number of periods")
     continuous: bool = key(False, "asked at all times, in place of ticks")
     sensors: list[Name] | None = key(None, "that it reads; all where left out")
     plan: Name | None = key(None, "plan that its joints (but for held ones) or its frame follow")
-    reference: dict[str, SignalTable] = key(
+    reference: dict[str, SignalKey] = key(
         {}, "path that it follows: of each joint of the law, or of the frame's x, y, z (m, world)"
     )
-    held: list[Name] = key([], "joints that are locked meanwhile; computed_torque takes the others as free of drive")
+    held: list[Name] = key([], "further joints that do not move, beside those that the phase locks")
     frame: Name | None = key(None, "that a law at the hand moves; axes without a path stay where they are at time zero")
     attitude: Literal["hold", "free"] = key(
         "hold", "of that frame: the plan's, as at time zero without one; or whatever it becomes"
     )
     axis: Vector3 = key([0.0, 0.0, 1.0], "about which the frame turns, world")
-    turn: SignalTable | None = key(None, "angle by which the frame turns about that axis")
+    turn: SignalKey | None = key(None, "angle by which the frame turns about that axis")
     joints: list[Name] | None = key(None, "that move the frame; all but reaction wheels where left out")
     jacobian: Literal["generalized", "fixed-base"] = key("generalized")
-    stiffness: Number | None = key(None, "N m/rad or N/m; of computed_torque, resolved_acceleration, coordinated 1/s2")
-    damping: Number | None = key(None, "N m s/rad or N s/m; of computed_torque, resolved_acceleration, coordinated 1/s")
+    stiffness: Gain | None = key(
+        None,
+        "N m/rad or N/m; of computed_torque, resolved_acceleration, coordinated 1/s2; also joint = gain",
+    )
+    damping: Gain | None = key(
+        None, "N m s/rad or N s/m; of computed_torque, resolved_acceleration, coordinated 1/s; the same"
+    )
     mass: Number | None = key(None, "of an impedance, kg or kg m2; with a force/torque sensor at its frame, exactly so")
-    integral: Number = key(0.0, "N m/(rad s) or N/(m s)")
+    integral: Gain = key(0.0, "N m/(rad s) or N/(m s); also joint = gain")
     gain: Number = key(1.0, "1/s")
     rates: dict[str, SignalKey] = key({}, "joint = wished rate; all joints but reaction wheels, 0 where left out")
-    centre: dict[str, SignalTable] = key({}, "path of the mass centre's x, y, z, m, world")
+    centre: dict[str, SignalKey] = key({}, "path of the mass centre's x, y, z, m, world")
     centre_stiffness: Number | None = key(None, "1/s2")
     centre_damping: Number | None = key(None, "1/s")
     momentum_gain: Number | None = key(None, "1/s, with which angular momentum is taken away")
@@ -164,14 +181,39 @@ class LawTable(Table):
         table._planned = path
         return table
 
-    def of(self, robot: Robot, start: State, sensors: Mapping[str, control.Sensor], seed: int) -> control.Law:
-        """The law of this robot, which is here at time zero."""
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_of_code(cls, given: Any) -> Any:
+        """``python = ...`` needs no kind."""
+        return {"kind": "python", **given} if isinstance(given, dict) and "python" in given else given
+
+    def of(
+        self,
+        robot: Robot,
+        start: State,
+        sensors: Mapping[str, control.Sensor],
+        seed: int,
+        others: Mapping[str, tuple[Robot, State]] | None = None,
+        folder: Path = Path(),
+    ) -> control.Law:
+        """The law of this robot, or of one of the others; both are here at time zero."""
+        name = robot.name
+        if self.system is not None:
+            systems = {robot.name: (robot, start), **(others or {})}
+            name = known(self.system, systems, "system", place="system")
+            robot, start = systems[name]
+            if self.plan is not None and name in (others or {}):
+                raise InputError("plans are of the scenario's robot", place="plan", hint="give 'reference'")
         chosen = sensors if self.sensors is None else self.sensors
         read = [sensors[known(name, sensors, "sensor", place="sensors")] for name in chosen]
         settings: dict[str, Any] = {"period": None if self.continuous else self.period, "name": self.kind}
-        settings |= {"system": robot.name, "sensors": read, "seed": seed} | (
-            {"delay": self.delay} if self.delay else {}
-        )
+        settings |= {"system": name, "sensors": read, "seed": seed} | ({"delay": self.delay} if self.delay else {})
+        if self.kind == "python":
+            return self._own_law(folder, settings)
+        if self.kind not in ("joint_pid", "computed_torque"):
+            for gain in ("stiffness", "damping"):
+                if isinstance(getattr(self, gain), dict):
+                    raise InputError(f"is by joint, which {self.kind} is not", place=gain, hint="expected a number")
         if "frame" in self.uses[self.kind]:
             return self._hand_law(robot, start, settings)
         if self.kind in ("joint_pid", "computed_torque", "reaction_null_space"):
@@ -204,9 +246,41 @@ class LawTable(Table):
         if not joints:
             raise InputError("'reference' is missing", hint="expected joint = path")
         paths = [path.of(f"reference.{name}", not_an_angle(robot, name)) for name, path in self.reference.items()]
+        gains = {name: self._by_joint(name, joints) for name in gains}
         if self.kind == "computed_torque":
             return control.computed_torque(paths, **gains, joints=joints, held=self.held, **settings)
-        return control.joint_pid(paths, **gains, integral=self.integral, joints=joints, **settings)
+        integral = self._by_joint("integral", joints)
+        return control.joint_pid(paths, **gains, integral=integral, joints=joints, **settings)
+
+    def _by_joint(self, name: str, joints: Sequence[str]) -> Any:
+        """A gain for all joints, or a list of one for each."""
+        given = getattr(self, name)
+        if not isinstance(given, dict):
+            return given
+        for joint in given:
+            known(joint, joints, "joint with a reference", place=name)
+        for joint in joints:
+            if joint not in given:
+                raise InputError(
+                    f"{joint!r} is missing", place=name, hint="expected one for each joint with a reference"
+                )
+        return [given[joint] for joint in joints]
+
+    def _own_law(self, folder: Path, settings: dict[str, Any]) -> control.Law:
+        with at("python"):
+            build = own_law(self._needed("python")["python"], folder)
+        paths = {name: path.of(f"reference.{name}") for name, path in self.reference.items()}
+        numbers = {name: np.atleast_1d(given) for name, given in self.numbers.items()}
+        return control.Law(build, references=paths, constants=numbers, **(settings | {"name": self.python}))
+
+    def joints_of(self, robot: Robot) -> set[str] | None:
+        """Joints of this robot that the law commands; None where only its program says."""
+        arm = {name for name in robot.joint_names if name not in robot.wheel_names}
+        if self.kind in ("joint_pid", "computed_torque"):
+            return {*self.reference}
+        if "frame" in self.uses[self.kind]:
+            return arm if self.joints is None else {*self.joints}
+        return {"reaction_null_space": arm, "python": None}.get(self.kind, set())
 
     def _hand_law(self, robot: Robot, start: State, settings: dict[str, Any]) -> control.Law:
         frame = self._needed("frame")["frame"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from spacearm.control import JointPlan, Sensor
+from spacearm.control import JointPlan, Law, Sensor
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at
@@ -86,17 +87,29 @@ class PhaseTable(Table):
     record: list[EventTable] = key([], "events that are only recorded")
     locked: list[Name] = key([], "degrees of freedom that do not move: joints, `base_vx` ... `base_wz`")
     plan: Name | None = key(None, "plan that the joints follow, but for locked ones")
-    driven: dict[str, SignalTable] = key({}, "joint = path: the joint follows it, its drive's torque is the reaction")
+    driven: dict[str, SignalKey] = key({}, "joint = path: the joint follows it, its drive's torque is the reaction")
     accelerations: dict[str, SignalKey] = key({}, "degree of freedom = prescribed acceleration")
     forces: dict[str, SignalKey] = key({}, "degree of freedom = applied force, N or N m")
     load: list[LoadTable] = key([], "forces and moments at frames")
     thruster: list[ThrusterTable] = key([], "thrusters that fire, each once")
     law: list[LawTable] = key([], "control laws, which act together")
+    free: list[Name] = key([], "joints that nothing drives or holds while laws command others: they are limp")
     friction: bool = key(True, "whether dry friction acts")
     limits: Literal["report", "stop", "ignore"] = key("report", "joint limits are events, no physical stop")
 
-    def of(self, robot: Robot, start: State, sensors: Mapping[str, Sensor], seed: int) -> Phase:
-        """The phase of this robot, which is here at time zero and whose laws may read these sensors."""
+    def of(
+        self,
+        robot: Robot,
+        start: State,
+        sensors: Mapping[str, Sensor],
+        seed: int,
+        others: Mapping[str, tuple[Robot, State]] | None = None,
+        folder: Path = Path(),
+    ) -> Phase:
+        """The phase of this robot, which is here at time zero and whose laws may read these sensors.
+
+        ``others``: further systems, as they are then; ``folder``: of the scenario.
+        """
 
         def signals(what: str, given: Mapping[str, SignalTable], why: str = "") -> dict[str, Signal]:
             return {name: one.of(f"{what}.{name}", why or not_an_angle(robot, name)) for name, one in given.items()}
@@ -111,6 +124,8 @@ class PhaseTable(Table):
         driven = signals("driven", self.driven)
         for name, path in driven.items():
             check_path(robot, name, path, self.duration)
+        laws = each("law", self.law, start, sensors, seed, others, folder)
+        self._check_limp({robot.name: robot, **{name: own for name, (own, _) in (others or {}).items()}}, laws)
         return Phase(
             self.duration,
             until=each("until", self.until),
@@ -120,11 +135,40 @@ class PhaseTable(Table):
             accelerations=signals("accelerations", self.accelerations),
             forces=signals("forces", self.forces, "a force has no degrees"),
             loads=[*each("load", self.load), *thrust(robot, self.thruster, self.duration)],
-            laws=each("law", self.law, start, sensors, seed),
+            laws=laws,
             friction=self.friction,
             limits=self.limits,
             name=self.name,
         )
+
+    def _check_limp(self, systems: Mapping[str, Robot], laws: Sequence[Law]) -> None:
+        """An error where laws command some joints of an arm, and nothing drives or holds another."""
+        named = {*self.locked, *self.driven, *self.accelerations, *self.forces}
+        free = {*self.free}
+        for system, robot in systems.items():
+            own = [(table, law) for table, law in zip(self.law, laws, strict=True) if law.system == system]
+            sets = [table.joints_of(robot) for table, _ in own]
+            commanded = {
+                name
+                for found, (_, law) in zip(sets, own, strict=True)
+                for name in (law.commands_of(robot) if found is None else found)
+            }
+            arm = [name for name in robot.joint_names if name not in robot.wheel_names]
+            if not commanded & {*arm}:
+                continue
+            tied = {end for coupling in robot.couplings for end in (coupling.first, coupling.second)}
+            limp = []
+            for name in arm:
+                joint, names = robot.joint(name), {name, f"{system}/{name}"}
+                held = joint.spring is not None or joint.friction is not None or name in tied or names & named
+                if name not in commanded and not held and not names & free:
+                    limp.append(name)
+            if limp and self.plan is None:
+                listed = ", ".join(map(repr, limp))
+                raise InputError(
+                    f"nothing drives or holds {listed} of {system!r} while a law moves other joints",
+                    hint="give a reference, lock them, or say that they are limp: free = [...]",
+                )
 
 
 def check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
@@ -151,16 +195,22 @@ class MotionFile(StudyFile, SurroundingsKeys):
 
     def world(self, session: Session, robot: Robot, start: State) -> tuple[World, dict[str, State]]:
         """The robot and all that is around it, and its states at time zero."""
-        systems, states = {robot.name: robot}, {robot.name: start}
+        systems = {robot.name: (robot, start), **self.others(session, robot)}
+        world = World({name: own for name, (own, _) in systems.items()})
+        states = {name: state for name, (_, state) in systems.items()}
+        return world.replace(elements=tuple(self.elements(world))), states
+
+    def others(self, session: Session, robot: Robot) -> dict[str, tuple[Robot, State]]:
+        """Systems beside the robot, and their states at time zero."""
+        found: dict[str, tuple[Robot, State]] = {}
         for k, table in enumerate(self.system):
             with at(f"system[{k}]"):
-                if table.name in systems:
+                if table.name == robot.name or table.name in found:
                     raise InputError(f"a second system is called {table.name!r}", place="name")
-                systems[table.name] = table.made(session)
+                own = table.made(session)
                 with at("start"):
-                    states[table.name] = table.start.state(systems[table.name])
-        world = World(systems)
-        return world.replace(elements=tuple(self.elements(world))), states
+                    found[table.name] = own, table.start.state(own)
+        return found
 
     def made(self, session: Session) -> tuple[Robot, State, list[Phase], Method, dict[str, JointPlan]]:
         """The robot, its state at time zero, what happens, how to integrate, and the plans."""
@@ -170,9 +220,10 @@ class MotionFile(StudyFile, SurroundingsKeys):
         session.tell(0.02, "planning")
         plans, sensors = plans_of(self.plan, robot, start), sensors_of(self.sensor)
         phases = []
+        others = self.others(session, robot)
         for index, entry in enumerate(self.phase):
             with at(f"phase[{index}]"):
-                phases.append(with_plans(entry, plans).of(robot, start, sensors, self.seed))
+                phases.append(with_plans(entry, plans).of(robot, start, sensors, self.seed, others, session.folder))
         with at("method"):
             return robot, start, phases, self.method.make(), plans
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ from spacearm.engine.solver import ASKED, PAUSED, EventKind, Reason, make_progre
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
-from spacearm.simulate.commands import CommandLog, command_log, pulses_on
+from spacearm.simulate.commands import CommandLog, command_logs, pulses_on
 from spacearm.simulate.law import Carried, Law, PythonLaw
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
@@ -185,7 +185,7 @@ class Chain:
         self.budget = settings.max_steps or 0
         self._sides: Sides | None = None
         self._memory: dict[str, Array] = {}  # of force elements by name
-        self._remembered: dict[Law, Carried] = {}  # by laws
+        self._remembered: dict[Hashable, Carried] = {}  # by laws
         self._on: dict[tuple[Law, str], float] = {}  # when thrusters went on that are on now, by their law
         self._wanted = settings.wanted
         self._ready: list[Prepared] = []
@@ -368,7 +368,7 @@ class Chain:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
         law = prepared.law
-        carried = None if law is None else self._remembered.get(law.law.origin or law.law)
+        carried = None if law is None else law.recall(self._remembered, self.time)
         if carried is None or not carried.held(self.time):
             self._cut_pulses()
         system = enter(model, prepared, work, segment.parameters, self.time, sides, carried, self.sample)
@@ -395,11 +395,11 @@ class Chain:
             own, place = system.law, slice(model.code.moved, model.code.moved + law.integrated)
             kept = (work.y[place] if law.integrated else own.inp[law.kernel.inputs["memory"]]).copy()
             tick = self.time + float(own.clock[1] + own.counts[0] * own.period)
-            self._remembered[law.law.origin or law.law] = Carried(kept, own.out.copy(), tick, self.time + local)
+            law.remember(self._remembered, Carried(kept, own.out.copy(), tick, self.time + local))
             if law.law.period is not None:
-                log = command_log(law, own, prepared.number, self.time, self.time + local, held)
-                segment.commands.append(log)
-                self._on = pulses_on(log, self._on)
+                logs = command_logs(law, own, prepared.number, self.time, self.time + local, held)
+                segment.commands += logs
+                self._on = {key: since for log in logs for key, since in pulses_on(log, self._on).items()}
         self.time += local
         segment.end_time = self.time
         self.vector = work.y[: model.code.nx].copy()

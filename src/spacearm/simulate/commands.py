@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+#: What a file says of a log besides its numbers.
+_ABOUT = ("name", "phase", "names", "units", "limited", "end", "sensed", "begin", "system")
+
+
+def _column(kind: str, system: str, name: str) -> str:
+    """Of a data set; files take no slash."""
+    return f"{kind}.{system}.{name}" if system else f"{kind}.{name}"
+
+
 @dataclass(frozen=True, eq=False)
 class CommandLog:
     """What a sampled law commanded in a phase, tick by tick."""
@@ -38,6 +47,11 @@ class CommandLog:
     cuts: Array  # (K, 2): s when a drive met its rate limit between ticks and gave no more, and the number of its name
     sensed: tuple[tuple[str, str], ...] = ()  # name and unit of what its sensors read
     readings: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (T, sensed)
+    system: str = ""  # whose law it is, where several systems have one in the phase
+
+    def label(self, name: str) -> str:
+        """Of one of its commands, in a run of several systems."""
+        return f"{self.system}/{name}" if self.system else name
 
     def __getitem__(self, name: str) -> Array:
         """The commands of one actuator."""
@@ -56,10 +70,7 @@ class CommandLog:
 
     def about(self) -> dict[str, Any]:
         """All but the numbers, for a file."""
-        return {
-            name: getattr(self, name)
-            for name in ("name", "phase", "names", "units", "limited", "end", "sensed", "begin")
-        } | {
+        return {name: getattr(self, name) for name in _ABOUT} | {
             "before": self.before.tolist(),
             "cuts": self.cuts.tolist(),
         }
@@ -70,13 +81,15 @@ class CommandLog:
         own: dict[str, Any] = {name: tuple(about[name]) for name in ("names", "units", "limited")}
         sensed = tuple((name, unit) for name, unit in about["sensed"])
 
+        system = str(about.get("system", ""))
+
         def columns(kind: str, names: Iterable[str]) -> Array:
-            found = [data[f"{kind}.{name}"].values for name in names]
+            found = [data[_column(kind, system, name)].values for name in names]
             return np.stack(found, axis=1) if found else np.zeros((data.sizes["time"], 0))
 
         readings = columns("reading", [name for name, _ in sensed])
         values, margins = columns("command", own["names"]), np.ascontiguousarray(data["raw_margin"].values)
-        fixed: dict[str, Any] = {name: about[name] for name in ("name", "phase", "end", "begin")}
+        fixed: dict[str, Any] = {name: about[name] for name in ("name", "phase", "end", "begin")} | {"system": system}
         fixed |= {"before": np.array(about["before"]), "cuts": np.array(about["cuts"]).reshape(-1, 2)}
         times = data["time"].values
         return cls(None, **fixed, **own, times=times, values=values, margins=margins, sensed=sensed, readings=readings)
@@ -85,8 +98,9 @@ class CommandLog:
         """Commands and readings at the ticks, with names and units."""
         import xarray as xr
 
-        columns = {f"command.{name}": column for name, column in zip(self.names, self.values.T, strict=True)}
-        columns |= {f"reading.{name}": column for (name, _), column in zip(self.sensed, self.readings.T, strict=False)}
+        asked, read = zip(self.names, self.values.T, strict=True), zip(self.sensed, self.readings.T, strict=False)
+        columns = {_column("command", self.system, name): column for name, column in asked}
+        columns |= {_column("reading", self.system, name): column for (name, _), column in read}
         units = [*self.units, *(unit for _, unit in self.sensed)]
         data = {name: ("time", c, {"units": unit}) for (name, c), unit in zip(columns.items(), units, strict=True)}
         about = {"law": self.name, "phase": self.phase}
@@ -131,34 +145,49 @@ class CommandLog:
         for k, name in enumerate(self.limited):
             over = self.margins[:, k] < 0.0
             edges = np.flatnonzero(np.diff(np.concatenate([[False], over]).astype(int)))
-            found += [(float(self.times[i]), name, float(over[i])) for i in edges]
+            found += [(float(self.times[i]), self.label(name), float(over[i])) for i in edges]
         return found
 
 
-def command_log(
+def command_logs(
     prepared: PreparedLaw, law: engine.Law, phase: int, begin: float, end: float, held: Array
-) -> CommandLog:
-    """From the solver's log of a phase, which began with the answer ``held`` of the phase before."""
+) -> list[CommandLog]:
+    """Of the law of each system, from the solver's log of a phase, which began with the answer ``held`` of before."""
     outputs, rows = prepared.kernel.outputs, law.log[: int(law.counts[0])]
-    level, margin = outputs["level"], outputs["margin"]
-    limited, readings = prepared.own.limited, outputs.get("reading", slice(0, 0))
-    return CommandLog(
-        prepared.law,
-        prepared.law.name,
-        phase,
-        begin + rows[:, 0],
-        prepared.own.levels,
-        prepared.own.units,
-        rows[:, 1 + level.start : 1 + level.stop].copy(),
-        limited,
-        rows[:, 1 + margin.start : 1 + margin.start + len(limited)].copy(),
-        end,
-        begin,
-        held[level],
-        law.cuts[: int(law.counts[2])] + np.array([begin, 0.0]),
-        prepared.own.readings,
-        rows[:, 1 + readings.start : 1 + readings.stop].copy(),
-    )
+    cuts = law.cuts[: int(law.counts[2])]
+
+    def columns(part: PreparedLaw, table: Array, kind: str) -> Array:
+        if kind not in outputs:
+            return np.zeros((len(table), 0))
+        return table[:, outputs[kind].start + part.places(kind)]
+
+    logs = []
+    for part in prepared.alone:
+        own = part.own
+        ticks = rows if part.count is None else rows[rows[:, 1 + outputs["memory"].start + part.count] == 1.0]
+        number = {int(level): k for k, level in enumerate(part.places("level"))}
+        mine = [(begin + t, number[int(action)]) for t, action in cuts if int(action) in number]
+        logs.append(
+            CommandLog(
+                part.law,
+                part.law.name,
+                phase,
+                begin + ticks[:, 0],
+                own.levels,
+                own.units,
+                columns(part, ticks[:, 1:], "level"),
+                own.limited,
+                columns(part, ticks[:, 1:], "margin"),
+                end,
+                begin,
+                columns(part, held[None], "level")[0],
+                np.array(mine).reshape(-1, 2),
+                own.readings,
+                columns(part, ticks[:, 1:], "reading"),
+                part.system,
+            )
+        )
+    return logs
 
 
 def pulses_on(log: CommandLog, before: Mapping[tuple[Law, str], float]) -> dict[tuple[Law, str], float]:

@@ -202,6 +202,7 @@ class PythonLaw(Law):
         forces: the degrees of freedom that it commands.
     """
 
+    build: Callable[[float, State, Mapping[str, tuple[Array, ...]]], Mapping[str, float]]  # type: ignore[assignment]
     forces: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -232,7 +233,7 @@ class PythonLaw(Law):
             for name, orders in self._orders.items()
         }
         with at(f"{self.place} at t = {time:.9g} s"):
-            given = dict(self.build(time, state, references))  # type: ignore[call-arg, arg-type]
+            given = dict(self.build(time, state, references))
             if {*given} != {*self.forces}:
                 raise InputError(f"commands {', '.join(map(str, given)) or 'nothing'}", hint=f"expected {self.forces}")
             values = np.array([number(given[name], f"command of {name!r}") for name in self.forces])
@@ -253,7 +254,7 @@ def _outputs(kernel: Kernel, inp: Array) -> list[Array]:
     return [np.ravel(value) for value in kernel(given).values()]
 
 
-def _ticks(periods: Sequence[float | None], place: str) -> tuple[float | None, list[int]]:
+def common_period(periods: Sequence[float | None], place: str) -> tuple[float | None, list[int]]:
     """The shortest period (None: all are continuous), and how many of it each takes."""
     given = [period for period in periods if period is not None]
     shortest = min(given, default=None)
@@ -272,7 +273,7 @@ def together(laws: tuple[Law, ...]) -> Law:
     if len(laws) == 1:
         return laws[0]
     place = "laws " + ", ".join(repr(law.name) for law in laws)
-    shortest, every = _ticks([law.period for law in laws], place)
+    shortest, every = common_period([law.period for law in laws], place)
     alike = {(law.model, law.system, law.limited, law.delay, repr(law.resolution), law.seed, law.draw) for law in laws}
     if any(isinstance(law, PythonLaw) for law in laws) or len(alike) > 1:
         raise InputError(
@@ -290,6 +291,8 @@ def together(laws: tuple[Law, ...]) -> Law:
                     f"{names} both command {name!r}", hint="expected one law for each actuator: joints=..."
                 )
         kinds = [{what: kind for kind, what, _ in own.actions if kind != "wrench"} for own in programs]
+        for k, own in enumerate(programs):  # a held force gives what it gives, whatever was expected at its tick
+            kinds[k] |= dict.fromkeys(own.expected if every[k] == 1 else (), "drive")
         unknown = {name: ca.SX.sym(f"{kind} of {name}") for own in kinds for name, kind in own.items()}
         found = []
         for k, law in enumerate(laws):
@@ -456,6 +459,50 @@ class PreparedLaw:
     felt: Any  # int64: places in the motion kernel's input of the wrenches that it feels
     drawn: Any  # (numbers, 2) int64: channels of its random numbers, and whether they are drawn once
     bounds: Any  # (levels,) int64: the action whose rate limit a watched level is, or -1
+    members: tuple[PreparedLaw, ...] = ()  # laws of several systems, of which it is made
+    system: str = ""  # of a member: whose it is,
+    among: Mapping[str, Any] = field(default_factory=dict)  # where its actions, levels ... stand among those of all,
+    count: int | None = None  # and in the memory of all its tick, where not each of theirs is one of its own
+
+    @property
+    def alone(self) -> tuple[PreparedLaw, ...]:
+        """The law of each system."""
+        return self.members or (self,)
+
+    def places(self, kind: str) -> Any:
+        """Where its own numbers of a kind (action, level, margin of a level, reading, memory) stand among all."""
+        if kind in self.among:
+            return self.among[kind]
+        own = self.own
+        sizes = {"level": own.levels, "margin": own.limited, "reading": own.readings, "action": own.actions}
+        return np.arange(own.memory.size if kind == "memory" else len(sizes[kind]))
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other laws in other phases."""
+        own = tuple(part.law.origin or part.law for part in self.alone)
+        return own if self.members else own[0]
+
+    def recall(self, remembered: Mapping[Hashable, Carried], time: float) -> Carried | None:
+        """What it brings along to a phase that begins at this time; laws that were not together before tick at once."""
+        whole = remembered.get(self.key)
+        if not self.members or (whole is not None and whole.held(time)):
+            return whole
+        found = [remembered.get(part.key) for part in self.members]
+        if not any(found):
+            return None
+        memory = self.own.memory.copy()
+        for part, own in zip(self.members, found, strict=True):
+            if own is not None:
+                memory[part.places("memory")] = own.memory
+        return Carried(memory, np.zeros(0), time, -np.inf)
+
+    def remember(self, remembered: dict[Hashable, Carried], carried: Carried) -> None:
+        """Keep what it brings along to phases to come, as a whole and law by law."""
+        remembered[self.key] = carried
+        for part in self.members:
+            memory = carried.memory[part.places("memory")]
+            remembered[part.key] = carried._replace(memory=memory, answer=np.zeros(0))
 
     @property
     def pushes(self) -> bool:

@@ -114,30 +114,25 @@ def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFr
 
 def law_memory(world: World, phases: Iterable[Phase]) -> int:
     """Most numbers of memory that continuous laws of any of the phases have."""
-    laws = [(world.robot(system), law) for phase in phases for system, law in laws_of(world, phase)]
-    return max((law.program(robot).memory.size for robot, law in laws if law.period is None), default=0)
+    laws = [[(world.robot(system), law) for system, law in laws_of(world, phase)] for phase in phases]
+    sizes = [sum(law.program(robot).memory.size for robot, law in own if law.period is None) for own in laws]
+    return max(sizes, default=0)
 
 
 def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
-    """The law of a phase with the system that it is for; several laws of it are one."""
-    found: list[tuple[str, Law]] = []
+    """The laws of a phase with the systems that they are for; several laws of a system are one."""
+    found: dict[str, list[Law]] = {}
     for law in cast(tuple[Law, ...], phase.laws):
         if not law.system and len(world.systems) > 1:
             names = ", ".join(world.systems)
             raise InputError("does not say which system it is for", place=law.place, hint=f"system: one of {names}")
         system = law.system or next(iter(world.systems))
         world.robot(system)
-        found.append((system, law))
-    if len({system for system, _ in found}) > 1:
-        raise InputError("has laws of several systems", place=phase.place, hint="expected those of one")
-    if not found:
-        return []
-    system = found[0][0]
+        found.setdefault(system, []).append(law)
     return [
-        (
-            system,
-            _law_in(phase, world.robot(system), tuple(law for _, law in found), given_motions(world, phase, system)),
-        )
+        (name, _law_in(phase, world.robot(name), tuple(found[name]), given_motions(world, phase, name)))
+        for name in world.systems
+        if name in found
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from spacearm.simulate.law import Carried, PreparedLaw, prepared_law
 from spacearm.simulate.motion import WorldMotion, laws_of
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
+from spacearm.simulate.system_laws import beside
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
@@ -97,23 +99,21 @@ class _Preparing:
         self.given.append(index)
 
     def law(self) -> PreparedLaw | None:
-        """The law of the phase; what it accelerates is driven."""
-        laws = laws_of(self.world, self.phase)
-        if not laws:
-            return None
-        system, law = laws[0]
-        robot = self.world.robot(system)
+        """The laws of the phase as one; what they accelerate is driven."""
+        found, duration = [], float(self.phase.duration)
+        for system, law in laws_of(self.world, self.phase):
+            robot, layout = self.world.robot(system), self.world.layouts[system]
+            loads = next(part.motion.loads for part in self.model.parts if part.name == system)
+            target = partial(self._target, system)
+            found.append((system, prepared_law(law, robot, layout, duration, self.place, target, loads)))
+            self.given += [self.model.index(system, name) for name in law.driven(robot)]
+        return beside(found, self.place) if found else None
 
-        def target(kind: str, what: Any, entry: int) -> int:
-            if kind == "wrench":
-                return self.model.wrench(system, what.frame, what.axes, what.by) + entry
-            return int(self.inputs[kind].start) + self.model.index(system, what)
-
-        layout = self.world.layouts[system]
-        loads = next(part.motion.loads for part in self.model.parts if part.name == system)
-        found = prepared_law(law, robot, layout, float(self.phase.duration), self.place, target, loads)
-        self.given += [self.model.index(system, name) for name in law.driven(robot)]
-        return found
+    def _target(self, system: str, kind: str, what: Any, entry: int) -> int:
+        """Place in the motion kernel's input of an action of a system's law."""
+        if kind == "wrench":
+            return self.model.wrench(system, what.frame, what.axes, what.by) + entry
+        return int(self.inputs[kind].start) + self.model.index(system, what)
 
     def motions(self) -> tuple[int, ...]:
         """What is locked, follows a path or is accelerated; the locked ones are returned."""
@@ -157,14 +157,16 @@ class _Preparing:
     def bounds(self, law: PreparedLaw) -> list[tuple[int, Level, str]]:
         """Rate limits of what a sampled law commands: the number of its action, the level, the name."""
         found = []
-        for number, (kind, name, _) in enumerate(law.own.actions):
-            if kind == "wrench" or name in BASE_DOFS or not law.law.limited or law.law.period is None:
-                continue
-            index = int(law.target[number]) - self.inputs[kind].start
-            most = next(joint.limits.velocity for at, joint in self.model.joints if at == index)
-            if np.isfinite(most):
-                at = int(self.model.code.speed[index])
-                found += [(number, Level(at, way * most, way, False), self.model.dof_names[index]) for way in (-1, 1)]
+        for part in law.alone:
+            numbers = part.places("action") if part.law.limited and part.law.period is not None else ()
+            for number, target, (kind, name, _) in zip(numbers, part.target, part.own.actions, strict=False):
+                if kind == "wrench" or name in BASE_DOFS:
+                    continue
+                index = int(target) - self.inputs[kind].start
+                most = next(joint.limits.velocity for at, joint in self.model.joints if at == index)
+                if np.isfinite(most):
+                    at, label = int(self.model.code.speed[index]), self.model.dof_names[index]
+                    found += [(int(number), Level(at, way * most, way, False), label) for way in (-1, 1)]
         return found
 
     def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[int]]:

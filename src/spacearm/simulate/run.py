@@ -146,7 +146,10 @@ class Run:
         """What the sensors of sampled laws read, and what the laws commanded, at the ticks of all phases."""
         import xarray as xr
 
-        logs = [log.data().drop_attrs(deep=False) for log in self.commands]
+        phases: dict[int, list[xr.Dataset]] = {}
+        for log in self.commands:
+            phases.setdefault(log.phase, []).append(log.data().drop_attrs(deep=False))
+        logs = [own[0] if len(own) == 1 else xr.merge(own, join="outer", compat="equals") for own in phases.values()]
         return xr.concat(logs, "time", join="outer", combine_attrs="override") if logs else xr.Dataset()
 
     @property

@@ -1,0 +1,189 @@
+"""Laws of several systems in one phase, as the one law that the solver asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spacearm.errors import InputError
+from spacearm.mechanics.law import LawProgram
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.program import Program
+from spacearm.mechanics.spatial import SX
+from spacearm.simulate.law import Law, PreparedLaw, PythonLaw, common_period, law_kernel
+from spacearm.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class SystemLaws(Law):
+    """Laws of several systems: each acts on its own, at ticks of the shortest period."""
+
+    laws: tuple[Law, ...] = ()
+
+    def channels(self) -> list[tuple[Array, Array]]:
+        return [channel for law in self.laws for channel in law.channels()]
+
+
+def _nothing(plant: Plant) -> dict[str, SX]:
+    del plant
+    return {}
+
+
+def beside(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> PreparedLaw:
+    """The laws of several systems, by their names, as one: they share ticks and random numbers, and nothing else."""
+    if len(laws) == 1:
+        return laws[0][1]
+    own = [prepared.law for _, prepared in laws]
+    named = "laws " + ", ".join(f"{law.name!r} of {system!r}" for (system, _), law in zip(laws, own, strict=True))
+    if any(isinstance(law, PythonLaw) for law in own):
+        raise InputError(f"{named}: a Python function acts alone in its phase", place=place, hint="write expressions")
+    if len({(law.seed, law.draw) for law in own}) > 1:
+        raise InputError(f"{named} have several seeds", place=place, hint="expected the same seed and draw for all")
+    period, every = common_period([law.period for law in own], f"{place}, {named}")
+    size = max(prepared.first + prepared.size for _, prepared in laws)
+    kinds = tuple((prepared.own, prepared.first, k) for (_, prepared), k in zip(laws, every, strict=True))
+    program, places, counts = _merged(kinds, size, tuple(system for system, _ in laws))
+    law = SystemLaws(
+        _nothing,
+        period,
+        name=" and ".join(law.name for law in own),
+        seed=own[0].seed,
+        draw=own[0].draw,
+        laws=tuple(own),
+    )
+    parts = [
+        replace(prepared, system=system, among=among, count=count)
+        for (system, prepared), among, count in zip(laws, places, counts, strict=True)
+    ]
+    target = np.zeros(len(program.actions), dtype=np.int64)
+    for part in parts:
+        target[part.among["action"]] = part.target
+    return PreparedLaw(
+        law,
+        program,
+        law_kernel(program),
+        0,
+        size,
+        target,
+        parts[0].reference,
+        max(part.ticks * k for part, k in zip(parts, every, strict=True)),
+        np.concatenate([part.numbers for part in parts]),
+        np.concatenate([part.felt for part in parts]),
+        np.concatenate([part.drawn for part in parts]),
+        parts[0].bounds,
+        tuple(parts),
+    )
+
+
+class _Rows:
+    """Columns of several laws in one: numbers that stand for degrees of freedom first, then the others."""
+
+    def __init__(self) -> None:
+        self.first: list[tuple[int, int, SX]] = []
+        self.others: list[tuple[int, int, SX]] = []
+
+    def add(self, law: int, column: SX, ahead: int) -> None:
+        for k in range(column.numel()):
+            (self.first if k < ahead else self.others).append((law, k, column[k]))
+
+    @property
+    def all(self) -> list[tuple[int, int, SX]]:
+        return self.first + self.others
+
+    def places(self, law: int) -> Any:
+        """Where the numbers of a law stand, in their own order."""
+        return np.array([at for at, (own, _, _) in enumerate(self.all) if own == law], dtype=np.int64)
+
+    def column(self) -> SX:
+        return ca.densify(ca.vertcat(ca.SX(0, 1), *(value for _, _, value in self.all)))
+
+    def pick(self, tables: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+        """What stands for each number in the tables of the laws."""
+        return tuple(tables[law][k] for law, k, _ in self.all)
+
+
+@lru_cache(maxsize=64)
+def _merged(
+    laws: tuple[tuple[LawProgram, int, int], ...], size: int, systems: tuple[str, ...]
+) -> tuple[LawProgram, list[dict[str, Any]], list[int | None]]:
+    """One program of several laws: (program, first of its state, ticks between two of its own) each.
+
+    Also where the numbers of each law stand among those of all, and its tick in the memory.
+    """
+    state, time = ca.SX.sym("state", size), ca.SX.sym("time")
+    taken: dict[str, list[SX]] = {name: [] for name in ("reference", "memory", "model", "noise", "felt")}
+    rows = {name: _Rows() for name in ("action", "level", "margin", "reading")}
+    held, held_next, next_memory = list[SX](), list[SX](), list[SX]()
+    counted = list[int | None]()
+    for number, (law, first, every) in enumerate(laws):
+        x = law.program.inputs
+        own = {name: ca.SX.sym(f"{name} {number}", symbol.numel()) for name, symbol in x.items()}
+        own["state"], own["time"] = state[first : first + x["state"].numel()], time
+        values = ca.substitute([*law.program.outputs.values()], [*x.values()], [own[name] for name in x])
+        found = dict(zip(law.program.outputs, values, strict=True))
+        counted.append(None)
+        if every > 1:
+            count = ca.SX.sym(f"count {number}")
+            counted[-1] = sum(symbol.numel() for symbol in held)
+            held.append(count)
+            held_next.append(ca.if_else(count >= every - 1, 0, count + 1))
+            found["memory"] = ca.if_else(count == 0, found["memory"], own["memory"])
+            for name in rows:
+                if name in found:
+                    before = ca.SX.sym(f"{name} before {number}", found[name].numel())
+                    found[name] = ca.if_else(count == 0, found[name], before)
+                    held.append(before)
+                    held_next.append(found[name])
+        for name, parts in taken.items():
+            parts.append(own.get(name, ca.SX(0, 1)))
+        next_memory.append(found["memory"])
+        drives = sum(kind != "wrench" for kind, _, _ in law.actions)
+        ahead = {"action": drives, "level": drives, "margin": len(law.limited), "reading": 0}
+        for name, own_rows in rows.items():
+            own_rows.add(number, found.get(name, ca.SX(0, 1)), ahead[name])
+
+    def column(*parts: SX) -> SX:
+        return ca.densify(ca.vertcat(ca.SX(0, 1), *parts))
+
+    inputs = {"state": state, "time": time, "reference": column(*taken["reference"])}
+    inputs |= {"memory": column(*taken["memory"], *held), "model": column(*taken["model"])}
+    inputs |= {name: column(*taken[name]) for name in ("noise", "felt") if column(*taken[name]).numel()}
+    outputs = {"action": rows["action"].column(), "memory": column(*next_memory, *held_next)}
+    outputs |= {name: rows[name].column() for name in ("level", "margin", "reading") if name != "reading"}
+    outputs |= {"reading": rows["reading"].column()} if rows["reading"].all else {}
+    programs = [law for law, _, _ in laws]
+
+    def named(given: str) -> list[list[str]]:
+        pairs = zip(systems, programs, strict=True)
+        return [[f"{system}/{name}" for name in getattr(law, given)] for system, law in pairs]
+
+    labels = [[(f"{system}/{n}", u) for n, u in law.readings] for system, law in zip(systems, programs, strict=True)]
+    starts = np.cumsum([0, *(law.memory.size for law in programs)])
+    merged = LawProgram(
+        Program("law", inputs, outputs),
+        rows["action"].pick([law.actions for law in programs]),
+        rows["level"].pick(named("levels")),
+        rows["level"].pick([law.units for law in programs]),
+        tuple(name for own in named("limited") for name in own),
+        tuple(name for own in named("events") for name in own),
+        np.concatenate([*(law.memory for law in programs), np.zeros(sum(symbol.numel() for symbol in held))]),
+        rows["reading"].pick(labels),
+        tuple(drawn for law in programs for drawn in law.drawn),
+        tuple(load for law in programs for load in law.felt),
+        momentary=(
+            *(int(first) + k for first, law in zip(starts, programs, strict=False) for k in law.momentary),
+            *range(int(starts[-1]), int(starts[-1]) + sum(symbol.numel() for symbol in held)),
+        ),
+    )
+    places = []
+    for number, law in enumerate(programs):
+        own_places = {name: own_rows.places(number) for name, own_rows in rows.items()}
+        own_places["margin"] = own_places["margin"][: len(law.limited)]
+        own_places["memory"] = np.arange(starts[number], starts[number + 1])
+        places.append(own_places)
+    return merged, places, [None if k is None else int(starts[-1]) + k for k in counted]

@@ -267,8 +267,8 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknow
                 held = own_plant.memory(f"read {name}")
                 now = memory[f"{prefix}read {name}"] = ca.if_else(count == 0, value, held)
             readings[prefix + name, unit] = now
-    found = Commands(**sums, memory=memory, rates=rates, events=events, readings=readings, expected=expected)
-    return _solved(found, unknown)
+    whole = Commands(**sums, memory=memory, rates=rates, events=events, readings=readings, expected=expected)
+    return _solved(whole, unknown)
 
 
 def _solved(commands: Commands, unknown: Mapping[str, SX]) -> Commands:

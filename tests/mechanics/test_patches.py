@@ -28,7 +28,7 @@ def compiled(first: Shape, second: Shape) -> Callable[[Place, Place], Array]:
     return lambda at, to: np.asarray(function(*at, *to).full())
 
 
-def turn(*vector: float) -> Array:
+def rotate(*vector: float) -> Array:
     return np.asarray(Rotation.from_rotvec(vector).as_matrix())
 
 
@@ -63,8 +63,10 @@ def test_the_least_gap_is_the_distance_or_the_penetration(first: Shape, second: 
     rng, signs = np.random.default_rng(7), [0, 0]
     evaluate, swapped, ball = compiled(first, second), compiled(second, first), Sphere(1e-9)
     for k in range(150):
-        turns = (np.eye(3), turn(0, 0, rng.normal())) if k % 5 == 0 else (random_rotation(rng), random_rotation(rng))
-        at, to = ((each, rng.normal(size=3) * 0.45) for each in turns)
+        rotations = (
+            (np.eye(3), rotate(0, 0, rng.normal())) if k % 5 == 0 else (random_rotation(rng), random_rotation(rng))
+        )
+        at, to = ((each, rng.normal(size=3) * 0.45) for each in rotations)
         expected = reference_gap(first, at, second, to)
         rows = evaluate(at, to)
         assert rows[:, 0].min() == pytest.approx(expected, abs=1e-9)
@@ -83,7 +85,7 @@ def test_a_box_flat_on_a_box_touches_at_the_corners_of_what_they_share() -> None
     cube, plate = Box(0.2, 0.2, 0.2), Box(1.0, 0.8, 0.1)
     on_plate, on_cube = compiled(cube, plate), compiled(cube, cube)
     yaw, tilt = 0.7, 2e-4
-    rotation = turn(0, 0, yaw) @ turn(tilt, 0, 0)
+    rotation = rotate(0, 0, yaw) @ rotate(tilt, 0, 0)
     rows = on_plate((rotation, np.array([0.1, -0.05, 0.149])), FIXED)
     corners = rotation @ (0.1 * np.array([[-1, 1, 1, -1], [-1, -1, 1, 1], [-1, -1, -1, -1]]))
     corners += np.array([[0.1], [-0.05], [0.149]])
@@ -103,20 +105,20 @@ def test_a_box_flat_on_a_box_touches_at_the_corners_of_what_they_share() -> None
 def test_an_edge_touches_at_two_places_and_a_corner_or_two_crossed_edges_at_one() -> None:
     cube, plate = Box(0.2, 0.2, 0.2), Box(1.0, 0.8, 0.1)
     evaluate, crossed = compiled(cube, plate), compiled(cube, cube)
-    down, high = turn(0, 0, 0.3), 0.05 - 1e-3
+    down, high = rotate(0, 0, 0.3), 0.05 - 1e-3
 
     def stand(rotation: Array) -> Array:
         lowest = (np.abs(rotation[2]) * 0.1).sum()
         return evaluate((rotation, np.array([0.0, 0.0, high + lowest])), FIXED)
 
-    rows = stand(down @ turn(0.5, 0, 0))
+    rows = stand(down @ rotate(0.5, 0, 0))
     np.testing.assert_allclose(np.sort(rows[:, 0])[:2], -1e-3, atol=1e-12)
     assert np.sort(rows[:, 0])[2] > 0.0
-    rows = stand(turn(0.5, 0.4, 0))
+    rows = stand(rotate(0.5, 0.4, 0))
     np.testing.assert_allclose(np.sort(rows[:, 0])[:1], -1e-3, atol=1e-12)
     assert np.sort(rows[:, 0])[1] > 0.0
-    up = turn(np.pi / 4, 0, 0)
-    across = turn(0, 0, np.pi / 2) @ turn(np.pi / 4, 0, 0)
+    up = rotate(np.pi / 4, 0, 0)
+    across = rotate(0, 0, np.pi / 2) @ rotate(np.pi / 4, 0, 0)
     rows = crossed((across, np.array([0.03, 0.02, 0.2 * np.sqrt(2) - 1e-3])), (up, np.zeros(3)))
     rows = rows[rows[:, 0] < 0.0]
     assert rows[:, 0].min() == pytest.approx(-1e-3, abs=1e-12)
@@ -126,7 +128,7 @@ def test_an_edge_touches_at_two_places_and_a_corner_or_two_crossed_edges_at_one(
 
 def test_a_capsule_along_a_box_touches_at_both_ends_of_what_lies_on_it() -> None:
     evaluate = compiled(Capsule(0.1, 0.6), Box(0.4, 0.6, 0.9))
-    flat = turn(0, np.pi / 2, 0)
+    flat = rotate(0, np.pi / 2, 0)
     rows = evaluate((flat, np.array([0.05, 0.1, 0.549])), FIXED)
     np.testing.assert_allclose(rows[:, 0], -1e-3, atol=1e-12)
     np.testing.assert_allclose(rows[:, 1:4], [[-0.2, 0.1, 0.4495], [0.2, 0.1, 0.4495]], atol=1e-9)
@@ -148,7 +150,7 @@ def _wrench(rows: Array, about: Array) -> Array:
         (Box(0.2, 0.2, 0.2), Box(0.2, 0.2, 0.2), np.eye(3)),
         (Box(0.2, 0.3, 0.1), Box(0.4, 0.5, 0.1), np.eye(3)),
         (Box(0.6, 0.1, 0.1), Box(0.1, 0.6, 0.1), np.eye(3)),
-        (Capsule(0.05, 0.3), Box(0.2, 0.2, 0.1), turn(0, np.pi / 2, 0)),
+        (Capsule(0.05, 0.3), Box(0.2, 0.2, 0.1), rotate(0, np.pi / 2, 0)),
     ],
     ids=["cubes", "plates", "beams", "capsule"],
 )
@@ -168,7 +170,7 @@ def test_forces_have_no_step_where_a_body_slides_turns_and_rocks_on_a_box(
         speed = np.linalg.norm(slide) + 0.3 * np.linalg.norm(rock)
         found = []
         for s in np.linspace(-1.0, 1.0, steps + 1):
-            place = turn(*(s * rock)) @ flat, middle + s * slide
+            place = rotate(*(s * rock)) @ flat, middle + s * slide
             rows = evaluate(place, FIXED)
             found.append([*_wrench(rows, place[1]), rows[:, 0].min()])
         change = np.abs(np.diff(found, axis=0)).max(axis=0) / (2.0 / steps * speed)

@@ -24,8 +24,8 @@ def cube(name: str) -> Robot:
 
 
 def placed(position: npt.ArrayLike, rotation: npt.ArrayLike = (0, 0, 0), velocity: npt.ArrayLike = (0,) * 6) -> State:
-    turn = Rotation.from_rotvec(rotation).as_matrix()
-    return State(np.array(position, float), quaternion_from_rotation(turn), np.zeros(0), np.array(velocity, float))
+    rotated = Rotation.from_rotvec(rotation).as_matrix()
+    return State(np.array(position, float), quaternion_from_rotation(rotated), np.zeros(0), np.array(velocity, float))
 
 
 def _end(run: Run, name: str) -> tuple[Array, Array]:

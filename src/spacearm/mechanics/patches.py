@@ -45,8 +45,8 @@ _TOGETHER = 0.1
 _SLACK = 1e-11
 #: Gap up to which bodies count as touching, m: below it the line between the nearest points has no direction.
 _TOUCHING = 1e-9
-#: Cosines of a face's slant between which differences of gaps on it are stretched, and by how much.
-_STEEP, _STRETCH = (0.95, 0.8), 10.0
+#: Cosines of a face's slant between which differences of gaps on it are enlarged, and by how much.
+_STEEP, _STEEP_FACTOR = (0.95, 0.8), 10.0
 _TINY, _FAR = 1e-200, 1e6
 
 
@@ -302,17 +302,17 @@ def _shift(gap: SX, gaps: list[SX], *slants: SX) -> list[SX]:
     """Gaps of places, moved so that the least of them is ``gap``.
 
     ``slants`` are cosines of the normal on faces. Where a face is steep, a corner or an edge touches, and which of two
-    faces stands for it is a matter of chance: there the differences are stretched, so that the lowest places count.
+    faces stands for it is a matter of chance: there differences are enlarged, so that the lowest places count.
     """
     least, slant = ca.mmin(ca.vertcat(*gaps)), ca.mmin(ca.vertcat(*map(ca.fabs, slants)))
-    stretch = 1 + _STRETCH * _clip((_STEEP[0] - slant) / (_STEEP[0] - _STEEP[1]), 0, 1)
-    return [gap + stretch * (each - least) for each in gaps]
+    factor = 1 + _STEEP_FACTOR * _clip((_STEEP[0] - slant) / (_STEEP[0] - _STEEP[1]), 0, 1)
+    return [gap + factor * (each - least) for each in gaps]
 
 
 def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
     """Four places of two boxes of half edges a and b, in the axes of the first.
 
-    The second is turned by ``rotation`` against the first; its centre lies at ``offset``.
+    The second is rotated by ``rotation`` against the first; its centre lies at ``offset``.
     """
     axes = _Axes()
     seen = rotation.T @ offset
@@ -331,9 +331,9 @@ def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
 
     # Axes of both boxes in an order in which the faces that meet have the normal z.
     mine, its = _Order(normal), _Order(rotation.T @ normal)
-    n, turn = mine.forward(normal), its.forward(mine.forward(rotation).T).T
+    n, directions = mine.forward(normal), its.forward(mine.forward(rotation).T).T
     half, other_half = mine.forward(ca.SX(a)), its.forward(ca.SX(b))
-    out, height = turn[:, 2], _sign(n[2]) * half[2]
+    out, height = directions[:, 2], _sign(n[2]) * half[2]
     centre = mine.forward(offset) - _sign(ca.dot(n, out)) * other_half[2] * out - ca.vertcat(0, 0, height)
     steep = ca.dot(n, out)
 
@@ -345,7 +345,7 @@ def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
     shared = _Shared(
         half[:2],
         project(centre),
-        (project(other_half[0] * turn[:, 0]), project(other_half[1] * turn[:, 1])),
+        (project(other_half[0] * directions[:, 0]), project(other_half[1] * directions[:, 1])),
         (ca.dot(centre, out) / steep, -out[:2] / steep),
         _depth_of_patch(min(*a, *b), separation),
         (wider, wider / other_half[:2]),

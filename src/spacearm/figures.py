@@ -144,6 +144,21 @@ def curve(
     figure.add_scatter(x=x, y=y, name=name, line=line, marker=marker, **{"mode": "lines", **more})
 
 
+def same_scale(figure: go.Figure, places: Iterable[tuple[int, int]]) -> None:
+    """Give these panels (row, column) one linear y range, so that what they show compares."""
+    import numpy as np
+
+    axes = [figure.get_subplot(row, column).yaxis for row, column in places]
+    names = {axis.plotly_name.replace("axis", "") for axis in axes}
+    values = [np.asarray(trace.y, dtype=float) for trace in figure.data if (trace.yaxis or "y") in names]
+    shown = np.concatenate([one[np.isfinite(one)] for one in values]) if values else np.zeros(0)
+    if shown.size == 0 or np.ptp(shown) == 0.0:
+        return
+    margin = 0.05 * float(np.ptp(shown))
+    for axis in axes:
+        axis.range = [float(shown.min()) - margin, float(shown.max()) + margin]
+
+
 def key_to_lines(figure: go.Figure, styles: Mapping[str, int | str], **more: Any) -> None:
     """Say in the legend what solid, dashed and dotted lines stand for."""
     for name, dash in styles.items():

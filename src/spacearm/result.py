@@ -378,6 +378,27 @@ class Figure:
         return save_figure(self.plot, path)
 
 
+@dataclass(frozen=True, slots=True)
+class PrintedFigure:
+    """A figure of a paper, and where it is here.
+
+    Args:
+        label: as the paper has it, for example ``Fig. 6 (a)``.
+        shows: what it shows.
+        here: names of our figures that show it.
+        why: what differs in them, or why there is none.
+    """
+
+    label: str
+    shows: str
+    here: Sequence[str] = ()
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.here or self.why):
+            raise InputError("neither our figure nor a reason is given", place=self.label, hint="give 'here' or 'why'")
+
+
 #: Names in a folder of results that no further file may have.
 #: Rows of a result that a notebook shows.
 SHOWN_ROWS = 20
@@ -402,6 +423,7 @@ class Result:
         leading: how many of the first figures carry the message; on the page they stand before the tables.
         scene: a 3-D scene (:class:`spacearm.scene.Scene`), for the head of the page and ``spacearm view``.
         source: name of the file that it was made from, for the page.
+        printed_figures: the figures of the paper, each with ours that shows it, or why none does.
         files: further text files for the folder, by name: an identified robot, a table for a spreadsheet.
     """
 
@@ -417,6 +439,7 @@ class Result:
     headline: str = ""
     leading: int = 3
     scene: Any = None
+    printed_figures: Sequence[PrintedFigure] = ()
     limits: Sequence[Limit] = ()
     source: str = ""
 
@@ -431,10 +454,16 @@ class Result:
         for what, names in (
             ("quantity", [row.quantity for row in self.rows]),
             ("figure", [figure.name for figure in self.figures]),
+            ("printed figure", [figure.label for figure in self.printed_figures]),
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise InputError(f"two rows have the {what} {twice[0]!r}", place=f"study {self.study!r}")
+        known = {figure.name for figure in self.figures}
+        for printed in self.printed_figures:
+            missing = [name for name in printed.here if name not in known]
+            if missing:
+                raise InputError(f"there is no figure {missing[0]!r}", place=f"study {self.study!r}, {printed.label}")
 
     def __repr__(self) -> str:
         parts = (self.study, f"{len(self.rows)} rows", f"{len(self.figures)} figures")

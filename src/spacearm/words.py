@@ -18,6 +18,8 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NUMBERED = re.compile(r"\b(attitude|body|case|conclusion|damping|joint|link|mass|phase|table|test)(\d)")
 #: Parts of names that are spelt out everywhere.
 SPELT = {"sd": "standard deviation", "rms": "root mean square", "chi2": "χ²", "max": "largest", "min": "smallest"}
+#: A symbol of one letter with a subscript; names such as turn_y have longer stems.
+_SYMBOL = re.compile(r"(?<![\w.{])([A-Za-z])_([A-Za-z0-9]{1,2})(?!\w|\.\w)")
 #: Endings of the names of settings, with their units.
 _UNITS = {
     "Nms_per_rad": "N m s/rad", "deg_s2": "deg/s²", "rad_s": "rad/s", "m_s": "m/s", "deg": "deg", "kg": "kg",
@@ -116,6 +118,11 @@ def setting(name: str) -> tuple[str, str]:
 def unit(text: str) -> str:
     """A unit with its powers raised: ``kg m2`` is kg m²."""
     return re.sub(r"(?<=[a-z])(-?\d)", lambda found: found[1].translate(_SUPERSCRIPTS), "" if text == "1" else text)
+
+
+def mathematics(text: str) -> str:
+    """Text as HTML: symbols of one letter with a subscript, such as m_i or J_A, are set as such."""
+    return _SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", escape(text))
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:

@@ -147,7 +147,7 @@ def test_limits_of_the_tensor_and_the_sign_of_equation_29(paper: Result) -> None
     assert rows["limit.eq13"].value < 1e-12
     assert rows["limit.eq14"].value < 1e-12
     assert 0.0 < rows["limit.eq15"].value < 1e-6  # a rod of a million kg
-    assert "falls as mass^-1.000" in rows["limit.eq15"].note
+    assert "falls as 1/mass to the power 1.000" in rows["limit.eq15"].note
 
 
 def test_the_survey_of_configurations_is_that_of_rods_by_hand() -> None:

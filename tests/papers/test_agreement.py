@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib import import_module
 from importlib.resources import files
@@ -94,6 +95,22 @@ def test_arithmetic_among_printed_numbers_sees_no_run(paper: str) -> None:
     if paper in ("cai2023", "wojtunik2023"):
         consistent = [finding for finding in found if row_of(paper, finding).verdict is Verdict.CONSISTENT]
         assert len(consistent) == {"cai2023": 12, "wojtunik2023": 10}[paper]
+
+
+@pytest.mark.parametrize("paper", sorted(PAPERS))
+def test_every_figure_of_a_paper_is_accounted_for(paper: str) -> None:
+    """Each number once, from 1 to the last, with ours that shows it or the reason why none does."""
+    counts = {"yoshida1992": 6, "cai2023": 13, "zhang2020": 15, "xu2017": 13, "wojtunik2023": 9}
+    own = agreement.page_figures(paper)
+    numbers: list[int] = []
+    for printed in own:
+        first, *last = (int(number) for number in re.findall(r"\d+", printed.label))
+        numbers += [first] if not last else range(first, last[0] + 1)
+        assert printed.shows
+        assert printed.here or printed.why
+    assert sorted(set(numbers)) == list(range(1, counts[paper] + 1))
+    captions = agreement.printed(paper, "page")["captions"]
+    assert {name for printed in own for name in printed.here} <= set(captions)
 
 
 def test_what_could_not_have_failed_is_no_evidence() -> None:

@@ -35,8 +35,12 @@ def panels(
     x: str = "time [s]",
     dashes: Mapping[str, str] | None = None,
     height: int = 260,
+    colours: Mapping[str, int] | None = None,
 ) -> go.Figure:
-    """Panels in a grid; a name has the same colour everywhere and stands once in the legend."""
+    """Panels in a grid; a name has the same colour everywhere and stands once in the legend.
+
+    Panels whose y axes have the same label have the same scale. ``colours`` by name, for what other figures show too.
+    """
     total = height * -(-len(parts) // columns) + 90
     figure = figures.panels([part.title for part in parts], columns=columns, height=total)
     names = list(dict.fromkeys(name for part in parts for name in part.curves))
@@ -44,26 +48,34 @@ def panels(
         at = {"row": number // columns + 1, "col": number % columns + 1}
         for name, (xs, ys) in part.curves.items():
             first = all(name not in earlier.curves for earlier in parts[:number])
-            style: dict[str, Any] = {"colour": names.index(name), "line": {"width": 1.6}}
+            style: dict[str, Any] = {"colour": (colours or {}).get(name, names.index(name)), "line": {"width": 1.6}}
             style["dash"] = (dashes or {}).get(name, "solid")
             curve(figure, np.asarray(xs), np.asarray(ys), name, legendgroup=name, showlegend=first, **style, **at)
         figure.update_yaxes(title_text=part.y, **at)
         if number >= len(parts) - columns:
             figure.update_xaxes(title_text=x, **at)
+    for text in dict.fromkeys(part.y for part in parts):
+        same = [number for number, part in enumerate(parts) if part.y == text]
+        if len(same) > 1:
+            figures.same_scale(figure, [(number // columns + 1, number % columns + 1) for number in same])
     figure.update_annotations(font_size=13)
     return figure
 
 
-def base_figure(outcomes: Mapping[str, CaptureRun]) -> go.Figure:
+def base_figure(outcomes: Mapping[str, CaptureRun], colours: Mapping[str, int] | None = None) -> go.Figure:
     """Velocity and angular velocity of the base, world axes, of several runs (as the paper's Fig. 12)."""
     parts = []
     for k, axis in enumerate("xyz"):
         parts.append(Panel(f"{axis} line", "velocity [m/s]", _series(outcomes, "base_velocity", k)))
         parts.append(Panel(f"{axis} angle", "rate [rad/s]", _series(outcomes, "base_rate", k)))
-    return panels(parts)
+    return panels(parts, colours=colours)
 
 
-def load_figure(outcomes: Mapping[str, CaptureRun], entries: Sequence[str] = ("mx", "my", "mz", "fz")) -> go.Figure:
+def load_figure(
+    outcomes: Mapping[str, CaptureRun],
+    entries: Sequence[str] = ("mx", "my", "mz", "fz"),
+    colours: Mapping[str, int] | None = None,
+) -> go.Figure:
     """Loads on the base (as the paper's Fig. 13)."""
     order = ("fx", "fy", "fz", "mx", "my", "mz")
     parts = []
@@ -71,10 +83,12 @@ def load_figure(outcomes: Mapping[str, CaptureRun], entries: Sequence[str] = ("m
         unit, what = ("N", "force") if entry[0] == "f" else ("N m", "torque")
         curves = _series(outcomes, "base_wrench", order.index(entry))
         parts.append(Panel(f"{entry[1]} {'line' if unit == 'N' else 'angle'} {what}", f"{what} [{unit}]", curves))
-    return panels(parts)
+    return panels(parts, colours=colours)
 
 
-def deformation_figure(outcomes: Mapping[str, CaptureRun], axes: Sequence[str]) -> go.Figure:
+def deformation_figure(
+    outcomes: Mapping[str, CaptureRun], axes: Sequence[str], colours: Mapping[str, int] | None = None
+) -> go.Figure:
     """Deformations of soft axes (as the paper's Figs. 14 and 15)."""
     first = next(iter(outcomes.values()))
     return panels(
@@ -85,7 +99,8 @@ def deformation_figure(outcomes: Mapping[str, CaptureRun], axes: Sequence[str]) 
                 {name: (o.times, o.joint(axis)) for name, o in outcomes.items()},
             )
             for axis in axes
-        ]
+        ],
+        colours=colours,
     )
 
 
@@ -93,11 +108,15 @@ def _series(outcomes: Mapping[str, CaptureRun], what: str, column: int) -> dict[
     return {name: (o.times, getattr(o, what)[:, column]) for name, o in outcomes.items()}
 
 
-def damper_figure(outcome: CaptureRun) -> go.Figure:
-    """Energy that each damper has absorbed, over time."""
+def damper_figure(
+    outcome: CaptureRun, colours: Mapping[str, int] | None = None, dashes: Mapping[str, str] | None = None
+) -> go.Figure:
+    """Energy that each damper has absorbed, over time; ``colours`` and ``dashes`` by axis."""
     figure = new_figure(x="time", x_unit="s", y="absorbed energy", y_unit="J")
-    for name in outcome.axes:
-        curve(figure, outcome.times, outcome.damper_energy[:, outcome.robot.joint_index(name)], name)
+    for number, name in enumerate(outcome.axes):
+        energy = outcome.damper_energy[:, outcome.robot.joint_index(name)]
+        style: dict[str, Any] = {"colour": (colours or {}).get(name, number), "dash": (dashes or {}).get(name, "solid")}
+        curve(figure, outcome.times, energy, name, **style)
     return figure
 
 
@@ -126,7 +145,14 @@ def objective(name: str) -> tuple[str, str]:
     return OBJECTIVES.get(name, (f"peak {name} on the base", "N" if name[0] == "f" else "N m"))
 
 
-def front_figure(fronts: Mapping[str, Front], marks: Mapping[str, Any], x: str, y: str, colour: str = "") -> go.Figure:
+def front_figure(
+    fronts: Mapping[str, Front],
+    marks: Mapping[str, Any],
+    x: str,
+    y: str,
+    colour: str = "",
+    colours: Mapping[str, int] | None = None,
+) -> go.Figure:
     """Designs on fronts, and single ones by name (values in the order of the objectives), in two objectives."""
     figure = new_figure(x=label(*objective(x)), y=label(*objective(y)), height=520)
     for number, (name, front) in enumerate(fronts.items()):
@@ -141,7 +167,8 @@ def front_figure(fronts: Mapping[str, Front], marks: Mapping[str, Any], x: str, 
     first = next(iter(fronts.values()))
     for number, (name, point) in enumerate(marks.items()):
         place = {"x": [point[first.objectives.index(x)]], "y": [point[first.objectives.index(y)]]}
-        marker = {"size": 13, "symbol": "star", "color": COLOURS[(3 + number) % len(COLOURS)]}
+        own = (colours or {}).get(name, 3 + number)
+        marker = {"size": 13, "symbol": "star", "color": COLOURS[own % len(COLOURS)]}
         text = {"mode": "markers+text", "text": [name], "textposition": "top center", "showlegend": False}
         text["cliponaxis"] = False
         figure.add_scatter(**place, name=name, marker=marker, **text)

@@ -126,12 +126,13 @@ def sphere_map(azimuth: Array, polar: Array, values: Array, *, unit: str) -> go.
     return figure
 
 
-def convergence_curves(cases: Mapping[str, Convergence]) -> go.Figure:
-    """How far a finite-stiffness contact is from the jump, over its frequency."""
+def convergence_curves(cases: Mapping[str, Convergence], colours: Mapping[str, int] | None = None) -> go.Figure:
+    """How far a finite-stiffness contact is from the jump, over its frequency; ``colours`` by name."""
     figure = new_figure(x="contact frequency ω", x_unit="rad/s", y="largest velocity error / largest jump")
     for i, (name, case) in enumerate(cases.items()):
         label = f"{name} (order {case.order:.2f})" if np.isfinite(case.order) else name
-        curve(figure, case.frequency, case.error, label, dash=i, mode="lines+markers", marker={"size": 7})
+        style: dict[str, Any] = {"colour": (colours or {}).get(name, i), "dash": i, "mode": "lines+markers"}
+        curve(figure, case.frequency, case.error, label, marker={"size": 7}, **style)
     power = {"type": "log", "exponentformat": "power", "dtick": 1}
     figure.update_xaxes(**power)
     figure.update_yaxes(**power)

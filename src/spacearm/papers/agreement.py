@@ -2,8 +2,8 @@
 
 A paper's folder has TOML files beside its modules: ``printed.toml``, what the paper prints, in its own units;
 ``claims.toml``, one entry for each quantity of the table of agreement; ``page.toml``, what else its page says: title,
-summary, captions, settings, checks. A claim is named by its quantity; braces stand for what differs between the rows
-of a family::
+summary, captions, settings, checks, and which figure of the paper is which here. A claim is named by its quantity;
+braces stand for what differs between the rows of a family::
 
     ["virtual_mass.{case}.peak"]
     printed = 3.0                    # what the paper states, a number or words; left out if it states nothing
@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
-from spacearm.result import Check, Figure, Row, Verdict
+from spacearm.result import Check, Figure, PrintedFigure, Row, Verdict
 from spacearm.words import in_words
 
 _ASKS_FOR_EQUALITY = (Verdict.AGREES, Verdict.CONSISTENT, Verdict.FITTED)
@@ -187,9 +187,15 @@ def row_of(paper: str, finding: Finding) -> Row:
 
 
 def page(paper: str, **facts: Any) -> dict[str, Any]:
-    """Title, headline and summary of a paper's page, as a :class:`~spacearm.result.Result` takes them."""
+    """Title, headline, summary and the paper's own figures, as a :class:`~spacearm.result.Result` takes them."""
     texts = printed(paper, "page")
-    return {"title": texts["title"], **{name: texts[name].format(**facts) for name in ("headline", "summary")}}
+    found = {name: texts[name].format(**facts) for name in ("headline", "summary")}
+    return {"title": texts["title"], **found, "printed_figures": page_figures(paper)}
+
+
+def page_figures(paper: str) -> list[PrintedFigure]:
+    """The figures of the paper, and which of ours shows each."""
+    return [PrintedFigure(label, **entry) for label, entry in printed(paper, "page")["figures"].items()]
 
 
 def checks(paper: str, residuals: Mapping[str, Any], **facts: Any) -> dict[str, Check]:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
+from markupsafe import Markup
 
 from spacearm import words
 from spacearm.result import Result, Row, Verdict
@@ -72,6 +73,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"show": words.show, "result": words.result, "words": words.in_words, "unit": words.unit}
+    environment.filters["mathematics"] = lambda text: Markup(words.mathematics(text))  # it has escaped the rest
     environment.globals["quantity"] = words.quantity
     environment.globals["badges"] = badges
     environment.globals["style_of"] = lambda verdict: Verdict(verdict).name.lower().replace("_", "-")

@@ -8,7 +8,7 @@ import numpy as np
 
 from spacearm.ejection import equivalent_mass, joint_free_bound
 from spacearm.ejection.figures import METHODS, energy_areas, histograms, map_panels, velocity_curves
-from spacearm.figures import COLOURS, curve, key_to_lines, new_figure, panels
+from spacearm.figures import COLOURS, curve, key_to_lines, new_figure, panels, same_scale
 from spacearm.papers.agreement import figure
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME, TABLE, UNITS, in_paper_signs
 from spacearm.papers.cai2023.runs import GOALS, Study
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: Joints whose variations the paper prints, and the sign it counts them with.
 JOINTS = (("joint2", -1.0), ("joint4", 1.0))
+#: The first five colours are the attitudes', in all figures; what is no attitude has others.
+FULL, SEGMENTED, BOUND = 5, 6, 7
+#: Line styles of the dampings of Figs. 11 and 12.
+STYLES = ("solid", "dash", "dot")
 
 
 def scene(study: Study) -> Scene:
@@ -63,10 +67,10 @@ def methods(study: Study) -> go.Figure:
         said = [getattr(TABLE[n], key) for n in ATTITUDES]
         theory, simulation = zip(*(one if isinstance(one, list) else (None, one) for one in said), strict=True)
         full, parts = ([in_paper_signs(runs[n])[key] for n in ATTITUDES] for runs in (study.full, study.segmented))
-        curve(plot, ATTITUDES, simulation, "paper: ADAMS", colour=0, **ring, **at)
-        curve(plot, ATTITUDES, full, "full run", colour=0, size=7, **at)
-        curve(plot, ATTITUDES, theory, "paper: theory", colour=3, **ring, **at)
-        curve(plot, ATTITUDES, parts, "segmented algorithm", colour=3, size=7, **at)
+        curve(plot, ATTITUDES, simulation, "paper: ADAMS", colour=FULL, **ring, **at)
+        curve(plot, ATTITUDES, full, "full run", colour=FULL, size=7, **at)
+        curve(plot, ATTITUDES, theory, "paper: theory", colour=SEGMENTED, **ring, **at)
+        curve(plot, ATTITUDES, parts, "segmented algorithm", colour=SEGMENTED, size=7, **at)
     plot.update_xaxes(dtick=1, range=[0.5, 5.5])
     plot.update_xaxes(title_text="attitude", row=2)
     return plot
@@ -96,11 +100,11 @@ def masses(study: Study) -> go.Figure:
         ours = [float(equivalent_mass(study.rig, study.full[n].start, free)) for n in numbers]
         said = [getattr(TABLE[n], key) for n in numbers]
         ring: dict[str, Any] = {"mode": "markers", "symbol": "circle-open", "size": 15, "marker_line_width": 2}
-        curve(plot, numbers, said, f"{name}: Table III", colour=k, **ring)
-        curve(plot, numbers, ours, f"{name}: surrogate", colour=k, mode="markers", size=7)
+        curve(plot, numbers, said, f"{name}: Table III", colour=5 + k, **ring)
+        curve(plot, numbers, ours, f"{name}: surrogate", colour=5 + k, mode="markers", size=7)
     bound = joint_free_bound(study.printed, "joint4")
     least = f"joint 4 free: least of Tables I, II ({bound:.1f} kg)"
-    curve(plot, [0.6, 5.4], [bound, bound], least, colour=3, dash="dash")
+    curve(plot, [0.6, 5.4], [bound, bound], least, colour=BOUND, dash="dash")
     plot.update_xaxes(dtick=1, range=[0.6, 5.4])
     plot.update_yaxes(rangemode="tozero")
     return plot
@@ -135,6 +139,7 @@ def variation(study: Study) -> go.Figure:
             curve(plot, parts.curve_time, short, name, colour=k, dash="dash", **quiet, **at)
             end = scale * run.variation[index]
             curve(plot, [run.time], [end], name, colour=k, mode="markers", size=7, **quiet, **at)
+    same_scale(plot, [(1, 1), (1, 2)])
     key_to_lines(plot, METHODS, row=1, col=1)
     plot.update_xaxes(title_text="time [s]", range=[0.0, 3.5])
     plot.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
@@ -143,7 +148,7 @@ def variation(study: Study) -> go.Figure:
 
 def damping_velocity(study: Study) -> go.Figure:
     plot = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
-    dashes = dict(zip(_dampings(study), ("solid", "dash", "dot"), strict=True))
+    dashes = dict(zip(_dampings(study), STYLES, strict=True))
     for (number, value), run in sorted(study.damped.items()):
         data = run.data.sel(time=slice(0.0, run.time))
         style: dict[str, Any] = {"colour": number - 1, "dash": dashes[value], "showlegend": dashes[value] == "solid"}
@@ -163,8 +168,9 @@ def damping_joints(study: Study) -> go.Figure:
         data = run.data.sel(time=slice(0.0, run.time))
         for column, (joint, sign) in enumerate(JOINTS, start=1):
             y = sign * DEGREE * data["variation"].sel(joint=joint)
-            once: dict[str, Any] = {"legendgroup": str(value), "showlegend": column == 1}
-            curve(plot, data["time"], y, f"B = {value:g} N m s/rad", colour=k, **once, row=1, col=column)
+            once: dict[str, Any] = {"legendgroup": str(value), "showlegend": column == 1, "dash": STYLES[k]}
+            curve(plot, data["time"], y, f"B = {value:g} N m s/rad", colour=2, **once, row=1, col=column)
+    same_scale(plot, [(1, 1), (1, 2)])
     plot.update_xaxes(title_text="time [s]")
     plot.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
     return plot
@@ -175,10 +181,10 @@ def identification(study: Study) -> go.Figure:
     for k, (model, name) in enumerate((("segmented", "Eq. 43, segmented algorithm"), ("full", "Eq. 43, full run"))):
         grid = study.grid[model]
         rms = 1e3 * np.sqrt(grid.cost / len(study.tests.joints))
-        curve(plot, grid.grid, rms, name, colour=k, mode="lines+markers")
+        curve(plot, grid.grid, rms, name, colour=(SEGMENTED, FULL)[k], mode="lines+markers")
     (low, high), value = study.fit.interval[0], float(study.fit.values[0])
-    plot.add_vrect(x0=low, x1=high, fillcolor=COLOURS[2], opacity=0.2, line_width=0)
-    plot.add_vline(x=value, line_color=COLOURS[2], annotation_text=f"least squares {value:.2f}")
+    plot.add_vrect(x0=low, x1=high, fillcolor=COLOURS[FULL], opacity=0.2, line_width=0)
+    plot.add_vline(x=value, line_color=COLOURS[FULL], annotation_text=f"least squares {value:.2f}")
     truth = {"annotation_text": "truth", "annotation_position": "bottom"}
     plot.add_vline(x=DAMPING, line_dash="dot", line_color=COLOURS[7], **truth)
     return plot

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, curve, new_figure, template
+from spacearm.figures import COLOURS, curve, new_figure, panels, same_scale, template
 from spacearm.papers.agreement import figure, printed
 from spacearm.papers.wojtunik2023.data import (
     AVERAGE,
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LABELS = {"motor_inertia": "motor inertia", "stiffness": "stiffness", "damping": "damping"}
+#: Colours by what is shown, the same in all figures.
+COLOUR = {
+    "identified": 0, "rigid": 1, "motor_inertia": 2, "stiffness": 3, "damping": 4, "simplex": 5, "table": 6, "seen": 7,
+}  # fmt: skip
+RIGID: dict[str, Any] = {"colour": COLOUR["rigid"], "dash": "dash"}
 #: Measured points, and a thin line that marks a place.
 POINTS: dict[str, Any] = {"mode": "markers", "size": 3}
 DOTTED = {"dash": "dot", "color": COLOURS[7]}
@@ -39,6 +44,7 @@ def drawn(study: Study) -> list[Figure]:
     plots = {
         "bias": bias(study.setups),
         "deflections": deflections(study.campaign),
+        "fig04-08": positions(study.campaign),
         "table2": table(study.campaign),
         "offsets": offsets(study),
         "stalls": stalls(study.searches, TABLE2[4]),
@@ -51,7 +57,7 @@ def drawn(study: Study) -> list[Figure]:
 
 
 def deflections(campaign: Campaign) -> go.Figure:
-    """The paper's Figures 4 to 8 without their 30 degrees of travel: link minus motor."""
+    """The paper's Figures 4 to 8 without their 30 degrees of travel: link minus motor, on one scale."""
     from plotly.subplots import make_subplots
 
     plot = make_subplots(rows=5, cols=1, shared_xaxes=True, vertical_spacing=0.03)
@@ -59,11 +65,29 @@ def deflections(campaign: Campaign) -> go.Figure:
     motor = paths()["joint1.motor"](t)
     for k, (test, fit) in enumerate(zip(campaign.tests, campaign.fits, strict=True), 1):
         seen, model = (test.measured["joint1"] - motor) / DEGREE, (fit.outputs(0)["joint1"] - motor) / DEGREE
-        curve(plot, t, seen, "twin experiment", colour=7, showlegend=k == 1, **POINTS, row=k, col=1)
-        curve(plot, t, model, "identified", colour=0, showlegend=k == 1, row=k, col=1)
+        at: dict[str, Any] = {"showlegend": k == 1, "row": k, "col": 1}
+        curve(plot, t, seen, "twin experiment", colour=COLOUR["seen"], **POINTS, **at)
+        curve(plot, t, 0.0 * t, "rigid reference", **RIGID, **at)
+        curve(plot, t, model, "identified", colour=COLOUR["identified"], **at)
         plot.update_yaxes(title_text=f"test {k} [deg]", row=k, col=1)
     plot.update_layout(template=template(), height=820)
     plot.update_xaxes(title_text="time [s]", row=5, col=1)
+    same_scale(plot, [(k, 1) for k in range(1, 6)])
+    return plot
+
+
+def positions(campaign: Campaign) -> go.Figure:
+    """The flexible joint's angle as in Figures 4 to 8: experiment, rigid reference, identified model."""
+    plot = panels([f"Fig. {k + 3}: test {k}" for k in range(1, 6)], columns=3, height=620, spacing=0.07)
+    t = times()
+    for k, (test, fit) in enumerate(zip(campaign.tests, campaign.fits, strict=True)):
+        at: dict[str, Any] = {"showlegend": k == 0, "row": k // 3 + 1, "col": k % 3 + 1}
+        curve(plot, t, test.measured["joint1"] / DEGREE, "twin experiment", colour=COLOUR["seen"], **POINTS, **at)
+        curve(plot, t, paths()["joint1.motor"](t) / DEGREE, "rigid reference", **RIGID, **at)
+        curve(plot, t, fit.outputs(0)["joint1"] / DEGREE, "identified", colour=COLOUR["identified"], **at)
+    same_scale(plot, [(k // 3 + 1, k % 3 + 1) for k in range(5)])
+    plot.update_xaxes(title_text="time [s]")
+    plot.update_yaxes(title_text="flexible joint [deg]", col=1)
     return plot
 
 
@@ -79,7 +103,8 @@ def table(campaign: Campaign) -> go.Figure:
         values = np.array([fit[name] for fit in campaign.fits])
         bars = {"array": [1.96 * fit.std(name) for fit in campaign.fits], "color": COLOURS[0]}
         said = [row[name] for row in TABLE2]
-        curve(plot, x, said, "Table 2", colour=1, symbol="circle-open", size=12, marker_line_width=2, **legend, **at)
+        ring: dict[str, Any] = {"symbol": "circle-open", "size": 12, "marker_line_width": 2}
+        curve(plot, x, said, "Table 2", colour=COLOUR["table"], **ring, **legend, **at)
         curve(plot, x, values, "identified, 95 %", colour=0, error_y=bars, **legend, **at)
         low, high = AVERAGE[name] - DEVIATION[name], AVERAGE[name] + DEVIATION[name]
         plot.add_hrect(y0=low, y1=high, fillcolor=COLOURS[7], opacity=0.15, line_width=0, **at)
@@ -91,7 +116,8 @@ def table(campaign: Campaign) -> go.Figure:
 
 def offsets(study: Study) -> go.Figure:
     plot = new_figure(x="start offset", x_unit="deg", y="standard deviation / value")
-    for k, (name, text) in enumerate(LABELS.items()):
+    for name, text in LABELS.items():
+        k = COLOUR[name]
         curve(plot, study.offsets, study.curve[f"both.{name}"], text, colour=k)
         curve(plot, study.offsets, study.curve[f"angle.{name}"], f"{text}, angle only", colour=k, dash="dash")
     plot.update_xaxes(range=[-3.2, 3.2], dtick=1)
@@ -118,18 +144,20 @@ def stalls(found: Searches, truth: dict[str, float]) -> go.Figure:
     for both in zip(found.starts, found.stalled, strict=True):
         add(both, "", 7, dash="dot", line={"width": 1}, showlegend=False, hoverinfo="skip")
     add(found.starts, "starts", 7, mode="markers", symbol="circle-open", size=8)
-    add(found.stalled, "Nelder-Mead", 3, mode="markers", symbol="x", size=10)
-    add(found.cured, "stiffness started from the period", 2, mode="markers", symbol="circle", size=10)
-    add([truth], "truth", 0, mode="markers", symbol="star", size=13)
+    add(found.stalled, "Nelder-Mead", COLOUR["simplex"], mode="markers", symbol="x", size=10)
+    cured = {"mode": "markers", "symbol": "circle", "size": 10}
+    add(found.cured, "stiffness started from the period", COLOUR["identified"], **cured)
+    add([truth], "truth (Table 2)", COLOUR["table"], mode="markers", symbol="star", size=13)
     return plot
 
 
 def bias(found: Setups) -> go.Figure:
     """Values relative to the truth for each way to move the model's motor."""
     fits = {text: found.fits[key] for key, text in printed(NAME, "page")["setups"].items()}
-    labels = [f"{text}<br>chi2 {fit.chi2:.2f}" for text, fit in fits.items()]
+    labels = [f"{text}<br>χ² {fit.chi2:.2f}" for text, fit in fits.items()]
     plot = new_figure(x="identified / true", height=440)
-    for k, (name, text) in enumerate(LABELS.items()):
+    for name, text in LABELS.items():
+        k = COLOUR[name]
         x = [fit[name] / found.truth[name] for fit in fits.values()]
         bars = {"array": [1.96 * fit.std(name) / found.truth[name] for fit in fits.values()], "color": COLOURS[k]}
         curve(plot, x, labels, text, colour=k, mode="markers", size=10, error_x=bars)
@@ -141,9 +169,9 @@ def bias(found: Setups) -> go.Figure:
 def certainty(found: Common) -> go.Figure:
     """Profile likelihoods of the common fit."""
     plot = new_figure(x="deviation from the estimate", x_unit="%", y="rise of twice the cost")
-    for k, one in enumerate(found.profiles):
-        x = 100.0 * (one.values / found.fit[one.name] - 1.0)
-        curve(plot, x, one.rise, LABELS[one.name.rsplit(".", 1)[1]], colour=k, mode="lines+markers")
+    for one in found.profiles:
+        x, name = 100.0 * (one.values / found.fit[one.name] - 1.0), one.name.rsplit(".", 1)[1]
+        curve(plot, x, one.rise, LABELS[name], colour=COLOUR[name], mode="lines+markers")
     plot.add_hline(y=3.84, line=DOTTED, annotation_text="95 %")
     return plot
 
@@ -178,7 +206,7 @@ def held_out(found: Use) -> go.Figure:
     t = model.forwards[0].times
     motor = model.forwards[0].paths["joint1.motor"](t)
     curve(plot, t, (found.test.measured["joint1"] - motor) / DEGREE, "hold-out motion", colour=7, **POINTS)
-    curve(plot, t, 0.0 * t, "rigid reference", colour=1, dash="dash")
+    curve(plot, t, 0.0 * t, "rigid reference", **RIGID)
     predicted = (found.hold_out.fit.outputs(0)["joint1"] - motor) / DEGREE
     curve(plot, t, predicted, "predicted by test 2's joint", colour=0)
     return plot

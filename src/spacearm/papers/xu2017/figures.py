@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     import xarray
 
+#: Joints have the first six colours in all figures; the whole robot, and its base, this one.
+WHOLE = 7
 #: Nothing below this is drawn on a logarithmic axis.
 FLOOR = 1e-18
 
@@ -44,12 +46,18 @@ def drawn(study: Study) -> list[Figure]:
 def _convergence(swarm: Swarms) -> go.Figure:
     plot = panels(("single body (Eq. 37)", "two bodies, one joint each (Eq. 52)"), height=400)
     for column, histories in enumerate(({"single body": swarm.single}, swarm.two), 1):
-        for name, found in histories.items():
+        for k, (name, found) in enumerate(histories.items()):
             x, y = np.arange(found.history.size), np.maximum(found.history, FLOOR)
-            curve(plot, x, y, name, row=1, col=column)
+            curve(plot, x, y, name, colour=WHOLE if column == 1 else k, row=1, col=column)
     plot.update_xaxes(title_text="iteration")
     plot.update_yaxes(title_text="global best cost", row=1, col=1)
+    plot.update_yaxes(range=[np.log10(FLOOR) - 0.5, _highest(plot)])
     return _logarithmic(plot, 2)
+
+
+def _highest(plot: go.Figure) -> float:
+    """Power of ten that is above every curve."""
+    return float(np.ceil(np.log10(max(np.max(trace.y) for trace in plot.data))))
 
 
 def _logarithmic(plot: go.Figure, decades: int) -> go.Figure:
@@ -71,9 +79,10 @@ def _ranks(case: Exact) -> go.Figure:
 
 def _singular(case: Exact) -> go.Figure:
     plot = new_figure(x="number", y="singular value")
-    for stage in case.identifiability.stages:
+    for k, stage in enumerate(case.identifiability.stages):
         values = np.maximum(stage.singular / stage.singular[0], FLOOR)
-        curve(plot, np.arange(1, values.size + 1), values, stage.experiment, mode="lines+markers", size=4)
+        style: dict[str, Any] = {"colour": k - 1 if k else WHOLE, "mode": "lines+markers", "size": 4}
+        curve(plot, np.arange(1, values.size + 1), values, stage.experiment, **style)
     return _logarithmic(plot, 3)
 
 
@@ -111,7 +120,8 @@ def _errors(check: Validation, joints: tuple[str, ...]) -> go.Figure:
     plot = panels(list(parts), height=400, spacing=0.07)
     for column, (values, names) in enumerate(parts.values(), 1):
         for k, name in enumerate(names):
-            curve(plot, found.times, values[:, k], name, colour=k, showlegend=column != 2, row=1, col=column)
+            style: dict[str, Any] = {"colour": k} if column == 3 else {"colour": WHOLE, "dash": k}
+            curve(plot, found.times, values[:, k], name, showlegend=column != 2, row=1, col=column, **style)
     plot.update_xaxes(title_text="time [s]")
     return plot
 

@@ -59,7 +59,7 @@ def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: d
         "fig6a": direction_curves(angles, masses, y="absolute virtual mass", y_unit="kg", peaks=peaks, x=THETA),
         "fig6b": direction_curves(angles, angle, y="angle ψ", y_unit="deg", x=THETA, zero_line=True),
         "impulse": direction_curves(angles, impulses, y="impulse", y_unit="N s", x=THETA),
-        "contact": convergence_curves(contacts),
+        "contact": convergence_curves(contacts, {name: list(NAMES).index(name.partition(",")[0]) for name in contacts}),
     }
     return [figure(NAME, name, plot) for name, plot in plots.items()]
 

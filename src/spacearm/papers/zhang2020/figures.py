@@ -31,19 +31,26 @@ _LEGEND = {
 }
 
 
+#: Colours by case and by axis, the same in all figures; joint 2 is dashed.
+CASES = {name: number for number, name in enumerate(_LEGEND.values())}
+AXES = ("turn_x", "turn_y", "turn_z", "slide_z")
+OF_AXES = {f"joint{k}.{axis}": 4 + number for number, axis in enumerate(AXES) for k in (1, 2)}
+DASHES = {f"joint2.{axis}": "dash" for axis in AXES}
+
+
 def drawn(singles: dict[str, CaptureRun], six: dict[str, CaptureRun], designed: Designed) -> list[Figure]:
     """All figures: what carries the message first."""
     named = {_LEGEND[name]: outcome for name, outcome in six.items()}
     soft = {name: outcome for name, outcome in named.items() if name != "rigid"}
-    axes = {k: [f"joint{k}.{axis}" for axis in ("turn_x", "turn_y", "turn_z", "slide_z")] for k in (1, 2)}
+    axes = {k: [f"joint{k}.{axis}" for axis in AXES] for k in (1, 2)}
     plots = {
-        "fig12": base_figure(named),
-        "fig13": load_figure(soft),
+        "fig12": base_figure(named, CASES),
+        "fig13": load_figure(soft, colours=CASES),
         "front": _front(designed),
         "fig10": _single(singles),
-        "fig14": deformation_figure(soft, axes[1]),
-        "fig15": deformation_figure(soft, axes[2]),
-        "dampers": damper_figure(six["damping5"]),
+        "fig14": deformation_figure(soft, axes[1], CASES),
+        "fig15": deformation_figure(soft, axes[2], CASES),
+        "dampers": damper_figure(six["damping5"], OF_AXES, DASHES),
         "on-off": _sweep(designed),
     }
     facts = {"runs": designed.front.runs, "damping": DAMPING_RANGE}
@@ -55,8 +62,7 @@ def _single(singles: dict[str, CaptureRun]) -> object:
         Panel(title, "deformation [rad or m]", {axis: (run.times, run.joint(axis)) for axis in run.axes})
         for title, run in ((title, singles[name]) for name, title in _TITLES.items())
     ]
-    dashes = {axis: "dash" for axis in singles["fx"].axes if axis.startswith("joint2")}
-    return panels(parts, dashes=dashes)
+    return panels(parts, dashes=DASHES, colours=OF_AXES)
 
 
 def _front(designed: Designed) -> object:
@@ -66,7 +72,7 @@ def _front(designed: Designed) -> object:
         "on-off 0..5": designed.reference["balance"],
     }
     finite = {name: values for name, values in marks.items() if np.all(np.isfinite(values))}
-    return front_figure({"designs": designed.front}, finite, "settling", "moment", "base_rate")
+    return front_figure({"designs": designed.front}, finite, "settling", "moment", "base_rate", CASES)
 
 
 def _sweep(designed: Designed) -> object:

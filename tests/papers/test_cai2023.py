@@ -166,6 +166,21 @@ def test_the_data_has_rail_loads_segmented_and_damped_curves(result: Result, row
     assert float(slow.max()) < float(usual.max()) - 50.0
 
 
+def test_an_attitude_has_one_colour_in_all_figures(result: Result) -> None:
+    found: dict[str, set[str]] = {f"attitude {number}": set() for number in range(1, 6)}
+    for figure in result.figures:
+        for trace in figure.plot.data:
+            if trace.name in found:
+                found[trace.name].add(trace.line.color)
+    assert all(len(colours) == 1 for colours in found.values())
+    attitudes = set.union(*found.values())
+    plots = {figure.name: figure.plot for figure in result.figures}
+    assert {trace.line.color for trace in plots["fig12-damping-joints"].data} == found["attitude 3"]
+    others = {trace.marker.color for name in ("methods", "masses") for trace in plots[name].data}
+    assert not others & attitudes
+    assert plots["fig10-joints"].layout.yaxis.range == plots["fig10-joints"].layout.yaxis2.range
+
+
 def test_figures_as_the_papers_eight_to_twelve(result: Result) -> None:
     names = [figure.name for figure in result.figures]
     for number in ("08", "09", "10", "11", "12"):

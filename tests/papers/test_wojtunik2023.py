@@ -170,6 +170,19 @@ def test_the_folder_can_be_written(result: Result, tmp_path: object) -> None:
     assert max(curves) > 3.0 * min(curves)  # what is known well and what is not
 
 
+def test_figures_four_to_eight_have_the_rigid_reference_and_one_scale(result: Result) -> None:
+    plots = {figure.name: figure.plot for figure in result.figures}
+    for name in ("fig04-08", "deflections"):
+        rigid = [trace for trace in plots[name].data if trace.name == "rigid reference"]
+        assert len(rigid) == 5
+        ranges = {axis.range for axis in plots[name].select_yaxes() if axis.range is not None}
+        assert len(ranges) == 1
+    # a motor from 7.5 deg with 0.6 deg/s2 for 10 s
+    np.testing.assert_allclose(np.asarray(plots["fig04-08"].data[1].y)[[0, -1]], [7.5, 37.5], atol=1e-9)
+    colours = {t.line.color for plot in plots.values() for t in plot.data if t.name == "rigid reference"}
+    assert len(colours) == 1
+
+
 def test_equation_17_is_symmetric_and_has_the_printed_corner() -> None:
     matrix = wojtunik2023_data.motor_matrix(np.array([3.0, 2.0, 1.0]))
     assert np.array_equal(matrix, matrix.T)

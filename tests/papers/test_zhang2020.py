@@ -203,6 +203,21 @@ def test_figures_are_the_paper_s(result):
     assert counts["fig13"] == counts["fig14"] == counts["fig15"] == 4 * 3
 
 
+def test_a_case_has_one_colour_and_panels_of_one_unit_one_scale(result):
+    plots = {figure.name: figure.plot for figure in result.figures}
+    for case in ("spring without damping", "damping 1", "damping 5"):
+        traces = [t for name in ("fig12", "fig13", "fig14", "fig15") for t in plots[name].data if t.name == case]
+        assert len({trace.line.color for trace in traces}) == 1
+    for axis in ("turn_x", "slide_z"):
+        first, second = (next(t for t in plots["fig10"].data if t.name == f"joint{k}.{axis}") for k in (1, 2))
+        assert first.line.color == second.line.color
+        assert (first.line.dash, second.line.dash) == ("solid", "dash")
+    layout = plots["fig12"].layout  # velocities in the left column, rates in the right
+    assert layout.yaxis.range == layout.yaxis3.range == layout.yaxis5.range
+    assert layout.yaxis2.range == layout.yaxis4.range == layout.yaxis6.range
+    assert layout.yaxis.range != layout.yaxis2.range
+
+
 def test_axial_facts_depend_on_no_length():
     """Modes and transmitted axial loads are those of any lengths; bending modes are not."""
     other = zhang2020.robot(0.8, 1.1, 0.3)

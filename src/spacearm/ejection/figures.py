@@ -121,7 +121,7 @@ def map_panels(
     x, y = (chart[name].values * scale for name, (scale, _) in zip(names, scales, strict=True))
     across, up = ([q[i] * scale for q in marks.values()] for i, (scale, _) in zip(joints, scales, strict=True))
     figure = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"), height=520)
-    figure.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)")
+    figure.update_layout(plot_bgcolor="rgba(127, 127, 127, 0.35)", legend={"itemsizing": "constant"})
     for column, (key, factor, colours, place) in enumerate(
         (("velocity", 1e3, "Cividis", 0.2125), ("tumbling", DEGREE, "Viridis", 0.7875)), start=1
     ):

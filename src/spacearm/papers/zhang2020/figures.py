@@ -35,6 +35,7 @@ _LEGEND = {
 CASES = {name: number for number, name in enumerate(_LEGEND.values())}
 AXES = ("turn_x", "turn_y", "turn_z", "slide_z")
 OF_AXES = {f"joint{k}.{axis}": 4 + number for number, axis in enumerate(AXES) for k in (1, 2)}
+LAW_COLOURS = {"constant": 7, "on-off, balance": 5, "on-off, skyhook": 6}
 DASHES = {f"joint2.{axis}": "dash" for axis in AXES}
 
 
@@ -82,6 +83,6 @@ def _sweep(designed: Designed) -> object:
         Panel("", label, {name: (SWEEP, values[:, k]) for name, values in swept.items()})
         for k, label in enumerate(labels)
     ]
-    plot = panels(parts, columns=3, x="damping", height=320)
+    plot = panels(parts, columns=3, x="damping", height=320, colours=LAW_COLOURS)
     plot.update_xaxes(type="log", dtick=1)
     return plot

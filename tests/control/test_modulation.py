@@ -189,5 +189,5 @@ def test_modulations_and_delays_that_cannot_be(make, message):
 
 def test_a_sensor_that_is_late_by_far_is_refused_before_memory_is_taken():
     law = control.Law(lambda p: {"wx": 0.0}, period=0.01, sensors=[control.Gyro(delay=5e6)])
-    with pytest.raises(InputError, match=r"sensor 'gyro'.*keeps 2e\+09 numbers.*at most 10000"):
+    with pytest.raises(InputError, match=r"sensor 'gyro'.*keeps 2e\+09 numbers.*at most 4000"):
         simulate(BUS, STILL, Phase(1.0, laws=law))

@@ -22,7 +22,7 @@ from spacearm.typing import Array
 #: Share of a joint's or wheel's highest rate over which its drive loses its torque.
 TAPER = 0.05
 #: Numbers that commands or readings on their way may be: each is an instruction of the program.
-MOST_LATE = 10_000
+MOST_LATE = 4_000
 
 
 @dataclass(frozen=True, eq=False)

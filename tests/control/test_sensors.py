@@ -19,6 +19,8 @@ from spacearm.control import Encoder, ForceTorque, Gyro, StarTracker
 from spacearm.errors import InputError
 from spacearm.model import Limits
 from spacearm.model.robot import BASE_DOFS
+from spacearm.motion.figures import figures
+from spacearm.scene import scene_of
 from spacearm.simulate import RK4, Load, Phase, State, load_run, simulate
 from spacearm.simulate.crosscheck import cross_check
 from spacearm.simulate.side_by_side import LaneRun, run_side_by_side
@@ -149,6 +151,21 @@ def test_a_law_keeps_its_ticks_over_a_seam():
     np.testing.assert_allclose(cut.states[-1], whole.states[-1], atol=1e-11)
     np.testing.assert_allclose(cut.commands[1].signal("j0")(0.0), 1e-3)
     assert cross_check(cut).largest < 1e-9
+
+
+def test_a_phase_without_a_tick_is_recorded_and_shown():
+    """A period of 0.1 s over a phase of 0.03 s: the command of before acts, and figures and files show it."""
+    robot = arm(1)
+    law = control.Law(lambda plant: {"j0": 1e-3 + 0.0 * plant.time}, period=0.1)
+    phases = [Phase(duration, laws=law, limits="ignore") for duration in (0.11, 0.03, 0.2)]
+    found = simulate(robot, State.at_rest(robot), phases)
+    assert [len(log.times) for log in found.commands] == [2, 0, 2]
+    np.testing.assert_allclose(found.commands[1].acted("j0"), [[0.11], [1e-3]])
+    assert found.saturated == {}
+    assert found.readings.sizes["time"] == 4
+    assert cross_check(found).largest < 1e-9
+    assert len([*figures(found)]) > 0
+    assert scene_of(found) is not None
 
 
 def test_sensors_begin_anew_after_a_pause():

@@ -230,11 +230,12 @@ def _commanded(run: Run, unit: str, names: Sequence[str]) -> tuple[go.Figure, in
     plot = panels([f"commands [{unit}]" if unit != "1" else "thrusters on"], height=400)
     shown, near = set(), 0
     for log in run.commands:
-        for own, values in zip(log.names, log.values.T, strict=True):
+        for own in log.names:
+            since, values = log.acted(own)
             name = log.label(own)
             if name not in names:
                 continue
-            times, held, colour = np.append(log.times, log.end), np.append(values, values[-1:]), names.index(name)
+            times, held, colour = np.append(since, log.end), np.append(values, values[-1:]), names.index(name)
             look: dict[str, Any] = {"colour": colour, "legendgroup": name, "showlegend": name not in shown}
             curve(plot, times, held, name, **look, scale=0.0, line={"shape": "hv"}, row=1, col=1)
             shown.add(name)

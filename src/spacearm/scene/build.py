@@ -303,7 +303,7 @@ def _fired(run: Run, track: Track, times: Array) -> Iterator[Push]:
     acting = [law for law, _, _ in _laws(run, track)]
     for part in track.robot.thrusters:
         level = np.zeros(len(times))
-        for log in (log for log in run.commands if log.law in acting and part.name in log.names and log.times.size):
+        for log in (log for log in run.commands if log.law in acting and part.name in log.names):
             since, values = log.acted(part.name)
             here = (times >= since[0]) & (times <= log.end)
             level[here] = values[np.searchsorted(since, times[here], side="right") - 1]

@@ -186,10 +186,9 @@ def test_bars_of_a_timeline_start_where_their_stages_begin() -> None:
 
 
 def test_figures_of_a_run_are_drawn_as_the_page_has_them() -> None:
-    from tests.support.arms import arm
-
     from spacearm.motion.figures import figures
     from spacearm.simulate import Phase, State, simulate
+    from support.arms import arm
 
     robot = arm(3)
     run = simulate(robot, State.at_rest(robot), [Phase(0.2, forces={robot.joint_names[0]: 1.0})])

@@ -83,7 +83,12 @@ def test_every_room_is_there_after_a_plain_import() -> None:
     assert there - {"__init__", "__main__", "cli"} == set(spacearm._ROOMS)  # cli is a program, not a library
     code = "import spacearm; " + "; ".join(f"assert spacearm.{room}.__name__" for room in spacearm._ROOMS)
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert set(spacearm._ROOMS) <= set(dir(spacearm))
+    assert set(spacearm._ROOMS) - set(spacearm._INSIDE) <= set(dir(spacearm))
+
+
+def test_dir_has_public_names_only() -> None:
+    assert set(dir(spacearm)) == {*spacearm.__all__, *spacearm._ROOMS} - {*spacearm._INSIDE}
+    assert not {"Any", "TYPE_CHECKING", "import_module", "sys", "ModuleType"} & set(dir(spacearm))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,14 @@ def test_every_room_is_there_after_a_plain_import() -> None:
     [
         "assert spacearm.State.__name__ == 'State'",
         "assert callable(spacearm.simulate.simulate)",
-        "import inspect; assert 'phases' in inspect.signature(spacearm.simulate).parameters",
+        "import inspect; assert next(iter(inspect.signature(spacearm.simulate).parameters)) == 'robot'",
+        "import inspect; assert inspect.isfunction(spacearm.simulate)",
+        "import spacearm.simulate.chain; import inspect; assert inspect.isfunction(spacearm.simulate)",
+        "from spacearm.simulate import State; import inspect; assert inspect.isfunction(spacearm.simulate)",
+        "import pydoc; assert pydoc.render_doc(spacearm.simulate).startswith('Python Library Documentation: function')",
+        "import pickle; assert pickle.loads(pickle.dumps(spacearm.simulate)) is spacearm.simulate",
+        "import spacearm.simulate.chain; assert spacearm.simulate.chain.__name__ == 'spacearm.simulate.chain'",
+        "import sys, types; spacearm.simulate; assert isinstance(sys.modules['spacearm.simulate'], types.ModuleType)",
         "import spacearm.simulate; assert callable(spacearm.simulate)",
         "spacearm.simulate_batch; assert callable(spacearm.simulate.simulate)",
         "import spacearm.simulate as room; assert room.State is spacearm.State",

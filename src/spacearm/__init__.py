@@ -2,8 +2,8 @@
 
 The public names live in the rooms (``spacearm.model``, ``spacearm.mechanics``, ``spacearm.engine``,
 ``spacearm.simulate``, ...). Names and rooms are fetched on first use, so that ``import spacearm`` costs next to nothing
-and yet suffices: ``spacearm.State``, ``spacearm.impact``. ``spacearm.simulate`` is a room and, called, its function of
-the same name::
+and yet suffices: ``spacearm.State``, ``spacearm.impact``. ``spacearm.simulate`` is a function, with the names of its
+room as attributes::
 
     import spacearm as sa
 
@@ -12,7 +12,9 @@ the same name::
     sa.show(run)
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -239,11 +241,24 @@ _ROOMS = (
     "words",
     "workspace",
 )
+#: Modules that the rooms use and nobody else needs.
+_INSIDE = ("checks", "deadline", "drawing", "guarded", "typing", "words")
+
+
+class _Package(ModuleType):
+    """This package. Importing the room of its name would hide the function ``simulate``: it stays a function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.simulate if name == "simulate" and isinstance(value, ModuleType) else value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(f"spacearm.{name}")  # importing it also puts it here
+        import_module(f"spacearm.{name}")  # importing it also puts it here
+        return globals()[name]
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module 'spacearm' has no attribute {name!r}")
@@ -253,4 +268,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*__all__, *_ROOMS} - {*_INSIDE})

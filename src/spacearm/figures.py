@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from spacearm.errors import InputError, did_you_mean
@@ -163,6 +164,22 @@ def key_to_lines(figure: go.Figure, styles: Mapping[str, int | str], **more: Any
     """Say in the legend what solid, dashed and dotted lines stand for."""
     for name, dash in styles.items():
         curve(figure, [None], [None], name, colour=7, dash=dash, **more)
+
+
+def frame_of_figures(figures: Sequence[tuple[go.Figure, str]]) -> str:
+    """Plotly figures with their captions as one element of a notebook, with the script that draws them inside."""
+    from plotly.offline import get_plotlyjs
+
+    parts, height = [], 0
+    for plot, caption in figures:
+        own = int(plot.layout.height or 420)
+        height += own + 60
+        drawn = plot.to_html(full_html=False, include_plotlyjs=False, default_height=f"{own}px")
+        parts.append(f"{drawn}<p>{escape(caption)}</p>")
+    style = f"<style>body {{ font: 14px {FONT}; margin: 0; }} p {{ color: #5b6570; margin: 0 1em 1.5em; }}</style>"
+    page = f"<!doctype html><meta charset='utf-8'>{style}<script>{get_plotlyjs()}</script>{''.join(parts)}"
+    look = f"width:100%;height:{height}px;border:0"
+    return f'<iframe srcdoc="{escape(page, quote=True)}" style="{look}" title="figures"></iframe>'
 
 
 def lines(

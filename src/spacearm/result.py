@@ -377,6 +377,26 @@ class Figure:
 
         return save_figure(self.plot, path)
 
+    def _repr_html_(self) -> str:
+        return Figures([self])._repr_html_()
+
+
+class Figures(tuple[Figure, ...]):
+    """Figures in the order in which they are to be read; a notebook shows all of them, without a network."""
+
+    __slots__ = ()
+
+    def __new__(cls, figures: Iterable[Figure] = ()) -> Figures:
+        return super().__new__(cls, figures)
+
+    def __repr__(self) -> str:
+        return f"Figures({', '.join(figure.name for figure in self)})"
+
+    def _repr_html_(self) -> str:
+        from spacearm.figures import frame_of_figures
+
+        return frame_of_figures([(figure.plot, figure.caption or figure.name) for figure in self])
+
 
 @dataclass(frozen=True, slots=True)
 class PrintedFigure:
@@ -449,7 +469,7 @@ class Result:
                 raise InputError(f"{name!r} is no name for a further file", place=f"study {self.study!r}")
         object.__setattr__(self, "certificate", Certificate(self.certificate))  # a plain table of checks will do
         object.__setattr__(self, "rows", tuple(self.rows))
-        object.__setattr__(self, "figures", tuple(self.figures))
+        object.__setattr__(self, "figures", Figures(self.figures))
         object.__setattr__(self, "limits", tuple(self.limits))
         for what, names in (
             ("quantity", [row.quantity for row in self.rows]),

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.arms import arm
 
 from spacearm.figures import MOST_CURVES
 from spacearm.model import catalogue
 from spacearm.motion.figures import RPM, figures
 from spacearm.simulate import Phase, State, simulate
+from support.arms import arm
 
 
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, object]:
     robot = catalogue.load("servicer")
-    run = simulate(robot, State.at_rest(robot), [Phase(0.5, forces={"wheel_x": 0.1})])
+    run = simulate(robot, State.at_rest(robot), [Phase(0.5, forces={"wheel_x": 0.1, "slide": 0.01, "joint1": 0.01})])
     return {figure.name: figure.plot for figure in figures(run)}
 
 
@@ -32,7 +32,7 @@ def test_wheels_have_a_figure_of_their_own_with_their_limits(drawn: dict[str, ob
     speed, momentum = (next(t for t in plot.data if t.name == "wheel_x" and t.xaxis == axis) for axis in ("x", "x2"))
     inertia = catalogue.load("servicer").joint("wheel_x").rotor.inertia
     # momentum equals the impulse of the motor's torque: 0.1 N m for 0.5 s, but for what the bus turns meanwhile
-    assert momentum.y[-1] == pytest.approx(0.05, rel=1e-2)
+    assert momentum.y[-1] == pytest.approx(0.05, rel=2e-2)
     assert speed.y[-1] == pytest.approx(RPM * momentum.y[-1] / inertia, rel=1e-9)
     limits = sorted(shape.y0 for shape in plot.layout.shapes if shape.yref == "y" and shape.y0 == shape.y1)
     assert limits == pytest.approx([-RPM * 400.0, RPM * 400.0])

@@ -168,6 +168,8 @@ def _joints(run: Run) -> Iterator[Figure]:
     torque = (data["force"] + data["reaction"]).values[:, 6:]
     for group in groups:
         given, names = torque[:, group.joints], [robot.joint_names[k] for k in group.joints]
+        if not given.any():  # nothing drives them
+            continue
         most = np.array([robot.joints[k].limits.effort for k in group.joints])
         bounds = np.stack([-most, most], 1)
         plot = _panels(run.times, {f"drive {group.effort}": (names, given, float(np.abs(torque).max(initial=0.0)))})

@@ -1,10 +1,7 @@
 """Runs in time: phases, loads, events, and the certificate that each run carries.
 
-The room itself can be called: ``spacearm.simulate(...)`` is :func:`spacearm.simulate.simulate`.
+``spacearm.simulate`` is the function :func:`spacearm.simulate.simulate`, with the names of this room as attributes.
 """
-
-import sys
-from types import ModuleType
 
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
@@ -110,11 +107,5 @@ __all__ = [
     "warm_up",
 ]
 
-
-class _Room(ModuleType):
-    """A module that is its main function, too."""
-
-    __call__ = staticmethod(simulate)
-
-
-sys.modules[__name__].__class__ = _Room
+# ``spacearm.simulate`` is the function (see :mod:`spacearm`), and has the names of this room as attributes.
+simulate.__dict__ = globals()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from spacearm.simulate.motion import Motion
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 
@@ -99,3 +101,31 @@ def dataset(
             variables[f"energy_{name}"] = ("time", getattr(account, name), "J", meaning)
     found = labelled(coords, variables, **attrs)
     return found.assign_coords(joint_unit=("joint", [joint.unit for joint in robot.joints]))
+
+
+def as_frame(data: xr.Dataset) -> pd.DataFrame:
+    """A dataset as a table with a row for each time: columns ``variable.label``, units in ``attrs["units"]``.
+
+    xarray's own table has a row for every combination of time, joint, axis and degree of freedom.
+    """
+    import pandas as pd
+
+    columns: dict[str, npt.NDArray[Any]] = {}
+    units: dict[str, str] = {}
+    own = dict(zip(data["joint"].values, data["joint_unit"].values, strict=True)) if "joint_unit" in data.coords else {}
+    for name, variable in data.data_vars.items():
+        if "time" not in variable.dims:
+            continue
+        others = [dim for dim in variable.dims if dim != "time"]
+        values = variable.transpose("time", *others).values.reshape(data.sizes["time"], -1)
+        labels = [[str(label) for label in data[dim].values] for dim in others]
+        unit = str(variable.attrs.get("units", ""))
+        for k, parts in enumerate(itertools.product(*labels)):
+            column = ".".join((str(name), *parts))
+            columns[column] = values[:, k]
+            units[column] = unit
+            if " or " in unit and others == ["joint"]:
+                units[column] = unit.split(" or ")[own[parts[0]] == "m"]
+    found = pd.DataFrame(columns, index=pd.Index(data["time"].values, name="time"))
+    found.attrs["units"] = {"time": "s", **units}
+    return found

@@ -18,12 +18,13 @@ from spacearm.engine.solver import Reason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError, TimeLimitError, did_you_mean
 from spacearm.model import Robot
-from spacearm.result import Certificate
+from spacearm.model.files import write_atomically
+from spacearm.result import Certificate, Figures
 from spacearm.simulate.certificate import TOLERANCE, CertificateWarning, certify
 from spacearm.simulate.chain import MAX_EVENTS, Chain, Phases, Settings, as_items, first_phase
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
 from spacearm.simulate.commands import CommandLog
-from spacearm.simulate.dataset import dataset
+from spacearm.simulate.dataset import as_frame, dataset
 from spacearm.simulate.ledger import Entry, Ledger, energy_ledger
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion
@@ -38,6 +39,7 @@ from spacearm.typing import Array
 from spacearm.words import html_table
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 
@@ -108,7 +110,10 @@ class Run:
 
     def __repr__(self) -> str:
         samples = sum(track.times.size for track in self.tracks)
-        return f"Run({self._what}, {self.end_time:g} s, {samples} samples, {'' if self.sound else 'NOT '}sound)"
+        state = f"{'' if self.sound else 'NOT '}sound"
+        left = ", ".join(dict.fromkeys(event.name for event in self.events_of("limit")))
+        state = f"LIMITS BROKEN: range of {left}; numerics {state}" if left else state
+        return f"Run({self._what}, {self.end_time:g} s, {samples} samples, {state})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickled without its segments, which hold machine code: it cannot be cross-checked again."""
@@ -119,11 +124,13 @@ class Run:
         return " and ".join(dict.fromkeys(track.name for track in self.tracks))
 
     def _repr_html_(self) -> str:
+        left = ", ".join(dict.fromkeys(event.name for event in self.events_of("limit")))
         events = [(f"{event.time:.4g} s", f"{event.kind}: {event.name}") for event in self.events[:8]]
         facts = [
             ("ended", f"after {self.end_time:g} s: {self.why}"),
             ("phases", ", ".join(f"from {start:g} s" for start in self.phase_starts)),
             ("sound", "no certificate" if self.certificate is None else "yes" if self.certificate.sound else "NO"),
+            ("ranges of joints", f"BROKEN: {left}" if left else "kept where they were watched"),
             ("steps", f"{self.stats.steps}, {self.stats.evaluations} evaluations"),
         ]
         more = [("...", f"{len(self.events) - 8} more events")] if len(self.events) > 8 else []
@@ -134,6 +141,29 @@ class Run:
         from spacearm.simulate.run_file import save_run
 
         return save_run(self, path)
+
+    def to_dataframe(self, system: str = "") -> pd.DataFrame:
+        """Samples as a table: a row for each time (s), columns such as ``joint_position.joint1``, units in ``attrs``.
+
+        ``system`` chooses one where several took part.
+        """
+        return as_frame((self.of(system) if system else self.track).data)
+
+    def to_csv(self, path: str | Path, system: str = "") -> Path:
+        """Write the samples as CSV, with units behind the names: ``time [s]``, ``base_position.x [m]``."""
+        table = self.to_dataframe(system)
+        units = table.attrs["units"]
+        labelled = {name: f"{name} [{units[name]}]" if units[name] not in ("", "1") else name for name in table.columns}
+        write_atomically(Path(path), table.rename(columns=labelled).to_csv(index_label="time [s]"))
+        return Path(path)
+
+    def plot(self, system: str = "") -> Any:
+        """The figures of a run: base, joints, drives, momentum, energies. A notebook shows them without a network.
+
+        They are those of the page that ``spacearm run`` writes; ``run.plot()[0].save("attitude.pdf")`` keeps one.
+        """
+        one = self.only(system) if system else self
+        return Figures(import_module("spacearm.motion.figures").figures(one))  # by name: see Robot.show
 
     @property
     def sound(self) -> bool:

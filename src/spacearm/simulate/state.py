@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import UNIT_TOLERANCE, numbers
+from spacearm.checks import UNIT_TOLERANCE, known, number, numbers
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -15,6 +17,10 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
 from spacearm.typing import Array
 
+#: Positions of joints: numbers, the name of a configuration, or a table of some joints.
+Joints: TypeAlias = npt.ArrayLike | str | Mapping[str, float] | None
+#: Joints that a state shows in a line.
+SHOWN_JOINTS = 8
 #: A length this near to one is one up to rounding.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
@@ -27,6 +33,17 @@ def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
         raise InputError(f"is not finite: {array.tolist()}", place=what)
     array.setflags(write=False)
     return array
+
+
+def _by_joint(robot: Robot, given: npt.ArrayLike | Mapping[str, float], what: str) -> Array:
+    """A number for each joint (n,), from all of them or from a table of some; the others are zero."""
+    if not isinstance(given, Mapping):
+        return _vector(given, robot.n, what)
+    values = np.zeros(robot.n)
+    for name, value in given.items():
+        known(name, robot.joint_names, "joint", of=robot.name, place=what)
+        values[robot.joint_index(name)] = number(value, f"{what} {name!r}")
+    return _vector(values, robot.n, what)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,38 +77,47 @@ class State:
             quaternion.setflags(write=False)
         object.__setattr__(self, "quaternion", quaternion)
 
+    def __repr__(self) -> str:
+        moves = "at rest" if not self.velocity.any() else "moving"
+        place = ", ".join(f"{value:.4g}" for value in self.position)
+        first = ", ".join(f"{value:.4g}" for value in self.joints[:SHOWN_JOINTS])
+        more = ", ..." if self.joints.size > SHOWN_JOINTS else ""
+        return f"State({moves}, base at ({place}) m, joints ({first}{more}))"
+
     @classmethod
     def at_rest(
         cls,
         robot: Robot,
-        joints: npt.ArrayLike | str | None = None,
+        joints: Joints = None,
         *,
         position: npt.ArrayLike = (0.0, 0.0, 0.0),
         quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
     ) -> State:
-        """Nothing moves; ``joints`` are positions or the name of a configuration."""
+        """Nothing moves; ``joints`` are positions (rad or m), the name of a configuration, or a table of some joints:
+        ``{"joint1": 0.3}``, the others being zero.
+        """
         return cls.moving(robot, joints, position=position, quaternion=quaternion)
 
     @classmethod
     def moving(
         cls,
         robot: Robot,
-        joints: npt.ArrayLike | str | None = None,
-        rates: npt.ArrayLike | None = None,
+        joints: Joints = None,
+        rates: npt.ArrayLike | Mapping[str, float] | None = None,
         *,
         position: npt.ArrayLike = (0.0, 0.0, 0.0),
         quaternion: npt.ArrayLike = (1.0, 0.0, 0.0, 0.0),
         base_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
         base_angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
     ) -> State:
-        """From velocities of the base in WORLD axes (m/s, rad/s) and joint rates."""
+        """From velocities of the base in WORLD axes (m/s, rad/s) and joint rates; ``joints`` as for :meth:`at_rest`."""
         if joints is None:
             angles = robot.configuration("zero")
         elif isinstance(joints, str):
             angles = robot.configuration(joints)
         else:
-            angles = _vector(joints, robot.n, "joint positions")
-        speeds = np.zeros(robot.n) if rates is None else _vector(rates, robot.n, "joint rates")
+            angles = _by_joint(robot, joints, "joint positions")
+        speeds = np.zeros(robot.n) if rates is None else _by_joint(robot, rates, "joint rates")
         check_angles(robot, angles)
         still = cls(np.asarray(position), np.asarray(quaternion), angles, np.zeros(6 + robot.n))
         to_base = rotation_matrices(still.quaternion).T

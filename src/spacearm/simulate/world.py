@@ -77,6 +77,11 @@ class World:
         self._check_elements()
         object.__setattr__(self, "locked", tuple(dict.fromkeys(self.label(*self.dof(name)) for name in self.locked)))
 
+    def __repr__(self) -> str:
+        parts = [f"{name} ({robot.n} joints)" for name, robot in self.systems.items()]
+        parts += [f"{len(self.elements)} force elements"] * bool(self.elements)
+        return f"World({', '.join(parts)})"
+
     def _check_elements(self) -> None:
         given = (self.elements,) if isinstance(self.elements, ForceElement) else tuple(self.elements)
         object.__setattr__(self, "elements", given)

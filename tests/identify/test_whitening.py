@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spacearm.errors import InputError
 from spacearm.identify.whitening import ErrorModel
 
 
@@ -41,3 +42,11 @@ def test_the_filter_is_a_root_of_the_dense_covariance() -> None:
     assert coloured.T @ coloured == pytest.approx(covariance, rel=1e-9, abs=1e-9)
     missing = 2.0 * np.sum(np.log(np.broadcast_to(noise, present.shape)[~present]))
     assert filtered.log_determinant - missing == pytest.approx(np.linalg.slogdet(covariance)[1], rel=1e-9)
+
+
+def test_a_reading_without_noise_is_refused() -> None:
+    """Two channels that read the same error and have none of their own: no residual can be made white."""
+    none, one = np.zeros((2, 1, 1)), np.ones((3, 2, 1))
+    model = ErrorModel(none, none, none, np.zeros((3, 2, 1)), one, np.ones(1), np.zeros(2))
+    with pytest.raises(InputError, match="not positive definite"):
+        model.whitener(np.ones((3, 2), dtype=bool))

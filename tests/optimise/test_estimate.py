@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.optimise import Block, LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem, Reason
+from spacearm.optimise import (
+    Block,
+    Information,
+    LeastSquares,
+    MultiStart,
+    NelderMead,
+    Parameter,
+    ParticleSwarm,
+    Problem,
+    Reason,
+)
+from spacearm.optimise.information import eliminate, solve_scaled, without
 
 T = np.linspace(0.0, 3.0, 60)
 TRUE = np.array([2.0, 0.7])
@@ -112,3 +123,16 @@ def test_bounds_and_guesses_are_checked() -> None:
     stuck = Problem([Parameter("a", 0.5, lower=0.4, upper=1.0)], Block(lambda x: np.array([x[0]])))
     assert LeastSquares().solve(stuck)["a"] == pytest.approx(0.4, abs=1e-6)
     assert NelderMead().solve(stuck)["a"] == pytest.approx(0.4, abs=1e-6)
+
+
+def test_information_that_is_empty_singular_or_not_finite() -> None:
+    """Each ended in an error of NumPy; what is not determined has no deviation, what cannot be computed is NaN."""
+    lost = Information.from_matrix(np.zeros(2), np.full((2, 2), np.nan), np.ones(2))
+    assert (lost.rank, lost.condition) == (0, np.inf)
+    assert np.isinf(lost.std).all()
+    assert solve_scaled(np.zeros((0, 0)), np.zeros(0)).shape == (0,)
+    assert np.isnan(solve_scaled(np.full((2, 2), np.inf), np.ones(2))).all()
+    # the two unknowns that are eliminated are the same: together they are one
+    same = np.array([[2.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
+    np.testing.assert_allclose(eliminate(same, 1), [[1.0]], atol=1e-12)
+    assert np.isfinite(without(np.diag([1.0, 0.0, 0.0]), np.eye(3)[:, :1], np.ones(3))).all()

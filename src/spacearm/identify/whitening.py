@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.engine.loops import compiled
+from spacearm.errors import InputError
 from spacearm.typing import Array
 
 
@@ -63,7 +64,12 @@ class ErrorModel:
             self.variance, entered,
         ))  # fmt: skip
         if not _gains(across, before, after, seen, direct, e, v, start, spread, inverse, gain):
-            raise np.linalg.LinAlgError("the covariance of the readings is not positive definite")
+            raise InputError(
+                "the covariance of the readings is not positive definite",
+                place="noise",
+                hint="a reading without any noise of its own, or a motion that grows beyond all bounds: state noise "
+                "above zero, or shorten the record",
+            )
         return Whitener(self.across, shown, inverse, gain, present, spread)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from spacearm.checks import array, known
 from spacearm.control.attitude import STANDARD_GRAVITY
-from spacearm.errors import SimulationError
+from spacearm.errors import InputError, SimulationError
 from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record, Sensors, fit_output_error
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of
 from spacearm.identify.inertia.scenario import ExciteKeys
@@ -168,7 +168,7 @@ class WeighTable(StageTable, ExciteKeys):
         flight.weighing = Weighing(flight.believed(), crew.gripper, own, place, record)
         try:
             found = flight.weighed = flight.weighing.repeat(self.sensors.seed)
-        except np.linalg.LinAlgError as error:
+        except (np.linalg.LinAlgError, InputError) as error:
             raise SimulationError(
                 f"what was measured cannot be evaluated: {error}",
                 place=self.called,

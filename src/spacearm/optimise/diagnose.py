@@ -80,6 +80,8 @@ class Diagnosis:
     estimate: Estimate
     freedom: float
     doubt: Mapping[str, float] = field(default_factory=dict)
+    assumed: bool = False
+    ties: bool = False
 
     @cached_property
     def blocks(self) -> dict[str, ChiSquare]:
@@ -121,30 +123,60 @@ class Diagnosis:
         return tuple((names[i], names[j], float(correlation[i, j])) for i, j in pairs if abs(correlation[i, j]) > TIED)
 
     def certificate(self, level: float = LEVEL) -> Certificate:
-        """Checks that a right model passes but for a share ``level`` of all cases."""
-        found: dict[str, Check] = {
+        """Checks that a right model passes but for a share ``level`` of all cases.
+
+        Residuals are always among what is checked: without a check of them nothing is sound.
+        """
+        residuals = self._sizes(level) | ({} if self.ties else self._colours(level))
+        if not residuals:
+            residuals["residuals"] = Check.that(False, "there are none: nothing shows whether the model fits the data")
+        return Certificate({
             "converged": Check.that(self.estimate.converged, str(self.estimate.reason)),
             "on_bounds": Check(float(len(self.on_bounds)), 0.0, "", ", ".join(self.on_bounds)),
-        }
-        if self.estimate.noise_known:
-            for name, block in self.blocks.items():
-                low, high = block.bounds(level / len(self.blocks))
-                middle, half = 0.5 * (low + high), 0.5 * (high - low)
-                note = f"chi-square per degree of freedom minus {middle:.4g}"
-                found[f"chi_square.{name}"] = Check(block.ratio - middle, half, "", note)
+            **residuals,
+        })  # fmt: skip
+
+    def _sizes(self, level: float) -> dict[str, Check]:
+        """Chi-square of each block, where the noise is known or assumed."""
+        found: dict[str, Check] = {}
+        for name, block in self.blocks.items() if self.estimate.noise_known or self.assumed else ():
+            low, high = block.bounds(level / len(self.blocks))
+            if self.assumed:
+                note = "chi-square per degree of freedom, at most; no noise is stated, that of typical sensors is taken"
+                found[f"chi_square.{name}"] = Check(block.ratio, high, "", note)
+                continue
+            middle, half = 0.5 * (low + high), 0.5 * (high - low)
+            note = f"chi-square per degree of freedom minus {middle:.4g}"
+            found[f"chi_square.{name}"] = Check(block.ratio - middle, half, "", note)
+        return found
+
+    def _colours(self, level: float) -> dict[str, Check]:
+        """Whiteness of each channel."""
         series = {f"{b}.{c}": w for b, channels in self.whiteness.items() for c, w in channels.items()}
-        for name, one in series.items():
-            coloured = 1.0 - one.p_value
-            found[f"whiteness.{name}"] = Check(coloured, 1.0 - level / len(series), "", "1 - p of Ljung and Box's test")
-        return Certificate(found)
+        most, note = 1.0 - level / max(len(series), 1), "1 - p of Ljung and Box's test"
+        return {f"whiteness.{name}": Check(1.0 - one.p_value, most, "", note) for name, one in series.items()}
 
     @property
     def sound(self) -> bool:
         return self.certificate().sound
 
 
-def diagnose(estimate: Estimate, freedom: float | None = None, doubt: Mapping[str, float] | None = None) -> Diagnosis:
-    """Judge an estimate; ``freedom``: residuals less the unknowns that they determine, when these are not all;
-    ``doubt``: block to the relative standard deviation of its residuals' variance, where that is an estimate."""
+def diagnose(
+    estimate: Estimate,
+    freedom: float | None = None,
+    doubt: Mapping[str, float] | None = None,
+    *,
+    assumed: bool = False,
+    ties: bool = False,
+) -> Diagnosis:
+    """Judge an estimate.
+
+    Args:
+        freedom: residuals less the unknowns that they determine, when these are not all.
+        doubt: block to the relative standard deviation of its residuals' variance, where that is an estimate.
+        assumed: nobody stated the noise; residuals are in deviations of an assumed one and may be smaller than that.
+        ties: residuals share errors, so that their colour says nothing.
+    """
     count = sum(r.size for rows in estimate.residuals.values() for r in rows.values())
-    return Diagnosis(estimate, max(count - estimate.values.size, 1) if freedom is None else freedom, doubt or {})
+    free = max(count - estimate.values.size, 1) if freedom is None else freedom
+    return Diagnosis(estimate, free, doubt or {}, assumed, ties)

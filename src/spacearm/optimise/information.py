@@ -46,6 +46,8 @@ class Information:
     def from_matrix(cls, values: Array, matrix: Array, sizes: Array) -> Information:
         """From the matrix (..., p, p) of the misfit's second derivatives."""
         scaled = matrix * sizes[:, None] * sizes
+        if not np.all(np.isfinite(scaled)):  # a search that has left all bounds tells nothing
+            scaled = np.zeros_like(scaled)
         return cls(values, sizes, *np.linalg.eigh(0.5 * (scaled + np.swapaxes(scaled, -1, -2))))
 
     @classmethod
@@ -75,9 +77,9 @@ class Information:
 
     @property
     def condition(self) -> float:
-        """Ratio of the worst to the best determined combination's deviation, in typical sizes."""
+        """Ratio of the worst to the best determined combination's deviation, in typical sizes; infinite of none."""
         kept = self.rises[self.seen]
-        return float(np.sqrt(kept[-1] / kept[0]))
+        return float(np.sqrt(kept[-1] / kept[0])) if kept.size else float("inf")
 
     @property
     def root(self) -> Array:
@@ -131,14 +133,19 @@ def covariance_at(problem: Problem, x: Array) -> Array:
 
 
 def solve_scaled(matrix: Array, right: Array) -> Array:
-    """``matrix @ x = right`` for symmetric (..., p, p), with nothing along directions that the matrix does not see."""
+    """``matrix @ x = right`` for symmetric (..., p, p), with nothing along directions that the matrix does not see.
+
+    NaN where matrix or right side are not finite.
+    """
+    if not (np.all(np.isfinite(matrix)) and np.all(np.isfinite(right))):
+        return np.full_like(right, np.nan)
     own = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", matrix), 1e-300))
     balanced = matrix * own[..., :, None] * own[..., None, :]
     try:
         factor = np.linalg.cholesky(balanced)
     except np.linalg.LinAlgError:
         factor = None
-    if factor is not None and np.einsum("...ii->...i", factor).min() > 1e-6:  # far from singular
+    if factor is not None and np.einsum("...ii->...i", factor).min(initial=1.0) > 1e-6:  # far from singular
         first = np.linalg.solve(factor, (right * own)[..., None])
         return np.asarray(np.linalg.solve(np.swapaxes(factor, -1, -2), first)[..., 0] * own)
     values, vectors = np.linalg.eigh(0.5 * (matrix + np.swapaxes(matrix, -1, -2)))
@@ -148,6 +155,16 @@ def solve_scaled(matrix: Array, right: Array) -> Array:
     return np.asarray(np.einsum("...ik,...k->...i", vectors, turned))
 
 
+def _solve(matrix: Array, right: Array) -> Array:
+    """``matrix @ x = right`` for symmetric (..., p, p) and columns (..., p, c); the shortest x of a singular matrix."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        if not np.all(np.isfinite(matrix)):
+            return np.full_like(right, np.nan)
+        return np.asarray(np.linalg.pinv(matrix, rcond=ROUNDING, hermitian=True) @ right)
+
+
 def eliminate(matrix: Array, keep: int) -> Array:
     """Information of the first ``keep`` unknowns when the others are free: the Schur complement."""
     if matrix.shape[-1] == keep:
@@ -155,7 +172,7 @@ def eliminate(matrix: Array, keep: int) -> Array:
     head, cross, tail = matrix[..., :keep, :keep], matrix[..., :keep, keep:], matrix[..., keep:, keep:]
     size = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", tail), 1e-300))
     balanced = tail * size[..., :, None] * size[..., None, :]
-    solved = np.linalg.solve(balanced, np.swapaxes(cross, -1, -2) * size[..., :, None])
+    solved = _solve(balanced, np.swapaxes(cross, -1, -2) * size[..., :, None])
     return np.asarray(head - cross @ (size[..., :, None] * solved))
 
 
@@ -180,6 +197,6 @@ def without(information: Array, directions: Array, sizes: Array) -> Array:
     if not shown.shape[-1]:
         return np.zeros_like(scaled)
     turned = np.swapaxes(shown, -1, -2)
-    flat = basis - shown @ np.linalg.solve(turned @ scaled @ shown, turned @ scaled @ basis)
+    flat = basis - shown @ _solve(turned @ scaled @ shown, turned @ scaled @ basis)
     keep = np.eye(sizes.size) - flat @ np.swapaxes(basis, -1, -2)
     return np.asarray(np.swapaxes(keep, -1, -2) @ scaled @ keep / sizes[:, None] / sizes)

@@ -169,6 +169,22 @@ def test_design_gains_over_single_joint_motions_within_limits() -> None:
         design(robot, "zero", sensors, Limits(time=10.0), motions=2, duration=12.0)
 
 
+def test_limits_that_leave_nothing_are_refused_or_kept() -> None:
+    """Limits of zero, a thruster without force and a joint that may not move: each divided by zero."""
+    for name in ("angle", "rate", "attitude", "time"):
+        with pytest.raises(InputError, match=f"{name} is 0"):
+            Limits(**{name: 0.0})
+    robot = ROBOTS["sliding"]
+    idle = robot.replace(thrusters=[replace(robot.thrusters[0], force=0.0)])
+    sensors = Sensors(interval=1.0, noise=TYPICAL_NOISE)
+    few = {"motions": 1, "duration": 12.0, "candidates": 1, "refinements": 1}
+    plan = design(idle, "zero", sensors, Limits(impulse=0.0), **few)  # type: ignore[arg-type]
+    assert plan.usage["impulse"] == 0.0
+    locked = replace(robot.joints[0], limits=replace(robot.joints[0].limits, velocity=0.0))
+    with pytest.raises(InputError, match="joint_limits"):
+        design(robot.replace(joints=[locked, *robot.joints[1:]]), "zero", sensors, Limits(), **few)  # type: ignore[arg-type]
+
+
 def test_a_design_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that were tried are not tried again, and the end is the same to the last bit."""
     module, tried = sys.modules[design.__module__], list[int]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -299,6 +300,19 @@ def test_a_measured_torque_is_compared_and_makes_a_geared_motor_known(tmp_path: 
     assert sd[1] < 0.2
     assert abs(rows["joint1.motor_inertia"] - 3.3) < 4.0 * sd[1]
     assert rows["chi2"] == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_hold_out_has_the_fits_start_rate_and_forgives_missing_readings() -> None:
+    """A spring that moves at first, and a second test with gaps: its rate was held at zero, its errors were NaN."""
+    robot = printed()
+    tests = [seen(robot, k, f"test{k}", values={"offset_rate": 5.0 * DEGREE}) for k in (1, 2)]
+    fit = identify_joints(robot, tests[:1], offset_rate=True, warn=False)
+    gone = tests[1].measured["joint1"].copy()
+    gone[100:110] = np.nan
+    (found,) = hold_out(fit, [replace(tests[1], measured={**tests[1].measured, "joint1": gone})])
+    assert found.fit["offset_rate"] == pytest.approx(5.0 * DEGREE, rel=5e-3)
+    assert found.chi2 == pytest.approx(1.0, abs=0.2)
+    assert 0.0 < found.rms < 0.2 * found.rigid_rms
 
 
 def test_a_hold_out_has_the_files_bounds_and_start_rate(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.checks import non_negative, positive
 from spacearm.engine.pieces import piece
 from spacearm.errors import InputError
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
@@ -66,6 +67,12 @@ class Limits:
     clearance: float = 0.0
     margin: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name in ("angle", "rate", "attitude", "time"):
+            positive(getattr(self, name), name, infinite=True, place="limits")
+        for name in ("impulse", "clearance"):
+            non_negative(getattr(self, name), name, infinite=True, place="limits")
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -91,7 +98,10 @@ def information_of(robot: Robot, records: Sequence[Record], prior: Prior | None 
 
 
 def score(information: Information, criterion: Criterion) -> float:
-    """Smaller is better: mean log10 deviation (D) or root mean square deviation (A), in typical sizes."""
+    """Smaller is better: mean log10 deviation (D) or root mean square deviation (A), in typical sizes; infinite where
+    nothing is determined."""
+    if not information.rises.size or not information.rises[-1] > 0.0:
+        return float("inf")
     rises = np.maximum(information.rises, 1e-16 * information.rises[-1])
     if criterion == "D":
         return float(-0.5 * np.mean(np.log10(rises)))
@@ -129,7 +139,8 @@ def _beyond(robot: Robot, experiment: Experiment, fine: Array) -> float:
         q, r = path(fine), float(np.abs(path.derivative()(fine)).max())
         room = own.upper - own.lower
         out = max(float(q.max()) - own.upper, own.lower - float(q.min()))
-        worst = max(worst, out / room if np.isfinite(room) and room > 0 else out, r / own.velocity - 1.0)
+        fast = r / own.velocity - 1.0 if own.velocity > 0.0 else r
+        worst = max(worst, out / room if np.isfinite(room) and room > 0 else out, fast)
     return worst if np.isfinite(worst) else 0.0
 
 
@@ -153,10 +164,15 @@ def _nearest(robot: Robot, experiment: Experiment) -> tuple[float, float]:
 
 def broken(used: Mapping[str, float], limits: Limits) -> dict[str, float]:
     """By how much of each limit the experiments go beyond it."""
-    over = {name: used[name] / getattr(limits, name) - 1.0 for name in ("angle", "rate", "attitude", "impulse", "time")}
+    over = {name: _over(used[name], getattr(limits, name)) for name in ("angle", "rate", "attitude", "impulse", "time")}
     over |= {"joint_limits": used["joint_limits"], "clearance": limits.clearance / max(used["clearance"], 1e-9) - 1.0}
     over["margin"] = limits.margin - used.get("margin", np.inf)
     return {name: value for name, value in over.items() if value > 1e-9}
+
+
+def _over(used: float, limit: float) -> float:
+    """By which share of a limit what is used goes beyond it; all of it where nothing may be used."""
+    return used / limit - 1.0 if limit > 0.0 else used
 
 
 def evaluate(
@@ -225,7 +241,9 @@ def design(
         history.append(best_cost)
         if progress is not None:
             progress((step + 1) / total, "designing the experiment")
-    assert best is not None
+    if best is None:
+        hint = "unknown bodies, sensors that show them, and joints or thrusters that move them"
+        raise InputError(f"no candidate of {total} determines anything", place=place, hint=f"expected {hint}")
     over = broken(best.usage, limits)
     if over:
         hint = "allow more candidates, or a wider limit"
@@ -308,7 +326,7 @@ class _Search:
         for index, start, width in genes.pulses:
             thruster = self.robot.thrusters[int(index)]
             begin = float(np.clip(np.round(start / grid), 0, np.floor(0.9 * duration / grid)) * grid)
-            most = min(duration - begin, left / thruster.force)
+            most = min(duration - begin, left / thruster.force if thruster.force > 0.0 else np.inf)
             long = float(np.floor(np.clip(width, 4 * grid, most) / grid) * grid)
             if long >= 4 * grid:
                 firings.append(Firing(thruster.name, begin, begin + long))

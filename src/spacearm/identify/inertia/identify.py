@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 import numpy as np
+from scipy.stats import norm
 
 from spacearm.checks import one_of, some
 from spacearm.errors import InputError
@@ -35,6 +36,8 @@ Method = Literal["output-error", "total", "linear", "consistent", "recursion", "
 MOST_PUSHED = 200
 #: Samples of a record where only deviations are wanted; they then are those of fewer samples, a little too large.
 SAMPLED = 70
+#: Steps of total estimation that show what noise in the regressor has done to an estimate of another kind.
+CORRECTIONS = 6
 
 
 class InertiaEstimator(Protocol):
@@ -49,7 +52,8 @@ class Identification:
 
     ``estimate`` holds the base parameters with deviations, ``known`` every single number with its origin, ``inertia``
     (10(n + 1)) a complete set for simulation (physically possible with the method ``consistent``). ``output_error`` or
-    ``fit`` has the details, by the method that was taken; ``tested`` are the nuisances that are to be tested.
+    ``fit`` has the details, by the method that was taken; ``tested`` are the nuisances that are to be tested; ``bias``
+    is how far total estimation would move an estimate of another kind, in deviations.
     """
 
     problem: InertiaProblem
@@ -62,6 +66,7 @@ class Identification:
     output_error: OutputErrorFit | None = None
     tested: tuple[str, ...] | None = None
     given: tuple[int, ...] = ()
+    bias: float | None = None
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -70,7 +75,19 @@ class Identification:
         # channels' shares in the chi-square add up to one: it is no less certain than the least certain of them
         records = enumerate(self.problem.records)
         doubt = {self.problem.label(k): max(record.estimated.values(), default=0.0) for k, record in records}
-        return diagnose(self.estimate, None if fit is None else fit.freedom, doubt)
+        return diagnose(
+            self.estimate,
+            self._freedom if fit is None else fit.freedom,
+            doubt,
+            assumed=self.problem.assumed_noise,
+            ties=self.output_error is None,  # equations share the errors of the impulse: their colour says little
+        )
+
+    @property
+    def _freedom(self) -> int:
+        """Equations less the unknowns that they determine."""
+        equations = sum(row.size for rows in self.estimate.residuals.values() for row in rows.values())
+        return max(equations - self.information.rank - 6 * len(self.problem.unknown_momenta), 1)
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
@@ -99,8 +116,11 @@ class Identification:
     def certificate(self) -> Certificate:
         """Whether the estimate can be trusted: convergence, size and colour of the residuals, other suspects."""
         checks = dict(self.diagnosis.certificate())
-        if self.output_error is None:  # equations share the errors of the impulse: their colour says little
-            checks = {name: check for name, check in checks.items() if not name.startswith("whiteness")}
+        checks["determined"] = Check.that(self.information.rank > 0, "the records determine no combination at all")
+        if self.bias is not None:
+            most = float(norm.isf(0.5 * LEVEL / max(self.information.rank, 1)))
+            note = "deviations by which total estimation, which counts noise in all readings, moves the values at most"
+            checks["bias"] = Check(self.bias, most, "", note)
         for k, record in enumerate(self.problem.records):
             name = f"chi_square.{self.problem.label(k)}"
             if record.estimated and name in checks:
@@ -211,6 +231,7 @@ def identify(
         hint = "expected method 'output-error', position, attitude, joints and their noise"
         raise InputError(what, place="estimate" if estimate else "segment", hint=hint)
     fit: TotalFit | None = None
+    bias: float | None = None
     given = tuple(record.times.size for record in records)
     records = [_complete(record) for record in records]
     if method in SINGLE:
@@ -220,6 +241,8 @@ def identify(
         few = InertiaProblem(robot, thinned(records, most=SAMPLED), kinds, problem.prior)
         seen = fit_total(few, start=found.values, iterations=1, held=found.extra.get("not_identifiable"))
         information = seen.information.at(found.values)
+        found = _judged(InertiaProblem(robot, thinned(records), kinds, problem.prior), found)
+        bias = None if problem.assumed_noise else _bias(problem, few, found)
     else:
         problem = InertiaProblem(robot, thinned(records), kinds, prior)
         found = TotalLeastSquares().solve(problem)
@@ -229,11 +252,30 @@ def identify(
     known = standard_parameters(information, robot, prior, base)
     inertia = known.inertia
     if method == "consistent":
-        found = replace(Consistent(prior).refine(information, robot, base), residuals=found.residuals)
+        found = _judged(problem, Consistent(prior).refine(information, robot, base))
         inertia = np.asarray(found.extra["inertia"])
         known = known.at(inertia)
     weakest = information.weakest(base.names)
-    return Identification(problem, found, information, known, inertia, weakest, fit, given=given)
+    return Identification(problem, found, information, known, inertia, weakest, fit, given=given, bias=bias)
+
+
+def _bias(problem: InertiaProblem, few: InertiaProblem, found: Estimate) -> float:
+    """How far total estimation by ``few`` samples would move an estimate: the largest of all numbers, in deviations.
+
+    It counts noise in the regressor, which biases others. By the same data the difference of two estimates has no
+    larger variance than the worse of them (J. A. Hausman, Econometrica 46, 1978).
+    """
+    held = found.extra.get("not_identifiable")
+    total = fit_total(few, start=found.values, iterations=CORRECTIONS, held=held).information
+    same = all(a is b for a, b in zip(problem.records, few.records, strict=True))
+    spread = found.std if same else np.hypot(found.std, total.std)
+    known = np.isfinite(spread) & (spread > 0.0)
+    return float(np.max(np.abs(total.values - found.values)[known] / spread[known], initial=0.0))
+
+
+def _judged(problem: InertiaProblem, found: Estimate) -> Estimate:
+    """An estimate with its residuals in deviations of the sensors' noise, however it was found."""
+    return replace(found, residuals=problem.named(problem.misfit(found.values)), noise_known=not problem.assumed_noise)
 
 
 #: Estimators that take the equations as they are.

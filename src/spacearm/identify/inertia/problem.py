@@ -192,6 +192,23 @@ class InertiaProblem(Problem):
             places.append(np.arange(len(self.parameters) - len(self.biases), len(self.parameters)))
         return Linearised(gap, np.concatenate(columns, axis=-1), np.concatenate(places), weights)
 
+    def misfit(self, values: Array) -> list[Array]:
+        """Equations (T, m) of each record at these base parameters (r,), in standard deviations of what noise makes of
+        them; initial momenta and biases are those that fit best."""
+        x = np.concatenate([values, np.zeros(len(self.parameters) - self.rank)])
+        lines = [self.linearised(i, record, x) for i, record in enumerate(self.records)]
+        rows = [line.weights.whiten(np.concatenate([line.columns, line.gap[..., None]], axis=-1)) for line in lines]
+        full = np.zeros((sum(map(len, rows)) + len(self.biases), x.size + 1))
+        ends = np.cumsum([0, *map(len, rows)])
+        for line, part, at in zip(lines, rows, ends, strict=False):
+            full[at : at + len(part), [*line.places, x.size]] = part
+        for k, (_, _, sigma) in enumerate(self.biases):
+            full[ends[-1] + k, x.size - len(self.biases) + k] = 1.0 / sigma
+        free = full[:, self.rank : -1]
+        left = full[:, -1] - free @ np.linalg.lstsq(free, full[:, -1], rcond=None)[0]
+        pairs = zip(lines, ends, strict=False)
+        return [left[at : at + line.gap.size].reshape(line.gap.shape) for line, at in pairs]
+
     def offsets(self, record: Record, x: Array) -> Array:
         """The biases among unknowns (..., p) as errors of a record's readings (..., ny)."""
         places, sigma = record.deviations()

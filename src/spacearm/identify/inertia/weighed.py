@@ -206,7 +206,7 @@ class Weighed(Findings):
     def certificate(self) -> Mapping[str, Checks]:
         noisy = not self.found.problem.assumed_noise
         checks: dict[str, Checks] = {"simulations": Check(float(self.broken), 0.0, "", "runs that broke a law")}
-        checks |= self.found.certificate() if noisy else {"chi_square": Check.not_applicable("no noise stated")}
+        checks |= self.found.certificate()
         if self.truth is not None and noisy and self.found.estimate.noise_known:
             checks["errors"] = Check(self.largest_error(), 5.0, "", "largest error in standard deviations")
         if self.carlo is not None:

@@ -99,13 +99,14 @@ class HoldOut:
 
 
 def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[HoldOut]:
-    """Predict further tests with the identified values; only their start offsets are estimated."""
+    """Predict further tests with the identified values; only their start offsets, and rates where the fit has them,
+    are estimated. Readings that are missing count nowhere."""
     fixed = {f"{joint}.{name}": value for joint, own in fit.values.items() for name, value in own.items()}
     found = []
     for test in tests:
         one = identify_joints(
             fit.model.robot, [test], drive=fit.model.setup.drive, law=fit.model.setup.law, fixed=fixed, warn=False,
-            **{"nuisances": OFF, **options},
+            **{"nuisances": OFF, "offset_rate": fit.model.offset_rate, **options},
         )  # fmt: skip
         rows, _ = one.model.raw(one.estimate.values, 0)
         chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in one.model.setup.flexible)]
@@ -114,8 +115,8 @@ def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[
         found.append(
             HoldOut(
                 test.name,
-                float(np.sqrt(np.mean(rows[:, chosen] ** 2))),
-                float(np.sqrt(np.mean(rigid**2))),
+                float(np.sqrt(np.nanmean(rows[:, chosen] ** 2))),
+                float(np.sqrt(np.nanmean(rigid**2))),
                 one.chi2,
                 one,
             )

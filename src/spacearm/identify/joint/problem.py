@@ -112,6 +112,11 @@ class JointProblem(Problem):
     def _first_bias(self) -> int:
         return len(self.all_names) - len(self.biases) - self.late
 
+    @property
+    def offset_rate(self) -> bool:
+        """Whether the spring's rate at the start of each test is unknown."""
+        return bool(self._options["offset_rate"])
+
     def delayed(self, channel: str) -> bool:
         """Whether a channel's sensor may be late against the encoders: those of links and base."""
         return channel in BASE or channel in {f.name for f in self.setup.flexible}

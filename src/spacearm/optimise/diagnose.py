@@ -73,6 +73,30 @@ def whiteness(series: Array, lags: int | None = None) -> Whiteness:
     return Whiteness(statistic, float(chi2.sf(statistic, lags)), durbin, lags)
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The strongest frequency (in cycles per sample) of residuals: chi-square of ``freedom``, largest of ``trials``."""
+
+    frequency: float
+    statistic: float
+    freedom: int
+    trials: int
+
+
+def spectral_peak(rows: Array) -> Peak | None:
+    """Of the periodograms of white rows (T, channels) of unit variance, all channels together; None of few samples.
+
+    Each ordinate is chi-square of two degrees of freedom for each channel (A. Schuster 1898; R. A. Fisher 1929). The
+    mean and the highest frequency are left out.
+    """
+    count, channels = rows.shape
+    if count < 16 or not np.all(np.isfinite(rows)):
+        return None
+    power = np.sum(np.abs(np.fft.rfft(rows, axis=0)) ** 2, axis=1)[1 : (count + 1) // 2] * 2.0 / count
+    k = int(np.argmax(power))
+    return Peak((k + 1) / count, float(power[k]), 2 * channels, power.size)
+
+
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
     """What :func:`diagnose` finds."""

@@ -281,7 +281,8 @@ def test_the_same_diagnosis_serves_inertias(slow: tuple[Record, ...]) -> None:
     assert seen.sound
     assert [*seen.blocks] == [record.name for record in slow]
     consistent = identify(WRONG, noisy.records, method="consistent").diagnosis
-    assert consistent.chi_square == seen.chi_square
+    assert consistent.chi_square.total == pytest.approx(seen.chi_square.total, rel=1e-3)  # possible bodies, near by
+    assert consistent.freedom == seen.freedom
     bold = [replace(r, sigma={channel: 0.5 * sigma for channel, sigma in r.sigma.items()}) for r in noisy.records]
     quiet = TotalLeastSquares().solve(InertiaProblem(WRONG, bold))
     assert not diagnose(quiet, quiet.extra["fit"].freedom).sound

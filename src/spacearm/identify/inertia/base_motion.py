@@ -137,7 +137,7 @@ class Linearised:
     With x the twelve errors, e = (positions, rates) those of the joints at a sample and z those of the parameters:
     x[k+1] = across[k] x[k] + before[k] e[k] + after[k] e[k+1] + forced[k] z. Twist errors at a sample are
     twist_state x + twist_joints e + twist_parameters z. Parameters are changes of the inertias along given directions,
-    then the scales of the thrusters.
+    then the scales of the thrusters and of the other wrenches.
     """
 
     states: Array  # (T, 13)
@@ -196,10 +196,18 @@ class BaseMotion:
         record.y[int(record.counts[0]) :] = work.y if reason == Reason.FINISHED else np.nan
         return record.y.copy()
 
-    def linearised(self, start: Array, inertia: Array, directions: Array, thrust: Array | float = 1.0) -> Linearised:
+    def linearised(
+        self,
+        start: Array,
+        inertia: Array,
+        directions: Array,
+        thrust: Array | float = 1.0,
+        others: Array | None = None,
+    ) -> Linearised:
         """The motion from this state with these inertias (10 (n + 1)), and its derivatives.
 
-        ``directions`` (10 (n + 1), d): changes of the inertias that derivatives are wanted for.
+        ``directions`` (10 (n + 1), d): changes of the inertias that derivatives are wanted for; ``others``
+        (k', T - 1, 6): wrenches that do not act, means between samples, whose derivatives follow the thrusters'.
         """
         inputs, mechanics, n = self.inputs, mechanics_of(self.robot), self.robot.n
         nodes = self.run(start, inertia, thrust)
@@ -240,6 +248,8 @@ class BaseMotion:
         parts = _Rates(rotation, p, twist, solved)
         pushes = inputs.mean_wrench()
         scale = np.broadcast_to(thrust, pushes.shape[0])
+        if others is not None:
+            pushes, scale = np.concatenate([pushes, others]), np.concatenate([scale, np.zeros(len(others))])
         across, before, after, forced = _across(parts, np.diff(inputs.times), pushes, scale, n)
         none = np.zeros((count, 6, pushes.shape[0]))
         return Linearised(

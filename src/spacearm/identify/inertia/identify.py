@@ -15,7 +15,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.consistent import Consistent
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.equivalent import Recursive, SwarmSequence
-from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem, Score
+from spacearm.identify.inertia.output_error import NUISANCES, RHYTHM, OutputErrorProblem, Score
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
@@ -38,6 +38,8 @@ MOST_PUSHED = 200
 SAMPLED = 70
 #: Steps of total estimation that show what noise in the regressor has done to an estimate of another kind.
 CORRECTIONS = 6
+#: Share of a misfit that its cause may leave: a score is that of a small fault.
+REST = 0.05
 
 
 class InertiaEstimator(Protocol):
@@ -95,8 +97,8 @@ class Identification:
         fit = self.output_error
         if fit is None:
             return ()
-        against = () if fit.against_prior is None else (fit.against_prior,)
-        return (*against, *fit.problem.scores(fit.x, self.tested))
+        more = [one for one in (fit.against_prior, fit.problem.rhythm(fit.x)) if one is not None]
+        return (*more, *fit.problem.scores(fit.x, self.tested))
 
     @cached_property
     def scatter(self) -> Scatter | None:
@@ -107,11 +109,23 @@ class Identification:
         residual, jacobian = (np.concatenate(part) for part in zip(*fit.problem.rows(fit.x), strict=True))
         return scatter(residual, jacobian, fit.covariance, fit.problem.base.rank)
 
-    @property
+    @cached_property
     def suspects(self) -> tuple[Score, ...]:
-        """Those that chance does not explain, the most likely first."""
+        """Those that chance does not explain, the most likely first.
+
+        First what alone brings the residuals down to the noise, or nearly (scores are those of small faults); then a
+        frequency at which they move; then the rest. A body's inertia comes after all else that explains as much: its
+        ten numbers explain a little of everything.
+        """
         found = [score for score in self.scores if score.p_value * len(self.scores) < LEVEL]
-        return tuple(sorted(found, key=lambda score: -score.statistic))
+        total = self.diagnosis.chi_square
+        high = total.freedom * total.bounds()[1] + REST * max(total.total - total.freedom, 0.0)
+
+        def order(score: Score) -> tuple[int, bool, float]:
+            enough = total.total - score.statistic <= high and score.name != RHYTHM
+            return 0 if enough else 1 if score.name == RHYTHM else 2, score.body, -score.statistic
+
+        return tuple(sorted(found, key=order))
 
     def certificate(self) -> Certificate:
         """Whether the estimate can be trusted: convergence, size and colour of the residuals, other suspects."""
@@ -164,6 +178,8 @@ class Identification:
 def _remedy(name: str) -> str:
     if name in NUISANCES:
         return f"estimate {name!r}"
+    if name == RHYTHM:
+        return "a mode of a panel or of fuel, or a force that comes and goes: model it, or hold it still"
     return "widen the prior" if name == "prior" else "do not take it as known"
 
 

@@ -26,6 +26,7 @@ from spacearm.identify.inertia.record_prediction import NUISANCES, Arrival, Reco
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.whitening import ErrorModel
 from spacearm.model import Robot
+from spacearm.optimise.diagnose import spectral_peak
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
 
@@ -37,29 +38,38 @@ START_UNITS = (*["m"] * 3, *["rad"] * 3, *["N s"] * 3, *["N m s"] * 3)
 START_SCALES = (0.01, 1e-3, 1.0, 1.0)
 #: A reading further than this from its prediction, in standard deviations, is an outlier.
 OUTLIER = 6.0
-#: Share of the readings that may be outliers.
-MOST_OUTLIERS = 0.05
+#: Share of a sensor's readings that may be outliers, and how many may be in any case; within how many samples only
+#: the farthest goes at once, and how often readings are judged anew without those that are gone.
+MOST_OUTLIERS, FEW_OUTLIERS, NEAR, PASSES = 0.1, 3, 2, 40
 #: A prediction whose attitude is further from three readings than this (rad), with so many between, lost the motion.
 LOST, SPARSE = 0.1, 3
+#: Name of what moves and is not modelled.
+RHYTHM = "rhythm"
 #: Part of a step that shows its first order.
 SHORT = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What something that is not estimated would bring: chi-square of ``freedom`` if it is not there."""
+    """What something that is not estimated would bring: chi-square of ``freedom`` if it is not there.
+
+    ``trials``: it is the largest of so many. ``body``: a known body's inertia, which is looked for last, for ten
+    numbers explain a little of everything.
+    """
 
     name: str
     statistic: float
     freedom: int
     advice: str = ""
+    trials: int = 1
+    body: bool = False
 
     @property
     def p_value(self) -> float:
         """How often chance alone would bring as much."""
         from scipy.stats import chi2
 
-        return float(chi2.sf(self.statistic, self.freedom))
+        return min(1.0, self.trials * float(chi2.sf(self.statistic, self.freedom)))
 
 
 class OutputErrorProblem(Problem):
@@ -123,7 +133,9 @@ class OutputErrorProblem(Problem):
         found = []
         for name, deviation in believed.items():
             own, many = NUISANCES[name], self.size(name)
-            inner = {-1: self.thrusters, 0: self.robot.joint_names}.get(own.size, tuple(map(str, range(many))))
+            turns = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
+            names = {-3: turns, -1: self.thrusters, 0: self.robot.joint_names}
+            inner = names.get(own.size, tuple(map(str, range(many))))
             prior = (0.0, float(deviation)) if np.isfinite(deviation) else None
             texts = [f"{name}[{text}]" for text in inner] if many > 1 else [name]
             found += [Parameter(text, 0.0, own.unit, scale=own.scale, prior=prior) for text in texts[:many]]
@@ -144,7 +156,7 @@ class OutputErrorProblem(Problem):
     def size(self, name: str) -> int:
         """How many numbers a nuisance is."""
         own = NUISANCES[name].size
-        return own if own > 0 else len(self.thrusters) if own < 0 else self.robot.n
+        return own if own > 0 else -own * len(self.thrusters) if own < 0 else self.robot.n
 
     def inertia(self, x: Array) -> Array:
         """All inertias (10 (n + 1)) at unknowns ``x``."""
@@ -213,11 +225,14 @@ class OutputErrorProblem(Problem):
         directions = self.base.lift if more is None else np.concatenate([self.base.lift, more], axis=1)
         thrust, delay = self._entering(data, x)
         try:
-            residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion)
+            pushes = [name for name in (*self.nuisances, *tested) if NUISANCES[name].pushes]
+            residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion, pushes)
         except BrokenOffError:
             count = len(self.parameters) + sum(map(self.size, tested)) + (0 if more is None else more.shape[1])
             return np.full((*data.present.shape, 1 + count), np.nan), None
-        named["thrusters"] = self._all_thrusters(data, named["thrusters"])
+        for name in ("thrusters", "thrust_direction"):
+            if name in named:
+                named[name] = self._all_thrusters(data, named[name], -NUISANCES[name].size)
         named["inertia"], extra = np.split(named["inertia"], [self._count], axis=2)
         whole = np.zeros((*residual.shape, 1 + len(self.parameters)))
         columns = whole[:, :, 1:]
@@ -240,10 +255,12 @@ class OutputErrorProblem(Problem):
             thrust = thrust + x[self.place("thrusters")][[self.thrusters.index(name) for name in data.thrusters]]
         return thrust, float(x[self.place("delay")][0]) if "delay" in self.nuisances else 0.0
 
-    def _all_thrusters(self, data: RecordPrediction, columns: Array) -> Array:
-        full = np.zeros((*columns.shape[:2], len(self.thrusters)))
-        full[:, :, [self.thrusters.index(name) for name in data.thrusters]] = columns
-        return full
+    def _all_thrusters(self, data: RecordPrediction, columns: Array, each: int) -> Array:
+        """Columns of a record's own thrusters, ``each`` of one, among those of all."""
+        full = np.zeros((*columns.shape[:2], len(self.thrusters), each))
+        for k, name in enumerate(data.thrusters):
+            full[:, :, self.thrusters.index(name)] = columns[:, :, each * k : each * (k + 1)]
+        return full.reshape(*columns.shape[:2], -1)
 
     def place(self, nuisance: str) -> slice:
         """Where a nuisance stands among the unknowns."""
@@ -350,8 +367,20 @@ class OutputErrorProblem(Problem):
             left, values, _ = np.linalg.svd(own - basis @ (basis.T @ own), full_matrices=False)
             kept = left[:, values > 1e-6]
             if kept.shape[1]:
-                found.append(Score(name, float(np.sum((kept.T @ rest) ** 2)), kept.shape[1], advice))
+                gain = float(np.sum((kept.T @ rest) ** 2))
+                found.append(Score(name, gain, kept.shape[1], advice, body=name in bodies))
         return tuple(found)
+
+    def rhythm(self, x: Array) -> Score | None:
+        """The frequency at which the residuals of one record move together most; None of records that are too short."""
+        found: list[Score] = []
+        for data, (white, _) in zip(self.records, self.white(x), strict=True):
+            peak = spectral_peak(np.where(data.present, white, 0.0)[:, data.present.any(axis=0)])
+            if peak is not None:
+                hertz = peak.frequency / float(np.median(np.diff(data.record.times)))
+                advice = f"something that is not modelled moves at about {hertz:.2g} Hz"
+                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, peak.trials * len(self.records)))
+        return min(found, key=lambda one: one.p_value, default=None)
 
     def _known_bodies(self) -> dict[str, Array]:
         """Directions (10 (n + 1), k) of the numbers that are known, by body."""
@@ -365,21 +394,56 @@ class OutputErrorProblem(Problem):
     def without_outliers(self, x: Array, limit: float = OUTLIER) -> int:
         """Leave out readings that are further than ``limit`` standard deviations from their prediction; how many.
 
-        Where there are many, the model is wrong and not the readings: then none is left out.
+        Where there are many of one sensor, or they stand together in time, the model is wrong and not the readings:
+        then none is left out.
         """
-        pairs = zip(self.records, self.white(x), strict=True)
-        far = [(np.abs(white) > limit) & data.present for data, (white, _) in pairs]
-        count = sum(int(rows.sum()) for rows in far)
-        if count > MOST_OUTLIERS * self.samples:
-            return 0
-        for data, rows in zip(self.records, far, strict=True):
-            data.present &= ~rows
-        return count
+        self.white(x)
+        kept = []
+        for i, data in enumerate(self.records):
+            _, whole, model = self._kept[i]
+            if model is None or not np.all(np.isfinite(whole)):
+                return 0
+            present = _without_far(model, whole[:, :, :1], data.present, limit)
+            if _structured(data.present & ~present, data.present):
+                return 0
+            kept.append(present)
+        count = self.samples
+        for data, present in zip(self.records, kept, strict=True):
+            data.present = present
+        return count - self.samples
 
     @property
     def samples(self) -> int:
         """Readings that count."""
         return sum(int(data.present.sum()) for data in self.records)
+
+
+def _without_far(model: ErrorModel, residual: Array, present: Array, limit: float) -> Array:
+    """Which readings (T, rows) are left when those far from their prediction go, the farthest near by first.
+
+    A wrong reading moves what is predicted of its neighbours: once it is gone, they may turn out to be good.
+    """
+    there = present.copy()
+    for _ in range(PASSES):
+        size = np.where(there, np.abs(model.white(residual, there)[:, :, 0]), 0.0)
+        most = size.max(axis=1)
+        around = np.pad(most, NEAR)
+        peak = np.max([around[k : k + most.size] for k in range(2 * NEAR + 1)], axis=0)
+        far = (size > limit) & (size == most[:, None]) & (most == peak)[:, None]
+        if not far.any():
+            break
+        there &= ~far
+    return there
+
+
+def _structured(far: Array, present: Array) -> bool:
+    """Whether far readings (T, rows) are too many of one row for outliers, or follow each other more than by chance."""
+    count, whole = far.sum(axis=0), np.maximum(present.sum(axis=0), 1)
+    if np.any(count > np.maximum(MOST_OUTLIERS * whole, FEW_OUTLIERS)):
+        return True
+    together = np.sum(far[1:] & far[:-1], axis=0)
+    chance = count**2 / whole
+    return bool(np.any(together > chance + 4.0 * np.sqrt(chance) + 3.0))
 
 
 def _orthonormal(columns: Array) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -28,9 +29,10 @@ ROWS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Nuisance:
-    """Something that may be wrong besides the inertias. ``size`` 0: one number for each joint; -1: each thruster.
+    """Something that may be wrong besides the inertias.
 
-    ``channel``: the one whose readings show it, where that is not one that every record has.
+    ``size`` 0: one number for each joint; -1 or -3: so many for each thruster. ``channel``: the one whose readings show
+    it, where that is not one that every record has. ``pushes``: it is a wrench, or the lateness of one.
     """
 
     size: int
@@ -38,6 +40,7 @@ class Nuisance:
     scale: float
     advice: str
     channel: str = ""
+    pushes: bool = False
 
 
 NUISANCES = MappingProxyType(
@@ -45,6 +48,15 @@ NUISANCES = MappingProxyType(
         "thrust": Nuisance(1, "", 0.01, "the thrust is not the one stated"),
         "thrusters": Nuisance(-1, "", 0.01, "single thrusters push more or less than stated"),
         "delay": Nuisance(1, "s", 0.01, "the base's readings are late against those of the joints and thrusters"),
+        "encoder_delay": Nuisance(1, "s", 0.01, "the joints' readings are late against those of the base"),
+        "position_delay": Nuisance(1, "s", 0.01, "the position is read late"),
+        "attitude_delay": Nuisance(1, "s", 0.01, "the attitude is read late"),
+        "velocity_delay": Nuisance(1, "s", 0.01, "the velocity is read late", "velocity"),
+        "rate_delay": Nuisance(1, "s", 0.01, "the gyro is read late", "rate"),
+        "thrust_lag": Nuisance(1, "s", 0.01, "the thrust comes and goes later than stated", pushes=True),
+        "thrust_direction": Nuisance(-3, "rad", 0.01, "thrusters push in another direction than stated", pushes=True),
+        "external_force": Nuisance(3, "N", 0.01, "a force acts on the base that nobody states", pushes=True),
+        "external_torque": Nuisance(3, "N m", 0.01, "a torque acts on the base that nobody states", pushes=True),
         "rate_bias": Nuisance(3, "rad/s", 1e-4, "the gyro has a bias"),
         "velocity_bias": Nuisance(3, "m/s", 1e-3, "the velocity has a bias"),
         "attitude_bias": Nuisance(3, "rad", 1e-3, "the attitude sensor's axes are turned against the base"),
@@ -171,18 +183,30 @@ class RecordPrediction:
         thrust: Array,
         delay: float,
         motion: BaseMotion | None = None,
+        pushes: Sequence[str] = (),
     ) -> tuple[Array, dict[str, Array], ErrorModel]:
-        """Residuals (T, rows), the prediction's derivatives (T, rows, ...) by name, and how errors are tied."""
-        moved = (motion or self.motion).linearised(start, inertia, directions, 1.0 + thrust)
+        """Residuals (T, rows), the prediction's derivatives (T, rows, ...) by name, and how errors are tied.
+
+        ``pushes``: nuisances that are wrenches and whose derivatives are wanted.
+        """
+        others = {name: self._others[name] for name in pushes}
+        sizes = [len(mean) for mean, _ in others.values()]
+        means, at_samples = self._stacked(others)
+        moved = (motion or self.motion).linearised(start, inertia, directions, 1.0 + thrust, means)
         n, count = self.robot.n, moved.states.shape[0]
         more = self._felt(moved, inertia, directions, thrust)
-        seen, direct, by_path, given = self._outputs(moved, more)
+        seen, direct, by_path, given = self._outputs(moved, more, at_samples)
         offset = moved.before + moved.after  # a reading that is too large is corrected downwards
-        forced = np.concatenate([moved.forced, -offset], axis=2)
+        path = self._slopes_of_path()
+        late = np.einsum("tij,tj->ti", moved.before, path[:-1]) + np.einsum("tij,tj->ti", moved.after, path[1:])
+        forced = np.concatenate([moved.forced, -offset, late[:, :, None]], axis=2)
         total = seen @ self._errors(moved, forced)
-        total[:, :, 12:] += np.concatenate([direct @ moved.twist_parameters + given, -by_path[:, :, : 2 * n]], axis=2)
-        parts = np.split(total, np.cumsum([12, directions.shape[1], len(self.thrusters), n]), axis=2)
-        named = dict(zip(("start", "inertia", "thrusters", "encoder_offset", "joint_rate_bias"), parts, strict=True))
+        by_late = by_path[:, :, : 2 * n] @ path[:, :, None]
+        direct_part = [direct @ moved.twist_parameters + given, -by_path[:, :, : 2 * n], by_late]
+        total[:, :, 12:] += np.concatenate(direct_part, axis=2)
+        parts = np.split(total, np.cumsum([12, directions.shape[1], len(self.thrusters), *sizes, n, n]), axis=2)
+        names = ("start", "inertia", "thrusters", *others, "encoder_offset", "joint_rate_bias", "encoder_delay")
+        named = dict(zip(names, parts, strict=True))
         named["thrust"] = named["thrusters"].sum(axis=2, keepdims=True)
         none = np.zeros((count - 1, 12, by_path.shape[2] - 2 * n))
         before, after = (np.concatenate([part, none], axis=2) for part in (moved.before, moved.after))
@@ -190,6 +214,52 @@ class RecordPrediction:
         model = ErrorModel(moved.across, before, after, seen, by_path, self.input_variance, self.variance, *before_it)
         residual = self._residual(self._predicted(moved, delay, more))
         return residual, named | self._by_sensors(moved, more), model
+
+    def _slopes_of_path(self) -> Array:
+        """Rates and accelerations (T, 2 n) of the joints: how fast their readings change."""
+        rates = self.motion.inputs.rates
+        return np.concatenate([rates, np.gradient(rates, self.record.times, axis=0)], axis=1)
+
+    @cached_property
+    def _others(self) -> dict[str, tuple[Array, Array]]:
+        """Wrenches of unit nuisances: their means (k, T - 1, 6) between samples, and at the samples (k, T, 6)."""
+        inputs, count = self.motion.inputs, self.record.times.size
+        steps = np.diff(self.record.times)
+        changes = np.diff(inputs.wrench.sum(axis=0), axis=0)
+        edges = inputs.edges[1:-1]
+        late = np.zeros((1, count - 1, 6))
+        place = np.searchsorted(self.record.times, edges + 1e-9) - 1
+        inside = (place >= 0) & (place < count - 1)
+        np.add.at(late[0], place[inside], -changes[inside] / steps[place[inside], None])
+        unit = np.eye(6)[:, None, :]
+        steady = np.repeat(unit, count - 1, axis=1), np.repeat(unit, count, axis=1)
+        tilts = replace(inputs, wrench=self._tilts())
+        return {
+            "thrust_lag": (late, np.zeros((1, count, 6))),  # readings of accelerations near switches are left out
+            "thrust_direction": (tilts.mean_wrench(), tilts.wrench_at(self.record.times)),
+            "external_force": (steady[0][:3], steady[1][:3]),
+            "external_torque": (steady[0][3:], steady[1][3:]),
+        }
+
+    def _tilts(self) -> Array:
+        """What unit turns about the base's axes change of each thruster's wrench (3 k, pieces, 6)."""
+        places = {one.name: one.position for one in self.robot.thrusters}
+        found = []
+        for name, wrench in zip(self.thrusters, self.motion.inputs.wrench, strict=True):
+            force, moment = wrench[:, :3], wrench[:, 3:]
+            size = np.maximum(np.sum(force**2, axis=1, keepdims=True), 1e-300)
+            at = np.broadcast_to(places[name], force.shape) if name in places else np.cross(force, moment) / size
+            for axis in np.eye(3):
+                change = np.cross(axis, force)
+                found.append(np.concatenate([change, np.cross(at, change)], axis=1))
+        return np.array(found) if found else np.zeros((0, self.motion.inputs.edges.size - 1, 6))
+
+    @staticmethod
+    def _stacked(others: Mapping[str, tuple[Array, Array]]) -> tuple[Array | None, Array | None]:
+        if not others:
+            return None, None
+        means, at_samples = zip(*others.values(), strict=True)
+        return np.concatenate(means), np.concatenate(at_samples)
 
     def _errors(self, moved: Linearised, forced: Array) -> Array:
         """The twelve errors (T, 12, 12 + parameters) at each sample by those of the start and by the parameters."""
@@ -240,7 +310,9 @@ class RecordPrediction:
         return Arrival(x, moved_state(moved.states[last], state[:, 0]), by, filtered.spread, model.after[last - 1],
                        triangle[:, :-1], triangle[:, -1])  # fmt: skip
 
-    def _outputs(self, moved: Linearised, more: Felt | None) -> tuple[Array, Array, Array, Array]:
+    def _outputs(
+        self, moved: Linearised, more: Felt | None, others: Array | None = None
+    ) -> tuple[Array, Array, Array, Array]:
         """Derivatives of a sample's rows: by the twelve errors, the twist alone, the joints' path, the parameters.
 
         Those by the path are all there are, those by the parameters without what the twist hands on.
@@ -254,7 +326,8 @@ class RecordPrediction:
         path = np.zeros((count, self.variance.size, self.input_variance.shape[1]))
         if more is not None:
             own = self._own
-            pushes = np.moveaxis(self.motion.inputs.wrench_at(self.record.times), 0, 2)
+            acting = self.motion.inputs.wrench_at(self.record.times)
+            pushes = np.moveaxis(acting if others is None else np.concatenate([acting, others]), 0, 2)
             by_path = (more.by_joints, more.by_rates, more.by_accelerations)
             direct[:, 12:], path[:, 12:] = more.by_twist[:, own], np.concatenate(by_path, axis=2)[:, own]
             given[:, 12:] = np.concatenate([more.by_inertia, more.by_wrench @ pushes], axis=2)[:, own]
@@ -305,13 +378,18 @@ class RecordPrediction:
     def _by_sensors(self, moved: Linearised, more: Felt | None) -> dict[str, Array]:
         """Derivatives by what the sensors themselves may get wrong."""
         rotation, turning, velocity = moved.rotation, moved.twist[:, 3:], self._velocity(moved)
-        sizes = {name: own.size or self.robot.n for name, own in NUISANCES.items() if own.size >= 0}
+        made = ("thrust", "encoder_offset", "joint_rate_bias", "encoder_delay")  # by the motion itself
+        sizes = {
+            name: own.size or self.robot.n
+            for name, own in NUISANCES.items()
+            if own.size >= 0 and not own.pushes and name not in made
+        }
         found = {name: np.zeros((*self.present.shape, size)) for name, size in sizes.items()}
-        for name in ("thrust", "encoder_offset", "joint_rate_bias"):
-            del found[name]
         times = self.record.times
         slopes = [np.gradient(values, times, axis=0) for values in (velocity, turning)]
         found["delay"][:, :12, 0] = -np.concatenate([velocity, turning, *slopes], axis=1)
+        for name, rows in ROWS.items():
+            found[f"{name}_delay"][:, rows] = found["delay"][:, rows]
         found["rate_bias"][:, 9:12] = found["velocity_bias"][:, 6:9] = found["attitude_bias"][:, 3:6] = np.eye(3)
         found["mount"][:, :3], found["mount"][:, 6:9] = rotation, rotation @ skew(turning)
         found["misalignment"][:, 9:12] = skew(turning)

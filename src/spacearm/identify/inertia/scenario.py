@@ -46,7 +46,9 @@ ChannelName = Literal[
     "joint_position", "joint_rate", "joint_acceleration", "torque",
 ]  # fmt: skip
 NuisanceName = Literal[
-    "thrust", "thrusters", "delay", "rate_bias", "velocity_bias", "attitude_bias", "mount", "misalignment",
+    "thrust", "thrusters", "delay", "encoder_delay", "position_delay", "attitude_delay", "velocity_delay", "rate_delay",
+    "thrust_lag", "thrust_direction", "external_force", "external_torque",
+    "rate_bias", "velocity_bias", "attitude_bias", "mount", "misalignment",
     "encoder_offset", "joint_rate_bias", "acceleration_bias", "angular_acceleration_bias", "torque_bias", "friction",
     "damping",
 ]  # fmt: skip

@@ -12,8 +12,10 @@ a cost that grows with the number of samples and not with its cube (R. E. Kalman
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.engine.loops import compiled
 from spacearm.errors import InputError
@@ -37,7 +39,7 @@ class ErrorModel:
     entered: Array | None = None  # (s, m)
     spread: Array | None = None  # (s, s)
 
-    def white(self, columns: Array, present: Array) -> Array:
+    def white(self, columns: Array, present: npt.NDArray[Any]) -> Array:
         """Columns (T, r, c) of residuals and derivatives, made white with unit variance.
 
         ``present`` (T, r): readings that are missing give rows of zeros.
@@ -51,7 +53,7 @@ class ErrorModel:
         return replace(self, across=self.across[steps], before=self.before[steps], after=self.after[steps],
                        seen=self.seen[rows], direct=self.direct[rows], input_variance=variance)  # fmt: skip
 
-    def whitener(self, present: Array) -> Whitener:
+    def whitener(self, present: npt.NDArray[Any]) -> Whitener:
         """The filter's gains, for readings of which these are ``present`` (T, r)."""
         count, size = self.seen.shape[0], self.seen.shape[2]
         spread = np.zeros((size, size)) if self.spread is None else _plain(self.spread).copy()
@@ -86,7 +88,7 @@ class Whitener:
     seen: Array  # (T, r, s)
     inverse: Array  # (T, r, r)
     gain: Array  # (T, s, r)
-    present: Array  # (T, r)
+    present: npt.NDArray[Any]  # (T, r)
     spread: Array  # (s, s)
 
     def white(self, columns: Array) -> Array:

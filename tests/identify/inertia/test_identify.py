@@ -388,3 +388,19 @@ def test_methods_and_filter_and_design_from_files(motion: Motion, tmp_path: Path
     rows = {row.quantity: row for row in run_document(data, folder=tmp_path).rows}
     assert "supplied by the prior" in rows["held.mass"].note
     assert len(InertiaProblem(ROBOT, [measured(motion, 9)], prior=KNOWN).names) == 16
+
+
+@pytest.mark.parametrize(
+    ("channel", "factor", "question"),
+    [
+        ("joint_rate", 180.0 / np.pi, "joint rates are 57.3 times .*: are the joint rates in degrees"),
+        ("joint_position", 180.0 / np.pi, "joint rates are 1 / 57.3 of .*: are the joint positions in degrees"),
+        ("rate", 180.0 / np.pi, "rates of the base are 57.* times .*: are the rates of the base in degrees"),
+    ],
+)
+def test_degrees_are_asked_about(channel: str, factor: float, question: str, motion: Motion) -> None:
+    record = measured(motion, 1)
+    for method in (None, "linear"):
+        given = replace(record, readings={**record.readings, channel: record.readings[channel] * factor})
+        with pytest.raises(InputError, match=question):
+            identify(drawing(1.3), [given], prior=KNOWN, method=method)  # type: ignore[arg-type]

@@ -235,6 +235,8 @@ def identify(
         segment: cut each record into pieces of about this length (s), each with a start of its own; ``output-error``
             alone. Forces that nobody states, such as drag, then add up within a piece and not over a long record.
     """
+    for record in records:
+        record.check_units()
     if method is None:
         method = "output-error" if _allow_output_error(records, kinds) else "total"
     one_of(method, get_args(Method), "method", place="identification")

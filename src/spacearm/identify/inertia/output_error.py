@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
@@ -32,6 +33,7 @@ from spacearm.typing import Array
 
 __all__ = ["NUISANCES", "OutputErrorProblem", "Score"]
 
+Mask = npt.NDArray[np.bool_]
 #: Names of the twelve errors of a start, and their units.
 START = (*(f"{name}.{axis}" for name in ("position", "turn", "P", "L") for axis in "xyz"),)
 START_UNITS = (*["m"] * 3, *["rad"] * 3, *["N s"] * 3, *["N m s"] * 3)
@@ -401,10 +403,11 @@ class OutputErrorProblem(Problem):
         kept = []
         for i, data in enumerate(self.records):
             _, whole, model = self._kept[i]
+            was: Mask = np.asarray(data.present, dtype=bool)
             if model is None or not np.all(np.isfinite(whole)):
                 return 0
-            present = _without_far(model, whole[:, :, :1], data.present, limit)
-            if _structured(data.present & ~present, data.present):
+            present = _without_far(model, whole[:, :, :1], was, limit)
+            if _structured(was & ~present, was):
                 return 0
             kept.append(present)
         count = self.samples
@@ -418,7 +421,7 @@ class OutputErrorProblem(Problem):
         return sum(int(data.present.sum()) for data in self.records)
 
 
-def _without_far(model: ErrorModel, residual: Array, present: Array, limit: float) -> Array:
+def _without_far(model: ErrorModel, residual: Array, present: Mask, limit: float) -> Mask:
     """Which readings (T, rows) are left when those far from their prediction go, the farthest near by first.
 
     A wrong reading moves what is predicted of its neighbours: once it is gone, they may turn out to be good.
@@ -436,7 +439,7 @@ def _without_far(model: ErrorModel, residual: Array, present: Array, limit: floa
     return there
 
 
-def _structured(far: Array, present: Array) -> bool:
+def _structured(far: Mask, present: Mask) -> bool:
     """Whether far readings (T, rows) are too many of one row for outliers, or follow each other more than by chance."""
     count, whole = far.sum(axis=0), np.maximum(present.sum(axis=0), 1)
     if np.any(count > np.maximum(MOST_OUTLIERS * whole, FEW_OUTLIERS)):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from spacearm.checks import array, known, positive
 from spacearm.errors import InputError
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
+from spacearm.identify.units import ask_about_degrees
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
 from spacearm.typing import Array
@@ -90,6 +91,21 @@ class Record:
     @property
     def place(self) -> str:
         return f"record {self.name!r}"
+
+    def check_units(self) -> None:
+        """Refuse rates and angles of which one is in degrees and the other in radians."""
+        if self.batch or self.times.size < 3:
+            return
+        step, read = np.diff(self.times)[:, None], self.readings
+        if {"joint_position", "joint_rate"} <= read.keys():
+            change, rate = np.diff(read["joint_position"], axis=0) / step, read["joint_rate"]
+            for k in np.flatnonzero(self.moving):
+                mean = 0.5 * (rate[1:, k] + rate[:-1, k])
+                ask_about_degrees(mean, change[:, k], ("joint rates", "joint positions"), self.place)
+        if {"attitude", "rate"} <= read.keys():
+            turn, rate = attitude_difference(read["attitude"][:-1], read["attitude"][1:]) / step, read["rate"]
+            mean = 0.5 * (rate[1:] + rate[:-1])
+            ask_about_degrees(mean.ravel(), turn.ravel(), ("rates of the base", "attitudes"), self.place)
 
     @property
     def batch(self) -> tuple[int, ...]:

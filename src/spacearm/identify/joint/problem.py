@@ -20,6 +20,7 @@ from spacearm.identify.joint.measured import BASE, JointTest, attitude
 from spacearm.identify.joint.paths import PathErrors, Smoothed, added, path_errors, smooth_path
 from spacearm.identify.joint.sampling import Weighting, late_by, weights
 from spacearm.identify.joint.start_values import check_start, start_values
+from spacearm.identify.units import ask_about_degrees
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Block, Parameter, Problem
@@ -202,6 +203,10 @@ class JointProblem(Problem):
             path = forward.paths[motor](forward.times)
             for channel, expected in ((f.name, f.ratio * path + f.rest), (motor, path)):
                 if channel in test.measured:
+                    changes = np.diff(test.measured[channel]), np.diff(expected)
+                    ask_about_degrees(
+                        *changes, (f"angles of {channel}", "readings of its motor"), f"test {test.name!r}"
+                    )
                     away = float(np.nanmedian(test.measured[channel] - expected))
                     found[channel] = 2.0 * np.pi * round(away / (2.0 * np.pi))
         return found

@@ -26,9 +26,12 @@ from spacearm.identify.inertia import (
     read_record,
     write_record,
 )
+from spacearm.identify.inertia.consistent import impossible_bodies
 from spacearm.identify.inertia.encoders import joint_path, moving_joints
 from spacearm.identify.inertia.identifiability import told_by
-from spacearm.model import Robot, Rotor, Thruster, catalogue, save
+from spacearm.identify.inertia.writeback import identified_robot
+from spacearm.model import Inertia, Robot, Rotor, Thruster, catalogue, save
+from spacearm.model.edit import replace_inertias
 from spacearm.optimise.information import Information
 from spacearm.study import run_document
 from support.servicer import COUNT, FIRINGS, NOISE, ROBOT, STEP, Motion, drawing, measured, servicer_motion
@@ -404,3 +407,22 @@ def test_degrees_are_asked_about(channel: str, factor: float, question: str, mot
         given = replace(record, readings={**record.readings, channel: record.readings[channel] * factor})
         with pytest.raises(InputError, match=question):
             identify(drawing(1.3), [given], prior=KNOWN, method=method)  # type: ignore[arg-type]
+
+
+def test_an_estimate_that_is_no_body_is_a_finding() -> None:
+    """A rod: noise leaves it a moment below zero. That ended in an error of the robot, or was sound."""
+    rod = Inertia(40.0, [0.05, -0.1, 0.4], np.diag([6.0, 6.0, 1e-5]))
+    robot = replace_inertias(ROBOT, {"held": rod})
+    prior = Prior.known_bodies(robot, ["bus", "upper"])
+    motion = servicer_motion(robot=robot)
+    found = [identify(robot, [measured(motion, seed)], prior=prior) for seed in range(3)]
+    thin = [one for one in found if one.impossible]
+    assert thin
+    for one in thin:
+        assert [*one.impossible] == ["held"]
+        assert "kg m2" in one.impossible["held"]
+        assert not one.certificate()["possible.held"].sound
+        with pytest.raises(InputError, match="no possible body"):
+            identified_robot(one.known, one.inertia)
+    point = np.concatenate([ROBOT.inertia_parameters[:2].ravel(), [1e-12, 1e3, 0, 0, 0, 1e18, 1e18, 0, 0, 0]])
+    assert [*impossible_bodies(ROBOT, point)] == ["held"]

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import block_diag
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SpacearmError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import tensor_of, typical_sizes
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.mechanics.reframe import six_of
-from spacearm.model import Robot
+from spacearm.model import Inertia, Robot
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Information
 from spacearm.optimise.least_squares import LeastSquares
@@ -49,6 +49,22 @@ def from_pseudo(full: Array) -> Array:
 def possible(linear: Array) -> bool:
     """Whether a body with these ten parameters can exist."""
     return bool(np.linalg.eigvalsh(pseudo_inertia(np.asarray(linear, dtype=np.float64)))[0] > 0)
+
+
+def impossible_bodies(robot: Robot, inertia: Array) -> dict[str, str]:
+    """Bodies that cannot have these inertias (10(n + 1)), each with the reason; a massless body may stay what it is."""
+    found = {}
+    for body, row in zip(robot.bodies, np.reshape(inertia, (-1, 10)), strict=True):
+        if body.inertia.mass == 0.0 and np.array_equal(row, body.inertia.parameters):
+            continue
+        try:
+            Inertia.from_parameters(row)
+        except SpacearmError as error:  # what rounding leaves of a point or a plate counts as well
+            found[body.name] = error.message
+            continue
+        if not possible(row) and body.inertia.mass > 0.0:
+            found[body.name] = "the tensor is that of no distribution of mass"
+    return found
 
 
 def log_cholesky(linear: Array) -> Array:

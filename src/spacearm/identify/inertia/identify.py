@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from spacearm.checks import one_of, some
 from spacearm.errors import InputError
-from spacearm.identify.inertia.consistent import Consistent
+from spacearm.identify.inertia.consistent import Consistent, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.equivalent import Recursive, SwarmSequence
 from spacearm.identify.inertia.output_error import NUISANCES, RHYTHM, OutputErrorProblem, Score
@@ -21,7 +21,7 @@ from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_prediction import ROWS
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
-from spacearm.identify.inertia.standard_parameters import Prior, StandardParameters, standard_parameters
+from spacearm.identify.inertia.standard_parameters import Prior, Source, StandardParameters, standard_parameters
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
@@ -85,6 +85,11 @@ class Identification:
             ties=self.output_error is None,  # equations share the errors of the impulse: their colour says little
         )
 
+    @cached_property
+    def impossible(self) -> dict[str, str]:
+        """Bodies that cannot have the inertias that were found, each with the reason."""
+        return impossible_bodies(self.known.robot, self.inertia)
+
     @property
     def _freedom(self) -> int:
         """Equations less the unknowns that they determine."""
@@ -131,6 +136,11 @@ class Identification:
         """Whether the estimate can be trusted: convergence, size and colour of the residuals, other suspects."""
         checks = dict(self.diagnosis.certificate())
         checks["determined"] = Check.that(self.information.rank > 0, "the records determine no combination at all")
+        for body, why in self.impossible.items():
+            own = [one.source for one in self.known.numbers if one.body == body]
+            # numbers that nothing determines are what the drawing made of them, and say nothing against the data
+            if all(source is Source.DATA for source in own):
+                checks[f"possible.{body}"] = Check.that(False, f"{why}; use method 'consistent', or a prior")
         if self.bias is not None:
             most = float(norm.isf(0.5 * LEVEL / max(self.information.rank, 1)))
             note = "deviations by which total estimation, which counts noise in all readings, moves the values at most"

@@ -11,7 +11,6 @@ from pydantic import AfterValidator
 
 from spacearm.checks import positive
 from spacearm.errors import InputError, at
-from spacearm.identify.inertia.consistent import possible as possible_body
 from spacearm.identify.inertia.design import Limits, Plan, design
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability, told_by
@@ -352,8 +351,7 @@ class InertiaFile(StudyFile):
         }  # fmt: skip
         found = identify(drawing, drawn, method=estimate.method, test=estimate.tested(), **options)
         session.tell(0.8, "validation")
-        bodies = zip(drawing.bodies, found.inertia.reshape(-1, 10), strict=True)
-        able = all(possible_body(numbers) or body.inertia.mass == 0 for body, numbers in bodies)
+        able = not found.impossible
         simulated = len(clean) == len(drawn)
         return Weighed(
             file=self,

@@ -60,6 +60,7 @@ class Weighed(Findings):
     null = row(of=lambda w: {"dimension": w.possible.null_dimension})
     combination = row(of=lambda w: w.combinations())
     numbers = row(name="", of=lambda w: w.each_number())
+    impossible = row(of=lambda w: {body: Noted(why, "no such body exists") for body, why in w.found.impossible.items()})
     nuisance = row(of=lambda w: w.nuisances())
     samples = row(of=lambda w: {name: Noted(text) for name, text in w.found.samples.items()})
     suspected = row(of=lambda w: w.accused())
@@ -235,5 +236,7 @@ class Weighed(Findings):
             return None
         used = [table.name for table in self.file.tables if not table.hold_out]
         options: dict[str, Any] = {"inertia": found.inertia, "records": used, "method": found.estimate.method}
-        why = "" if self.able else "the identified inertias belong to no possible body"
+        why = (
+            "" if self.able else f"the identified inertias of {', '.join(found.impossible)} belong to no possible body"
+        )
         return RobotFile(name, lambda: identified_text(found.known, name, **options), why)

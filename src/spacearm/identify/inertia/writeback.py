@@ -9,7 +9,7 @@ import numpy as np
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
-from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.consistent import impossible_bodies
 from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
 from spacearm.model import Robot, save
 from spacearm.model.files import file_format, robot_text
@@ -43,13 +43,12 @@ def provenance(known: StandardParameters, records: Sequence[str] = (), method: s
 def identified_robot(known: StandardParameters, inertia: Array | None = None, name: str | None = None) -> Robot:
     """The robot with identified inertias; impossible bodies are an error (use the consistent estimator)."""
     rows = np.asarray(known.inertia if inertia is None else inertia).reshape(-1, 10)
-    for body, row in zip(known.robot.bodies, rows, strict=True):
-        if not possible(row) and body.inertia.mass > 0:
-            raise InputError(
-                "the identified inertia belongs to no possible body",
-                place=f"body {body.name!r}",
-                hint="use the physically consistent estimator, or a prior",
-            )
+    for body, why in impossible_bodies(known.robot, rows).items():
+        raise InputError(
+            f"the identified inertia belongs to no possible body: {why}",
+            place=f"body {body!r}",
+            hint="use the physically consistent estimator, or a prior",
+        )
     robot = known.robot.with_inertia_parameters(rows)
     return robot if name is None else robot.replace(name=name)
 

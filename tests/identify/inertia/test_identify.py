@@ -209,14 +209,22 @@ def test_the_target_is_followed_with_thrusters(motion: Motion) -> None:
 
 
 def test_segments_leave_no_room_for_forces_that_nobody_states() -> None:
-    """A drag of 0.05 N over 20 s: in one piece the result is wrong and not sound. In pieces of 2 s residuals no longer
-    show it, but stretches scatter more than the covariance allows; in pieces of 1 s the result is right."""
+    """A drag of 0.05 N over 20 s: in one piece the result is wrong, not sound, and the force is named; estimated, it
+    comes out. In pieces of 2 s residuals no longer show it, but its score does, and stretches scatter more than the
+    covariance allows; in pieces of 1 s the result is right."""
     record, known = measured(servicer_motion(drag=0.05), 0), Prior.known_bodies(drawing(1.3), ["bus", "upper"])
     once = identify(drawing(1.3), [record], prior=known)
     assert not once.certificate().sound
     assert np.abs((once.estimate.values - TRUTH) / once.estimate.std).max() > 6.0
+    assert once.suspects[0].name == "external_force"
+    told = identify(drawing(1.3), [record], prior=known, estimate=["external_force"])
+    assert told.certificate().sound
+    assert told.estimate.values[10:] == pytest.approx([0.05, 0.0, 0.0], abs=2e-3)
     some = identify(drawing(1.3), [record], prior=known, segment=2.0)
-    assert [name for name, check in some.certificate().items() if not check.sound] == ["overconfidence"]
+    checks = some.certificate()
+    assert {"score.external_force", "overconfidence"} <= {name for name, check in checks.items() if not check.sound}
+    assert all(check.sound for name, check in checks.items() if name.startswith(("chi_square", "whiteness")))
+    assert some.suspects[0].name == "external_force"
     assert len(some.samples) == 10
     assert np.sqrt(np.mean(((some.estimate.values - TRUTH) / some.estimate.std) ** 2)) > 2.0
     assert once.estimate.std[0] < some.estimate.std[0] < 10.0 * once.estimate.std[0]

@@ -55,8 +55,8 @@ NUISANCES = MappingProxyType(
         "rate_delay": Nuisance(1, "s", 0.01, "the gyro is read late", "rate"),
         "thrust_lag": Nuisance(1, "s", 0.01, "the thrust comes and goes later than stated", pushes=True),
         "thrust_direction": Nuisance(-3, "rad", 0.01, "thrusters push in another direction than stated", pushes=True),
-        "external_force": Nuisance(3, "N", 0.01, "a force acts on the base that nobody states", pushes=True),
-        "external_torque": Nuisance(3, "N m", 0.01, "a torque acts on the base that nobody states", pushes=True),
+        "external_force": Nuisance(3, "N", 0.01, "a steady force acts that nobody states", pushes=True),
+        "external_torque": Nuisance(3, "N m", 0.01, "a steady torque acts that nobody states", pushes=True),
         "rate_bias": Nuisance(3, "rad/s", 1e-4, "the gyro has a bias"),
         "velocity_bias": Nuisance(3, "m/s", 1e-3, "the velocity has a bias"),
         "attitude_bias": Nuisance(3, "rad", 1e-3, "the attitude sensor's axes are turned against the base"),
@@ -231,14 +231,17 @@ class RecordPrediction:
         place = np.searchsorted(self.record.times, edges + 1e-9) - 1
         inside = (place >= 0) & (place < count - 1)
         np.add.at(late[0], place[inside], -changes[inside] / steps[place[inside], None])
-        unit = np.eye(6)[:, None, :]
-        steady = np.repeat(unit, count - 1, axis=1), np.repeat(unit, count, axis=1)
+        read = np.flatnonzero(np.isfinite(self.record.readings["attitude"]).all(axis=1))
+        nearest = read[np.abs(np.arange(count)[:, None] - read).argmin(axis=1)] if read.size < count else read
+        world = np.zeros((3, count, 6))  # forces along the axes of the world, in those of the base
+        world[:, :, :3] = np.moveaxis(rotation_matrices(self.record.readings["attitude"][nearest]), 1, 0)
+        steady = np.repeat(np.eye(6)[3:, None, :], count, axis=1)
         tilts = replace(inputs, wrench=self._tilts())
         return {
             "thrust_lag": (late, np.zeros((1, count, 6))),  # readings of accelerations near switches are left out
             "thrust_direction": (tilts.mean_wrench(), tilts.wrench_at(self.record.times)),
-            "external_force": (steady[0][:3], steady[1][:3]),
-            "external_torque": (steady[0][3:], steady[1][3:]),
+            "external_force": (0.5 * (world[:, 1:] + world[:, :-1]), world),
+            "external_torque": (steady[:, 1:], steady),
         }
 
     def _tilts(self) -> Array:

@@ -20,6 +20,7 @@ from spacearm.identify.inertia.equivalent import (
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure, one_joint
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify
+from spacearm.identify.inertia.load import Load, load_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
 from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem
@@ -57,6 +58,7 @@ __all__ = [
     "InertiaProblem",
     "Limits",
     "LinearLeastSquares",
+    "Load",
     "MonteCarlo",
     "Nodes",
     "Number",
@@ -87,6 +89,7 @@ __all__ = [
     "identifiability",
     "identified_robot",
     "identify",
+    "load_of",
     "log_cholesky",
     "lumped",
     "measure",

@@ -15,6 +15,7 @@ from spacearm.identify.inertia.design import Limits, Plan, design
 from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability, told_by
 from spacearm.identify.inertia.identify import Identification, identify, thinned
+from spacearm.identify.inertia.load import Load, load_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo, repeat_output_error
 from spacearm.identify.inertia.online import TargetState, follow
 from spacearm.identify.inertia.output_error import NUISANCES
@@ -258,6 +259,26 @@ class TargetTable(Table):
     relative: Number = key(1.0, "how far the first guess is believed, share of each number's typical size")
 
 
+class LoadTable(Table):
+    """A captured target that is fused with the body that holds it: its own mass, mass centre and tensor."""
+
+    robot: Name = key(what="the same robot with nothing in its hand, whose inertia of that body is known")
+    body: Name | None = key(None, "that holds the target; the one that carries `frame`")
+    frame: Name | None = key(None, "of the target, in which its numbers are given; that of the body where left out")
+    doubt: Number = key(0.0, "how well the holding body is known, share of each number's typical size")
+
+    def of(self, found: Identification, session: Session) -> Load:
+        """The target."""
+        robot = found.known.robot
+        with at("load"):
+            if self.body is None and self.frame is None:
+                raise InputError("names neither a body nor a frame", hint="expected body or frame")
+            frame = None if self.frame is None else robot.frame(self.frame)
+            body = self.body or (frame.body if frame is not None else "")
+            place = None if frame is None else frame.placement
+            return load_of(found, body, session.robot(self.robot, "load.robot"), doubt=self.doubt, placement=place)
+
+
 class DesignTable(ConfigurationKeys):
     """A plan of experiments that leave the least uncertainty, within limits; the robot is the drawing."""
 
@@ -322,6 +343,7 @@ class InertiaFile(StudyFile):
     measurements: MeasurementsTable | None = key(None, "a single measured one, where there are no others")
     estimate: EstimateTable = EstimateTable()
     target: TargetTable | None = None
+    load: LoadTable | None = None
     design: DesignTable | None = None
     monte_carlo: MonteCarloTable | None = None
     validation: ValidationTable | None = None
@@ -371,6 +393,7 @@ class InertiaFile(StudyFile):
                 if session.cross_check and not table.hold_out and table.file is None
             },
             followed=self._followed(drawing, drawn),
+            carried=None if self.load is None else self.load.of(found, session),
             plan=plan,
         )
 

@@ -12,6 +12,7 @@ from spacearm.identify.inertia.figures import figures
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.identify import Identification
 from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS
+from spacearm.identify.inertia.load import Load
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.output_error_fit import nuisance_rows
@@ -55,6 +56,7 @@ class Weighed(Findings):
     checked: dict[str, Check]
     followed: dict[str, list[TargetState]]  # the target's filter, by record
     plan: Plan | None
+    carried: Load | None = None
 
     rank = row(of=lambda w: w.ranks())
     null = row(of=lambda w: {"dimension": w.possible.null_dimension})
@@ -65,6 +67,7 @@ class Weighed(Findings):
     samples = row(of=lambda w: {name: Noted(text) for name, text in w.found.samples.items()})
     suspected = row(of=lambda w: w.accused())
     target = row(of=lambda w: w.targets())
+    load = row(of=lambda w: None if w.carried is None else w.loaded(w.carried))
     design = row(of=lambda w: None if w.plan is None else w.planned(w.plan))
     error = row("standard deviations", of=lambda w: None if w.truth is None else {"largest": w.largest_error()})
     noise = row(of=lambda w: w.noises())
@@ -117,6 +120,15 @@ class Weighed(Findings):
             last = states[-1]
             numbers = zip(LINEAR, LINEAR_UNITS, last.values, last.std, strict=True)
             found[record] = {n: Noted(float(v), f"standard deviation {s:.3g}", unit) for n, unit, v, s in numbers}
+        return found
+
+    def loaded(self, load: Load) -> dict[str, Noted]:
+        """The target by itself, with 95 % intervals."""
+        found = {}
+        for name, value, std, unit in load.rows():
+            text = f"standard deviation {std:.3g}; 95 % {value - 1.96 * std:.6g} to {value + 1.96 * std:.6g} {unit}"
+            unknown = Noted(None, "not determined by these experiments", unit)
+            found[name] = Noted(value, text, unit) if np.isfinite(std) else unknown
         return found
 
     def planned(self, plan: Plan) -> dict[str, Any]:
@@ -212,6 +224,9 @@ class Weighed(Findings):
             checks["errors"] = Check(self.largest_error(), 5.0, "", "largest error in standard deviations")
         if self.carlo is not None:
             checks["coverage"] = Check(self.carlo.coverage - 0.94, 0.04, "", "coverage of 95 % intervals minus 0.94")
+        if self.carried is not None:
+            note = f"{self.carried.body} would carry less than nothing"
+            checks["load"] = Check.that(self.carried.possible, note)
         return {**checks, "mujoco": self.checked}
 
     def settings(self) -> Mapping[str, Any]:

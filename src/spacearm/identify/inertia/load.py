@@ -1,0 +1,76 @@
+"""What a body carries: a captured target's own mass, mass centre and tensor, the body's own inertia taken off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spacearm.checks import non_negative
+from spacearm.identify.inertia.identify import Identification
+from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of, typical_sizes
+from spacearm.mechanics.reframe import transport
+from spacearm.model import Pose, Robot
+from spacearm.typing import Array
+
+#: A number that a direction without data moves by more than this share of its size is not determined.
+OPEN = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """A target's ten numbers: mass, mass centre, tensor about it, in its own frame; NaN where none can be told.
+
+    ``std`` counts what the data leave open and how well the carrying body is known; infinite where not determined.
+    """
+
+    body: str
+    values: Array
+    std: Array
+
+    @property
+    def interval(self) -> tuple[Array, Array]:
+        """Of 95 % each."""
+        return self.values - 1.959964 * self.std, self.values + 1.959964 * self.std
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is anything that has such a mass."""
+        return bool(self.values[0] > 0.0)
+
+    def rows(self) -> list[tuple[str, float, float, str]]:
+        """Name, value, standard deviation and unit of each number."""
+        return [
+            (name, float(value), float(std), unit)
+            for name, value, std, unit in zip(PLAIN, self.values, self.std, PLAIN_UNITS, strict=True)
+        ]
+
+
+def load_of(
+    found: Identification, body: str, empty: Robot, *, doubt: float = 0.0, placement: Pose | None = None
+) -> Load:
+    """What a body of an identified robot carries.
+
+    Args:
+        found: with the carrying body among those that were looked for; what it carries is fused into it.
+        body: that carries it.
+        empty: the same robot with nothing in its hand, whose inertia of that body is known.
+        doubt: how well, as a share of each number's typical size (as ``Prior.from_robot``).
+        placement: of the target's frame in the body's; the same frame where not given.
+    """
+    non_negative(doubt, "doubt", place="load")
+    robot, own = found.known.robot, empty.body_index(body)
+    block = slice(10 * robot.body_index(body), 10 * robot.body_index(body) + 10)
+    sizes = typical_sizes(empty)[10 * own : 10 * own + 10]
+    to_target = np.linalg.inv(transport(placement or Pose()))
+    linear = to_target @ (found.inertia[block] - empty.inertia_parameters[own])
+    if not linear[0] > 0.0:
+        values, std = np.full(10, np.nan), np.full(10, np.inf)
+        values[0], std[0] = linear[0], np.sqrt(found.known.covariance[block, block][0, 0] + (doubt * sizes[0]) ** 2)
+        return Load(body, values, std)
+    slope = plain_jacobian(linear) @ to_target
+    covariance = found.known.covariance[block, block] + np.diag((doubt * sizes) ** 2)
+    std = np.sqrt(np.maximum(np.diag(slope @ covariance @ slope.T), 0.0))
+    size = np.linalg.norm(slope * np.abs(found.inertia[block]), axis=1)
+    hidden = np.abs(slope @ found.known.null[block]).max(axis=1, initial=0.0)
+    return Load(body, plain_of(linear), np.where(hidden > OPEN * size, np.inf, std))

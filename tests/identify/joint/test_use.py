@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.identify import Column, read_measurements
 from spacearm.identify.joint import (
     Chain,
@@ -18,6 +18,7 @@ from spacearm.identify.joint import (
     JointFit,
     SensorNoise,
     Truth,
+    forward,
     frequency_response,
     hold_out,
     identify_joints,
@@ -28,6 +29,7 @@ from spacearm.identify.joint import (
     sample_posterior,
     twin,
 )
+from spacearm.identify.numerics import solvable
 from spacearm.model import catalogue, load, save
 from spacearm.optimise import whiteness
 from spacearm.simulate import approximate
@@ -384,3 +386,16 @@ def test_wrong_scenarios_are_told(tmp_path: Path, text: str, message: str) -> No
     with pytest.raises(InputError, match=message) as caught:
         run_scenario(path)
     assert caught.value.file is not None
+
+
+def test_a_search_that_goes_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that were mixed up took 45 million steps times numbers; with a tenth of that it is an error in words."""
+    robot = printed()
+    test = seen(robot, 1)
+    wrong = replace(test, measured={**test.measured, "joint1": test.measured["joint1"][::-1].copy()})
+    monkeypatch.setattr(forward, "LEAST_WORK", 1e5)
+    monkeypatch.setattr(forward, "WORK_PER_SAMPLE", 0.0)
+    with pytest.raises(SimulationError, match="does not come to an end within its work"):
+        identify_joints(robot, [wrong], warn=False)
+    with pytest.raises(SimulationError, match="x: the equations cannot be solved: singular matrix"), solvable("x"):
+        np.linalg.inv(np.zeros((2, 2)))

@@ -22,6 +22,7 @@ from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_prediction import ROWS
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
 from spacearm.identify.inertia.standard_parameters import Prior, Source, StandardParameters, standard_parameters
+from spacearm.identify.numerics import solvable
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
@@ -215,6 +216,7 @@ def _keeps_pushes(record: Record, thin: Record) -> bool:
     return len(thin.quadrature()) == len(record.quadrature())
 
 
+@solvable("identification")
 def identify(
     robot: Robot,
     records: Sequence[Record],

@@ -28,6 +28,7 @@ from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.weighed import Weighed
 from spacearm.identify.measurements import Column, read_measurements
+from spacearm.identify.numerics import solvable
 from spacearm.model import Robot
 from spacearm.model.files import file_format
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
@@ -357,6 +358,7 @@ class InertiaFile(StudyFile):
         """Where an experiment stands in the file."""
         return f"experiment[{index}]" if self.measurements is None else "measurements"
 
+    @solvable("inertia identification")
     def solve(self, session: Session) -> Weighed:
         drawing = session.robot(self.robot)
         real, sensors = self._real(session, drawing), self.sensors.make()

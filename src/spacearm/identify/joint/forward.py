@@ -10,7 +10,9 @@ integrated together with the motion, under the same error control.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, get_args
@@ -26,7 +28,7 @@ from spacearm.engine.signals import merge
 from spacearm.engine.solver import Options, Reason
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.identify.joint.flexible_joints import FlexibleJoint, flexible_joints
 from spacearm.identify.joint.laws import Law, torques
 from spacearm.mechanics.dynamics import hybrid_dynamics
@@ -272,6 +274,31 @@ STIFF_PER_SAMPLE, MOST_PER_SAMPLE, MOST_STEPS = 10, 50, 200_000
 SPARE_STEPS, MOST_STIFF = 1000, 1_000_000
 
 
+#: Work that one identification may take in any case, and for each sample: steps times numbers that are integrated. A
+#: fit takes some 1e5 for 250 samples, and a processor does some 3e6 in a second.
+LEAST_WORK, WORK_PER_SAMPLE = 3e7, 2e5
+
+
+@dataclass
+class Work:
+    """What is left of it."""
+
+    left: float
+
+
+_WORK: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+@contextmanager
+def work_limit(samples: int) -> Iterator[None]:
+    """Within it, motions of tests with so many samples in all may take so much work together, and no more."""
+    token = _WORK.set(Work(LEAST_WORK + WORK_PER_SAMPLE * samples))
+    try:
+        yield
+    finally:
+        _WORK.reset(token)
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """Local error of a step: ``atol + rtol * |state|`` (rad, rad/s, m, m/s)."""
@@ -397,7 +424,16 @@ class Forward:
         rows = loop.run(start, parameters)[0]
         counts = loop.stage.record.counts
         usual = STIFF_PER_SAMPLE * (self.times.size + 10)
-        self.stiff += max(int(counts[2] + counts[3]) - usual, 0)
+        steps = int(counts[2] + counts[3])
+        self.stiff += max(steps - usual, 0)
+        if (work := _WORK.get()) is not None:
+            work.left -= steps * start.size
+            if work.left < 0.0:
+                raise SimulationError(
+                    "the search does not come to an end within its work",
+                    place="identification",
+                    hint="units, columns or noise may be wrong; else give start values and bounds nearer to the truth",
+                )
         return rows
 
     def _loop(self, derivatives: bool) -> _Loop:

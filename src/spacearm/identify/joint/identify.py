@@ -14,7 +14,7 @@ import numpy as np
 from spacearm.checks import known, one_of
 from spacearm.errors import InputError, SimulationError
 from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
-from spacearm.identify.joint.forward import Accuracy, Drive
+from spacearm.identify.joint.forward import Accuracy, Drive, work_limit
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import BASE, JointTest
 from spacearm.identify.joint.outliers import without_far, without_outliers
@@ -22,6 +22,7 @@ from spacearm.identify.joint.problem import Bounds, JointProblem
 from spacearm.identify.joint.remarks import misfits, remarks_on
 from spacearm.identify.joint.sampling import Weighting
 from spacearm.identify.joint.suspects import NUISANCES, Suspect, suspects
+from spacearm.identify.numerics import solvable
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, Whiteness, diagnose
 from spacearm.optimise.estimate import Estimate, Estimator, Reason
@@ -157,6 +158,7 @@ class JointFit:
         ]
 
 
+@solvable("identification")
 def identify_joints(
     robot: Robot,
     tests: Sequence[JointTest],
@@ -204,16 +206,18 @@ def identify_joints(
         offset_rate=offset_rate, weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
     )  # fmt: skip
     model, estimator = build(how), estimator_of(method)
-    try:
-        model, estimate, exact, far = _fitted(model, estimator, cost == "paper")
-    except SimulationError as stray:
-        tested = _explained(model, np.inf, how, build, estimator) if cost == "likelihood" else ()
-        stray.hint += "".join(f"; suspected: {one.advice}" for one in tested)
-        raise
-    ignored = tuple(name for name, what in how.items() if what == "off") if exact and drive != "rigid_torque" else None
-    fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
-    if ignored is not None and _unexplained(fit):
-        fit = fit.suspecting(_explained(model, estimate.cost, how, build, estimator))
+    with work_limit(sum(test.time.size for test in chosen)):
+        try:
+            model, estimate, exact, far = _fitted(model, estimator, cost == "paper")
+        except SimulationError as stray:
+            tested = _explained(model, np.inf, how, build, estimator) if cost == "likelihood" else ()
+            stray.hint += "".join(f"; suspected: {one.advice}" for one in tested)
+            raise
+        tested_too = exact and drive != "rigid_torque"
+        ignored = tuple(name for name, what in how.items() if what == "off") if tested_too else None
+        fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
+        if ignored is not None and _unexplained(fit):
+            fit = fit.suspecting(_explained(model, estimate.cost, how, build, estimator))
     if warn:
         for text in fit.remarks:
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning

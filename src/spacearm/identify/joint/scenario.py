@@ -20,6 +20,7 @@ from spacearm.identify.joint.sampling import early
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
 from spacearm.identify.joint.twin import observe, twin
 from spacearm.identify.measurements import Column, read_measurements
+from spacearm.identify.numerics import solvable
 from spacearm.model.files import robot_text
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.optimise import Profile
@@ -211,6 +212,7 @@ class JointFile(StudyFile):
     select: SelectTable | None = None
     test: list[TestTable] = key(min_length=1)
 
+    @solvable("joint identification")
     def solve(self, session: Session) -> Identified:
         robot = session.robot(self.robot)
         with at("frame"):

@@ -248,11 +248,11 @@ FAULTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def spoilt(case: Case, drive: Drive, seed: int, fault: str) -> JointTest:
+def spoilt(case: Case, drive: Drive, seed: int, fault: str, share: float = 0.01) -> JointTest:
     """A test in which one of :data:`FAULTS` happened.
 
     Dry friction of 3 N m; readings of link and base 20 ms late; a base attitude that drifts by 1 mrad/s, as a gyro with
-    a bias has it; 1 % outliers; 5 % missing readings; torque 3 % above what is said; a camera's target on the hand 2 cm
+    a bias has it; outliers (``share``); 5 % missing readings; torque 3 % above what is said; a camera's target on the hand 2 cm
     aside.
     """
     if fault == "friction":
@@ -272,7 +272,7 @@ def spoilt(case: Case, drive: Drive, seed: int, fault: str) -> JointTest:
         torques = {joint: np.asarray(row) / 1.03 for joint, row in torques.items()}
     for kind, rows in (("", measured), ("", encoders), (".torque", torques)):
         for name, row in rows.items() if fault in ("outliers", "missing") else ():
-            hit = rng.random(case.times.size) < (0.01 if fault == "outliers" else 0.05)
+            hit = rng.random(case.times.size) < (share if fault == "outliers" else 0.05)
             if fault == "outliers":
                 rows[name] = row + hit * 100.0 * case.sigma[name + kind] * rng.normal(size=row.size)
             else:

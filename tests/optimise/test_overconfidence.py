@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.signal import lfilter
-from scipy.stats import chi2, kstest
+from scipy.stats import chi2, f, kstest
 
-from spacearm.optimise.overconfidence import scatter, square_sum_tail
+from spacearm.identify.inertia.output_error import Score
+from spacearm.optimise.overconfidence import _mean_tail, scatter, square_sum_tail
 from spacearm.typing import Array
 
 RNG = np.random.default_rng(5)
@@ -70,3 +71,15 @@ def test_what_is_held_is_not_judged() -> None:
     held = scatter(rest, COLUMNS, whole, 3)
     assert held.ratio == pytest.approx(scatter(rest, COLUMNS[:, 1:], inner, 2).ratio, rel=1e-9)
     assert scatter(rest, COLUMNS[:, 1:], inner, 4, stretches=1).p_value == 1.0
+
+
+def test_a_variance_that_is_an_estimate_is_counted() -> None:
+    """Sums of squares over an estimated variance: 50,000 drawn numbers against the mean of the tails."""
+    rng, weights, doubt = np.random.default_rng(5), np.array([1.0, 0.5, 0.25]), 0.2
+    free = 2.0 / doubt**2
+    sums = (rng.standard_normal((50_000, 3)) ** 2) @ weights
+    drawn = sums / (rng.chisquare(free, 50_000) / free)
+    level = float(np.quantile(drawn, 0.99))
+    assert _mean_tail(level, weights, doubt) == pytest.approx(0.01, rel=0.25)
+    assert _mean_tail(level, weights, 0.0) < 0.9 * _mean_tail(level, weights, doubt)
+    assert Score("a", 9.0, 3, doubt=doubt).p_value == pytest.approx(f.sf(3.0, 3, free))

@@ -252,8 +252,8 @@ def spoilt(case: Case, drive: Drive, seed: int, fault: str, share: float = 0.01)
     """A test in which one of :data:`FAULTS` happened.
 
     Dry friction of 3 N m; readings of link and base 20 ms late; a base attitude that drifts by 1 mrad/s, as a gyro with
-    a bias has it; outliers (``share``); 5 % missing readings; torque 3 % above what is said; a camera's target on the hand 2 cm
-    aside.
+    a bias has it; outliers (``share``); 5 % missing readings; torque 3 % above what is said; a camera's target on the
+    hand 2 cm aside.
     """
     if fault == "friction":
         case = replace(case, plant=replace(case.plant, friction=3.0))

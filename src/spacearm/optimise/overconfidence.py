@@ -29,10 +29,19 @@ class Scatter:
     p_value: float
 
 
-def scatter(residual: Array, jacobian: Array, covariance: Array, count: int, stretches: int = STRETCHES) -> Scatter:
+def scatter(
+    residual: Array,
+    jacobian: Array,
+    covariance: Array,
+    count: int,
+    stretches: int = STRETCHES,
+    *,
+    doubt: float = 0.0,
+) -> Scatter:
     """Of the first ``count`` parameters together, along directions in which their errors are independent.
 
     White residuals (m,) in the order of time, their derivatives (m, p), the covariance (p, p); zero along what is held.
+    ``doubt``: relative standard deviation of the noise's variance, where that is an estimate.
     """
     scale = np.sqrt(np.diagonal(covariance)[:count])
     shown = np.flatnonzero(scale > 0.0)
@@ -50,7 +59,16 @@ def scatter(residual: Array, jacobian: Array, covariance: Array, count: int, str
     if not weights.size:
         return Scatter(1.0, 1.0)
     total = float(moves @ moves)
-    return Scatter(total / float(weights.sum()), square_sum_tail(total, weights))
+    return Scatter(total / float(weights.sum()), _mean_tail(total, weights, doubt))
+
+
+def _mean_tail(total: float, weights: Array, doubt: float) -> float:
+    """:func:`square_sum_tail` with a variance that is known to a relative ``doubt`` (Gauss and Hermite's nodes)."""
+    if not doubt > 0.0:
+        return square_sum_tail(total, weights)
+    nodes, shares = np.polynomial.hermite_e.hermegauss(15)
+    tails = [square_sum_tail(total * max(1.0 + doubt * z, 0.1), weights) for z in nodes]
+    return float(shares @ tails / shares.sum())
 
 
 def square_sum_tail(total: float, weights: Array) -> float:

@@ -113,7 +113,7 @@ class Identification:
         if fit is None:
             return None
         residual, jacobian = (np.concatenate(part) for part in zip(*fit.problem.rows(fit.x), strict=True))
-        return scatter(residual, jacobian, fit.covariance, fit.problem.base.rank)
+        return scatter(residual, jacobian, fit.covariance, fit.problem.base.rank, doubt=fit.problem.doubt)
 
     @cached_property
     def suspects(self) -> tuple[Score, ...]:

@@ -56,7 +56,8 @@ class Score:
     """What something that is not estimated would bring: chi-square of ``freedom`` if it is not there.
 
     ``trials``: it is the largest of so many. ``body``: a known body's inertia, which is looked for last, for ten
-    numbers explain a little of everything.
+    numbers explain a little of everything. ``doubt``: relative standard deviation of the noise's variance, where that
+    is an estimate itself: the statistic has Fisher's distribution then.
     """
 
     name: str
@@ -65,13 +66,18 @@ class Score:
     advice: str = ""
     trials: int = 1
     body: bool = False
+    doubt: float = 0.0
 
     @property
     def p_value(self) -> float:
         """How often chance alone would bring as much."""
-        from scipy.stats import chi2
+        from scipy.stats import chi2, f
 
-        return min(1.0, self.trials * float(chi2.sf(self.statistic, self.freedom)))
+        if self.doubt > 0.0:
+            alone = f.sf(self.statistic / self.freedom, self.freedom, 2.0 / self.doubt**2)
+        else:
+            alone = chi2.sf(self.statistic, self.freedom)
+        return min(1.0, self.trials * float(alone))
 
 
 class OutputErrorProblem(Problem):
@@ -370,8 +376,13 @@ class OutputErrorProblem(Problem):
             kept = left[:, values > 1e-6]
             if kept.shape[1]:
                 gain = float(np.sum((kept.T @ rest) ** 2))
-                found.append(Score(name, gain, kept.shape[1], advice, body=name in bodies))
+                found.append(Score(name, gain, kept.shape[1], advice, body=name in bodies, doubt=self.doubt))
         return tuple(found)
+
+    @property
+    def doubt(self) -> float:
+        """Relative standard deviation of the variances of the noise, where they are estimates: the largest."""
+        return max((value for data in self.records for value in data.record.estimated.values()), default=0.0)
 
     def rhythm(self, x: Array) -> Score | None:
         """The frequency at which the residuals of one record move together most; None of records that are too short."""
@@ -381,7 +392,8 @@ class OutputErrorProblem(Problem):
             if peak is not None:
                 hertz = peak.frequency / float(np.median(np.diff(data.record.times)))
                 advice = f"something that is not modelled moves at about {hertz:.2g} Hz"
-                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, peak.trials * len(self.records)))
+                trials = peak.trials * len(self.records)
+                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, trials, doubt=self.doubt))
         return min(found, key=lambda one: one.p_value, default=None)
 
     def _known_bodies(self) -> dict[str, Array]:

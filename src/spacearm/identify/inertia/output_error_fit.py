@@ -93,9 +93,8 @@ class OutputErrorFit:
         freedom = away.size - (int(np.linalg.matrix_rank(open_)) if open_.size else 0)
         if freedom < 1:
             return None
-        return Score(
-            "prior", float(away @ np.linalg.solve(total, away)), freedom, "the drawing is not what it is taken for"
-        )
+        misfit = float(away @ np.linalg.solve(total, away))
+        return Score("prior", misfit, freedom, "the drawing is not what it is taken for", doubt=self.problem.doubt)
 
 
 def shown_by(fit: OutputErrorFit) -> Identifiability:

@@ -251,7 +251,5 @@ class Weighed(Findings):
             return None
         used = [table.name for table in self.file.tables if not table.hold_out]
         options: dict[str, Any] = {"inertia": found.inertia, "records": used, "method": found.estimate.method}
-        why = (
-            "" if self.able else f"the identified inertias of {', '.join(found.impossible)} belong to no possible body"
-        )
+        why = "" if self.able else "the identified inertias belong to no possible body"
         return RobotFile(name, lambda: identified_text(found.known, name, **options), why)

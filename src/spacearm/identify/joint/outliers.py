@@ -16,6 +16,8 @@ from spacearm.typing import Array
 #: How many deviations the residual of a good reading may be after a fit, and the largest share that may be more: a
 #: wrong model leaves many.
 LEFT, FEW = 5.0, 0.05
+#: Share of outliers in an encoder's readings above which those at its ends are not trusted.
+OFTEN = 0.02
 
 
 def without_outliers(test: JointTest) -> tuple[JointTest, int]:
@@ -32,10 +34,25 @@ def without_outliers(test: JointTest) -> tuple[JointTest, int]:
     torques = {joint: np.asarray(row) for joint, row in test.torques.items() if not isinstance(row, Signal)}
     measured = kept(test.measured, dict(zip(test.measured, noise, strict=False)))
     encoders = kept(test.encoders, dict.fromkeys(test.encoders, test.encoder_sigma or 0.0))
+    encoders = {name: _without_ends(row, test.encoders[name]) for name, row in encoders.items()}
     moved = kept(torques, dict.fromkeys(torques, test.torque_sigma))
     if not found:
         return test, 0
     return replace(test, measured=measured, encoders=encoders, torques={**test.torques, **moved}), found
+
+
+def _without_ends(row: Array, read: Array) -> Array:
+    """An encoder's row without its first and last reading where many others were outliers.
+
+    Neighbours on one side tell little of them: a bad one may go unseen, and the link's start is counted from the first.
+    What its neighbours say then stands for it, with their uncertainty.
+    """
+    there = np.isfinite(read)
+    if np.sum(there & ~np.isfinite(row)) <= OFTEN * there.sum():
+        return row
+    found = row.copy()
+    found[[0, -1]] = np.nan
+    return found
 
 
 def without_far(model: JointProblem, x: Array) -> tuple[JointProblem, int]:

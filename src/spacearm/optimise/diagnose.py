@@ -152,8 +152,9 @@ class Diagnosis:
         Residuals are always among what is checked: without a check of them nothing is sound.
         """
         residuals = self._sizes(level) | ({} if self.ties else self._colours(level))
-        if not residuals:
-            residuals["residuals"] = Check.that(False, "there are none: nothing shows whether the model fits the data")
+        if not residuals or self.freedom < 1:
+            why = "there are as many unknowns as readings" if residuals else "there are none"
+            residuals["residuals"] = Check.that(False, f"{why}: nothing shows whether the model fits the data")
         return Certificate({
             "converged": Check.that(self.estimate.converged, str(self.estimate.reason)),
             "on_bounds": Check(float(len(self.on_bounds)), 0.0, "", ", ".join(self.on_bounds)),

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spacearm.errors import InputError
 from spacearm.identify.inertia import Experiment, Prior, Record, Sensors, identify, measure
 from spacearm.optimise.diagnose import diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.problem import Parameter
-from support.servicer import NOISE, ROBOT, drawing
+from support.servicer import COUNT, NOISE, ROBOT, drawing, measured, servicer_motion
 
 ALL = {**NOISE, "acceleration": 2e-4, "angular_acceleration": 2e-4, "joint_acceleration": 1e-3, "torque": 0.02}
 PLACE = np.array([0.4, -0.3])
@@ -53,3 +54,18 @@ def test_an_estimate_without_residuals_is_not_sound() -> None:
     assert "nothing shows" in diagnose(nothing).certificate()["residuals"].note
     lost = replace(nothing, residuals={"data": {"a": np.full(30, np.nan)}})
     assert not diagnose(lost).sound
+    one = replace(nothing, residuals={"data": {"a": np.zeros(1)}})
+    assert "as many unknowns" in diagnose(one, 0).certificate()["residuals"].note
+
+
+@pytest.mark.parametrize("method", [None, "linear", "total"])
+def test_readings_that_are_all_missing(method: str | None) -> None:
+    """A channel without any reading ended in errors of NumPy."""
+    record = measured(servicer_motion(), 0).cut(slice(0, COUNT, 5))
+    prior = Prior.known_bodies(ROBOT, ["bus", "upper"])
+    lost = replace(record, readings={**record.readings, "velocity": np.nan * record.readings["velocity"]})
+    if method is None:
+        assert identify(drawing(1.3), [lost], prior=prior).estimate.values[0] == pytest.approx(40.0, abs=0.5)
+    else:
+        with pytest.raises(InputError, match="no sample has a reading of every channel"):
+            identify(drawing(1.3), [lost], prior=prior, method=method)  # type: ignore[arg-type]

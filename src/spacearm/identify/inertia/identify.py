@@ -95,7 +95,7 @@ class Identification:
     def _freedom(self) -> int:
         """Equations less the unknowns that they determine."""
         equations = sum(row.size for rows in self.estimate.residuals.values() for row in rows.values())
-        return max(equations - self.information.rank - 6 * len(self.problem.unknown_momenta), 1)
+        return equations - self.information.rank - 6 * len(self.problem.unknown_momenta)
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
@@ -319,6 +319,10 @@ SINGLE: Mapping[str, Callable[[], InertiaEstimator]] = {
 def _complete(record: Record) -> Record:
     """The samples of which every reading is there."""
     whole = np.all([np.isfinite(values).all(axis=-1) for values in record.readings.values()], axis=0)
+    if not np.any(whole):
+        empty = [name for name, values in record.readings.items() if not np.isfinite(values).any()]
+        hint = f"leave {', '.join(empty)} out" if empty else "expected samples in which every channel was read"
+        raise InputError("no sample has a reading of every channel", place=record.place, hint=hint)
     return record if np.all(whole) else record.cut(np.flatnonzero(whole))
 
 

@@ -204,10 +204,15 @@ def _cost(residual: Array) -> float:
 
 def _regressions(problem: OutputErrorProblem) -> list[Array]:
     """Base parameters by the momentum at some samples: linear, so that a poor drawing does no harm."""
-    if not all(name in data.record.readings for data in problem.records for name in ROWS):
+    if not all(_read(data.record, name) for data in problem.records for name in ROWS):
         return []
     records = [_for_regression(data) for data in problem.records]
     return [LinearLeastSquares().solve(InertiaProblem(problem.robot, records, prior=problem.prior)).values]
+
+
+def _read(record: Record, name: str) -> bool:
+    """Whether a channel has any reading at all."""
+    return name in record.readings and bool(np.isfinite(record.readings[name]).all(axis=1).any())
 
 
 def _for_regression(data: RecordPrediction) -> Record:

@@ -64,6 +64,8 @@ def whiteness(series: Array, lags: int | None = None) -> Whiteness:
     from scipy.stats import chi2
 
     n = series.size
+    if n < 3:  # no colour to be seen
+        return Whiteness(0.0, 1.0, 2.0, 0)
     lags = int(min(20, max(1, n // 5))) if lags is None else lags
     centred = series - np.mean(series)
     power, around = float(series @ series), float(centred @ centred)

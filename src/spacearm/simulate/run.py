@@ -252,12 +252,15 @@ class Run:
     @property
     def saturated(self) -> dict[str, float]:
         """Share of the time of sampled laws for which each actuator was at a limit of effort or rate; by its name."""
-        total = sum(log.end - log.begin for log in self.commands)
+        total: dict[str, float] = {}
         found: dict[str, float] = {}
         for log in self.commands:
-            for name, lasted in log.saturated().items():
-                found[name] = found.get(name, 0.0) + lasted / total
-        return found
+            lasted = log.saturated()
+            for name in log.names:
+                label = log.label(name)
+                total[label] = total.get(label, 0.0) + log.end - log.begin
+                found[label] = found.get(label, 0.0) + lasted.get(name, 0.0)
+        return {label: share / total[label] for label, share in found.items() if share > 0.0}
 
     def events_of(self, kind: str) -> tuple[Occurrence, ...]:
         return tuple(event for event in self.events if event.kind == kind)

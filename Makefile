@@ -12,6 +12,7 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.spacearm-installed
 BENCH   := $(VENV)/.spacearm-bench
 RESULTS ?= results
+CORES   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 # pytest-xdist workers: a number, or `auto` for one per core.
 WORKERS ?= auto
 
@@ -42,7 +43,7 @@ install: $(STAMP)  ## set up .venv with everything that the other targets need
 
 reproduce: $(STAMP)  ## run the papers' cases and write results/index.html
 	$(call say,reproducing the papers into $(RESULTS)/)
-	@$(BIN)/spacearm reproduce all -o $(RESULTS)
+	@$(BIN)/spacearm reproduce all -o $(RESULTS) --workers $(CORES)
 
 test: lint types imports unit docs  ## all that must hold: lint, types, import directions, tests, docs
 	$(call say,all checks passed)

@@ -377,3 +377,14 @@ def test_reproduce_puts_in_order_what_a_killed_one_left(
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_papers_in_processes_of_their_own_leave_the_same_rows(tmp_path: Path, capsys: Capture) -> None:
+    command = ["reproduce", "yoshida1992", "zhang2020", "--json"]
+    assert main([*command, "-o", str(tmp_path / "two"), "--workers", "2"]) == 0
+    both = json.loads(capsys.readouterr().out)["studies"]
+    assert [study["study"] for study in both] == ["yoshida1992", "zhang2020"]
+    assert (tmp_path / "two" / "index.html").is_file()
+    assert main(["reproduce", "yoshida1992", "--json", "-o", str(tmp_path / "one")]) == 0
+    (alone,) = json.loads(capsys.readouterr().out)["studies"]
+    assert both[0]["rows"] == alone["rows"]

@@ -136,6 +136,7 @@ def reproduce(
     out: Out = Path("results"),
     cross_check: CrossCheck = False,
     fresh: Fresh = False,
+    workers: Annotated[int, Parameter(help="papers at a time, each in a process of its own")] = 1,
     time_limit: Limit = None,
     json: Json = False,
 ) -> int:
@@ -152,7 +153,7 @@ def reproduce(
     from spacearm.cli.studies import reproduce_papers
 
     with limited(time_limit):
-        return reproduce_papers(papers, out, cross_check=cross_check, fresh=fresh, json=json)
+        return reproduce_papers(papers, out, cross_check=cross_check, fresh=fresh, workers=workers, json=json)
 
 
 @app.command

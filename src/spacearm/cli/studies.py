@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spacearm.cli.terminal import complain, progress_bar, show, show_json
+from spacearm.cli.terminal import complain, end_with_parent, progress_bar, show, show_json
+from spacearm.deadline import check_time
 from spacearm.errors import InputError, SpacearmError, TimeLimitError
 from spacearm.result import Result, Verdict
 
@@ -27,6 +31,8 @@ COLOUR = {
 }
 #: Exit status of a sound run that breaks limits: nothing failed, and nothing should go on as if all were well.
 LIMITS_BROKEN = 3
+#: Processes are looked at so often, s.
+POLL = 0.1
 #: The page has all that is not sound; a terminal shows the first.
 MOST_FAULTS = 5
 
@@ -48,8 +54,10 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
     return tell([(result, out / "index.html")], json=json)
 
 
-def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, json: bool) -> int:
-    """Run papers one after the other; one that fails does not stop the others, one that is finished is kept."""
+def reproduce_papers(
+    names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, workers: int, json: bool
+) -> int:
+    """Run papers, ``workers`` at a time; one that fails does not stop the others, one that is finished is kept."""
     from spacearm.papers import select
     from spacearm.report import INDEX, prepare, share_script, write_index
     from spacearm.report.write import Entry
@@ -59,13 +67,16 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fres
         prepare(out, INDEX)
     for paper in papers:
         prepare(out / paper.name, paper.name)  # before the first run, which may take long
+    ahead = _run_in_processes(papers, out, cross_check=cross_check, fresh=fresh, workers=workers)
     done: list[tuple[Result, Path]] = []
     entries: list[Entry] = []
     failed = False
     for paper in papers:
         title = f"{paper.title} ({paper.authors}, {paper.year})"
         try:
-            result = _reproduce(paper, out / paper.name, cross_check=cross_check, fresh=fresh)
+            result = ahead.get(paper.name)
+            if result is None:  # one process for all, or one whose process failed: here its error is seen
+                result = _reproduce(paper, out / paper.name, cross_check=cross_check, fresh=fresh)
             share_script(out)
         except (KeyboardInterrupt, TimeLimitError):
             if done:
@@ -84,6 +95,53 @@ def reproduce_papers(names: Sequence[str], out: Path, *, cross_check: bool, fres
         if not json:
             show(f"index: {index}")
     return 1 if failed else status
+
+
+def _run_in_processes(
+    papers: Sequence[Paper], out: Path, *, cross_check: bool, fresh: bool, workers: int
+) -> dict[str, Result]:
+    """Results of the papers that processes of their own have reproduced, ``workers`` at a time, each into its folder.
+
+    Papers that are finished already, and those whose process did not end well, are left to the caller.
+    """
+    from spacearm.engine.warm import ensure_loops
+    from spacearm.report import kept_result, made_from
+
+    origins = {paper.name: made_from(paper.name, f"{cross_check=}") for paper in papers}
+    waiting = [name for name in origins if fresh or kept_result(out / name, origins[name]) is None]
+    if workers < 2 or len(waiting) < 2:
+        return {}
+    ensure_loops()  # compiled once here, and not in every process
+    count, running, results = len(waiting), dict[str, subprocess.Popen[bytes]](), dict[str, Result]()
+    options = [*(["--cross-check"] if cross_check else []), *(["--fresh"] if fresh else [])]
+    command = [sys.executable, "-m", "spacearm.cli", "reproduce", "--workers", "1", "-o", str(out), *options]
+    try:
+        with progress_bar("reproducing") as tick:
+            while waiting or running:
+                while waiting and len(running) < workers:
+                    name = waiting.pop(0)
+                    running[name] = subprocess.Popen(
+                        [*command, name],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        preexec_fn=end_with_parent,  # noqa: PLW1509
+                    )
+                if tick is not None:
+                    tick(1.0 - (len(waiting) + len(running)) / count, f"{', '.join(running)} of {count} papers")
+                for name in [name for name, process in running.items() if process.poll() is not None]:
+                    del running[name]
+                    kept = kept_result(out / name, origins[name])
+                    if kept is not None:
+                        results[name] = kept
+                check_time()
+                time.sleep(POLL)
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+    return results
 
 
 def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Result:

@@ -167,6 +167,15 @@ def signals_clean_up() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def end_with_parent() -> None:
+    """Ask the kernel to end this process when its parent is gone, be it killed; called in a new process, on Linux."""
+    if sys.platform == "linux":
+        import ctypes
+
+        death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
+        ctypes.CDLL(None).prctl(death_signal, signal.SIGTERM)
+
+
 def show_json(value: Any) -> None:
     """Strict JSON on stdout, in the terminal's encoding."""
     whole = (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")

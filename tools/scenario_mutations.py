@@ -27,7 +27,16 @@ SHORT: dict[str, dict[str, Any]] = {
         "stow": {"duration": 10.0, "hold": 1.0, "error_deg": 9.0},
         "eject": {"energy": 2.0, "duration": 10.0},
     },
+    "closed-loop": {},
+    "inspection": {},
+    "plans": {},
+    "servo": {},
+    "probe-nozzle": {},
+    "workspace": {},
+    "measured-joint": {},
+    "identify-captured": {"design": None},
 }
+
 #: Keys that ask for work: a longer run, more of them, finer steps. What takes long after one of them changed was asked.
 WORK = {
     "directions", "duration", "end", "flight", "interval", "keep", "max_step", "rate", "refine", "resolution",
@@ -68,7 +77,13 @@ def starts() -> list[tuple[str, dict[str, Any]]]:
     for name, shorter in SHORT.items():
         document = tomllib.loads((HERE.parent / "examples" / f"{name}.toml").read_text())
         document.update(shorter)
+        for test in document.get("test", ()):  # the scenario is run from another folder
+            if "file" in test:
+                test["file"] = str(HERE.parent / "examples" / test["file"])
         found.append((name, {key: value for key, value in document.items() if value is not None}))
+    for file in sorted((HERE.parent / "src/spacearm/study/starters").glob("*.toml")):
+        if file.stem != "mission":  # the example is a shorter one
+            found.append((f"starter-{file.stem}", tomllib.loads(file.read_text())))
     return found
 
 
@@ -86,12 +101,13 @@ def mutated(seed: int, number: int, start: str = "") -> tuple[bytes, list[str], 
     name, document = chance.choice(chosen(start))
     document = copy.deepcopy(document)
     changes, greedy = [name], False
+    gentle = chance.random() < 0.5
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3))):
-        change, key = _damage(chance, document)
+        change, key = _rescale(chance, document) if gentle else _damage(chance, document)
         changes.append(change)
         greedy = greedy or key in WORK
     raw = written(document)
-    if chance.random() < 0.06:
+    if not gentle and chance.random() < 0.06:
         change, raw = _damage_text(chance, raw)
         changes.append(change)
         greedy = True
@@ -147,6 +163,19 @@ def _damage(chance: random.Random, document: dict[str, Any]) -> tuple[str, str]:
     if isinstance(value, list) and action < 0.5:
         return f"{shown}: {_lengthen(chance, value)}", key
     return f"{shown}: {_restructure(chance, document, holder, last)}", key
+
+
+def _rescale(chance: random.Random, document: dict[str, Any]) -> tuple[str, str]:
+    """Change a number within what may pass the checks of a file: most other damage is refused before anything runs."""
+    numbers = [path for path in _places(document) if type(_get(document, path)) in (int, float)]
+    path = chance.choice(numbers)
+    holder, last = _get(document, path[:-1]), path[-1]
+    value = holder[last]
+    factor = chance.choice((-1.0, 0.0, 0.01, 0.1, 0.3, 0.9, 1.1, 3.0, 10.0, 100.0, 1e4, 1e-4, 1e-8, 1e8))
+    new = value * factor if value else chance.choice((0.1, -0.1, 1.0, -3.0, 1e-9, 1e3))
+    holder[last] = int(new) if isinstance(value, int) else new
+    key = next(part for part in reversed(path) if isinstance(part, str))
+    return f"{'.'.join(map(str, path))} = {holder[last]:g}", key
 
 
 def _other_number(chance: random.Random, value: float) -> Any:

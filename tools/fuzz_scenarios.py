@@ -87,6 +87,11 @@ class Blank:
     def __iter__(self) -> Iterator[Blank]:
         return iter(())
 
+    def __add__(self, _: object) -> Blank:
+        return self
+
+    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __add__
+
 
 @contextlib.contextmanager
 def blank_figures() -> Iterator[None]:

@@ -105,10 +105,10 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         ('robot = "xu2018"\n[[phase]]\nduration = 1.0', "robot: 'xu2018' is neither a file nor.*xu2017"),
         ('robot = "none.toml"\n[[phase]]\nduration = 1.0', r"case\.toml: robot: there is no file 'none\.toml'"),
         ('robot = ""\n[[phase]]\nduration = 1.0', "case.toml: robot: '' is neither a file nor"),
-        # the scenario itself, read as a robot: two problems of that file, and who asked for it
+        # the scenario itself, read as a robot: what that file is, and who asked for it
         (
             'robot = "case.toml"\n[[phase]]\nduration = 1.0',
-            r"(?s)case\.toml: robot: \S*case\.toml: .* problems.*phase: unknown key 'phase'.*body: 'body' is missing",
+            r"case\.toml: robot: \S*case\.toml: this is a scenario file, not a robot file",
         ),
         ('robot = "xu2017"', "'phase' is missing"),
         (HEAD + "durration = 2.0", r"phase\[0\].*unknown key 'durration'.*did you mean 'duration'"),

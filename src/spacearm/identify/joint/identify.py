@@ -221,7 +221,7 @@ def identify_joints(
     if warn:
         for text in fit.remarks:
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
-            warnings.warn(text, kind, stacklevel=2)
+            warnings.warn(text, kind, stacklevel=3)  # of the caller, past the decorator
     return fit
 
 

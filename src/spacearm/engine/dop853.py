@@ -320,6 +320,22 @@ def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: 
 
 
 @inner
+def fastest_rate(system: System, h: float, atol: Array, rtol: float) -> float:
+    """Estimate of the largest eigenvalue of the rates, 1/s, from the two stages at the end of the last step (Hairer,
+    Norsett, Wanner, in their code DOP853); over the components of the implicit method, by their tolerances ``atol``.
+    0 where both stages are the same within rounding."""
+    work = system.work
+    _combine(work.y, h, work.k, 11, work.y_try)
+    rise = way = 0.0
+    for n in range(system.stiff.index.size):
+        i = system.stiff.index[n]
+        scale = atol[n] + rtol * abs(work.y[i])
+        rise += ((work.k[12, i] - work.k[11, i]) / scale) ** 2
+        way += ((work.y_new[i] - work.y_try[i]) / scale) ** 2
+    return float(np.sqrt(rise / way)) if way > 1e-6 * system.stiff.index.size else 0.0
+
+
+@inner
 def hermite_dense(h: float, work: Work) -> None:
     """Cubic interpolant of the step from ``work.y`` to ``work.y_new`` with rates ``k[0]`` and ``k[12]``."""
     k, dense = work.k, work.dense

@@ -13,6 +13,7 @@ from spacearm.engine.call import call_kernel
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step, hermite_dense
 from spacearm.engine.friction import SLACK
 from spacearm.engine.loops import inner
+from spacearm.engine.radau import radau_dense, radau_step
 from spacearm.engine.rk4 import rk4_step
 from spacearm.engine.system import System, jump, project, rates, watch
 from spacearm.typing import Array
@@ -259,12 +260,18 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
 
 
 @inner
-def take_step(system: System, method: int, piece: int, t: float, h: float) -> None:
-    """One step of either method from ``work.y`` with the rate ``work.k[0]`` to ``work.y_new``, not yet projected."""
+def take_step(system: System, method: int, piece: int, t: float, h: float) -> bool:
+    """One step of a method from ``work.y`` with the rate ``work.k[0]`` to ``work.y_new``, not yet projected.
+
+    Whether it came about: iterations of the implicit method may not converge.
+    """
     if method == 0:
         rk4_step(system, piece, t, h, system.work.y_new)
-    else:
+    elif method == 1:
         dop853_step(system, piece, t, h, system.work.y_new)
+    else:
+        return bool(radau_step(system, piece, t, h, system.work.y_new))
+    return True
 
 
 @inner
@@ -364,8 +371,10 @@ def finish_step(system: System, method: int, piece: int, t: float, h: float) -> 
     """The interpolant of the step that was taken, the rate at its end being in ``k[12]``."""
     if method == 0:
         hermite_dense(h, system.work)
-    else:
+    elif method == 1:
         dop853_dense(system, piece, t, h)
+    else:
+        radau_dense(system, h)
 
 
 @inner

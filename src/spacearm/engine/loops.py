@@ -30,6 +30,7 @@ _MODULES = (
     "law",
     "loops",
     "noise",
+    "radau",
     "record",
     "rk4",
     "signals",

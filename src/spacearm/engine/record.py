@@ -8,13 +8,15 @@ import numpy as np
 
 from spacearm.engine.dop853 import dense_value
 from spacearm.engine.loops import inner, lean
+from spacearm.engine.radau import B as RADAU_W
+from spacearm.engine.radau import C as RADAU_X
 from spacearm.engine.system import System, project, rates
 from spacearm.typing import Array
 
 #: Gauss-Legendre nodes and weights on (0, 1) by which impulses are summed over a step.
 GAUSS_X = 0.5 * (1.0 + np.polynomial.legendre.leggauss(5)[0])
 GAUSS_W = 0.5 * np.polynomial.legendre.leggauss(5)[1]
-#: Audit rows of a step: its Gauss points and its end.
+#: Audit rows of a step: its Gauss points, or the stages of an implicit step, and its end.
 AUDIT_ROWS = GAUSS_X.size + 1
 
 
@@ -66,17 +68,26 @@ def samples_within(system: System, piece: int, t: float, h: float, record: Recor
 
 
 @inner
-def audit_step(system: System, piece: int, t: float, h: float, audit: Array, record: Record) -> None:
-    """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row."""
+def audit_step(system: System, method: int, piece: int, t: float, h: float, audit: Array, record: Record) -> None:
+    """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row.
+
+    The stages of an implicit step are known better than what lies between them, where a stiff force would magnify it.
+    """
     code, work = system.code, system.work
     row = record.counts[4]
-    for point in range(work.dense.shape[0] - 1):  # 5 Gauss points and the end; a constant bound would be unrolled
-        theta = GAUSS_X[point] if point < 5 else 1.0
-        dense_value(theta, work.y, work.dense, work.y_try)
+    for point in range(work.dense.shape[0] - 1):  # 5 points and the end; a constant bound would be unrolled
+        theta, weight = 1.0, 0.0
+        if point < 5:
+            theta, weight = (GAUSS_X[point], GAUSS_W[point]) if method < 2 else (RADAU_X[point], RADAU_W[point])
+        if method < 2:
+            dense_value(theta, work.y, work.dense, work.y_try)
+        else:
+            for i in range(code.ny):
+                work.y_try[i] = work.y[i] + system.stiff.own[min(point, 4), i]
         project(system, piece, t + theta * h, work.y_try)
         rates(system, piece, t + theta * h, work.y_try, work.dy)
         audit[row, 0] = system.events.offset + t + theta * h
-        audit[row, 1] = GAUSS_W[point] * h if point < 5 else 0.0
+        audit[row, 1] = weight * h
         for i in range(code.record):
             audit[row, 2 + i] = work.inp[i]
         for j in range(code.speed.size):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.dop853 import dop853_error, first_step
+from spacearm.engine.dop853 import dop853_error, fastest_rate, first_step
 from spacearm.engine.events import (
     crossed,
     finish_step,
@@ -28,6 +28,7 @@ from spacearm.engine.events import (
 from spacearm.engine.friction import settle
 from spacearm.engine.law import answered, ask, cut, due, look, next_tick
 from spacearm.engine.loops import inner, lean
+from spacearm.engine.radau import radau_error
 from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
@@ -87,7 +88,7 @@ class EventKind(IntEnum):
 class Options(NamedTuple):
     """How a phase is integrated."""
 
-    method: int  # 0: RK4 with fixed step, 1: DOP853
+    method: int  # 0: RK4 with fixed step, 1: DOP853, 2: DOP853, and Radau IIA where that is stiff
     step: float  # RK4: the step; DOP853: the first step, 0 to choose it
     rtol: float
     atol: Array  # (nx,) or (ny,): of all that the error control looks at
@@ -100,7 +101,9 @@ class Progress(NamedTuple):
     """Where a phase is, so that it can be left and gone on with."""
 
     now: Array  # time, step to try next, error of the step before
-    at: Any  # int64: piece, rejected steps in a row that were not finite, events in a row without progress
+    # int64: piece, rejected steps in a row that were not finite, events in a row without progress, whether steps are
+    # implicit now, steps that would be better off so, steps in a row that would not
+    at: Any
     fresh: Any  # bool: the piece has just begun; the phase has just begun
     stopped: Any  # (f,) bool: friction that has just come to rest
     before: Any  # (f,) int64: its status before
@@ -112,7 +115,7 @@ def make_progress(system: System, options: Options) -> Progress:
     frictions = system.friction.dof.size
     return Progress(
         np.array([0.0, options.step, 1e-4]),
-        np.zeros(3, dtype=np.int64),
+        np.zeros(6, dtype=np.int64),
         np.ones(2, dtype=np.bool_),
         np.zeros(frictions, dtype=np.bool_),
         np.zeros(frictions, dtype=np.int64),
@@ -136,6 +139,14 @@ BURST_TIME = 1e-8
 NO_PROGRESS = 1e-12
 #: Step with which the adaptive method goes on after a jump of the memory of force elements, s.
 AFTER_JUMP = 1e-9
+#: What swings is resolved by steps of 0.15 to 0.4 of the time of the fastest rate. Longer ones do not follow it: they
+#: are held back by it, by accuracy (1 to 2) or stability (6). After so many such steps the implicit method takes over,
+#: until so many have been so short that explicit ones cost less.
+STIFF, STIFF_STEPS, NOT_STIFF, NOT_STIFF_STEPS = 0.5, 40, 3.0, 10
+#: A step as far as an event is another one than the whole that was judged: beyond this error both are taken anew.
+LATE_ERROR = 10.0
+#: In place of the length of such a step.
+_AGAIN = -2.0
 #: Joints that would stop within this time of each other stop together, s.
 TOGETHER = 1e-12
 
@@ -201,10 +212,40 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: R
     if progress.g.size > 0:
         start_signs(system, piece, t, progress.fresh[1])
         progress.fresh[1] = False
+    system.stiff.note[2] = system.stiff.note[4] = 0.0
     if progress.now[1] <= 0.0:
         progress.now[1] = first_step(system, piece, t, options.rtol, options.atol)
     progress.fresh[0] = False
     return _ON
+
+
+@inner
+def _method(options: Options, progress: Progress) -> int:
+    """Of the next step: 0 RK4, 1 DOP853, 2 Radau IIA."""
+    return options.method if options.method < 2 else 1 + progress.at[3]
+
+
+@inner
+def _judge_stiffness(system: System, progress: Progress, h: float) -> None:
+    """Change from the explicit to the implicit method, or back, after a step that was taken."""
+    at, note = progress.at, system.stiff.note
+    if at[3] == 0:
+        rate = fastest_rate(system, h, system.stiff.tolerance, note[0])
+        if h * rate > STIFF:
+            at[4] += 1
+            at[5] = 0
+            if at[4] >= STIFF_STEPS:
+                at[3], at[4] = 1, 0
+                note[2] = note[4] = 0.0
+                note[6] = rate
+        else:
+            at[5] += 1
+            if at[5] >= 6:
+                at[4] = 0
+    else:
+        at[5] = at[5] + 1 if h * note[6] < NOT_STIFF else 0
+        if at[5] >= NOT_STIFF_STEPS:
+            at[3] = at[5] = 0
 
 
 @inner
@@ -219,17 +260,30 @@ def _length(options: Options, progress: Progress, left: float) -> float:
 
 
 @inner
+def _error(system: System, options: Options, method: int, piece: int, t: float, h: float) -> float:
+    """Error of the step that was taken against its tolerance: at most 1 is good."""
+    work, size = system.work, options.atol.size
+    if method == 1:
+        return float(dop853_error(h, work.y[:size], work.y_new[:size], work.k, options.rtol, options.atol))
+    return float(radau_error(system, piece, t, h))
+
+
+@inner
 def _step(system: System, options: Options, progress: Progress, record: Record, h: float, last: bool) -> int:
     """Take a step of length ``h`` to ``y_new``: go on, or 0 where it is to be tried again with another length."""
-    work, piece, t = system.work, progress.at[0], progress.now[0]
-    take_step(system, options.method, piece, t, h)
-    if options.method != 0:
-        size = options.atol.size
-        error = dop853_error(h, work.y[:size], work.y_new[:size], work.k, options.rtol, options.atol)
+    work, piece, t, method = system.work, progress.at[0], progress.now[0], _method(options, progress)
+    converged = take_step(system, method, piece, t, h)
+    if method != 0:
+        error = _error(system, options, method, piece, t, h) if converged else np.inf
+        order = 8.0 if method == 1 else 6.0
         if not error <= 1.0:
             record.counts[3] += 1
             if np.isfinite(error):
-                progress.now[1] = h * max(0.2, 0.9 * error**-0.125)
+                progress.now[1] = h * max(0.2, 0.9 * error ** (-1.0 / order))
+            elif method == 2 and system.stiff.note[4] == 2.0:
+                system.stiff.note[4] = 0.0
+            elif method == 2 and finite(work.y_new):
+                progress.now[1] = 0.25 * h
             else:
                 progress.at[1] += 1
                 progress.now[1] = 0.1 * h
@@ -240,9 +294,16 @@ def _step(system: System, options: Options, progress: Progress, record: Record, 
             return 0
         progress.at[1] = 0
         # PI control after Hairer, Norsett, Wanner, Sec. IV.2: exponent 1/8 - 0.2 beta, beta = 0.04.
-        factor = 0.9 * max(error, 1e-10) ** -0.117 * progress.now[2] ** 0.04
+        power = -0.117 if method == 1 else -1.0 / order
+        factor = 0.9 * max(error, 1e-10) ** power * (progress.now[2] ** 0.04 if method == 1 else 1.0)
         progress.now[2] = max(error, 1e-4)
         longer = h * min(6.0, max(0.333, factor))
+        if method == 2:
+            # The same length again keeps the factors of its equations.
+            if 1.0 <= factor < 1.2:
+                longer = h
+            # The Jacobian is taken anew unless iterations converge at once.
+            system.stiff.note[4] = 2.0 if system.stiff.note[5] < 1e-3 else 0.0
         progress.now[1] = max(progress.now[1], longer) if last else longer
     project(system, piece, t + h, work.y_new)
     return _ON if finite(work.y_new) else _NOT_FINITE
@@ -254,39 +315,44 @@ def _observe(
 ) -> tuple[float, int, bool]:
     """Locate the first event of the step and take samples and audit rows up to it.
 
-    (Length of the step up to the event, or -1; which function; whether the event functions were looked at.)
+    (Length of the step up to the event, or -1, or ``_AGAIN``; which function; whether event functions were looked at.)
     """
-    piece, t, offset = progress.at[0], progress.now[0], system.events.offset
+    piece, t, offset, method = progress.at[0], progress.now[0], system.events.offset, _method(options, progress)
     audited = audit.shape[0] > 0
     sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < offset + t_new
     rates(system, piece, t + h, system.work.y_new, system.work.k[12])
     watching = progress.g.size > 0 and within_reach(system, h)
     hit, first = -1.0, -1
-    if watching or sampling or audited:
-        finish_step(system, options.method, piece, t, h)
+    if watching or sampling or audited or method == 2:
+        finish_step(system, method, piece, t, h)
     if watching:
-        hit, tried, first = first_event(system, options.method, piece, t, h, progress.g)
+        hit, tried, first = first_event(system, method, piece, t, h, progress.g)
         if tried:
             # Trial steps have used the stages: take the step once more, as far as it goes.
             length = hit if hit >= 0.0 else h
-            take_step(system, options.method, piece, t, length)
+            converged = take_step(system, method, piece, t, length)
+            if method != 0 and not (converged and _error(system, options, method, piece, t, length) <= LATE_ERROR):
+                return _AGAIN, -1, True
             project(system, piece, t + length, system.work.y_new)
             rates(system, piece, t + length, system.work.y_new, system.work.k[12])
-            if sampling or audited:
-                finish_step(system, options.method, piece, t, length)
+            if sampling or audited or method == 2:
+                finish_step(system, method, piece, t, length)
     length = hit if hit >= 0.0 else h
     if sampling:
         samples_within(system, piece, t, length, record)
     if audited and length > 0.0:
-        audit_step(system, piece, t, length, audit, record)
+        audit_step(system, method, piece, t, length, audit, record)
     record.counts[2] += 1
     return hit, first, watching
 
 
 @inner
-def _accept(system: System, progress: Progress, t_new: float, watching: bool) -> None:
+def _accept(system: System, options: Options, progress: Progress, h: float, t_new: float, watching: bool) -> None:
     """Go on from the end of a step in which nothing happened."""
     work, events = system.work, system.events
+    if options.method == 2:
+        system.stiff.note[3] = 1.0  # the interpolant ends where the next step begins
+        _judge_stiffness(system, progress, h)
     progress.now[0] = t_new
     progress.at[2] = 0
     for i in range(system.code.ny):
@@ -336,6 +402,7 @@ def _happen(
         open_memory_signs(system)
         # The equations are others now: with the step of before, stages may jump over all that is new in them.
         progress.now[1] = min(progress.now[1], AFTER_JUMP)
+        progress.at[3] = progress.at[4] = 0
     code = _rest(system, piece, t, progress, record)
     if code != _ON:
         return code
@@ -356,6 +423,7 @@ def _happen(
     if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
         return _EVENTS
     rates(system, piece, t, work.y, work.k[0])
+    system.stiff.note[2] = system.stiff.note[4] = 0.0
     start_signs(system, piece, t, False)
     return _ON
 
@@ -375,9 +443,13 @@ def _advance(system: System, options: Options, progress: Progress, record: Recor
         return _ON if code == 0 else code
     t_new = end if last else progress.now[0] + h
     hit, first, watching = _observe(system, options, progress, record, audit, h, t_new)
+    if hit == _AGAIN:
+        record.counts[3] += 1
+        progress.now[1] = 0.25 * h
+        return _ON if progress.now[1] > 4e-16 * (progress.now[0] + system.events.offset) else _SMALL
     if hit >= 0.0:
         return _happen(system, options, progress, record, hit, first, end)
-    _accept(system, progress, t_new, watching)
+    _accept(system, options, progress, h, t_new, watching)
     return _ON
 
 

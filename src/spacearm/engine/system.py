@@ -100,6 +100,61 @@ def make_feedback(
     return Feedback(address, first, memory, places, np.zeros(places.size + memory), watch, watched, jump)
 
 
+#: Stages of the implicit method.
+STAGES = 5
+
+
+class Stiff(NamedTuple):
+    """Memory of the implicit method; ``index`` is empty where it is not used."""
+
+    index: Any  # (n,) int64: components of y on which rates depend and which have a rate
+    tolerance: Array  # (n,) absolute
+    base: Any  # (systems, 2) int64: where quaternion and velocity of each base begin in y
+    start: Array  # (ny,) y with the velocities of bases in world axes
+    rate: Array  # (ny,) its rate
+    trial: Array  # (ny,)
+    turn: Array  # (9,) rotation of a base
+    z: Array  # (5, ny) stages less the start
+    f: Array  # (5, ny) rates at the stages
+    own: Array  # (5, ny) stages less y, velocities in base axes
+    jacobian: Array  # (n, n)
+    lower: Array  # (n, n) factors of the real system
+    pairs: Any  # (2, n, n) complex128: of the complex ones
+    pivot: Any  # (3, n) int64
+    right: Array  # (n,)
+    rights: Any  # (2, n) complex128
+    error: Array  # (n,)
+    # rtol; step of the factors; step of the interpolant, 0: none; whether it ends at y; Jacobian, 0: none, 1: of y,
+    # 2: of a step before; rate of convergence; fastest rate when the explicit method gave up, 1/s
+    note: Array
+
+
+def make_stiff(ny: int = 0, index: Any = (), tolerance: Any = (), rtol: float = 0.0, base: Any = ()) -> Stiff:
+    """For these components; by itself without any."""
+    places = np.array(index, dtype=np.int64)
+    n = places.size
+    return Stiff(
+        places,
+        np.array(tolerance, dtype=np.float64),
+        np.array(base, dtype=np.int64).reshape(-1, 2),
+        np.zeros(ny),
+        np.zeros(ny),
+        np.zeros(ny),
+        np.zeros(9),
+        np.zeros((STAGES, ny)),
+        np.zeros((STAGES, ny)),
+        np.zeros((STAGES, ny)),
+        np.zeros((n, n)),
+        np.zeros((n, n)),
+        np.zeros((2, n, n), dtype=np.complex128),
+        np.zeros((3, n), dtype=np.int64),
+        np.zeros(n),
+        np.zeros((2, n), dtype=np.complex128),
+        np.zeros(n),
+        np.array([rtol, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+    )
+
+
 class System(NamedTuple):
     """One phase: its equations and the memory to solve them in. Time is counted from the phase's start."""
 
@@ -110,6 +165,7 @@ class System(NamedTuple):
     work: Work
     feedback: Feedback = make_feedback()
     law: Law = no_law()
+    stiff: Stiff = make_stiff()
 
 
 def make_code(

@@ -6,12 +6,15 @@ F. R. E. Crossley, J. Applied Mechanics 42 (1975). Two bodies alone part at e ti
 
     x (1 + e) = ln((1 + x) / (1 - e x))
 
-whatever stiffness, exponent and masses are: the restitution e asked for gives x, the speed at touch gives chi.
+whatever stiffness, exponent and masses are: the restitution e asked for gives x, the speed at touch gives chi. That is
+the law of a blow. A touch that lasts much longer, or is too slow for a blow, has settled: ``N = k d^n + c d'`` with the
+damper c that lets a given mass come to rest at once.
 
-Tangential: surfaces stick with an elastic displacement s and ``f = -k_t (s + chi d v)``, v the slip velocity, cut to a
-length of mu N, until the spring alone, ``k_t |s|``, and the whole exceed that. Then they slip with ``f = -mu N u``. The
-direction u follows the slip velocity over a length of ``R = mu N / k_t``, the displacement at which surfaces slip. They
-stick again where the displacement would have to shrink faster than R does: ``u . v < dR/dt``. Nothing creeps.
+Tangential: surfaces stick with an elastic displacement s and ``f = -k_t (s + T v)``, v the slip velocity, T = chi d in
+a blow and that of a damper like c beside it or, once settled, alone; cut to a length of mu N, until the spring alone,
+``k_t |s|``, and the whole exceed that. Then they slip with ``f = -mu N u``. The direction u follows the slip velocity
+over a length of ``R = mu N / k_t``, the displacement at which surfaces slip. They stick again where the displacement
+would have to shrink faster than R does: ``u . v < dR/dt``. Nothing creeps.
 
 Torsion about the normal, of a patch with the effective radius r, is the same in one dimension: twist in place of
 displacement, spin in place of slip, ``mu N r`` in place of ``mu N``, ``k_t r^2`` in place of ``k_t``.
@@ -31,7 +34,14 @@ from spacearm.mechanics.spatial import SX
 LEAST_RESTITUTION = 5e-4
 #: Slip after which the direction of friction has followed, at least, m: of surfaces as stiff along as across. It goes
 #: to zero with k / k_t, as R does: so that stiff contacts tend to Coulomb's law.
-_SHORTEST = 1e-6
+_SHORTEST = 2e-5
+#: Damping ratio of a touch that has settled, of the mass that is given.
+_RATIO = 0.7
+#: After so many radians of the spring with that mass a touch has settled: the longest blow, of the least restitution,
+#: takes about 70.
+SETTLING = 500.0
+#: In place of chi: of a touch that has settled.
+SETTLED = -1.0
 #: States of a contact in its memory.
 OPEN, STUCK, SLIPPING = 0, 1, 2
 
@@ -58,9 +68,11 @@ class Law:
     stiffness: SX  # N/m, or N/m^1.5 for Hertz
     hertz: bool
     damping: SX  # the damping number x
-    slowest: SX  # m/s: closing speeds below it are damped as this one
+    slowest: SX  # m/s: a touch below it is no blow
+    mass: SX  # kg, that a touch which has settled is damped for
     friction: SX | None = None
     tangential: SX | None = None  # N/m
+    damped: SX | None = None  # whether the tangential spring has a damper of its own in blows too
     patch: SX | None = None  # m, effective radius of torsional friction
 
     def elastic(self, depth: SX) -> SX:
@@ -72,16 +84,37 @@ class Law:
         return self.elastic(depth) * ca.fmax(depth, 0) / (2.5 if self.hertz else 2.0)
 
     def normal(self, depth: SX, rate: SX, chi: SX) -> SX:
-        return self.elastic(depth) * (1 + chi * rate)
+        """N, at an indentation (m) that grows at ``rate``."""
+        steepness = self.stiffness * (1.5 * ca.sqrt(ca.fmax(depth, 0) + 1e-300) if self.hertz else 1)
+        damper = 2 * _RATIO * ca.sqrt(steepness * self.mass)
+        elastic = self.elastic(depth)
+        return ca.if_else(chi < 0, elastic + damper * rate, elastic * (1 + chi * rate))
 
     def chi(self, rate: SX) -> SX:
         """Of a contact that closes at this rate, s/m."""
-        return self.damping / ca.fmax(rate, self.slowest)
+        return ca.if_else(rate > self.slowest, self.damping / ca.fmax(rate, self.slowest), SETTLED)
+
+    def lag(self, depth: SX, chi: SX) -> SX:
+        """T, s: what the tangential damper is to its spring."""
+        assert self.damped is not None
+        damper = 2 * _RATIO * ca.sqrt(self.mass / self.tangential)
+        return ca.if_else(chi < 0, damper, chi * ca.fmax(depth, 0) + self.damped * damper)
+
+    def duration(self, rate: SX) -> SX:
+        """s, after which a touch that began at this rate has settled."""
+        speed = ca.fmax(rate, self.slowest)
+        depth = speed * ca.sqrt(self.mass / self.stiffness)
+        if self.hertz:
+            depth = (1.25 * self.mass * speed**2 / self.stiffness) ** 0.4
+        return SETTLING * depth / speed
 
 
 @dataclass(frozen=True)
 class Forces:
-    """What acts at a touch, and what its memory does. Memory: state, chi, with friction s or u (3)."""
+    """What acts at a touch, and what its memory does.
+
+    Memory: state, chi, time at which it settles (s), with friction s or u (3).
+    """
 
     size: SX  # of the normal force, N
     tangential: SX  # (3,) on the second body
@@ -95,23 +128,23 @@ class Forces:
     stored: SX  # elastic energy, J
 
 
-def forces(law: Law, touch: Touch, velocity: SX, memory: SX) -> Forces:
+def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces:
     """At a touch whose second body moves at ``velocity`` relative to the first there."""
-    state, chi = memory[0], memory[1]
+    state, chi, until = memory[0], memory[1], memory[2]
     depth, normal = -touch.gap, touch.normal
     closing = -ca.dot(normal, velocity)
     closed = state > 0.5
     size = ca.if_else(closed, ca.fmax(law.normal(depth, closing, chi), 0), 0)
     stored = ca.if_else(closed, law.stored(depth), 0)
     slip = velocity + normal * closing
-    fresh = law.chi(closing)
+    fresh, end = law.chi(closing), time + law.duration(closing)
     if law.friction is None or law.tangential is None:
         nothing = ca.SX.zeros(3)
-        return Forces(size, nothing, slip, ca.SX.zeros(2), ca.vertcat(STUCK, fresh), *(None,) * 4, stored)
+        return Forces(size, nothing, slip, ca.SX.zeros(3), ca.vertcat(STUCK, fresh, end), *(None,) * 4, stored)
     stiff, bound = law.tangential, law.friction * size
-    s = memory[2:5] - normal * ca.dot(normal, memory[2:5])
+    s = memory[3:6] - normal * ca.dot(normal, memory[3:6])
     slipping = state > 1.5
-    full = stiff * (s + chi * ca.fmax(depth, 0) * slip)
+    full = stiff * (s + law.lag(depth, chi) * slip)
     pull = full * ca.fmin(1, bound / length_of(full))
     along = s / length_of(s)
     radius = bound / stiff
@@ -119,20 +152,21 @@ def forces(law: Law, touch: Touch, velocity: SX, memory: SX) -> Forces:
     follow = (slip - along * ca.dot(along, slip)) / (radius + shortest)
     tangential = -ca.if_else(closed, ca.if_else(slipping, bound * along, pull), 0)
     rate = ca.if_else(closed, ca.if_else(slipping, follow, slip), 0)
-    # At touch the bound grows from zero: slow slip sticks to it, fast slip outruns it.
-    growth = 0 if law.hertz else law.friction * law.stiffness * closing * (1 + fresh * closing) / stiff
+    # At touch the bound grows from zero: slow slip sticks to it, fast slip outruns it. Where the touch is no blow, the
+    # load makes it grow, which is not known here: surfaces stick at first, and slip at once if that is too little.
+    growth = 0 if law.hertz else law.friction * law.stiffness * closing * (1 + ca.fmax(fresh, 0) * closing) / stiff
     speed = length_of(slip)
-    fast = speed > growth
+    fast = ca.logic_and(speed > growth, fresh >= 0)
     at_touch = ca.if_else(fast, slip / speed, 0)
     spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * ca.dot(s, s))
     return Forces(
         size,
         tangential,
         slip,
-        ca.vertcat(0, 0, rate),
-        ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), fresh, at_touch),
-        ca.vertcat(SLIPPING, chi, pull / length_of(pull)),
-        ca.vertcat(STUCK, chi, radius * along),
+        ca.vertcat(0, 0, 0, rate),
+        ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), fresh, end, at_touch),
+        ca.vertcat(SLIPPING, chi, until, pull / length_of(pull)),
+        ca.vertcat(STUCK, chi, until, radius * along),
         bound * bound - ca.fmin(ca.dot(full, full), stiff * stiff * ca.dot(s, s)),
         radius,
         stored + ca.if_else(closed, spring, 0),
@@ -161,11 +195,15 @@ def torsion(law: Law, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, me
     state, s = memory[0], memory[1]
     closed, slipping = state > 0.5, state > 1.5
     stiff, bound = law.tangential * law.patch**2, law.friction * size * law.patch
-    full = stiff * (s + chi * ca.fmax(-touch.gap, 0) * spin)
+    full = stiff * (s + law.lag(-touch.gap, chi) * spin)
     pull, radius = ca.fmax(-bound, ca.fmin(bound, full)), bound / stiff
     fresh = law.chi(closing)
-    growth = 0 if law.hertz else law.friction * law.stiffness * closing * (1 + fresh * closing) * law.patch / stiff
-    fast = ca.fabs(spin) > growth
+    growth = (
+        0
+        if law.hertz
+        else law.friction * law.stiffness * closing * (1 + ca.fmax(fresh, 0) * closing) * law.patch / stiff
+    )
+    fast = ca.logic_and(ca.fabs(spin) > growth, fresh >= 0)
     sense = ca.if_else(spin >= 0, 1, -1)
     spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * s * s)
     return Torsion(

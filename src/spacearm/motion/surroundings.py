@@ -140,9 +140,9 @@ class ContactTable(Table):
     restitution: Number = key(1.0, "0 to 1")
     friction: Number = key(0.0, "Coulomb's coefficient")
     law: Literal["linear", "hertz"] = key("linear")
-    tangential: Number | None = key(None, "stiffness while surfaces stick, N/m; 0.8 of a linear one where left out")
+    tangential: Number | None = key(None, "stiffness while surfaces stick, N/m; 20 times a linear one where left out")
     patch: Number = key(0.0, "effective radius of friction about the normal, m; a point has none")
-    slowest: Number = key(1e-3, "m/s; slower touches are damped as one at this speed")
+    slowest: Number = key(1e-3, "m/s; slower touches do not bounce")
 
     def contacts(self, world: World) -> list[Contact]:
         """One contact, or one for each pair of collision shapes, with a number behind its name."""

@@ -152,7 +152,7 @@ def _balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> d
         ),
         "energy": _balance(
             largest["energy"],
-            noise * (rms + noise) / mass,
+            noise * (rms + noise + float(balance.gross[0])) / mass,
             float(largest["inner"] + balance.gross[2]),
             tolerance,
             "drift of kinetic + elastic + dissipated - work in the mass centre's frame, relative to the largest of "

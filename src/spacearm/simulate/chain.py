@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
 from spacearm.simulate.commands import CommandLog, command_logs, pulses_on
+from spacearm.simulate.contact import Touching
 from spacearm.simulate.law import Carried, Law, PythonLaw
 from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
@@ -25,10 +27,13 @@ from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, la
 from spacearm.simulate.segment import Occurrence, Segment, Stats
 from spacearm.simulate.state import State
 from spacearm.simulate.timescales import (
+    BLOWS,
     LONGEST_RUN,
+    TimeScales,
     cause,
     check_budget,
     check_step,
+    contact_scales,
     step_budget,
     step_time,
     stiffness_warnings,
@@ -265,10 +270,10 @@ class Chain:
                 self._wanted = self.time + sample_times(wanted, float(sum(phase.duration for phase in phases)))
             segment = self._open(model, pushed)
         if settings.max_steps is None:
-            kinds = {each.driven: time_scales(model, segment.parameters, self.vector, each.driven) for each in prepared}
+            kinds = {each.driven: self._scales(segment, each.driven) for each in prepared}
             scales = [kinds[each.driven] for each in prepared]
             check_budget(settings.method, model, prepared, scales, segment.record.times.size)
-            touching = 0 if self.world.smooth else MAX_STEPS
+            touching = 0 if self.world.smooth else BLOWS
             most = int(LONGEST_RUN / step_time(model, settings.method)) + touching
             more = step_budget(settings.method, prepared, scales) + touching
             self.budget = max(self.budget, min(self.budget + more, most))
@@ -276,6 +281,13 @@ class Chain:
         check_step(settings.method, prepared, self.budget)
         self._ready = prepared
         self.number += len(prepared)
+
+    def _scales(self, segment: Segment, driven: tuple[int, ...]) -> TimeScales:
+        """Time scales here, with the fastest of the contacts."""
+        model, parameters = segment.model, segment.parameters
+        contacts = contact_scales(model, segment.world, parameters, self.vector, driven).values()
+        found = time_scales(model, parameters, self.vector, driven)
+        return replace(found, contact=max(contacts, key=lambda each: each.rate, default=found.contact))
 
     def _model(self, frames: Mapping[str, tuple[LoadFrame, ...]], memory: int) -> WorldMotion:
         if self.entries:
@@ -363,7 +375,7 @@ class Chain:
         events = settings.max_events - sum(int(counts[1]) for counts in before)
         options = settings.method.options(segment.scale, steps, events)
         if not self.world.smooth:
-            options = options._replace(rtol=0.1 * options.rtol)
+            options = options._replace(rtol=0.1 * options.rtol, method=2 * options.method)
         if segment.step:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
@@ -372,6 +384,8 @@ class Chain:
         if carried is None or not carried.held(self.time):
             self._cut_pulses()
         system = enter(model, prepared, work, segment.parameters, self.time, sides, carried, self.sample)
+        if options.method == 2:
+            system = system._replace(stiff=model.stiff(segment.scale, options.rtol))
         held = system.law.out.copy()
         progress = make_progress(system, options)
         logged = int(record.counts[1])
@@ -388,7 +402,7 @@ class Chain:
                 segment.sum_audit()
         segment.sum_audit()
         local, step = float(progress.now[0]), float(progress.now[1])
-        segment.step = step if options.method == 1 else 0.0
+        segment.step = step if options.method > 0 else 0.0
         segment.logs.append((logged, int(record.counts[1])))
         self._sides = last_sides(prepared, system)
         if law is not None:
@@ -419,12 +433,30 @@ class Chain:
         """The reason in words, with its cause where that is known."""
         why = self.reason.text
         if self.reason == Reason.TOO_MANY_STEPS:
-            last = self.segments[-1]
-            at = time_scales(last.model, last.parameters, self.vector, last.prepared[-1].driven)
-            why += f", {self.budget}{cause(at)}"
+            why += f", {self.budget}{self._cause(self.segments[-1])}"
+        if self.reason == Reason.TOO_MANY_EVENTS:
+            kinds = Counter((event.kind, event.name) for event in self.segments[-1].occurrences())
+            ((kind, name), count), *_ = kinds.most_common(1)
+            why += f"; {count} are {kind!r} of {name!r}{self._cause(self.segments[-1])}"
         if self.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT) and self.segments:
             why += self._suspect(self.segments[-1])
         return why
+
+    def _cause(self, segment: Segment) -> str:
+        """What is fastest, in words: of the contacts that are closed, else of the rest."""
+        model, driven = segment.model, segment.prepared[-1].driven
+        scales = contact_scales(model, segment.world, segment.parameters, self.vector, driven)
+        memory = {} if model.elements is None else model.elements.kept(segment.work.y)
+        closed = [
+            scales[place]
+            for element in segment.world.elements
+            if isinstance(element, Touching)
+            for k, place in enumerate(element.places(segment.world))
+            if place in scales and element.account(memory[element.name][None], k)[0, 0] > 0.5
+        ]
+        if closed:
+            return f": {max(closed, key=lambda each: each.rate).text}"
+        return cause(time_scales(model, segment.parameters, self.vector, driven))
 
     def _suspect(self, segment: Segment) -> str:
         """What the law of the last phase says of its end."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from spacearm.checks import non_negative, number, one_of, positive
 from spacearm.errors import InputError, at, quoted
-from spacearm.mechanics.contact import OPEN, Forces, Law, damping_number, forces, torsion
+from spacearm.mechanics.contact import OPEN, SETTLED, Forces, Law, damping_number, forces, torsion
 from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.mechanics.shapes import SHAPES, Shape, Touch, touches
 from spacearm.mechanics.spatial import SX, constant
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 #: An indentation at the start up to this is a touch, m.
 ROUNDING = 1e-9
-#: Of the tangential to the normal stiffness of a linear law, unless given: between 2/3 and 1 for elastic bodies
-#: (R. D. Mindlin, J. Applied Mechanics 16, 1949).
-TANGENTIAL_SHARE = 0.8
+#: Of the tangential to the normal stiffness of a linear law, unless given: so much that blows are those of rigid bodies
+#: within a percent. Elastic bodies have between 2/3 and 1 (R. D. Mindlin, J. Applied Mechanics 16, 1949).
+TANGENTIAL_SHARE = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +96,9 @@ class On:
 class Touching(ForceElement):
     """What contacts and stops share: places that open and close, each with a memory of its own.
 
-    Memory of each place: state, chi, with friction the displacement or direction (3), with torsion its state and twist
-    or sense; then work put in, J: of the normal force, with friction also of friction's; and for contacts the impulse
-    on the second body (3), N s.
+    Memory of each place: state, chi, when it settles, with friction the displacement or direction (3), with torsion its
+    state and twist or sense; then work put in, J: of the normal force, with friction also of friction's; and for
+    contacts the impulse on the second body (3), N s.
     """
 
     stiffness: float
@@ -129,27 +129,31 @@ class Touching(ForceElement):
     @property
     def _size(self) -> int:
         """Numbers of a place's law."""
-        return (7 if self.patch else 5) if self.friction else 2
+        return (8 if self.patch else 6) if self.friction else 3
 
     @property
     def _each(self) -> int:
         """Numbers of a place's memory."""
         return self._size + (5 if self.friction else 4)
 
+    def mass(self, world: World) -> float:
+        """What a touch that has settled is damped for: the reduced mass of both bodies, kg; an inertia for stops."""
+        raise NotImplementedError
+
     def numbers(self, world: World) -> Array:
-        del world
-        own = [self.stiffness, damping_number(self.restitution), self.slowest]
+        own = [self.stiffness, damping_number(self.restitution), self.slowest, self.mass(world)]
         if self.friction:
             own += [
                 self.friction,
                 self.tangential or TANGENTIAL_SHARE * self.stiffness,
+                float(self.tangential is None),
                 *[self.patch][: bool(self.patch)],
             ]
         return np.array(own)
 
     def _law(self, view: View) -> Law:
-        stiffness, damping, slowest, *rest = ca.vertsplit(view.numbers)
-        return Law(stiffness, self.law == "hertz", damping, slowest, *rest)
+        stiffness, *rest = ca.vertsplit(view.numbers)
+        return Law(stiffness, self.law == "hertz", *rest)
 
     def places(self, world: World) -> Sequence[str]:
         """Names of the places that may touch."""
@@ -168,8 +172,8 @@ class Touching(ForceElement):
 
     def scale(self, world: World) -> Array:
         own = np.full(self._each, np.inf)
-        own[2 : self._size] = 1e-14
-        own[5 : self._size : 2] = np.inf  # the state of torsion
+        own[3 : self._size] = 1e-14
+        own[6 : self._size : 2] = np.inf  # the state of torsion
         return np.tile(own, len(self.places(world)))
 
     def _place(
@@ -179,7 +183,7 @@ class Touching(ForceElement):
         size, each = self._size, self._each
         whole = view.memory
         own = whole[index * each : (index + 1) * each]
-        found = forces(self._law(view), touch, velocity, own[: min(size, 5)])
+        found = forces(self._law(view), touch, velocity, view.time, own[: min(size, 6)])
         push = found.size * touch.normal + found.tangential
         works = [-found.size * ca.dot(touch.normal, velocity)]
         if self.friction:
@@ -187,7 +191,7 @@ class Touching(ForceElement):
         state, closes, moment = own[0], -ca.dot(touch.normal, velocity), ca.SX(0)
         twist = None
         if spin is not None and self.patch:
-            twist = torsion(self._law(view), touch, closes, found.size, own[1], spin, own[5:7])
+            twist = torsion(self._law(view), touch, closes, found.size, own[1], spin, own[6:8])
             moment = twist.moment
             works[1] -= moment * spin
             found = replace(found, stored=found.stored + twist.stored, touched=ca.vertcat(found.touched, twist.touched))
@@ -205,18 +209,19 @@ class Touching(ForceElement):
         watched = [
             watch("touch", name, state < 0.5, touch.gap, touched),
             watch("release", name, state > 0.5, -touch.gap, opened),
+            watch("settle", name, ca.logic_and(state > 0.5, own[1] >= 0), own[2] - view.time, ca.SX(SETTLED), 1),
         ]
         if self.friction:
             assert found.radius is not None
-            shrink = ca.dot(own[2:5], found.slip) - view.change(found.radius)
+            shrink = ca.dot(own[3:6], found.slip) - view.change(found.radius)
             watched.append(watch("slip", name, ca.logic_and(state > 0.5, state < 1.5), found.strength, found.slipped))
             watched.append(watch("stick", name, state > 1.5, shrink, found.stuck))
         if twist is not None:
-            label, mode = f"{name} torsion", own[5]
-            shrink = own[6] * spin - view.change(twist.radius)
+            label, mode = f"{name} torsion", own[6]
+            shrink = own[7] * spin - view.change(twist.radius)
             holds = ca.logic_and(mode > 0.5, mode < 1.5)
-            watched.append(watch("slip", label, holds, twist.strength, twist.slipped, 5))
-            watched.append(watch("stick", label, mode > 1.5, shrink, twist.stuck, 5))
+            watched.append(watch("slip", label, holds, twist.strength, twist.slipped, 6))
+            watched.append(watch("stick", label, mode > 1.5, shrink, twist.stuck, 6))
         return found, moment, rate, watched
 
     def _observed(self, name: str, touch: Touch, velocity: SX, found: Forces) -> dict[str, SX]:
@@ -241,10 +246,11 @@ class Contact(Touching):
         restitution: from 0 to 1, of a touch at any speed above ``slowest``.
         friction: Coulomb's coefficient; 0 for none.
         law: ``linear`` or ``hertz``.
-        tangential: stiffness while surfaces stick, N/m; 0.8 of a linear one unless given.
+        tangential: stiffness while surfaces stick, N/m. Unless given, 20 times a linear one, with a damper: blows are
+            those of rigid bodies then.
         patch: effective radius of friction about the normal, m: 2/3 of the radius of a disc that presses evenly, 0 for
             a point, which has none.
-        slowest: m/s; a touch below it is damped as one at this speed.
+        slowest: m/s; a touch below it does not bounce.
         name: of the contact in events, data and results.
     """
 
@@ -276,6 +282,12 @@ class Contact(Touching):
         del world
         count: int = self._count  # type: ignore[attr-defined]
         return [self.name] if count == 1 else [f"{self.name} {k + 1}" for k in range(count)]
+
+    def mass(self, world: World) -> float:
+        own = [
+            _mass(world, *world.frame(side.frame)) for side in (self.first, self.second) if isinstance(side.frame, str)
+        ]
+        return 1.0 / sum(1.0 / mass for mass in own)
 
     @property
     def internal(self) -> bool:
@@ -317,6 +329,16 @@ class Contact(Touching):
         sides = zip((self.first, self.second), wrenches, strict=True)
         by_frame = {world.frame(side.frame): wrench for side, wrench in sides if isinstance(side.frame, str)}
         return Action(by_frame, {}, ca.vertcat(*rates), watched, observed)
+
+
+def _mass(world: World, system: str, frame: str) -> float:
+    """Mass of the body that carries a frame, kg; where it has none, of the next one towards the base that has."""
+    robot = world.robot(system)
+    masses = world.parameters[list(world.systems).index(system)]["inertia"].reshape(-1, 10)[:, 0]
+    body = robot.body_index(robot.frame(frame).body)
+    while body > 0 and not masses[body] > 0.0:
+        body = robot.body_index(robot.joints[body - 1].parent)
+    return float(masses[body]) if masses[body] > 0.0 else float(masses.sum())
 
 
 def _origin(side: On, view: View, world: World) -> SX:
@@ -373,11 +395,25 @@ class JointStops(Touching):
         stops = tuple((system, own, sign) for system, own, _, sign in self._stops(world))
         return (JointStops, stops) if type(self) is JointStops else super().structure(world)
 
+    def mass(self, world: World) -> float:
+        """Least inertia of the bodies that the joints carry, about their axes, kg m2 or kg."""
+        found = []
+        for system, own, _, _ in self._stops(world):
+            robot = world.robot(system)
+            index = robot.joint_index(own)
+            axis, joint = np.asarray(robot.joints[index].axis), robot.joints[index]
+            row = world.parameters[list(world.systems).index(system)]["inertia"].reshape(-1, 10)[index + 1]
+            tensor = row[[[4, 7, 8], [7, 5, 9], [8, 9, 6]]]
+            inertia = float(axis @ tensor @ axis) if joint.kind == "revolute" else float(row[0])
+            found += [inertia] if inertia > 0.0 else []
+        return min(found, default=1.0)
+
     def numbers(self, world: World) -> Array:
         return np.concatenate([super().numbers(world), [bound for _, _, bound, _ in self._stops(world)]])
 
     def _law(self, view: View) -> Law:
-        return Law(view.numbers[0], False, view.numbers[1], view.numbers[2])
+        stiffness, damping, slowest, mass = ca.vertsplit(view.numbers[:4])
+        return Law(stiffness, False, damping, slowest, mass)
 
     def write(self, view: View, world: World) -> Action:
         rates: list[SX] = []
@@ -388,7 +424,7 @@ class JointStops(Touching):
             index, layout = world.robot(system).joint_index(own), view.layouts[system]
             q, speed = view.state[layout.joint(index)], view.state[layout.speed(6 + index)]
             x = ca.SX([1, 0, 0])  # along which the joint moves away from its stop
-            touch = Touch(sign * (view.numbers[3 + k] - q), ca.SX.zeros(3), x)
+            touch = Touch(sign * (view.numbers[4 + k] - q), ca.SX.zeros(3), x)
             velocity = -sign * speed * x
             acting, _, rate, events = self._place(view, name, k, touch, velocity)
             rates.append(rate)

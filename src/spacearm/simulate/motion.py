@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.system import Code, Feedback, Work, make_code, make_feedback, make_work
+from spacearm.engine.system import Code, Feedback, Stiff, Work, make_code, make_feedback, make_stiff, make_work
 from spacearm.errors import InputError, at
 from spacearm.mechanics import LoadFrame, Program, motion_program
 from spacearm.mechanics.program import beside
@@ -242,6 +242,14 @@ class WorldMotion:
             else:
                 target.append(self.kernel.inputs["force"].start + self.index(*key))
         return self.elements.feedback(self.kernel.n_in, target)
+
+    def stiff(self, tolerance: Array, rtol: float) -> Stiff:
+        """Memory of the implicit method: for the state and what laws and force elements remember that acts back."""
+        code = self.code
+        behind = np.arange(code.moved, code.ny)
+        index = np.concatenate([np.arange(code.nx), behind[np.isfinite(tolerance[behind])]])
+        bases = [(part.at.quaternion.start, part.at.velocity.start) for part in self.parts]
+        return make_stiff(code.ny, index, tolerance[index], rtol, bases)
 
     def remembering(self, elements: Elements | None, memory: int) -> WorldMotion:
         """The same with force elements, and room behind the energies for memory of continuous laws and of these."""

@@ -27,8 +27,9 @@ _FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE
 class Occurrence:
     """Something that happened: ``kind`` is stick, slip, reverse, limit, event, function, timeout, change, saturation
     (of a command: value 1 when it meets its limit, 0 when it comes off), rate limit (of a joint, which its drive met
-    between two ticks of a law: the value is the rate, and the drive gives no more), law (an event of a law), or touch
-    and release of a contact or stop; stick and slip are a joint's or a contact's."""
+    between two ticks of a law: the value is the rate, and the drive gives no more), law (an event of a law), or touch,
+    settle (it has lasted too long for a blow) and release of a contact or stop; stick and slip are a joint's or a
+    contact's."""
 
     time: float
     kind: str

@@ -15,9 +15,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.simulate.contact import Touching
 from spacearm.simulate.methods import RK4, Dopri853, Method
 from spacearm.simulate.motion import WorldMotion
 from spacearm.simulate.prepare import Prepared
+from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Of each system: see ``spacearm.simulate.overrides.PARAMETERS``.
@@ -37,13 +39,16 @@ MOST_STEPS, MOST_STIFF, MOST_GIVEN = 250_000, 10_000_000, 10_000_000
 LONGEST_RUN = 60.0
 #: s, about, of a step, and of an instruction of the motion's program in each of its stages.
 STEP_TIME, INSTRUCTION_TIME = 3e-6, 0.6e-9
+#: Steps for each radian of a contact's swing in a blow, further ones that a run with contacts may take, and how many a
+#: contact that stays in swing may need before that is reported.
+CONTACT_STEPS, BLOWS, LONG_SWING = 3.0, 400_000, 10_000_000
 
 
 @dataclass(frozen=True)
 class TimeScale:
     """A rate and whose it is: decay of a damper (1/s), frequency of a spring or angular velocity (rad/s)."""
 
-    kind: Literal["damper", "spring", "motion"]
+    kind: Literal["damper", "spring", "motion", "contact"]
     rate: float
     owner: str = ""
 
@@ -54,6 +59,8 @@ class TimeScale:
             return f"the damper of {self.owner} has a time constant of {1.0 / self.rate:.2g} s"
         if self.kind == "spring":
             return f"the spring of {self.owner} swings at {self.rate:.2g} rad/s"
+        if self.kind == "contact":
+            return f"contact {self.owner} needs steps of {1.0 / (CONTACT_STEPS * self.rate):.2g} s in a blow"
         return f"{self.owner} turns at {self.rate:.2g} rad/s"
 
 
@@ -64,9 +71,11 @@ class TimeScales:
     damper: TimeScale
     spring: TimeScale
     motion: TimeScale
+    contact: TimeScale = TimeScale("contact", 0.0)
 
     @property
     def fastest(self) -> TimeScale:
+        """Contacts aside, which are open as a rule."""
         return max(self.damper, self.spring, self.motion, key=lambda scale: scale.rate)
 
 
@@ -100,6 +109,36 @@ def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Arr
         return 0.0, ""
     values, vectors = np.linalg.eigh(0.5 * (table + table.T))
     return max(float(values[-1]), 0.0), names[int(chosen[np.argmax(np.abs(vectors[:, -1]))])]
+
+
+def contact_scales(
+    model: WorldMotion, world: World, parameters: Parameters, state: Array, driven: Sequence[int] = ()
+) -> dict[str, TimeScale]:
+    """How fast each place of contact swings on the mass that it meets in a flat state; of Hertz contacts 1 um deep."""
+    elements = model.elements
+    touching = [element for element in world.elements if isinstance(element, Touching)]
+    if elements is None or not touching:
+        return {}
+    speed = model.code.speed
+    states = np.tile(state, (speed.size, 1))
+    states[:, speed] = np.eye(speed.size)
+    memory = np.tile(elements.memory, (speed.size, 1))
+    seen = elements.seen(world, states, np.zeros(speed.size), memory)
+    inverse = inverse_inertia(model, parameters, state, driven)
+    found = {}
+    for element in touching:
+        for place in element.places(world):
+            row = seen[f"{place}.closing"]
+            mobility = float(row @ inverse @ row)
+            if not (np.isfinite(mobility) and mobility > 0.0):
+                continue
+            stiffness = element.stiffness * (1.0 if element.law == "linear" else 1.5e-3)
+            rate = math.sqrt(stiffness * mobility)
+            unit = "N/m" if element.unit == "m" else "N m/rad or N/m"
+            mass = f"{1.0 / mobility:.3g} {'kg' if element.unit == 'm' else 'kg m2 or kg'}"
+            text = f"{place!r} (stiffness {stiffness:.3g} {unit} on {mass}: period {2.0 * math.pi / rate:.2g} s)"
+            found[place] = TimeScale("contact", rate, text)
+    return found
 
 
 def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven: Sequence[int] = ()) -> TimeScales:
@@ -154,6 +193,10 @@ def stiffness_warnings(method: Method, prepared: Sequence[Prepared], scales: Seq
             if text:
                 hint = f"lock it, lower its {'damping' if scale.kind == 'damper' else 'stiffness'}, or add inertia"
                 told.setdefault(scale.kind + scale.owner, f"{phase.place}: {scale.text}; {text} ({hint})")
+        steps = float(phase.phase.duration) * found.contact.rate * CONTACT_STEPS
+        if steps > LONG_SWING and not isinstance(method, RK4):
+            text = f"where it stays in swing, {phase.phase.duration:g} s take {steps:.2g} steps, and the run ends early"
+            told.setdefault("contact", f"{phase.place}: {found.contact.text}; {text} (lower its stiffness)")
     return list(told.values())
 
 

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from benchmarks.common import Row, Task, alternate, show
+from benchmarks.impact import best
 from spacearm.mechanics.shapes import Box, Plane, Sphere
 from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about
@@ -47,7 +48,7 @@ CASES = (
     Case("rolling", ("ball",), 0.2),
     Case("resting on a slope", ("box",), 0.2),
     Case("sliding to rest", ("box",), speed=2.0, friction=0.1),
-    Case("a stack of three", ("box", "feet", "feet")),
+    Case("a stack of three", ("box", "box", "box")),
 )
 
 
@@ -59,22 +60,16 @@ def body(shape: str) -> Robot:
 
 
 def world(case: Case) -> tuple[World, dict[str, State]]:
-    """For spacearm; an upper cube stands on the one below with a small ball at each of four corners."""
+    """For spacearm."""
     systems = {f"b{k}": body(shape) for k, shape in enumerate(case.shapes)}
     elements: list[Gravity | Contact] = [Gravity()]
     start, turn, law = {}, case.turn, (STIFFNESS, 0.0, case.friction)
     plane = On(Pose(turn, np.zeros(3)), Plane())
     for k, shape in enumerate(case.shapes):
         frame = f"b{k}/body"
-        if shape == "feet":
-            foot = 0.02
-            for i, (x, y) in enumerate(((-1, -1), (-1, 1), (1, -1), (1, 1))):
-                place = np.array([0.35 * EDGE * x, 0.35 * EDGE * y, foot - 0.5 * EDGE])
-                ball = On(frame, Sphere(foot), Pose(np.eye(3), place))
-                elements.append(Contact(ball, On(f"b{k - 1}/body", Box(EDGE, EDGE, EDGE)), *law, name=f"foot{k}{i}"))
-        else:
-            own = Sphere(RADIUS) if shape == "ball" else Box(EDGE, EDGE, EDGE)
-            elements.append(Contact(On(frame, own), plane, *law, name="floor"))
+        own = Sphere(RADIUS) if shape == "ball" else Box(EDGE, EDGE, EDGE)
+        below = plane if k == 0 else On(f"b{k - 1}/body", Box(EDGE, EDGE, EDGE))
+        elements.append(Contact(On(frame, own), below, *law, name=f"below b{k}"))
         height = np.array([0.0, 0.0, RADIUS if shape == "ball" else (k + 0.5) * EDGE])
         speed = np.array([case.speed, 0, 0, 0, 0, 0]) if k == 0 else np.zeros(6)
         start[f"b{k}"] = State(turn @ height, quaternion_from_rotation(turn), np.zeros(0), speed)
@@ -124,10 +119,8 @@ def compare(case: Case, rounds: int = 3) -> Row:
     mujoco.mj_step(model, data, steps)
     theirs = float(data.qpos[0])
     run = ours(case)
-    times = alternate(
-        {"spacearm": Task(lambda: ours(case)), "MuJoCo": Task(lambda: mujoco.mj_step(model, data, steps), 1.0, begin)},
-        rounds,
-    )
+    times = {"spacearm": best(lambda: ours(case), rounds)}  # runs have a thread of their own: wall time
+    times |= alternate({"MuJoCo": Task(lambda: mujoco.mj_step(model, data, steps), 1.0, begin)}, rounds)
     own, other = errors(case, run, theirs)
     note = (
         f"{case.name}: {'sound' if run.sound else 'NOT sound'}, {run.stats.steps} steps, {run.stats.events} events; "

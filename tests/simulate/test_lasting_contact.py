@@ -114,6 +114,17 @@ def test_too_many_steps_are_put_down_to_the_contact() -> None:
     assert run.end_time < 1.0
 
 
+def test_a_contact_too_stiff_for_its_run_is_told_before() -> None:
+    """A corner of a free cube moves as a quarter of its mass: 0.5 kg."""
+    block = Robot("block", (Body("body", Inertia(MASS, tensor=MASS * EDGE**2 / 6.0 * np.eye(3))),), ())
+    sides = On("block/body", Box(EDGE, EDGE, EDGE)), On(Pose(), Plane())
+    world = World({"block": block}, elements=(Contact(*sides, 1e15, name="floor"),))
+    start = State(np.array([0, 0, 1.0]), np.array([1.0, 0, 0, 0]), np.zeros(0), np.zeros(6))
+    told = r"contact 'floor 1' \(stiffness 1e\+15 N/m on 0.5 kg: period 1.4e-07 s\) needs steps of 7.5e-09 s in a blow"
+    with pytest.warns(UserWarning, match=told):
+        simulate(world, {"block": start}, 1.0)
+
+
 # -- blows with friction by default -------------------------------------------------------------------------------
 
 

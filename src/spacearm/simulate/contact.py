@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: An indentation at the start up to this is a touch, m.
 ROUNDING = 1e-9
+#: A touch begins this far inside, m: of several that begin together none is lost by rounding, and none chatters.
+GRAZE = 1e-12
 #: Of the tangential to the normal stiffness of a linear law, unless given: so much that blows are those of rigid bodies
 #: within a percent. Elastic bodies have between 2/3 and 1 (R. D. Mindlin, J. Applied Mechanics 16, 1949).
 TANGENTIAL_SHARE = 20.0
@@ -207,7 +209,7 @@ class Touching(ForceElement):
         opened = ca.vertcat(OPEN, ca.SX.zeros(size - 1))
         touched = ca.if_else(closes > 0, found.touched, opened)
         watched = [
-            watch("touch", name, state < 0.5, touch.gap, touched),
+            watch("touch", name, state < 0.5, touch.gap + GRAZE, touched),
             watch("release", name, state > 0.5, -touch.gap, opened),
             watch("settle", name, ca.logic_and(state > 0.5, own[1] >= 0), own[2] - view.time, ca.SX(SETTLED), 1),
         ]

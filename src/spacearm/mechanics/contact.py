@@ -35,9 +35,6 @@ LEAST_RESTITUTION = 5e-4
 #: Slip after which the direction of friction has followed, at least, m: of surfaces as stiff along as across. It goes
 #: to zero with k / k_t, as R does: so that stiff contacts tend to Coulomb's law.
 _SHORTEST = 2e-5
-#: Surfaces slip where their spring exceeds the bound so many times. The force is cut to the bound before: this only
-#: keeps what rests on it from slipping and sticking in turn by rounding.
-_HOLD = 1.0001
 #: Damping ratio of a touch that has settled, of the mass that is given.
 _RATIO = 0.7
 #: After so many radians of the spring with that mass a touch has settled: the longest blow, of the least restitution,
@@ -170,7 +167,7 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
         ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), fresh, end, at_touch),
         ca.vertcat(SLIPPING, chi, until, pull / length_of(pull)),
         ca.vertcat(STUCK, chi, until, radius * along),
-        (_HOLD * bound) ** 2 - ca.fmin(ca.dot(full, full), stiff * stiff * ca.dot(s, s)),
+        bound * bound - ca.fmin(ca.dot(full, full), stiff * stiff * ca.dot(s, s)),
         radius,
         stored + ca.if_else(closed, spring, 0),
     )
@@ -215,7 +212,7 @@ def torsion(law: Law, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, me
         ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), ca.if_else(fast, sense, 0)),
         ca.vertcat(SLIPPING, ca.if_else(full >= 0, 1, -1)),
         ca.vertcat(STUCK, radius * s),
-        (_HOLD * bound) ** 2 - ca.fmin(full * full, stiff * stiff * s * s),
+        bound * bound - ca.fmin(full * full, stiff * stiff * s * s),
         radius,
         ca.if_else(closed, spring, 0),
     )

@@ -33,7 +33,8 @@ def _coefficients() -> tuple[Array, Array]:
     integrals[:, 0] = 0.5 * (x + 1.0)
     for k in range(1, STAGES):
         integrals[:, k] = (values[:, k + 1] - values[:, k - 1]) / (2.0 * (2 * k + 1))
-    return 0.5 * (x + 1.0), np.linalg.solve(values[:, :STAGES].T, integrals.T).T
+    matrix: Array = np.linalg.solve(values[:, :STAGES].T, integrals.T).T.astype(np.float64)
+    return 0.5 * (x + 1.0), matrix
 
 
 C, A = _coefficients()

@@ -231,19 +231,24 @@ BACK = (0.15, [-0.15, 0.0, -0.1], [0.25, 0.0, -1.0])
 
 @pytest.mark.parametrize("restitution", [0.5, 1.0])
 @pytest.mark.parametrize(
-    ("case", "power", "first"),
-    [(SLIDES, 1.0, 3e1), (STICKS, 1.0, 3e2), (BACK, 0.5, 3e2)],
+    ("case", "power", "first", "range_"),
+    # What sticks swings along the wall and is let go in whatever phase that has: its errors scatter about the line,
+    # so that they are compared over four decades.
+    [(SLIDES, 1.0, 3e1, (1e7, 1e9)), (STICKS, 1.0, 3e2, (1e6, 1e10)), (BACK, 0.5, 3e2, (1e7, 1e9))],
     ids=["slides", "sticks", "turns back"],
 )
-def test_stiff_contacts_tend_to_hits_with_friction(case: Any, power: float, first: float, restitution: float) -> None:
+def test_stiff_contacts_tend_to_hits_with_friction(
+    case: Any, power: float, first: float, range_: tuple[float, float], restitution: float
+) -> None:
     """With 1 / sqrt(k), and with k / k_t to the power that theory gives: both are refined together."""
     errors = []
-    for k in (1e7, 1e9):
+    for k in range_:
         error, hit = stiff(k, first * (k / 1e7) ** (0.5 / power), restitution, *case)
         errors.append(error)
     assert hit.sliding is not None
     assert errors[1] < 1e-3
-    assert np.log10(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.15)  # the duration falls tenfold
+    shorter = np.sqrt(range_[1] / range_[0])  # by how much the duration falls
+    assert np.log(errors[0] / errors[1]) / np.log(shorter) == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize(("case", "most"), [(SLIDES, 6e-4), (STICKS, 6e-4), (BACK, 4e-3)])

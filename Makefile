@@ -82,7 +82,7 @@ gpu: $(STAMP)  ## tests and timings that need an NVIDIA GPU
 
 docs: $(STAMP)  ## build the documentation (offline) into docs/_build/html
 	$(call say,documentation)
-	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@$(BIN)/sphinx-build -j auto -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean:  ## remove what was built, keep .venv

@@ -39,6 +39,8 @@ suppress_warnings = ["ref.python"]
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+# Types stand in annotations; looking for comments with types in the source of every member takes minutes.
+autodoc_use_type_comments = False
 autodoc_type_aliases = {"npt.ArrayLike": "ArrayLike", "ArrayLike": "ArrayLike", "Array": "Array"}
 maximum_signature_line_length = 88  # one parameter a line where it is longer
 python_use_unqualified_type_names = True
@@ -132,8 +134,9 @@ def visit_math(translator: Any, node: nodes.math | nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def setup(app: Sphinx) -> None:
+def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("room", RoomDirective)
     app.add_directive("public-names", PublicNamesDirective)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.add_css_file("spacearm.css")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -328,3 +328,12 @@ def test_angles_within_a_circle_are_not_questioned(tmp_path: Path, recwarn: pyte
     (tmp_path / "case.toml").write_text(f'robot = "xu2017"\n{tables}[[phase]]\nduration = 0.1\n')
     run_scenario(tmp_path / "case.toml")
     assert not [each for each in recwarn if issubclass(each.category, UnitWarning)]
+
+
+def test_samples_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    """Weights of an impulse are a matrix of samples by samples; 20,001 of them took 3 GB for each thrust."""
+    document = tomllib.loads((TOOLS / "scenarios" / "inertia-linear.toml").read_text())
+    document["sensors"]["sample"] = 1e-4
+    (tmp_path / "case.toml").write_text(tomlkit.dumps(document))
+    with pytest.raises(InputError, match="20001 of 60001 samples are within one thrust"):
+        run_scenario(tmp_path / "case.toml")

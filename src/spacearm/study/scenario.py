@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from spacearm.errors import InputError, SpacearmError, did_you_mean
+from spacearm.errors import InputError, SimulationError, SpacearmError, did_you_mean
 from spacearm.model import Robot
 from spacearm.model.document import at, find_robot, read_document, validated
 from spacearm.model.toml_read import SCENARIO_FILE
@@ -125,6 +125,10 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
             error.place = error.place or f"study {document.get('study', 'motion')!r}"  # never a file alone
             raise error.in_file(path) from error.__cause__
         raise
+    except MemoryError as error:
+        hint = "expected fewer samples, runs or pixels"
+        place = f"study {document.get('study', 'motion')!r}"
+        raise SimulationError(f"the memory does not suffice: {error}", place=place, file=path, hint=hint) from error
 
 
 def run_document(

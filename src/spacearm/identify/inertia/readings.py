@@ -19,6 +19,8 @@ from spacearm.typing import Array
 
 #: Samples of a segment at least: a path needs neighbours.
 FEWEST = 8
+#: Weights of an impulse are a matrix of samples by samples: 800 MB.
+MOST_WEIGHTS = 100_000_000
 
 
 def turned(quaternion: Array, turn: Array) -> Array:
@@ -318,6 +320,12 @@ class Record:
             last = inside[-1] + 1
             meets = last < self.times.size and abs(self.times[last] - high) < 1e-9
             span = np.append(inside, last) if meets else inside
+            if span.size * self.times.size > MOST_WEIGHTS:
+                raise InputError(
+                    f"{span.size} of {self.times.size} samples are within one thrust: too many for momentum",
+                    place=self.name,
+                    hint="expected fewer: a longer 'sample', or the output error, which is the default method",
+                )
             begin = max(low, float(self.times[0]))
             until = np.clip(self.times, begin, high)
             if span.size > 1:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from textwrap import wrap
 
+from spacearm.model.robot import free_name
+
 #: Longest part of a name that an identifier keeps: with what stands around it a file name stays below 255 bytes.
 LONGEST = 48
 #: First parts that the exported files use themselves, and headers of C's library, which a file of this name would hide.
@@ -34,17 +36,7 @@ def identifiers(names: Iterable[str]) -> dict[str, str]:
     """
     found = {name: _plain(name) or "x" for name in names}
     taken = {part for name, part in found.items() if name == part}
-    return {name: part if name == part else distinct(part, taken) for name, part in found.items()}
-
-
-def distinct(name: str, taken: set[str]) -> str:
-    """``name``, or ``name_2``, ``name_3`` ..., whatever is not taken; it is taken from then on."""
-    choice, count = name, 1
-    while choice in taken:
-        count += 1
-        choice = f"{name}_{count}"
-    taken.add(choice)
-    return choice
+    return {name: part if name == part else free_name(part, taken, "_") for name, part in found.items()}
 
 
 def _plain(name: str) -> str:

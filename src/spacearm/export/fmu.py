@@ -27,10 +27,11 @@ from spacearm import __version__
 from spacearm.checks import UNIT_TOLERANCE
 from spacearm.errors import InputError, clipped
 from spacearm.export.c_files import DERIVED, code_text, header_text, own_parameters
-from spacearm.export.c_text import distinct, identifier, string
+from spacearm.export.c_text import identifier, string
 from spacearm.export.motion_code import FRICTION, TEMPLATES, MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.parts import TRIANGLE_TOLERANCE
+from spacearm.model.robot import free_name
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate import RK4, Phase, State
 from spacearm.typing import Array
@@ -82,7 +83,7 @@ def export_fmu(
     identity = identifier(robot.name)
     values = own_parameters(robot, [motion.kernel]) | motion.friction
     taken: set[str] = set()  # joints called "force" and "velocity" would give two variables one name
-    variables = [replace(own, name=distinct(own.name, taken)) for own in _variables(motion, values)]
+    variables = [replace(own, name=free_name(own.name, taken, "_")) for own in _variables(motion, values)]
     source_text = _source(motion, identity, values, variables, fmi)
     token = hashlib.sha256(source_text.encode()).hexdigest()
     texts = {

@@ -305,12 +305,12 @@ def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (),
     problems.tell()
 
 
-def free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str], separator: str = "") -> str:
     """``name``, or the first numbered form of it (from 2) that is not taken; it is taken from then on."""
     choice, count = name, 1
     while choice in taken:
         count += 1
-        choice = f"{name}{count}"
+        choice = f"{name}{separator}{count}"
     taken.add(choice)
     return choice
 

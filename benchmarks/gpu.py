@@ -23,8 +23,8 @@ from spacearm.model import Robot, catalogue
 from spacearm.model.layout import Layout
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import Signal, rollout
+from spacearm.simulate.ensemble.rollout import _loop
 from spacearm.simulate.overrides import robot_parameters
-from spacearm.simulate.rollout import _loop
 
 STEP = 1e-3  # s
 COUNT = 25

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from spacearm.simulate import World as World
     from spacearm.simulate import compare as compare
     from spacearm.simulate import constant as constant
+    from spacearm.simulate import cross_check as cross_check
     from spacearm.simulate import firing as firing
     from spacearm.simulate import half_sine as half_sine
     from spacearm.simulate import load_run as load_run
@@ -95,8 +96,8 @@ if TYPE_CHECKING:
     from spacearm.simulate import simulate as simulate
     from spacearm.simulate import simulate_batch as simulate_batch
     from spacearm.simulate import spline as spline
-    from spacearm.simulate.crosscheck import cross_check as cross_check
-    from spacearm.simulate.rollout import rollout as rollout
+    from spacearm.simulate.ensemble.rollout import rollout as rollout
+
 
 __version__ = "0.1.0"
 
@@ -195,7 +196,7 @@ _HOME = {
     "Load": "spacearm.simulate",
     "Phase": "spacearm.simulate",
     "State": "spacearm.simulate",
-    "rollout": "spacearm.simulate.rollout",
+    "rollout": "spacearm.simulate.ensemble.rollout",
     "simulate_batch": "spacearm.simulate",
     "Run": "spacearm.simulate",
     "World": "spacearm.simulate",
@@ -208,7 +209,7 @@ _HOME = {
     "spline": "spacearm.simulate",
     "scene_of": "spacearm.scene",
     "show": "spacearm.scene",
-    "cross_check": "spacearm.simulate.crosscheck",
+    "cross_check": "spacearm.simulate",
 }
 #: The rooms, and the modules that all of them use.
 _ROOMS = (

@@ -15,8 +15,8 @@ from spacearm.campaign import Plan, Store, run_campaign, run_one
 from spacearm.campaign.work import run_together
 from spacearm.cli import main
 from spacearm.errors import EngineError, InputError
-from spacearm.simulate.lanes import LanesError
-from spacearm.simulate.side_by_side import run_side_by_side
+from spacearm.simulate.ensemble.lanes import LanesError
+from spacearm.simulate.ensemble.side_by_side import run_side_by_side
 from spacearm.study import Lane, Session, study_file
 from support.cuda_as_c import as_gpu
 

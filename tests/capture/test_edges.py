@@ -44,7 +44,7 @@ from spacearm.model.rotations import (
 from spacearm.papers.zhang2020 import robot as paper_arm
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import Load, State, changes
-from spacearm.simulate.segment import Segment
+from spacearm.simulate.run.segment import Segment
 
 ARM = catalogue.load("zhang2020")
 REST = State.at_rest(ARM)

@@ -10,7 +10,7 @@ from tests.support.control import craft, step_response, turned_by
 from spacearm import Mechanics, control, load, save
 from spacearm.errors import InputError
 from spacearm.simulate import Phase, State, simulate
-from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.check.crosscheck import cross_check
 
 TENSOR = np.diag([20.0, 25.0, 15.0])
 

@@ -12,7 +12,7 @@ from tests.support.control import POSTURE, hand_path, quaternion_of, quintic, st
 from spacearm import Mechanics, control
 from spacearm.errors import InputError
 from spacearm.simulate import RK4, Load, Phase, State, constant, simulate, triangle
-from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.check.crosscheck import cross_check
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
@@ -134,7 +134,7 @@ def test_a_hand_that_comes_to_a_dynamic_singularity_is_told():
 @pytest.mark.parametrize("size", [0.0, 1e-6, 1.0, 100.0])
 def test_a_law_that_translates_or_holds_the_robot_raises_no_false_alarm(size, monkeypatch):
     """All energy about the mass centre is rounding there; a share of 1e-9 of the common motion's is not."""
-    from spacearm.simulate import ledger
+    from spacearm.simulate.run import ledger
 
     way = size * np.array([0.06, -0.04, 0.05])
     found = coordinated_run(way)

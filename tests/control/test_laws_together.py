@@ -13,7 +13,7 @@ from spacearm import Mechanics, control
 from spacearm.errors import InputError
 from spacearm.model import Frame, Robot, wheel
 from spacearm.simulate import Phase, State, World, constant, load_run, simulate
-from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.check.crosscheck import cross_check
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)

@@ -10,7 +10,7 @@ from tests.support.control import POSTURE, craft, quaternion_of, quintic
 from spacearm import Mechanics, control, rollout, simulate_batch
 from spacearm.errors import InputError
 from spacearm.simulate import RK4, Dopri853, Phase, Signal, State, constant, simulate
-from spacearm.simulate.phase_batch import PhaseBatch
+from spacearm.simulate.ensemble.phase_batch import PhaseBatch
 
 ROBOT = arm(7)
 PLAN = [quintic(a, a + 0.3, 0.33) for a in POSTURE]

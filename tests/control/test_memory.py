@@ -11,7 +11,7 @@ from spacearm import control, simulate_batch
 from spacearm.errors import InputError
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate import RK4, Dopri853, Phase, State, constant, simulate
-from spacearm.simulate.phase_batch import PhaseBatch
+from spacearm.simulate.ensemble.phase_batch import PhaseBatch
 
 ROBOT = arm(1)
 #: About the joint's axis, by Steiner, kg m2.

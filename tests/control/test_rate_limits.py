@@ -14,8 +14,8 @@ from spacearm import control, rollout
 from spacearm.model import Limits
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate import RK4, Phase, State, load_run, simulate
-from spacearm.simulate.crosscheck import cross_check
-from spacearm.simulate.side_by_side import LaneRun, run_side_by_side
+from spacearm.simulate.check.crosscheck import cross_check
+from spacearm.simulate.ensemble.side_by_side import LaneRun, run_side_by_side
 
 #: Of the arm with one joint about its axis, by Steiner, kg m2.
 INERTIA = 0.04 + 4.0 * (0.02**2 + 0.03**2)

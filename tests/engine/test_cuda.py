@@ -14,7 +14,7 @@ from spacearm.engine.cuda import RolloutSource, Shape, Tuning
 from spacearm.engine.cuda_text import SINGLE_SINE
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate import rollout
-from spacearm.simulate.rollout import _loop
+from spacearm.simulate.ensemble.rollout import _loop
 from support.compilers import build
 from support.cuda_as_c import AS_C
 from support.random_robots import random_robot, random_state

@@ -11,8 +11,8 @@ from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Robot
 from spacearm.simulate import Bushing, Connect, Disconnect, Dopri853, Phase, State, World, simulate
 from spacearm.simulate.bushing import rotation_vector
-from spacearm.simulate.crosscheck import cross_check
-from spacearm.simulate.ledger import _sums
+from spacearm.simulate.check.crosscheck import cross_check
+from spacearm.simulate.run.ledger import _sums
 from support.random_robots import random_robot
 
 #: What a run warns of is an error here.

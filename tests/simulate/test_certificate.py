@@ -30,10 +30,10 @@ from spacearm.simulate import (
     triangle,
 )
 from spacearm.simulate.bodies import centred, momentum, move
-from spacearm.simulate.certificate import balance_checks
-from spacearm.simulate.ledger import Balance
 from spacearm.simulate.motion import motion
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.run.certificate import balance_checks
+from spacearm.simulate.run.ledger import Balance
 from spacearm.simulate.signals import Signal
 from spacearm.typing import Array
 from support.random_robots import random_robot, random_state

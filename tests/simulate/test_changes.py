@@ -25,8 +25,8 @@ from spacearm.simulate import (
     World,
     simulate,
 )
-from spacearm.simulate.crosscheck import MujocoTerms, cross_check
-from spacearm.simulate.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.crosscheck import MujocoTerms, cross_check
+from spacearm.simulate.check.mujoco_twin import MujocoTwin
 from support.random_robots import random_robot
 from support.worlds import BASE, TIGHT, block, momentum, random_state, sliding_block, sound, two
 

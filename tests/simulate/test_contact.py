@@ -34,7 +34,7 @@ from spacearm.simulate import (
     nearest,
     simulate,
 )
-from spacearm.simulate.ledger import _sums
+from spacearm.simulate.run.ledger import _sums
 from spacearm.typing import Array
 
 #: What a run warns of is an error here.

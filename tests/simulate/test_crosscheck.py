@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from spacearm.model import Body, Friction, Inertia, Joint, Limits, Pose, Robot, Spring
-from spacearm.simulate.crosscheck import CrossCheck, compare, cross_check
+from spacearm.simulate.check.crosscheck import CrossCheck, compare, cross_check
 from spacearm.simulate.loads import Load
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.motion import motion
 from spacearm.simulate.overrides import with_parameters
 from spacearm.simulate.phase import Event, Phase
-from spacearm.simulate.run import Run, RunWarning, simulate
+from spacearm.simulate.run.run import Run, RunWarning, simulate
 from spacearm.simulate.signals import half_sine, pulse, spline, triangle
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World

@@ -13,7 +13,7 @@ from spacearm.model import Body, Inertia, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about, rotation_matrices
 from spacearm.simulate import Dopri853, Gravity, Orbit, State, World, simulate, simulate_batch
 from spacearm.simulate.bodies import momentum, move
-from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.typing import Array
 from support.random_robots import random_robot, random_rotation
 from support.random_robots import random_state as drawn_state

@@ -10,8 +10,8 @@ from spacearm.mechanics.shapes import Box, Plane, Sphere
 from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about
 from spacearm.simulate import Contact, Gravity, On, Run, State, World, simulate
-from spacearm.simulate.certificate import CertificateWarning
-from spacearm.simulate.ledger import Balance
+from spacearm.simulate.run.certificate import CertificateWarning
+from spacearm.simulate.run.ledger import Balance
 from spacearm.typing import Array
 
 G = 9.80665  # m/s2

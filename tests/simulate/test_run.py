@@ -35,7 +35,7 @@ from spacearm.simulate import (
     warm_up,
 )
 from spacearm.simulate.bodies import momentum, move
-from spacearm.simulate.chain import Chain, Settings
+from spacearm.simulate.run.chain import Chain, Settings
 from spacearm.simulate.world import World
 from support.arms import BASE_LOCKED, arm, slider, tumbling
 

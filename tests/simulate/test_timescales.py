@@ -12,11 +12,11 @@ import scipy.linalg
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, RunWarning, State, simulate
+from spacearm.simulate.check.mujoco_twin import MujocoTwin
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import world_motion
-from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.overrides import robot_parameters
-from spacearm.simulate.timescales import TimeScales, step_time, time_scales
+from spacearm.simulate.run.timescales import TimeScales, step_time, time_scales
 from spacearm.simulate.world import World
 from support.random_robots import random_robot, random_state
 

@@ -24,7 +24,7 @@ from spacearm.simulate import (
     pulse,
     simulate,
 )
-from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.check.crosscheck import cross_check
 from support.worlds import BASE, TIGHT, block, sliding_block, sound, two
 
 #: What a run warns of is an error here.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spacearm.model import Robot
-from spacearm.simulate.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_twin import MujocoTwin
 from support.random_robots import RandomState
 
 

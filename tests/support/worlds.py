@@ -13,7 +13,7 @@ from spacearm.simulate import (
     State,
     World,
 )
-from spacearm.simulate.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_twin import MujocoTwin
 from spacearm.typing import Array
 from support.random_robots import random_robot
 from support.random_robots import random_state as drawn_state

@@ -18,8 +18,8 @@ from spacearm.errors import SpacearmError, at
 from spacearm.model import Robot
 from spacearm.model.document import find_robot
 from spacearm.result import Certificate
-from spacearm.simulate.lanes import LanesError
-from spacearm.simulate.side_by_side import run_side_by_side
+from spacearm.simulate.ensemble.lanes import LanesError
+from spacearm.simulate.ensemble.side_by_side import run_side_by_side
 from spacearm.study import Findings, Lane, Session, rows_of, solve_document, study_file
 
 #: How a run ended.

@@ -22,14 +22,14 @@ from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
 from spacearm.simulate import Occurrence, Run, Track
-from spacearm.simulate.ledger import Entry
+from spacearm.simulate.run.ledger import Entry
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from spacearm.capture.target import Caught
-    from spacearm.simulate.crosscheck import CrossCheck
+    from spacearm.simulate.check.crosscheck import CrossCheck
 
 #: Largest relative change of momentum in a sound run.
 MOMENTUM_TOLERANCE = 1e-10
@@ -292,7 +292,7 @@ class CaptureRun:
 
     def cross_check(self) -> CrossCheck:
         """The same run with MuJoCo's dynamics, changes included."""
-        from spacearm.simulate.crosscheck import CrossCheck, cross_check
+        from spacearm.simulate.check.crosscheck import CrossCheck, cross_check
 
         if self.steps > MOST_CHECKED_STEPS:
             return CrossCheck(reason=f"{self.steps} steps: too stiff for MuJoCo's dynamics called from Python")

@@ -10,7 +10,7 @@ import numpy as np
 
 from spacearm.model import Robot
 from spacearm.simulate import Change, Lock, State, World
-from spacearm.simulate.ledger import Entry, book
+from spacearm.simulate.run.ledger import Entry, book
 from spacearm.typing import Array
 
 #: Name of the robot in the world of a soft motion.

@@ -35,7 +35,7 @@ from spacearm.model.toml_values import pose_of
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Load, State
-from spacearm.simulate.ledger import Entry
+from spacearm.simulate.run.ledger import Entry
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, key, largest, makes, row, xyz
 from spacearm.study.keys import made
 from spacearm.study.limits import run_limits

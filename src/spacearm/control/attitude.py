@@ -22,7 +22,7 @@ from spacearm.model import Robot
 from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.law import Law
-from spacearm.simulate.run import RunWarning
+from spacearm.simulate.run.run import RunWarning
 from spacearm.typing import Array
 
 #: m/s2, by which a specific impulse in seconds is defined.

@@ -35,7 +35,7 @@ from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Dopri853, Phase, collision_pairs
-from spacearm.simulate.phase_batch import PhaseBatch
+from spacearm.simulate.ensemble.phase_batch import PhaseBatch
 from spacearm.simulate.threads import spread
 from spacearm.typing import Array
 

@@ -21,7 +21,7 @@ from spacearm.ejection.release import Release
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
 from spacearm.optimise import evolve
-from spacearm.simulate.dataset import labelled
+from spacearm.simulate.run.dataset import labelled
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

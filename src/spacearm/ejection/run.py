@@ -39,7 +39,7 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate, Check, Checks
 from spacearm.simulate import Dopri853, Occurrence, Run, State, Track, World, collision_pairs, simulate
 from spacearm.simulate.bodies import momentum, move
-from spacearm.simulate.dataset import labelled
+from spacearm.simulate.run.dataset import labelled
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
 from spacearm.result import Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate.crosscheck import CrossCheck
+from spacearm.simulate.check.crosscheck import CrossCheck
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, makes, row, xyz
 from spacearm.study.keys import OneOrMore, made
 from spacearm.study.limits import joint_limits, worst_first

@@ -29,7 +29,7 @@ from spacearm.ejection.response import Arm, Response, energy_lost, first_stop
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.segmented_flight import Flight, fly
 from spacearm.errors import InputError
-from spacearm.simulate.dataset import labelled
+from spacearm.simulate.run.dataset import labelled
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The same ejection once more with MuJoCo's dynamics, as the paper had ADAMS beside its own program.
 
-With dry friction the recorded sequence of events is replayed (:mod:`spacearm.simulate.crosscheck`); that the sequence
-is the right one, friction's own laws must show (:func:`friction_laws`).
+With dry friction the recorded sequence of events is replayed (:mod:`spacearm.simulate.check.crosscheck`); that the
+sequence is the right one, friction's own laws must show (:func:`friction_laws`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.run import Ejection
 from spacearm.result import Check
-from spacearm.simulate.crosscheck import CrossCheck, cross_check
+from spacearm.simulate.check.crosscheck import CrossCheck, cross_check
 
 #: Excess of dry friction over its laws that rounding may bring, relative to static friction.
 FRICTION_TOLERANCE = 1e-9

@@ -29,7 +29,7 @@ from spacearm.simulate import RK4, ForceElement, Phase, State, World, simulate
 from spacearm.simulate.law import SAME_INSTANT, Law, PreparedLaw, PythonLaw
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters
-from spacearm.simulate.prepare import Prepared, prepare
+from spacearm.simulate.run.prepare import Prepared, prepare
 from spacearm.typing import Array
 
 TEMPLATES = Path(__file__).with_name("templates")

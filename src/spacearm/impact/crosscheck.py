@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.model import Robot
-from spacearm.simulate.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_twin import MujocoTwin
 from spacearm.typing import Array
 
 

@@ -19,8 +19,8 @@ from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.result import Limit
 from spacearm.simulate import Here, Lock, Phase, State, World, spline
 from spacearm.simulate.bodies import centred, frame_pose, move
-from spacearm.simulate.chain import Item
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.run.chain import Item
 from spacearm.study import Noted
 from spacearm.study.limits import range_use
 from spacearm.typing import Array

@@ -32,7 +32,7 @@ from spacearm.model.toml_schema import Duration, Number
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import ForceElement, Orbit, Reason, Run, State, simulate
-from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.study import Findings, Noted, Session, StudyFile, agreement, key, largest, row
 from spacearm.study.tables import ConfigurationKeys
 from spacearm.words import number

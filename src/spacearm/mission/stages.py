@@ -26,8 +26,8 @@ from spacearm.model.toml_schema import Duration, Name, Number, above_zero
 from spacearm.motion.surroundings import ContactTable
 from spacearm.result import Limit
 from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, World, constant, distance
-from spacearm.simulate.chain import Item
 from spacearm.simulate.elements import View
+from spacearm.simulate.run.chain import Item
 from spacearm.study import Noted, Table, key
 from spacearm.typing import Array
 

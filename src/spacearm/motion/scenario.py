@@ -22,11 +22,11 @@ from spacearm.motion.surroundings import SurroundingsKeys
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, Run, Signal, State, Touched, World, simulate
+from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.checks import LARGEST_ANGLE
-from spacearm.simulate.crosscheck import cross_check
-from spacearm.simulate.lanes import ALONE, LanesError
+from spacearm.simulate.ensemble.lanes import ALONE, LanesError
+from spacearm.simulate.ensemble.side_by_side import LaneRun
 from spacearm.simulate.methods import Method
-from spacearm.simulate.side_by_side import LaneRun
 from spacearm.study import Findings, Lane, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
 from spacearm.study.limits import run_limits
 from spacearm.study.signal_tables import (

@@ -34,7 +34,7 @@ from spacearm.simulate import (
     World,
     gate,
 )
-from spacearm.simulate.chain import Item, Phases
+from spacearm.simulate.run.chain import Item, Phases
 from spacearm.study import Session, Table, key
 from spacearm.study.tables import ShapedBodyTable, StartTable
 

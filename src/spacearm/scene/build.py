@@ -22,8 +22,8 @@ from spacearm.scene.touching import contact_shapes
 from spacearm.simulate.bodies import frame_pose, move
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import laws_of
-from spacearm.simulate.run import Run, Track
-from spacearm.simulate.segment import Segment
+from spacearm.simulate.run.run import Run, Track
+from spacearm.simulate.run.segment import Segment
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array

@@ -6,25 +6,27 @@
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
 from spacearm.result import Certificate
-from spacearm.simulate.batch import BatchRun, simulate_batch
 from spacearm.simulate.bushing import Bushing, Connect, Disconnect
-from spacearm.simulate.certificate import CertificateWarning
-from spacearm.simulate.chain import Here
 from spacearm.simulate.changes import Attach, Change, Changed, Detach, Lock, Release, Separate, Switch
+from spacearm.simulate.check.crosscheck import CrossCheck, cross_check
+from spacearm.simulate.check.difference import Comparison, compare
 from spacearm.simulate.contact import Contact, JointStops, On
-from spacearm.simulate.difference import Comparison, compare
 from spacearm.simulate.distance import Apart, Nearest, clearance, collision_pairs, distance, gaps, gate, nearest
 from spacearm.simulate.elements import ForceElement
+from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
+from spacearm.simulate.ensemble.observe import Extremes
+from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
 from spacearm.simulate.fields import Gravity, Orbit
-from spacearm.simulate.ledger import Entry, Ledger
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.methods import RK4, Dopri853
-from spacearm.simulate.observe import Extremes
 from spacearm.simulate.phase import Event, EventFunction, Phase
-from spacearm.simulate.rollout import rollout, rollout_extremes
-from spacearm.simulate.run import Run, RunWarning, Track, simulate
-from spacearm.simulate.run_file import load_run
-from spacearm.simulate.segment import Occurrence
+from spacearm.simulate.run.certificate import CertificateWarning
+from spacearm.simulate.run.chain import Here
+from spacearm.simulate.run.ledger import Entry, Ledger
+from spacearm.simulate.run.run import Run, RunWarning, Track, simulate
+from spacearm.simulate.run.run_file import load_run
+from spacearm.simulate.run.segment import Occurrence
+from spacearm.simulate.run.touched import Touched
 from spacearm.simulate.signals import (
     Signal,
     approximate,
@@ -37,7 +39,6 @@ from spacearm.simulate.signals import (
     triangle,
 )
 from spacearm.simulate.state import State
-from spacearm.simulate.touched import Touched
 from spacearm.simulate.world import World
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Comparison",
     "Connect",
     "Contact",
+    "CrossCheck",
     "Detach",
     "Disconnect",
     "Dopri853",
@@ -88,6 +90,7 @@ __all__ = [
     "collision_pairs",
     "compare",
     "constant",
+    "cross_check",
     "distance",
     "firing",
     "from_ppoly",

@@ -29,7 +29,7 @@ from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
-    from spacearm.simulate.run import Run
+    from spacearm.simulate.run.run import Run
 
 #: Shapes whose distance is asked for.
 Pair: TypeAlias = tuple[On, On]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spacearm.model import Robot
 from spacearm.result import Check, Checks, Figure, Limit, Row
-from spacearm.simulate.dataset import labelled as dataset
+from spacearm.simulate.run.dataset import labelled as dataset
 
 __all__ = [
     "Findings", "Noted", "RobotFile", "agreement", "by_joint", "dataset", "largest", "row", "rows_of", "xyz",
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from spacearm.scene import Scene
-    from spacearm.simulate.crosscheck import CrossCheck
+    from spacearm.simulate.check.crosscheck import CrossCheck
 
 
 def row(unit: str = "", note: str = "", name: str | None = None, of: str | Callable[[Any], Any] | None = None) -> Any:

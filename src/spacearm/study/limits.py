@@ -12,7 +12,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.result import LIMIT_SLACK, Limit
 from spacearm.simulate import Run
-from spacearm.simulate.run import Track
+from spacearm.simulate.run.run import Track
 from spacearm.typing import Array
 
 

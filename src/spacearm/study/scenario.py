@@ -14,8 +14,8 @@ from spacearm.model.document import at, find_robot, read_document, validated
 from spacearm.model.toml_read import SCENARIO_FILE
 from spacearm.model.toml_schema import Name
 from spacearm.result import Certificate, Result, Row
-from spacearm.simulate.lanes import ALONE, LanesError
-from spacearm.simulate.side_by_side import LaneRun
+from spacearm.simulate.ensemble.lanes import ALONE, LanesError
+from spacearm.simulate.ensemble.side_by_side import LaneRun
 from spacearm.simulate.state import State
 from spacearm.study.findings import Findings, RobotFile, rows_of
 from spacearm.study.keys import Table, key, question_angles
@@ -178,7 +178,7 @@ def solve_document(document: dict[str, Any], session: Session) -> tuple[StudyFil
     """The file of these tables and what its study finds; nothing is drawn."""
     file = study_file(document)
     if session.cross_check and file.needs_mujoco:
-        from spacearm.simulate.mujoco_twin import load_mujoco
+        from spacearm.simulate.check.mujoco_twin import load_mujoco
 
         load_mujoco()
     return file, file.solve(session)

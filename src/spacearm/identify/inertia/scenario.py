@@ -33,7 +33,7 @@ from spacearm.model import Robot
 from spacearm.model.files import file_format
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
 from spacearm.result import Check
-from spacearm.simulate.crosscheck import cross_check
+from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.study import Session, StudyFile, Table, agreement, distinct, key, makes, refused
 from spacearm.study.scenario import Progress
 from spacearm.study.signal_tables import SignalTable, ThrusterTable, not_an_angle

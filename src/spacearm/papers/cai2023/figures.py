@@ -16,7 +16,7 @@ from spacearm.result import Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import State
 from spacearm.simulate.bodies import move
-from spacearm.simulate.dataset import labelled
+from spacearm.simulate.run.dataset import labelled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -126,7 +126,7 @@ def _against_engine(campaign: Campaign) -> float:
 
 
 def _mujoco() -> Check:
-    from spacearm.simulate.crosscheck import cross_check
+    from spacearm.simulate.check.crosscheck import cross_check
 
     try:
         found = cross_check(_plain_run())

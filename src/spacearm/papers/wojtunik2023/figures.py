@@ -22,7 +22,7 @@ from spacearm.papers.wojtunik2023.data import (
 )
 from spacearm.papers.wojtunik2023.runs import Campaign, Common, Searches, Setups, Study, Use
 from spacearm.result import Figure
-from spacearm.simulate.dataset import labelled
+from spacearm.simulate.run.dataset import labelled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -66,7 +66,7 @@ def _certificate(study: Study) -> Certificate:
 
 def _cross_check(case: Exact) -> dict[str, Check]:
     """The paper's experiments once more with MuJoCo's dynamics."""
-    from spacearm.simulate.crosscheck import cross_check
+    from spacearm.simulate.check.crosscheck import cross_check
 
     found: dict[str, Check] = {}
     for name, run in _shown(case.robot):

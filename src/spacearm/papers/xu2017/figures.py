@@ -13,7 +13,7 @@ from spacearm.papers.agreement import figure
 from spacearm.papers.xu2017.data import NAME, SYMBOLS
 from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Study, Swarms, Validation
 from spacearm.result import Figure
-from spacearm.simulate.dataset import labelled
+from spacearm.simulate.run.dataset import labelled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

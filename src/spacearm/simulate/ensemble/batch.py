@@ -17,15 +17,15 @@ from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.errors import at as located
 from spacearm.model import Robot
-from spacearm.simulate.chain import MAX_STEPS, Chain, Item, Phases, Settings, as_items, first_phase
 from spacearm.simulate.checks import flat_states, is_robot
-from spacearm.simulate.ledger import energy_residual
+from spacearm.simulate.ensemble.rollout import split_overrides
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.prepare import check_limits
-from spacearm.simulate.rollout import split_overrides
-from spacearm.simulate.run import RunWarning
-from spacearm.simulate.segment import Occurrence
+from spacearm.simulate.run.chain import MAX_STEPS, Chain, Item, Phases, Settings, as_items, first_phase
+from spacearm.simulate.run.ledger import energy_residual
+from spacearm.simulate.run.prepare import check_limits
+from spacearm.simulate.run.run import RunWarning
+from spacearm.simulate.run.segment import Occurrence
 from spacearm.simulate.threads import spread
 from spacearm.simulate.world import World
 from spacearm.typing import Array

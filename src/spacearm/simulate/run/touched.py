@@ -19,7 +19,7 @@ from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.simulate.motion import WorldMotion
-    from spacearm.simulate.segment import Occurrence
+    from spacearm.simulate.run.segment import Occurrence
     from spacearm.simulate.world import World
 
 

@@ -15,11 +15,11 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.bodies import centred
 from spacearm.simulate.checks import LARGEST_ANGLE
-from spacearm.simulate.lanes import ALONE, KIND, LanesError, Leg, roll
+from spacearm.simulate.ensemble.lanes import ALONE, KIND, LanesError, Leg, roll
 from spacearm.simulate.law import Law
-from spacearm.simulate.ledger import ROUNDING, inner_energies
 from spacearm.simulate.motion import motion
 from spacearm.simulate.phase import Phase
+from spacearm.simulate.run.ledger import ROUNDING, inner_energies
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 

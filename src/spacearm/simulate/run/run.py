@@ -20,20 +20,20 @@ from spacearm.errors import InputError, SimulationError, TimeLimitError, did_you
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
 from spacearm.result import Certificate, Figures
-from spacearm.simulate.certificate import TOLERANCE, CertificateWarning, certify
-from spacearm.simulate.chain import MAX_EVENTS, Chain, Phases, Settings, as_items, first_phase
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
 from spacearm.simulate.commands import CommandLog
-from spacearm.simulate.dataset import as_frame, dataset
-from spacearm.simulate.ledger import Entry, Ledger, energy_ledger
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import Motion
 from spacearm.simulate.phase import Phase, sample_times
-from spacearm.simulate.prepare import check_limits
-from spacearm.simulate.segment import Occurrence, Segment, Stats
+from spacearm.simulate.run.certificate import TOLERANCE, CertificateWarning, certify
+from spacearm.simulate.run.chain import MAX_EVENTS, Chain, Phases, Settings, as_items, first_phase
+from spacearm.simulate.run.dataset import as_frame, dataset
+from spacearm.simulate.run.ledger import Entry, Ledger, energy_ledger
+from spacearm.simulate.run.prepare import check_limits
+from spacearm.simulate.run.segment import Occurrence, Segment, Stats
+from spacearm.simulate.run.touched import Touched, touched
 from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
-from spacearm.simulate.touched import Touched, touched
 from spacearm.simulate.world import Overrides, States, World
 from spacearm.typing import Array
 from spacearm.words import html_table
@@ -138,7 +138,7 @@ class Run:
 
     def to_netcdf(self, path: str | Path) -> Path:
         """Write it as NetCDF 4, with names and units; :func:`~spacearm.simulate.load_run` gives it back."""
-        from spacearm.simulate.run_file import save_run
+        from spacearm.simulate.run.run_file import save_run
 
         return save_run(self, path)
 

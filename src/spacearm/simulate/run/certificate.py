@@ -8,9 +8,9 @@ import numpy as np
 
 from spacearm.engine.friction import SLACK
 from spacearm.result import Certificate, Check
-from spacearm.simulate.ledger import ROUNDING, Balance, Ledger, relative
 from spacearm.simulate.motion import Motion
-from spacearm.simulate.segment import Segment
+from spacearm.simulate.run.ledger import ROUNDING, Balance, Ledger, relative
+from spacearm.simulate.run.segment import Segment
 from spacearm.typing import Array
 
 #: Largest error, relative to what moves, that a run may show before it warns.

@@ -32,7 +32,7 @@ def rollout_gpu(
     shape: Shape,
 ) -> tuple[Array, Any]:
     """States as :func:`spacearm.simulate.rollout` has them with ``device="gpu"``, and what an observer keeps."""
-    from spacearm.simulate.rollout import shaped_forces, tell_bad
+    from spacearm.simulate.ensemble.rollout import shaped_forces, tell_bad
 
     cp = cupy()
     there = is_device_array(starts)

@@ -1,10 +1,10 @@
 """The same run once more with MuJoCo's dynamics, as the papers ran ADAMS beside their own programs.
 
-MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant (:mod:`spacearm.simulate.mujoco_twin`);
-SciPy's DOP853 integrates them, since MuJoCo's own time steps are too coarse for a comparison to 1e-9. What is locked or
-follows a path has its acceleration prescribed: those rows leave the linear system that MuJoCo's mass matrix and bias
-make. Changes are made with MuJoCo's mass matrices, poses and Jacobians. Nothing of spacearm's mechanics, kernels or
-loops takes part. Gravity is MuJoCo's own.
+MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant
+(:mod:`spacearm.simulate.check.mujoco_twin`); SciPy's DOP853 integrates them, since MuJoCo's own time steps are too
+coarse for a comparison to 1e-9. What is locked or follows a path has its acceleration prescribed: those rows leave the
+linear system that MuJoCo's mass matrix and bias make. Changes are made with MuJoCo's mass matrices, poses and
+Jacobians. Nothing of spacearm's mechanics, kernels or loops takes part. Gravity is MuJoCo's own.
 
 MuJoCo only has a dry friction that creeps. But between two events every joint either rests or slips under a constant
 torque, and both can be told to MuJoCo exactly: with ``friction="replay"`` the recorded sequence of events is
@@ -28,14 +28,14 @@ from spacearm.errors import InputError, ModelError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.robot import BASE_DOFS
+from spacearm.simulate.check.mujoco_twin import MujocoTwin
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.fields import Gravity
 from spacearm.simulate.loads import Load, firing
 from spacearm.simulate.motion import Part, laws_of
-from spacearm.simulate.mujoco_twin import MujocoTwin
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.run import Run
-from spacearm.simulate.segment import Occurrence, Segment
+from spacearm.simulate.run.run import Run
+from spacearm.simulate.run.segment import Occurrence, Segment
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World

@@ -19,14 +19,13 @@ from spacearm.simulate.changes import Change
 from spacearm.simulate.commands import CommandLog, command_logs, pulses_on
 from spacearm.simulate.contact import Touching
 from spacearm.simulate.law import Carried, Law, PythonLaw
-from spacearm.simulate.ledger import Balance, Entry, book, inner_scale
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
-from spacearm.simulate.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
-from spacearm.simulate.segment import Occurrence, Segment, Stats
-from spacearm.simulate.state import State
-from spacearm.simulate.timescales import (
+from spacearm.simulate.run.ledger import Balance, Entry, book, inner_scale
+from spacearm.simulate.run.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
+from spacearm.simulate.run.segment import Occurrence, Segment, Stats
+from spacearm.simulate.run.timescales import (
     BLOWS,
     LONGEST_RUN,
     TimeScales,
@@ -39,6 +38,7 @@ from spacearm.simulate.timescales import (
     stiffness_warnings,
     time_scales,
 )
+from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 

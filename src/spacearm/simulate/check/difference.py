@@ -12,7 +12,7 @@ import numpy as np
 from spacearm.errors import InputError
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Result
-from spacearm.simulate.run import Run, Track
+from spacearm.simulate.run.run import Run, Track
 from spacearm.typing import Array
 from spacearm.words import html_table, in_words, show, unit
 

@@ -6,7 +6,7 @@ seeds, references, forces and loads. Steps are those of :class:`~spacearm.simula
 :func:`~spacearm.simulate.simulate`.
 
 Energies and the impulse of all that acts from outside are integrated with the state, so that balances of momentum and
-energy judge every run (:mod:`spacearm.simulate.side_by_side`).
+energy judge every run (:mod:`spacearm.simulate.ensemble.side_by_side`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_DOFS
 from spacearm.model.weightless import check_weightless
+from spacearm.simulate.ensemble.rollout import law_commands, roll_chunks
 from spacearm.simulate.law import Law, PythonLaw, together
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.rollout import law_commands, roll_chunks
 from spacearm.simulate.signals import as_signal
 from spacearm.typing import Array
 

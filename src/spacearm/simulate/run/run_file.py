@@ -17,10 +17,10 @@ from spacearm.model.files import robot_text, write_atomically
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.result import Certificate, plain
 from spacearm.simulate.commands import CommandLog
-from spacearm.simulate.ledger import Ledger
 from spacearm.simulate.motion import motion
-from spacearm.simulate.run import Run, Track
-from spacearm.simulate.segment import Occurrence, Stats
+from spacearm.simulate.run.ledger import Ledger
+from spacearm.simulate.run.run import Run, Track
+from spacearm.simulate.run.segment import Occurrence, Stats
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 

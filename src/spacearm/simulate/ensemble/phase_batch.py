@@ -20,7 +20,7 @@ from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import law_memory, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.prepare import enter, prepare
+from spacearm.simulate.run.prepare import enter, prepare
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 

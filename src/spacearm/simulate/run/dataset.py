@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import attitude_angles, rotation_matrices
-from spacearm.simulate.ledger import Ledger
 from spacearm.simulate.motion import Motion
+from spacearm.simulate.run.ledger import Ledger
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

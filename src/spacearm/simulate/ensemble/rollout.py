@@ -28,8 +28,8 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.weightless import check_weightless
 from spacearm.simulate.checks import flat_states, is_robot, mapping
+from spacearm.simulate.ensemble.observe import KEPT, Extremes, Observe, Watched, watched
 from spacearm.simulate.law import Law, PythonLaw
-from spacearm.simulate.observe import KEPT, Extremes, Observe, Watched, watched
 from spacearm.simulate.overrides import check_friction, check_mass, fitted, robot_parameters, with_base
 from spacearm.simulate.signals import Signal
 from spacearm.simulate.threads import spread
@@ -308,7 +308,7 @@ def _rollout_gpu(
     kept: tuple[str, ...],
 ) -> tuple[Array, Any]:
     from spacearm.engine.cuda import Course, Shape, channel_pairs
-    from spacearm.simulate.gpu import rollout_gpu
+    from spacearm.simulate.ensemble.gpu import rollout_gpu
 
     forces = on_device(cupy(), forces) if is_device_array(forces) else forces
     shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)

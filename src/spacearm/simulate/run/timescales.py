@@ -18,7 +18,7 @@ from spacearm.errors import InputError
 from spacearm.simulate.contact import Touching
 from spacearm.simulate.methods import RK4, Dopri853, Method
 from spacearm.simulate.motion import WorldMotion
-from spacearm.simulate.prepare import Prepared
+from spacearm.simulate.run.prepare import Prepared
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 

@@ -13,10 +13,10 @@ from spacearm.engine.record import sample as keep_sample
 from spacearm.engine.solver import EventKind
 from spacearm.engine.system import System, Work
 from spacearm.simulate.commands import CommandLog
-from spacearm.simulate.ledger import Balance
 from spacearm.simulate.motion import WorldMotion
-from spacearm.simulate.prepare import Prepared
-from spacearm.simulate.touched import TouchLog
+from spacearm.simulate.run.ledger import Balance
+from spacearm.simulate.run.prepare import Prepared
+from spacearm.simulate.run.touched import TouchLog
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 

@@ -1,0 +1,1 @@
+"""Runs beside something else: the same run with the dynamics of MuJoCo, and the difference of two runs."""

@@ -1,0 +1,1 @@
+"""Many runs: the same phases from many starts, roll-outs in vector lanes and on a GPU."""

@@ -1,0 +1,1 @@
+"""One run in time: its phases prepared and gone through, its segments, ledger and certificate, its file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +12,13 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.optimize import lsq_linear
 from tests.mission.test_failures import CONTACT
 from tests.support.brute_force import momentum_about_base, rotation_of
-from tests.support.missions import SHORT, flown
+from tests.support.missions import EXAMPLES, SHORT, flown
 from tests.support.numpy_kinematics import body_poses
 
 from spacearm.errors import InputError
+from spacearm.mission.clearance import apart
+from spacearm.mission.encounter import TargetTable
+from spacearm.mission.laws import Crew
 from spacearm.mission.scenario import Mission
 from spacearm.model import catalogue
 from spacearm.simulate import Track
@@ -186,3 +191,20 @@ def test_momentum_of_all_with_exhaust_and_wheels() -> None:
             checked += 1
     assert checked > 6
     assert np.abs(pushed(mission.run.end_time)).max() > 1.0
+
+
+def test_a_target_with_collision_shapes_keeps_away_by_these() -> None:
+    """A ball on a boom, off the mass centre: its centre from the nearest point of the bus's box, by hand."""
+    document = tomllib.loads((EXAMPLES / "mission.toml").read_text())["target"]
+    ball = {"shape": "sphere", "size": [0.2], "origin": {"xyz": [0.0, 3.0, 0.0]}}
+    table = TargetTable.model_validate(document | {"collision": [ball, {"shape": "ring", "size": [0.3, 0.01]}]})
+    robot = catalogue.load("servicer")
+    crew = Crew(robot, "hand", (), ())
+    rest = np.zeros((2, 13 + 2 * robot.n))
+    rest[:, 3] = 1.0
+    half = math.sqrt(0.5)  # a quarter turn about z: the boom points along -x
+    target = np.array([[9.0, 0.0, 0.0, half, 0.0, 0.0, half], [9.0, 0.5, 0.0, 1.0, 0.0, 0.0, 0.0]])
+    found, names = apart(crew, table, 0.0, rest, target)
+    assert names[0] == robot.bodies[0].name
+    # the bus has edges of 1.0, 1.0 and 1.2 m about the origin; the ball is at (6, 0, 0) and at (9, 3.5, 0)
+    np.testing.assert_allclose(found[:, 0], [6.0 - 0.5 - 0.2, math.hypot(8.5, 3.0) - 0.2], atol=1e-12)

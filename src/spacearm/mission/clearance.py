@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
-from spacearm.mechanics.shapes import Box, Capsule, Cylinder, Shape, Sphere
+from spacearm.mechanics.shapes import Box, Capsule, Cylinder, Sphere
 from spacearm.mechanics.structure import Keyed
 from spacearm.mission.encounter import BODY, TARGET, TargetTable
 from spacearm.mission.laws import Crew
@@ -18,6 +20,9 @@ from spacearm.simulate.bodies import frame_pose, move
 from spacearm.simulate.distance import Pair
 from spacearm.typing import Array
 
+#: Collision shapes whose distances are looked at; planes, discs, cones, holes and rings are for touching alone.
+SOLIDS = ("sphere", "capsule", "cylinder", "box")
+
 
 def apart(crew: Crew, table: TargetTable, bus_radius: float, states: Array, target: Array) -> tuple[Array, list[str]]:
     """Gaps (T, P), m, between the target and parts of the servicer, with the names of those parts.
@@ -26,15 +31,24 @@ def apart(crew: Crew, table: TargetTable, bus_radius: float, states: Array, targ
         states: of the servicer (T, 13 + 2 n or more).
         target: positions and quaternions (T, 7) of the target's frame.
     """
-    turn = rotation_matrices(target[:, 3:7])
-    place = target[:, :3] + turn @ table.made.bodies[0].inertia.com
-    solid = Box(*table.size) if table.radius is None else Sphere(table.radius)
-    world, pairs = _pairs(Keyed((crew.robot.structure, _solids(crew), solid), (crew, solid)))
+    body = table.made.bodies[0]
+    centre = target[:, :3] + rotation_matrices(target[:, 3:7]) @ body.inertia.com
+    given = tuple(each for each in body.collisions if each.shape in SOLIDS)
+    # a box or a ball lies about the mass centre, wherever that is: the same code serves any target of this size
+    place, shapes = (target[:, :3], given) if given else (centre, (_hull(table),))
+    world, pairs = _pairs(Keyed((crew.robot.structure, _solids(crew), shapes), (crew, shapes)))
     if not pairs:
-        between = np.linalg.norm(place - states[:, :3], axis=1)
+        between = np.linalg.norm(centre - states[:, :3], axis=1)
         return np.asarray(between - table.ball - bus_radius)[:, None], [crew.robot.bodies[0].name]
     rows = np.concatenate([states, place, target[:, 3:7], np.zeros((len(states), 6))], axis=1)
     return gaps(world, pairs, rows), [str(first.frame).partition("/")[2] for first, _ in pairs]
+
+
+def _hull(table: TargetTable) -> CollisionShape:
+    """The box or ball that a target without collision shapes counts as."""
+    if table.radius is None:
+        return CollisionShape("box", np.array(table.size))
+    return CollisionShape("sphere", np.array([table.radius]))
 
 
 def held(crew: Crew, caught: Pose, states: Array) -> Array:
@@ -58,14 +72,18 @@ def _solids(crew: Crew) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
 
 
 @lru_cache(maxsize=32)
-def _pairs(made: Keyed[tuple[Crew, Shape]]) -> tuple[World, tuple[Pair, ...]]:
-    """Shapes of the servicer, each with the target's, that lies about its mass centre: for any target of this shape."""
-    crew, solid = made.value
-    guest = Robot(TARGET, (Body(BODY, Inertia(1.0, tensor=np.eye(3))),), ())
-    world, found = World({crew.robot.name: crew.robot, TARGET: guest}), list[Pair]()
-    for body, _ in _solids(crew):
-        for side in On.collision(world, f"{crew.robot.name}/{body}"):
-            shape = Capsule(side.shape.radius, side.shape.length) if isinstance(side.shape, Cylinder) else side.shape
-            if isinstance(shape, Sphere | Capsule | Box):
-                found.append((replace(side, shape=shape), On(f"{TARGET}/{BODY}", solid)))
-    return world, tuple(found)
+def _pairs(made: Keyed[tuple[Crew, tuple[CollisionShape, ...]]]) -> tuple[World, tuple[Pair, ...]]:
+    """Shapes of the servicer, each with each of the target's."""
+    crew, shapes = made.value
+    guest = Robot(TARGET, (Body(BODY, Inertia(1.0, tensor=np.eye(3)), collisions=shapes),), ())
+    world = World({crew.robot.name: crew.robot, TARGET: guest})
+    own = [side for body, _ in _solids(crew) for side in _sides(world, f"{crew.robot.name}/{body}")]
+    return world, tuple(product(own, _sides(world, f"{TARGET}/{BODY}")))
+
+
+def _sides(world: World, body: str) -> Iterator[On]:
+    """Collision shapes of a body that have a distance from each other; a cylinder counts as the capsule around it."""
+    for side in On.collision(world, body):
+        shape = Capsule(side.shape.radius, side.shape.length) if isinstance(side.shape, Cylinder) else side.shape
+        if isinstance(shape, Sphere | Capsule | Box):
+            yield replace(side, shape=shape)

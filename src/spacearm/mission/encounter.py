@@ -53,9 +53,13 @@ class TargetTable(ShapedBodyTable):
     drift: Vector3 = key([0.0, 0.0, 0.0], "velocity of its mass centre besides, m/s, world")
     tumble: Vector3 | None = key(None, "angular velocity then, world axes, rad/s")
     tumble_deg: Vector3 | None = None
-    size: Vector3 = key([1.0, 1.0, 1.0], "edges of a box about its mass centre: how it is drawn, and its shape, m")
+    size: Vector3 = key(
+        [1.0, 1.0, 1.0],
+        "edges of a box about its mass centre, m: how it is drawn without `visual`, its shape without `collision`",
+    )
     radius: Number | None = key(
-        None, "of a ball about its mass centre that holds it, m: its shape for clearances, in place of the box"
+        None,
+        "of a ball about its mass centre that holds it, m: its shape for clearances, in place of the box",
     )
     believed: BelievedTable | None = key(None, "what laws take it for; what it is, where left out")
 

@@ -17,6 +17,7 @@ from spacearm.report.page import render_result
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict, plain
 from spacearm.study.findings import RobotFile
 from spacearm.study.scenario import with_robot
+from spacearm.words import quantity
 
 
 def test_results_json_has_exactly_the_contract_s_keys() -> None:
@@ -145,6 +146,24 @@ def test_counts_leave_out_verdicts_without_rows() -> None:
     assert Result("s", rows).counts() == {Verdict.FITTED: 1, Verdict.NEW: 2}
     assert Result("s", rows).has_paper
     assert not Result("s", rows[:2]).has_paper
+
+
+def test_first_rows_are_those_that_differ_then_those_that_agree() -> None:
+    verdicts = [Verdict.AGREES, Verdict.NEW, Verdict.DIFFERS, Verdict.AGREES]
+    rows = [Row(f"r{k}", 1.0, paper=1.0, verdict=v, note="why") for k, v in enumerate(verdicts)]
+    assert [row.quantity for row in Result("paper", rows).first_rows(3)] == ["r2", "r0", "r3"]
+
+
+def test_first_rows_come_from_every_part() -> None:
+    names = ["hit.a", "hit.b", "hit.c", "mass.a", "mass.b", "psi"]
+    result = Result("plain", [Row(name, 1.0) for name in names])
+    assert [row.quantity for row in result.first_rows(4)] == ["hit.a", "hit.b", "mass.a", "psi"]
+    assert result.first_rows(9) == list(result.rows)
+
+
+def test_rounding_in_a_list_is_zero() -> None:
+    assert quantity([1.0, -1.3606e-17, 0.0], "N s") == ("(1, 0, 0)", "N s")
+    assert quantity(math.inf, "s") == ("never", "")
 
 
 def test_plain_understands_numpy_paths_and_enumerations() -> None:

@@ -123,6 +123,59 @@ def without_rounding(values: Any, scale: float = 0.0) -> Any:
     return np.where(sizes < ROUNDING * most, 0.0, found)
 
 
+#: A limit is drawn where it is at most so many times the largest value: further off it would flatten the curves.
+NEAR = 3.0
+
+
+def keep_readable(figure: go.Figure) -> int:
+    """Hide what a reader cannot use: rounding becomes zero, and of each panel the first eight curves are shown.
+
+    The others appear when they are clicked in the legend. Returns how many these are. Rounding is what is small beside
+    the largest number of its panel or, if all are, beside one. Logarithmic axes are left as they are.
+    """
+    import numpy as np
+
+    panels_of: dict[tuple[str, str], list[Any]] = {}
+    for trace in figure.data:
+        if trace.type == "scatter" and trace.y is not None and trace.visible is not False:
+            panels_of.setdefault((trace.xaxis or "x", trace.yaxis or "y"), []).append(trace)
+    hidden: set[str] = set()
+    for (_, up), traces in panels_of.items():
+        names = list(dict.fromkeys(str(trace.name) for trace in traces if trace.name and len(trace.y) > 1))
+        hidden |= {*names[MOST_CURVES:]}
+        if figure.layout[f"yaxis{up[1:]}"].type == "log":
+            continue
+        numbers = [trace for trace in traces if np.asarray(trace.y).dtype.kind == "f"]
+        sizes = [np.abs(trace.y) for trace in numbers]
+        most = max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
+        for trace in numbers:
+            trace.y = without_rounding(trace.y, max(most, 1.0) if most < ROUNDING else most)
+    for trace in figure.data:
+        if trace.name in hidden:
+            trace.visible = "legendonly"
+    return len(hidden)
+
+
+def limit_lines(
+    figure: go.Figure, bounds: Any, values: Any, colours: Sequence[int], *, row: int = 1, column: int = 1
+) -> int:
+    """Draw limits (K, 2) of K quantities as dashed lines where they are near the values, each in its colour.
+
+    Returns how many lines these are.
+    """
+    import numpy as np
+
+    near = 0
+    largest = max(float(np.max(np.abs(values), initial=0.0)), ROUNDING)
+    for pair, colour in zip(bounds, colours, strict=True):
+        for limit in pair:
+            if abs(limit) <= NEAR * largest:
+                line = {"dash": "dash", "width": 1, "color": COLOURS[colour % len(COLOURS)]}
+                figure.add_hline(y=limit, line=line, row=row, col=column)
+                near += 1
+    return near
+
+
 def curve(
     figure: go.Figure,
     x: Any,

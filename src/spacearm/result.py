@@ -359,6 +359,10 @@ class Limit:
         )
 
 
+#: Said below a figure with more curves than can be told apart.
+MORE_CURVES = "Names in grey: click them to see their curves."
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A Plotly figure with a file name (letters, digits, ``-``, ``_``) and a caption in one or two sentences."""
@@ -370,6 +374,11 @@ class Figure:
     def __post_init__(self) -> None:
         if not self.name or not all(c.isalnum() or c in "-_" for c in self.name) or not self.name.isascii():
             raise InputError(f"{self.name!r} is no name for a figure", hint="expected letters, digits, '-' and '_'")
+        if hasattr(self.plot, "data"):
+            from spacearm.figures import keep_readable
+
+            if keep_readable(self.plot) and MORE_CURVES not in self.caption:
+                object.__setattr__(self, "caption", f"{self.caption} {MORE_CURVES}".strip())
 
     def save(self, path: Path | str) -> Path:
         """Write it as .svg, .pdf or .png, without a browser (``pip install 'spacearm[figures]'``)."""
@@ -543,6 +552,21 @@ class Result:
     def has_paper(self) -> bool:
         """Whether any row is compared with a paper; a plain run in time has none."""
         return any(row.verdict is not Verdict.NEW for row in self.rows)
+
+    def first_rows(self, count: int) -> list[Row]:
+        """So many rows, those that matter most: what differs from a paper, then what agrees; else of each part of the
+        results the first, in the order of the table.
+        """
+        if self.has_paper:
+            order = [Verdict.DIFFERS, Verdict.AGREES, *Verdict]
+            return sorted(self.rows, key=lambda row: order.index(row.verdict))[:count]
+        seen: dict[str, int] = {}
+        places = []
+        for k, row in enumerate(self.rows):
+            part = row.quantity.partition(".")[0]
+            places.append((seen.setdefault(part, 0), k))
+            seen[part] += 1
+        return [self.rows[k] for _, k in sorted(sorted(places)[:count], key=lambda place: place[1])]
 
     def counts(self) -> dict[Verdict, int]:
         """How many rows have each verdict; verdicts without a row are left out."""

@@ -27,20 +27,20 @@ _UNITS = {
 }  # fmt: skip
 
 
-def show(value: Any) -> str:
-    """A value as text: five digits, a true minus, powers of ten, short lists written out."""
+def show(value: Any, rounding: float = 0.0) -> str:
+    """A value as text: five digits, a true minus, powers of ten, short lists written out; below ``rounding``, zero."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if hasattr(value, "tolist"):
-        return show(value.tolist())
+        return show(value.tolist(), rounding)
     if isinstance(value, float):
-        return number(value)
+        return "0" if abs(value) < rounding else number(value)
     if isinstance(value, list | tuple):
         if len(value) > LONGEST_LIST:
             return f"{len(value)} values"
-        return "(" + ", ".join(show(entry) for entry in value) + ")"
+        return "(" + ", ".join(show(entry, rounding) for entry in value) + ")"
     return str(value)
 
 
@@ -70,9 +70,7 @@ def uncertain(value: float, deviation: float) -> str:
 
 def result(value: Any) -> str:
     """As :func:`show`, with rounding about zero as zero."""
-    if isinstance(value, float) and abs(value) < ROUNDING:
-        return "0"
-    return show(value)
+    return show(value, ROUNDING)
 
 
 def percent(relative: float) -> str:

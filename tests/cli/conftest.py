@@ -49,8 +49,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         module.__spec__ = importlib.machinery.ModuleSpec(name, None)
         for key, function in functions.items():
             setattr(module, key, function)
-        monkeypatch.setitem(sys.modules, name, module)
         package, _, own = name.rpartition(".")
-        monkeypatch.setattr(importlib.import_module(package), own, module, raising=False)
+        monkeypatch.setattr(importlib.import_module(package), own, module, raising=False)  # may import the real one
+        monkeypatch.setitem(sys.modules, name, module)
 
     return put

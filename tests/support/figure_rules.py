@@ -17,7 +17,9 @@ LONGEST_LABEL = 40
 ROUNDING = 1e-13
 #: What has no unit, or a scale of its own on the axis.
 PURE = {
-    "quaternion", "thrusters on", "turns", "configurations", "manipulability", "density", "gain", "sample", "run",
+    "quaternion", "thrusters on", "configurations", "dynamic manipulability", "density", "rise of twice the cost",
+    "test",
+    "attitude", "iteration", "global best cost", "number", "seed", "base parameter, best known first",
 }  # fmt: skip
 _UNIT = re.compile(r"\[([^\]]*)\]")
 
@@ -32,11 +34,10 @@ def figure_faults(plot: Any) -> list[str]:
         across, up = (_axis(layout, name) for name in (x, y))
         title = titles.get(x, "")
         found += [f"{y}: {fault}" for fault in _curves(traces)]
-        found += [f"{y}: {fault}" for fault in _label(up, title)]
-        if not _shared(layout, x, panels):
-            found += [f"{x}: {fault}" for fault in _label(across)]
-        if up.get("type") != "log":
-            found += [f"{y}: {fault}" for fault in _rounding(traces)]
+        found += [f"{y}: {fault}" for fault in _label(up, traces, "y", _beside(layout, y, panels) or title)]
+        if not _below(layout, x, panels):
+            found += [f"{x}: {fault}" for fault in _label(across, traces, "x")]
+        found += [f"{y}: {fault}" for fault in _rounding(traces)]
     return found
 
 
@@ -69,13 +70,21 @@ def _titles(layout: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _shared(layout: Mapping[str, Any], x: str, panels: Mapping[tuple[str, str], Any]) -> bool:
+def _domain(layout: Mapping[str, Any], name: str) -> tuple[float, float]:
+    low, high = _axis(layout, name).get("domain", (0.0, 1.0))
+    return float(low), float(high)
+
+
+def _below(layout: Mapping[str, Any], x: str, panels: Mapping[tuple[str, str], Any]) -> bool:
     """Whether a panel further down in the same column says what this axis is."""
-    own, up = _axis(layout, x).get("domain", (0.0, 1.0)), dict(panels)
-    low = {other: _axis(layout, y).get("domain", (0.0, 1.0))[0] for other, y in up}
-    return any(
-        other != x and _axis(layout, other).get("domain", (0.0, 1.0)) == own and low[other] < low[x] for other in low
-    )
+    low = {other: _domain(layout, y)[0] for other, y in panels}
+    return any(_domain(layout, other) == _domain(layout, x) and low[other] < low[x] for other in low)
+
+
+def _beside(layout: Mapping[str, Any], y: str, panels: Mapping[tuple[str, str], Any]) -> str:
+    """What the first panel of a row says of its axis: maps and grids of panels say it once."""
+    row = [other for _, other in panels if _domain(layout, other) == _domain(layout, y)]
+    return next((text for other in row if (text := _axis(layout, other).get("title", {}).get("text", ""))), "")
 
 
 def _curves(traces: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -88,19 +97,27 @@ def _curves(traces: list[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{len(names)} curves"
 
 
-def _label(axis: Mapping[str, Any], title: str = "") -> Iterator[str]:
+def _label(axis: Mapping[str, Any], traces: list[Mapping[str, Any]], way: str, title: str = "") -> Iterator[str]:
     label = axis.get("title", {}).get("text", "")
-    text = label or title
     for one in (label, title):
         if len(re.sub(r"<[^>]*>", "", one)) > LONGEST_LABEL:
             yield f"the label {one!r} is a sentence"
-    if axis.get("ticktext") or axis.get("showticklabels") is False or axis.get("type") == "category":
+    if axis.get("ticktext") or axis.get("showticklabels") is False or any(_named(trace, way) for trace in traces):
         return
-    units = _UNIT.findall(label) or _UNIT.findall(title)
+    text = label if _UNIT.search(label) or not title else title
+    units = _UNIT.findall(text)
     if any(" or " in unit or ", " in unit for unit in units) or len(units) > 1:
         yield f"{text!r} has several units"
     if not units and not _pure(label or title):
         yield f"{text!r} has no unit"
+    if not _UNIT.sub("", text).strip():
+        yield f"{text!r} does not say what it shows"
+
+
+def _named(trace: Mapping[str, Any], way: str) -> bool:
+    """Whether names stand along the axis, not numbers."""
+    given = trace.get(way)
+    return isinstance(given, list | tuple | np.ndarray) and len(given) > 0 and isinstance(given[0], str)
 
 
 def _pure(text: str) -> bool:

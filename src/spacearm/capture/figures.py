@@ -89,19 +89,23 @@ def load_figure(
 def deformation_figure(
     outcomes: Mapping[str, CaptureRun], axes: Sequence[str], colours: Mapping[str, int] | None = None
 ) -> go.Figure:
-    """Deformations of soft axes (as the paper's Figs. 14 and 15)."""
-    first = next(iter(outcomes.values()))
-    return panels(
-        [
-            Panel(
-                axis,
-                f"deformation [{first.robot.joint(axis).unit}]",
-                {name: (o.times, o.joint(axis)) for name, o in outcomes.items()},
-            )
-            for axis in axes
-        ],
-        colours=colours,
-    )
+    """Deformations of soft axes (as the paper's Figs. 14 and 15); dashed: limits that are near."""
+    robot = next(iter(outcomes.values())).robot
+    parts = [
+        Panel(
+            axis,
+            f"deformation [{robot.joint(axis).unit}]",
+            {name: (o.times, o.joint(axis)) for name, o in outcomes.items()},
+        )
+        for axis in axes
+    ]
+    figure = panels(parts, colours=colours)
+    for number, axis in enumerate(axes):
+        limits, moved = robot.joint(axis).limits, np.concatenate([o.joint(axis) for o in outcomes.values()])
+        figures.limit_lines(
+            figure, [(limits.lower, limits.upper)], moved, [7], row=number // 2 + 1, column=number % 2 + 1
+        )
+    return figure
 
 
 def _series(outcomes: Mapping[str, CaptureRun], what: str, column: int) -> dict[str, tuple[Any, Any]]:
@@ -126,8 +130,8 @@ def momentum_figure(outcome: CaptureRun, shares: MomentumBudget) -> go.Figure:
     for k, axis in enumerate("xyz"):
         linear = {name: (outcome.times, part[:, k]) for name, part in shares.linear.items()}
         angular = {name: (outcome.times, part[:, k]) for name, part in shares.angular.items()}
-        parts.append(Panel(f"linear, {axis}", "[kg m/s]", linear))
-        parts.append(Panel(f"angular about the mass centre, {axis}", "[kg m2/s]", angular))
+        parts.append(Panel(f"linear, {axis}", "momentum [N s]", linear))
+        parts.append(Panel(f"about the mass centre, {axis}", "momentum [N m s]", angular))
     return panels(parts)
 
 

@@ -86,6 +86,25 @@ Limit = Annotated[
 ]
 
 
+#: Rows of a table in the terminal, unless others are asked for.
+FEW_ROWS = 10
+
+
+def _rows(_: object, tokens: Sequence[Token]) -> int | None:
+    text = tokens[0].value
+    if text == "all":
+        return None
+    if not text.isdecimal() or not 0 < int(text) < sys.maxsize:
+        raise ValueError("expected a number of rows, or 'all'")
+    return int(text)
+
+
+Rows = Annotated[
+    int | None,
+    Parameter(name="--rows", help="rows of the table to print, what matters first; 'all' for all", converter=_rows),
+]
+
+
 @app.command
 def check(
     file: str,
@@ -115,7 +134,14 @@ def check(
 
 @app.command
 def run(
-    scenario: Path, /, *, out: Out, cross_check: CrossCheck = False, time_limit: Limit = None, json: Json = False
+    scenario: Path,
+    /,
+    *,
+    out: Out,
+    cross_check: CrossCheck = False,
+    time_limit: Limit = None,
+    rows: Rows = FEW_ROWS,
+    json: Json = False,
 ) -> int:
     """Run a scenario in time and write its folder: results.json, data.nc, index.html with figures.
 
@@ -127,7 +153,7 @@ def run(
     from spacearm.cli.studies import run_scenario
 
     with limited(time_limit):
-        return run_scenario(scenario, out, cross_check=cross_check, json=json)
+        return run_scenario(scenario, out, cross_check=cross_check, rows=rows, json=json)
 
 
 @app.command
@@ -138,6 +164,7 @@ def reproduce(
     fresh: Fresh = False,
     workers: Annotated[int, Parameter(help="papers at a time, each in a process of its own")] = 1,
     time_limit: Limit = None,
+    rows: Rows = FEW_ROWS,
     json: Json = False,
 ) -> int:
     """Reproduce papers and print the tables of agreement.
@@ -153,7 +180,9 @@ def reproduce(
     from spacearm.cli.studies import reproduce_papers
 
     with limited(time_limit):
-        return reproduce_papers(papers, out, cross_check=cross_check, fresh=fresh, workers=workers, json=json)
+        return reproduce_papers(
+            papers, out, cross_check=cross_check, fresh=fresh, workers=workers, rows=rows, json=json
+        )
 
 
 @app.command

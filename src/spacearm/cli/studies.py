@@ -37,7 +37,7 @@ POLL = 0.1
 MOST_FAULTS = 5
 
 
-def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) -> int:
+def run_scenario(scenario: Path, out: Path, *, cross_check: bool, rows: int | None, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
     from spacearm import study as studies
     from spacearm.report import held, publish, write_files
@@ -51,11 +51,11 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, json: bool) ->
         older = held(out)
     if older:
         complain(f"{out}: older results were replaced", kind="note")
-    return tell([(result, out / "index.html")], json=json)
+    return tell([(result, out / "index.html")], rows=rows, json=json)
 
 
 def reproduce_papers(
-    names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, workers: int, json: bool
+    names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, workers: int, rows: int | None, json: bool
 ) -> int:
     """Run papers, ``workers`` at a time; one that fails does not stop the others, one that is finished is kept."""
     from spacearm.papers import select
@@ -89,7 +89,7 @@ def reproduce_papers(
             continue
         entries.append(Entry(paper.name, title, result, f"{paper.name}/index.html"))
         done.append((result, out / paper.name / "index.html"))
-    status = tell(done, json=json)
+    status = tell(done, rows=rows, json=json)
     if done and len(papers) > 1:
         index = write_index(entries, out)
         if not json:
@@ -180,15 +180,23 @@ def _going_on(what: str) -> Iterator[None]:
         complain(f"{what}: went on from {pieces.found} of an interrupted run's finished pieces", kind="note")
 
 
-def tell(done: Sequence[tuple[Result, Path]], *, json: bool) -> int:
-    """Print results; 1 when one of them is not sound, else :data:`LIMITS_BROKEN` when one breaks its limits."""
+def tell(done: Sequence[tuple[Result, Path]], *, rows: int | None, json: bool) -> int:
+    """Print results, each with so many rows (None: all).
+
+    Returns 1 when one of them is not sound, else :data:`LIMITS_BROKEN` when one breaks its limits.
+    """
     if json:
         show_json({"studies": [{**result.to_json(), "page": page} for result, page in done]})
     for result, page in done:
         if not json:
             show(*_verdict(result))
+            if result.headline:
+                show(result.headline)
             if result.rows:
-                show(table_of(result))
+                show(table_of(result, rows))
+            more = 0 if rows is None else len(result.rows) - rows
+            if more > 0:
+                show(f"{more} more row{'s' if more > 1 else ''}: {page.parent / 'results.json'}, or --rows all")
             show(*_summary(result, page))
         if not result.sound:
             first, more = result.certificate.faults[:MOST_FAULTS], len(result.certificate.faults) - MOST_FAULTS
@@ -210,8 +218,8 @@ def _verdict(result: Result) -> Iterator[Any]:
         yield Text(f"LIMITS BROKEN: {more} more", style="bold red")
 
 
-def table_of(result: Result) -> Table:
-    """The table of agreement for a terminal."""
+def table_of(result: Result, count: int | None = None) -> Table:
+    """The table of agreement for a terminal: the rows that matter most, or all where ``count`` is None."""
     from rich.table import Table
     from rich.text import Text
 
@@ -224,7 +232,7 @@ def table_of(result: Result) -> Table:
     table = Table(title=Text(result.title or result.study), title_justify="left", header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in ("value", "paper") else "left")
-    for row in result.rows:
+    for row in result.rows if count is None else result.first_rows(count):
         value, unit = quantity(row.value, row.unit)
         cells = {
             "quantity": Text(row.quantity),

@@ -12,7 +12,7 @@ from spacearm.ejection.configuration import BROKEN
 from spacearm.ejection.montecarlo import Sensitivity
 from spacearm.ejection.run import Ejection
 from spacearm.ejection.segmented import Segmented
-from spacearm.figures import CLEAR, COLOURS, curve, key_to_lines, new_figure, panels
+from spacearm.figures import CLEAR, COLOURS, curve, key_to_lines, limit_lines, new_figure, panels, same_scale
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -57,15 +57,28 @@ def spin_curves(runs: Mapping[str, Ejection]) -> go.Figure:
 
 
 def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
-    """Variations of all joints that move, one colour a configuration, one dash a joint."""
-    figure = new_figure(x="time", x_unit="s", y="joint variation", y_unit="deg or mm")
-    for k, (name, run) in enumerate(runs.items()):
-        variation = run.data["variation"].values
-        for m, i in enumerate(np.flatnonzero(np.abs(variation).max(axis=0) > 0.0)):
-            joint = run.rig.arm.joints[i]
-            scale = DEGREE if joint.kind == "revolute" else 1e3
-            label = f"{name} {joint.name}"
-            curve(figure, run.data["time"].values, scale * variation[:, i], label, colour=k, dash=m)
+    """Variations of the joints that move, a panel for each and one colour a configuration; dashed: limits."""
+    arm = next(iter(runs.values())).rig.arm
+    largest = np.max([np.abs(run.data["variation"].values).max(axis=0) for run in runs.values()], axis=0)
+    moved = np.flatnonzero(largest > 0.0)
+    units = [(DEGREE, "deg") if arm.joints[i].kind == "revolute" else (1e3, "mm") for i in moved]
+    columns = min(3, max(1, moved.size))
+    places = [(number // columns + 1, number % columns + 1) for number in range(moved.size)]
+    titles = [f"{arm.joint_names[i]} [{unit}]" for i, (_, unit) in zip(moved, units, strict=True)]
+    figure = panels(titles or [""], columns=columns, height=130 + 270 * -(-moved.size // columns), spacing=0.07)
+    for place, i, (scale, _) in zip(places, moved, units, strict=True):
+        at: dict[str, Any] = {"row": place[0], "col": place[1]}
+        for k, (name, run) in enumerate(runs.items()):
+            y = scale * run.data["variation"].values[:, i]
+            once: dict[str, Any] = {"legendgroup": name, "showlegend": place == (1, 1)}
+            curve(figure, run.data["time"].values, y, name, colour=k, **once, **at)
+    for unit in dict.fromkeys(units):
+        same_scale(figure, [place for place, own in zip(places, units, strict=True) if own == unit])
+    for place, i, (scale, _) in zip(places, moved, units, strict=True):
+        limits = arm.joints[i].limits
+        bounds = [scale * (np.array([limits.lower, limits.upper]) - run.start[i]) for run in runs.values()]
+        limit_lines(figure, bounds, scale * largest[i], range(len(runs)), row=place[0], column=place[1])
+    figure.update_xaxes(title_text="time [s]")
     return figure
 
 
@@ -187,7 +200,7 @@ def map_caption(chart: xr.Dataset) -> str:
 
 def histograms(spread: Sensitivity) -> go.Figure:
     """Velocity and angular velocity of a Monte Carlo study with percentiles."""
-    figure = panels(("ejection velocity [mm/s]", "angular velocity [deg/s]"))
+    figure = panels(("", ""))
     for column, (key, factor) in enumerate((("velocity", 1e3), ("tumbling", DEGREE)), start=1):
         at = {"row": 1, "col": column}
         values = factor * getattr(spread.runs, key)
@@ -196,5 +209,7 @@ def histograms(spread: Sensitivity) -> go.Figure:
         for level in (5.0, 50.0, 95.0):
             options = {"line_dash": "dot", "line_color": COLOURS[3], "annotation_text": f"{level:g} %"}
             figure.add_vline(x=factor * spread.percentiles[key][level], **options, **at)
-    figure.update_yaxes(title_text="runs", row=1, col=1)
+    for column, text in enumerate(("ejection velocity [mm/s]", "angular velocity [deg/s]"), 1):
+        figure.update_xaxes(title_text=text, row=1, col=column)
+    figure.update_yaxes(title_text="number of runs", row=1, col=1)
     return figure

@@ -478,7 +478,7 @@ class Thrown(Findings):
             Figure(
                 "joints",
                 figures.joint_curves(runs),
-                "Joints that move: how far each has turned or slid since the release.",
+                "Joints that move: how far each has turned or slid since the release. Dashed: limits that are near.",
             ),
             Figure(
                 "energy", figures.energy_areas(runs[first]), f"Where the springs' energy goes; configuration {first}."

@@ -86,7 +86,8 @@ def ellipses_on_configuration(
             reach = scale * ellipse.masses[k] * ellipse.axes[:, k]
             ends = np.array([hand - reach, hand + reach])
             text = f"{name}: {ellipse.masses[k]:.4g} kg"
-            curve(figure, ends[:, 0], ends[:, 1], text, colour=i, line={"width": 1}, showlegend=False)
+            thin: dict[str, Any] = {"line": {"width": 1}, "showlegend": False, "hovertext": text, "hoverinfo": "text"}
+            curve(figure, ends[:, 0], ends[:, 1], name, colour=i, **thin)
     for name, place in (marks or {}).items():
         marker = {"symbol": "cross", "size": 11, "color": COLOURS[3]}
         figure.add_scatter(x=[place[0]], y=[place[1]], mode="markers", marker=marker, name=name)

@@ -28,6 +28,7 @@ from spacearm.study import Findings, Noted, Session, StudyFile, Table, distinct,
 from spacearm.study.tables import InertiaTable, Numbers, Pair, StartTable, StateKeys, check_turns
 from spacearm.typing import Array
 from spacearm.words import number
+from spacearm.words import result as text_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -293,7 +294,7 @@ class After(Findings):
 
     def turned(self) -> str:
         change = np.linalg.norm((self.velocity(self.jump.after) - self.velocity(self.jump.before))[3:])
-        return f"world axes; jump of {float(change):.6g} rad/s"
+        return f"world axes; jump of {text_of(float(change))} rad/s"
 
     def reactions(self) -> Array | None:
         modes = self.system.modes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spacearm.figures import COLOURS, MOST_CURVES, curve, lines, panels
+from spacearm.figures import COLOURS, MOST_CURVES, NEAR, curve, limit_lines, lines, panels
 from spacearm.model import Robot
 from spacearm.result import Figure
 from spacearm.simulate import Run
@@ -23,8 +23,6 @@ DEGREE = 180.0 / np.pi
 RPM = 30.0 / np.pi
 #: Momentum keeps no more digits than the integrator gives it: it is rounding up to so many times what is rounding else.
 ERRORS = 100.0
-#: A limit is drawn where it is at most so many times the largest value: further off it would flatten the curves.
-NEAR = 3.0
 
 
 def figures(run: Run) -> Iterator[Figure]:
@@ -153,7 +151,9 @@ def joint_panels(robot: Robot, group: Group, times: Array, positions: Array, rat
         f"rates [{group.unit}/s]": (names, rate, float(np.abs(rates).max(initial=0.0)) * group.scale),
     }
     plot = _panels(times, parts)
-    near = _limit_lines(plot, bounds, position, 1) + _limit_lines(plot, np.stack([-fastest, fastest], 1), rate, 2)
+    colours = range(len(joints))
+    near = limit_lines(plot, bounds, position, colours)
+    near += limit_lines(plot, np.stack([-fastest, fastest], 1), rate, colours, column=2)
     use = {name: _share(position[:, k], bounds[k]) for k, name in enumerate(names)}
     return plot, f"Joint positions and rates. {_use('range', use)} {_dashed(near, bounds, fastest)}"
 
@@ -173,7 +173,7 @@ def _joints(run: Run) -> Iterator[Figure]:
         most = np.array([robot.joints[k].limits.effort for k in group.joints])
         bounds = np.stack([-most, most], 1)
         plot = _panels(run.times, {f"drive {group.effort}": (names, given, float(np.abs(torque).max(initial=0.0)))})
-        near = _limit_lines(plot, bounds, given, 1)
+        near = limit_lines(plot, bounds, given, range(len(names)))
         use = {name: _share(given[:, k], bounds[k]) for k, name in enumerate(names)}
         told = f"{_use(group.effort.partition('s [')[0], use)} {_dashed(near, most)}"
         text = f"What drives and brakes give; zero where a joint is free. {told}"
@@ -243,7 +243,7 @@ def _commanded(run: Run, unit: str, names: Sequence[str]) -> tuple[go.Figure, in
             shown.add(name)
             if own in log.limited and own in run.robot.joint_names and log.system in ("", run.robot.name):
                 most = run.robot.joint(own).limits.effort
-                near += _limit_lines(plot, np.array([[-most, most]]), values, 1, colour)
+                near += limit_lines(plot, [(-most, most)], values, [colour])
     plot.update_xaxes(title_text="time [s]")
     return plot, near
 
@@ -263,15 +263,3 @@ def _dashed(near: int, *limits: Array) -> str:
     if not any(np.isfinite(limit).any() for limit in limits):
         return "The robot has no limits of these."
     return "Dashed: limits." if near else f"All limits are more than {NEAR:g} times as far."
-
-
-def _limit_lines(plot: go.Figure, bounds: Array, values: Array, column: int, first: int = 0) -> int:
-    """Draw the limits that are near, in the colours from ``first`` on; how many."""
-    near = 0
-    for k, pair in enumerate(bounds, first):
-        for limit in pair:
-            if np.isfinite(limit) and abs(limit) <= NEAR * max(np.abs(values).max(), 1e-12):
-                line = {"dash": "dash", "width": 1, "color": COLOURS[k % len(COLOURS)]}
-                plot.add_hline(y=limit, line=line, row=1, col=column)
-                near += 1
-    return near

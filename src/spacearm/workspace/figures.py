@@ -39,7 +39,7 @@ def _heat(figure: go.Figure, x: Array, y: Array, values: Array, column: int) -> 
 
 
 def _places(places: HandMap, radii: Workspace | None) -> Figure:
-    titles = ("ways to get there", "best manipulability", "least turn of the base [rad/m]")
+    titles = ("configurations", "best manipulability", "least base motion [rad/m]")
     plot = panels(titles, height=420, spacing=0.1)
     count = np.where(places.count > 0, places.count, np.nan)
     for column, values in enumerate((count, places.manipulability, places.cost), 1):
@@ -74,7 +74,7 @@ def _circle(plot: go.Figure, radius: float, column: int) -> None:
 def _over(over: JointMap, radii: Workspace | None, robot: Robot) -> Figure:
     import plotly.graph_objects as go
 
-    plot = panels(("dynamic manipulability", "turn rate of the base for a joint rate of 1"), height=420, spacing=0.16)
+    plot = panels(("dynamic manipulability", "base rate / joint rate"), height=420, spacing=0.16)
     turning = [robot.joint(name).kind == "revolute" for name in over.joints]
     scale = [180.0 / np.pi if turns else 1.0 for turns in turning]
     axes = [values * factor for values, factor in zip(over.values, scale, strict=True)]
@@ -95,7 +95,10 @@ def _over(over: JointMap, radii: Workspace | None, robot: Robot) -> Figure:
         else ""
     )
     return Figure(
-        "joints", plot, f"Over two joints, the others as they are.{dots} It does not matter where the base is."
+        "joints",
+        plot,
+        f"Over two joints, the others as they are; the base's rate for joint rates of size 1.{dots} "
+        "It does not matter where the base is.",
     )
 
 

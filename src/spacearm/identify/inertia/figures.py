@@ -33,7 +33,7 @@ def figures(
     followed: Mapping[str, Sequence[TargetState]],
 ) -> list[Figure]:
     """Measured beside predicted, ranks, origins, deviations, the Monte Carlo's errors, the target over time."""
-    ranks = new_figure(x="after experiment", y="determined combinations", height=380)
+    ranks = new_figure(x="after experiment", y="number of combinations", height=380)
     names, values = [stage.experiment for stage in possible.stages], [stage.rank for stage in possible.stages]
     ranks.add_bar(x=names, y=values, text=[str(v) for v in values], marker_color=COLOURS[0], name="rank")
     dashed = {"color": COLOURS[3], "dash": "dash"}
@@ -55,7 +55,7 @@ def figures(
     if found.output_error is not None:
         made = [*predictions(found.output_error), *made]
     if carlo is not None:
-        errors = new_figure(x="error in claimed standard deviations", y="density", height=380)
+        errors = new_figure(x="error / claimed standard deviation", y="density", height=380)
         errors.add_histogram(x=carlo.errors.ravel(), histnorm="probability density", name="errors")
         x = np.linspace(-5, 5, 201)
         curve(errors, x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal")
@@ -76,27 +76,18 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
                 continue
             unit, axes = CHANNELS[channel].unit, fit.problem.robot.joint_names if channel == "torque" else tuple("xyz")
             letters = tuple("wxyz") if channel == "attitude" else axes
-            both = new_figure(x="time (s)", y=channel + ("" if channel == "attitude" else f" ({unit})"), height=360)
+            text = "quaternion" if channel == "attitude" else channel
+            both = new_figure(x="time", x_unit="s", y=text, y_unit="" if channel == "attitude" else unit, height=360)
+            times, dots = record.times[some], {"mode": "markers", "size": 3, "showlegend": False}
             for k, letter in enumerate(letters):
-                colour = COLOURS[k % len(COLOURS)]
-                read = record.readings[channel][some, k]
-                both.add_scatter(
-                    x=record.times[some], y=read, mode="markers", name=f"{letter} measured",
-                    marker={"size": 3, "color": colour, "opacity": 0.5},
-                )  # fmt: skip
-                both.add_scatter(
-                    x=record.times[some], y=predicted[channel][some, k], mode="lines", name=f"{letter} predicted",
-                    line={"color": colour, "width": 1.2},
-                )  # fmt: skip
-            left = new_figure(x="time (s)", y="residual / standard deviation", height=260)
+                curve(both, times, record.readings[channel][some, k], letter, colour=k, opacity=0.5, **dots)
+                curve(both, times, predicted[channel][some, k], letter, colour=k, line={"width": 1.2})
+            left = new_figure(x="time", x_unit="s", y="residual / standard deviation", height=260)
             for k, letter in enumerate(axes):
                 own = np.where(data.present[:, rows][:, k], white[f"{channel}.{letter}"], np.nan)[some]
-                left.add_scatter(
-                    x=record.times[some], y=own, mode="markers", name=letter,
-                    marker={"size": 3, "color": COLOURS[k % len(COLOURS)], "opacity": 0.6},
-                )  # fmt: skip
+                curve(left, times, own, letter, colour=k + (channel == "attitude"), **dots | {"showlegend": True})
             label = f"{name}-{channel}".replace(" ", "-")
-            said = f"{name}: {channel} as measured, and as predicted with what was found."
+            said = f"{name}: {channel} as measured (dots), and as predicted with what was found (lines)."
             rest = f"{name}: what the prediction of {channel} leaves, made white; noise of size one if all is right."
             made += [Figure(f"measured-{label}", both, said), Figure(f"residual-{label}", left, rest)]
     return made
@@ -104,7 +95,7 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
 
 def _target(name: str, states: Sequence[TargetState]) -> Figure:
     """The target's mass while samples arrive."""
-    figure = new_figure(x="time (s)", y="mass of the target (kg)", height=360)
+    figure = new_figure(x="time", x_unit="s", y="mass of the target", y_unit="kg", height=360)
     times, mass = [s.time for s in states], np.array([s.values[0] for s in states])
     std = np.array([s.std[0] for s in states])
     curve(figure, times, mass, "mass", mode="lines+markers")

@@ -42,7 +42,7 @@ def fit_figure(fit: JointFit, test: int) -> go.Figure:
     for k, channel in enumerate(seen.measured):
         curve(figure, t, white[:, k], f"residual {channel}", colour=k + 3, line={"width": 1}, **below)
     figure.update_yaxes(title_text="link minus motor [deg]", **above)
-    figure.update_yaxes(title_text="residual [sd]" if model.noise_known else "residual [rad]", **below)
+    figure.update_yaxes(title_text="residual / sd" if model.noise_known else "residual [rad]", **below)
     figure.update_xaxes(title_text="time [s]", **below)
     return figure
 
@@ -71,7 +71,7 @@ def channel_figure(fit: JointFit, test: int) -> go.Figure:
 
 def profile_figure(fit: JointFit, profiles: Sequence[Profile]) -> go.Figure:
     """Profiles over deviations in standard deviations."""
-    figure = new_figure(x="deviation from the estimate", x_unit="standard deviations", y="rise of twice the cost")
+    figure = new_figure(x="deviation / standard deviation", y="rise of twice the cost")
     for one in profiles:
         curve(figure, (one.values - fit[one.name]) / fit.std(one.name), one.rise, one.name, mode="lines+markers")
     figure.add_hline(y=3.84, line={"dash": "dot", "color": COLOURS[7]}, annotation_text="95 %")

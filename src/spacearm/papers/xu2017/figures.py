@@ -68,7 +68,7 @@ def _logarithmic(plot: go.Figure, decades: int) -> go.Figure:
 def _ranks(case: Exact) -> go.Figure:
     stages = case.identifiability.stages
     names, ranks = [stage.experiment for stage in stages], [stage.rank for stage in stages]
-    plot = new_figure(x="after experiment", y="numbers")
+    plot = new_figure(x="after experiment", y="number of parameters")
     claimed = [10 + 10 * k for k in range(len(stages))]
     plot.add_bar(x=names, y=claimed, name="claimed by the paper", marker_color=COLOURS[7], opacity=0.5)
     bars = {"name": "rank: determined combinations", "marker_color": COLOURS[0], "textposition": "outside"}
@@ -78,7 +78,7 @@ def _ranks(case: Exact) -> go.Figure:
 
 
 def _singular(case: Exact) -> go.Figure:
-    plot = new_figure(x="number", y="singular value")
+    plot = new_figure(x="number", y="singular value / largest")
     for k, stage in enumerate(case.identifiability.stages):
         values = np.maximum(stage.singular / stage.singular[0], FLOOR)
         style: dict[str, Any] = {"colour": k - 1 if k else WHOLE, "mode": "lines+markers", "size": 4}
@@ -141,7 +141,7 @@ def _blind(check: Validation) -> go.Figure:
 
 def _coverage(noise: Noisy) -> go.Figure:
     errors = noise.monte_carlo.errors
-    plot = new_figure(x="error in claimed standard deviations", y="density", height=400)
+    plot = new_figure(x="error / claimed standard deviation", y="density", height=400)
     bins = {"histnorm": "probability density", "xbins": {"start": -5, "end": 5, "size": 0.2}}
     plot.add_histogram(x=errors.ravel(), name=f"{errors.size} errors", marker_color=COLOURS[5], opacity=0.7, **bins)
     x = np.linspace(-5, 5, 201)

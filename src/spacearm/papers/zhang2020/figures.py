@@ -59,10 +59,13 @@ def drawn(singles: dict[str, CaptureRun], six: dict[str, CaptureRun], designed: 
 
 
 def _single(singles: dict[str, CaptureRun]) -> object:
-    parts = [
-        Panel(title, "deformation [rad or m]", {axis: (run.times, run.joint(axis)) for axis in run.axes})
-        for title, run in ((title, singles[name]) for name, title in _TITLES.items())
-    ]
+    parts = []
+    for name, title in _TITLES.items():
+        run = singles[name]
+        for unit, what in (("rad", "turns"), ("m", "slides")):
+            axes = [axis for axis in run.axes if run.robot.joint(axis).unit == unit]
+            curves = {axis: (run.times, run.joint(axis)) for axis in axes}
+            parts.append(Panel(f"{title}: {what}", f"deformation [{unit}]", curves))
     return panels(parts, dashes=DASHES, colours=OF_AXES)
 
 
@@ -83,6 +86,6 @@ def _sweep(designed: Designed) -> object:
         Panel("", label, {name: (SWEEP, values[:, k]) for name, values in swept.items()})
         for k, label in enumerate(labels)
     ]
-    plot = panels(parts, columns=3, x="damping", height=320, colours=LAW_COLOURS)
+    plot = panels(parts, columns=3, x="damping [N m s/rad]", height=320, colours=LAW_COLOURS)
     plot.update_xaxes(type="log", dtick=1)
     return plot

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 #: A call that is not given the processor may last so many times as long as it may work.
 ASLEEP = 30
+#: Preparing a worker (imports, compilation) may take so many times as long as a call.
+PREPARING = 30
 
 
 class Outcome(NamedTuple):
@@ -35,7 +37,7 @@ class _Worker:
         self.process.start()
         other.close()
         self.number: int | None = None  # of the case at hand; none until the worker says that it is prepared
-        self.since = self.used = 0.0
+        self.since, self.used = time.monotonic(), 0.0
 
     def give(self, number: int) -> None:
         self.number, self.since, self.used = number, time.monotonic(), self.cpu()
@@ -75,7 +77,8 @@ def run_watched(
 
     So is one that has waited for :data:`ASLEEP` times as long.
 
-    Heavy modules are imported in the workers, after the fork. A worker that dies is replaced.
+    Workers are forked, so call this from a process without threads: a lock that another thread holds stays locked in
+    the child for ever. Heavy modules are imported in the workers, after the fork. A worker that dies is replaced.
     """
     left = deque(numbers)
     crew: list[_Worker] = []
@@ -97,6 +100,8 @@ def run_watched(
                             worker.give(left.popleft())
                         else:
                             _dismiss(crew, worker)
+                elif worker.number is None and worker.overdue(PREPARING * longest):
+                    raise RuntimeError(f"a worker could not be prepared within {PREPARING * longest:g} s of CPU time")
                 elif worker.number is not None and worker.overdue(longest):
                     used = worker.cpu() - worker.used
                     outcome = Outcome(worker.number, "FAULT: hang", f"killed after {used:.0f} s of CPU time", used, "")

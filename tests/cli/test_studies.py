@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -352,9 +354,23 @@ def test_an_unsound_paper_is_run_again(tmp_path: Path, stand_in: Callable[..., N
     assert calls == [PAPER, PAPER]
 
 
-def test_reproduce_puts_in_order_what_a_killed_one_left(
-    tmp_path: Path, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+KILLED = """
+import os, signal, sys
+from importlib import import_module
+from pathlib import Path
+from spacearm.cli import main
+from spacearm.result import Certificate, Check, Result, Row
+
+paper = import_module(f"spacearm.papers.{sys.argv[2]}")
+good = Result(sys.argv[2], [Row("speed", 2.0, "m/s")], Certificate({"energy": Check(1e-12, 1e-9)}))
+paper.reproduce = lambda **_: good
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+Path.replace = lambda path, to: os.replace(path, to) or path.name == "plan.part" or die()
+main(sys.argv[1:])
+"""
+
+
+def test_reproduce_puts_in_order_what_a_killed_one_left(tmp_path: Path, stand_in: Callable[..., None]) -> None:
     """Killed while files moved one by one: the page is there, its results.json not yet."""
     from spacearm.report import swap
 
@@ -362,21 +378,14 @@ def test_reproduce_puts_in_order_what_a_killed_one_left(
     command = ["reproduce", PAPER, "--fresh", "-o", str(tmp_path)]
     assert main(command) == 0
     (tmp_path / PAPER / "notes.txt").write_text("mine")
-    child = os.fork()
-    if child == 0:
-        monkeypatch.setattr(Path, "replace", lambda path, to: os.replace(path, to) or path.name == "plan.part" or die())
-        main(command)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert (
+        subprocess.run([sys.executable, "-c", KILLED, *command], check=False, timeout=300).returncode == -signal.SIGKILL
+    )
     assert [path.name for path in (tmp_path / PAPER).iterdir() if path.name != "notes.txt"] == ["index.html"]
     assert swap._work_folders(tmp_path)
     assert main(command) == 0
     inside = (f"{PAPER}/{name}" for name in ("index.html", "notes.txt", "results.json"))
     assert files_in(tmp_path) == ["plotly.min.js", PAPER, *inside]
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_papers_in_processes_of_their_own_leave_the_same_rows(tmp_path: Path, capsys: Capture) -> None:

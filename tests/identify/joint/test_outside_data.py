@@ -13,7 +13,7 @@ import pytest
 from spacearm.identify.joint import Drive, JointFit, JointProblem, identify_joints
 from spacearm.identify.joint.forward import Forward
 from spacearm.identify.joint.suspects import OFF
-from spacearm.identify.neighbours import filled, outliers
+from spacearm.measure.clean import fill_gaps, row_outliers
 from spacearm.model import save
 from spacearm.optimise import covariance_at
 from spacearm.study import run_scenario
@@ -198,7 +198,7 @@ def test_outliers_are_seen_and_their_neighbours_are_not_blamed(places: tuple[int
     times = np.arange(200) / 50.0
     row = np.sin(times) + 1e-3 * np.random.default_rng(places[0]).normal(size=200)
     row[list(places)] += 0.05
-    assert tuple(np.flatnonzero(outliers(times, row, sigma))) == places
+    assert tuple(np.flatnonzero(row_outliers(times, row, sigma))) == places
 
 
 def test_what_neighbours_say_is_as_uncertain_as_told() -> None:
@@ -208,7 +208,7 @@ def test_what_neighbours_say_is_as_uncertain_as_told() -> None:
         gone = rng.random(150) < 0.1
         gone[[0, 149]] = rng.random(2) < 0.5
         path = np.sin(times + rng.uniform(0.0, 6.0))
-        row, doubt = filled(times, np.where(gone, np.nan, path + 1e-3 * rng.normal(size=150)), 1e-3)
+        row, doubt = fill_gaps(times, np.where(gone, np.nan, path + 1e-3 * rng.normal(size=150)), 1e-3)
         assert np.all(doubt[~gone] == 1.0)
         off.append(((row - path) / (1e-3 * doubt))[gone])
     every = np.concatenate(off)

@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.readings import Record
+from spacearm.measure.clean import FAR, Mask, find_outliers
 from spacearm.typing import Array
 
 Places = npt.NDArray[np.intp]
-#: A reading further from what its neighbours say than so many of the usual deviations is an outlier.
-OUTLIER = 8.0
 #: A joint whose readings spread by more than so many deviations of their noise moves.
 MOVES = 1.5
 
@@ -69,29 +68,16 @@ def _repaired(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tup
     missing, extra = int(np.sum(~good)), np.zeros((2, times.size))
     if good.sum() < 5:
         raise InputError("a moving joint was read less than five times", place="joint_position")
-    usual, edges = np.zeros(3), [_far_end(times, q, r, good, sigma, inward) for inward in (1, -1)]
-    while True:
-        index = np.flatnonzero(good)
-        inner = index[1:-1]
-        low, high = index[:-2], index[2:]
-        share = (times[inner] - times[low]) / (times[high] - times[low])
-        between = r[low] + share * (r[high] - r[low])  # rates tell a rate better than positions where samples are dense
-        said = np.stack([*_from_neighbours(times, q, r, inner, low, high), between])
-        gaps = np.abs(said - [q[inner], r[inner], r[inner]])
-        usual = np.maximum(1.4826 * np.median(gaps, axis=1), [*sigma, sigma[1]])
-        # a path that is bent as its rates nearby say is no outlier, however well the rest is predicted
-        far = (gaps / np.maximum(OUTLIER * usual[:, None] + _bends(times, r, index), 1e-300)).max(axis=0)
-        peak = (far >= np.append(far[1:], 0.0)) & (far >= np.append(0.0, far[:-1])) & (far > 1.0)
-        if not peak.any() or good.sum() - peak.sum() < max(5, 0.8 * times.size - missing):
-            break
-        good[inner[peak]] = False
+    edges = [_far_end(times, q, r, good, sigma, inward) for inward in (1, -1)]
+    far = find_outliers(lambda kept: _deviations(times, q, r, kept[:, 0], sigma)[0][:, None], good[:, None])
+    good &= ~far[:, 0]
+    usual = _deviations(times, q, r, good, sigma)[1][:2]
     index, bad = np.flatnonzero(good), np.flatnonzero(~good)
     place = np.clip(np.searchsorted(index, bad), 1, index.size - 1)
     low, high = index[place - 1], index[place]
     q[bad], r[bad] = _from_neighbours(times, q, r, bad, low, high)
     # the bend of the path counts with the fourth power of the distance
     wide = np.maximum(np.max([high - low, bad - low, high - bad], axis=0) / 2.0, 1.0) ** 4
-    usual = usual[:2]
     extra[:, bad] = (usual[:, None] * wide) ** 2
     for near, bend in zip((index[0], index[-1]), edges, strict=True):  # beyond them a path goes on as it is there
         out = bad[(bad < near) if near == index[0] else (bad > near)]
@@ -101,7 +87,24 @@ def _repaired(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tup
     return (missing, bad.size - missing), extra
 
 
-def _far_end(times: Array, q: Array, r: Array, good: npt.NDArray[np.bool_], sigma: list[float], inward: int) -> float:
+def _deviations(times: Array, q: Array, r: Array, kept: Mask, sigma: list[float]) -> tuple[Array, Array]:
+    """How far (T,) samples are from what the kept ones beside them predict, in deviations, and these deviations (3,).
+
+    Of the position, of the rate by positions, and of the rate by rates, which is better where samples are dense.
+    """
+    index, away = np.flatnonzero(kept), np.where(kept, 0.0, np.inf)
+    inner, low, high = index[1:-1], index[:-2], index[2:]
+    share = (times[inner] - times[low]) / (times[high] - times[low])
+    between = r[low] + share * (r[high] - r[low])
+    predicted = np.stack([*_from_neighbours(times, q, r, inner, low, high), between])
+    gaps = np.abs(predicted - [q[inner], r[inner], r[inner]])
+    usual = np.maximum(1.4826 * np.median(gaps, axis=1), [*sigma, sigma[1]])
+    # a path that is bent as its rates nearby say is no outlier, however well the rest is predicted
+    away[inner] = (gaps / np.maximum(usual[:, None] + _bends(times, r, index) / FAR, 1e-300)).max(axis=0)
+    return away, usual
+
+
+def _far_end(times: Array, q: Array, r: Array, good: Mask, sigma: list[float], inward: int) -> float:
     """Take bad readings at one end of a joint's path out of ``good``; how strongly the path is bent there, rad/s2.
 
     Inner readings next to a bad end look bad themselves, one after the other. Of a bad reading either the position or
@@ -114,7 +117,7 @@ def _far_end(times: Array, q: Array, r: Array, good: npt.NDArray[np.bool_], sigm
         bend = 3.0 * float(np.median(np.abs(np.diff(r[near]) / np.diff(times[near]))))
         h = times[end] - times[near[:3]]
         away = np.abs([q[end] - q[near[:3]] - h * r[near[:3]], r[end] - r[near[:3]]])
-        room = 2.0 * OUTLIER * np.array(sigma)[:, None] + bend * np.abs([h**2, h]) + 1e-12
+        room = 2.0 * FAR * np.array(sigma)[:, None] + bend * np.abs([h**2, h]) + 1e-12
         far = np.median(away / room, axis=1) > 1.0
         if far.all() or not far.any() or good.sum() < 8:
             break

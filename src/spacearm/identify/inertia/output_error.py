@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-import numpy.typing as npt
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
@@ -26,6 +25,7 @@ from spacearm.identify.inertia.readings import Record, attitude_difference
 from spacearm.identify.inertia.record_prediction import NUISANCES, Arrival, RecordPrediction, moved_state
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.whitening import ErrorModel
+from spacearm.measure.clean import Mask, find_outliers
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import spectral_peak
 from spacearm.optimise.problem import Block, Parameter, Problem
@@ -33,16 +33,10 @@ from spacearm.typing import Array
 
 __all__ = ["NUISANCES", "OutputErrorProblem", "Score"]
 
-Mask = npt.NDArray[np.bool_]
 #: Names of the twelve errors of a start, and their units.
 START = (*(f"{name}.{axis}" for name in ("position", "turn", "P", "L") for axis in "xyz"),)
 START_UNITS = (*["m"] * 3, *["rad"] * 3, *["N s"] * 3, *["N m s"] * 3)
 START_SCALES = (0.01, 1e-3, 1.0, 1.0)
-#: A reading further than this from its prediction, in standard deviations, is an outlier.
-OUTLIER = 6.0
-#: Share of a sensor's readings that may be outliers, and how many may be in any case; within how many samples only
-#: the farthest goes at once, and how often readings are judged anew without those that are gone.
-MOST_OUTLIERS, FEW_OUTLIERS, NEAR, PASSES = 0.1, 3, 2, 40
 #: A prediction whose attitude is further from three readings than this (rad), with so many between, lost the motion.
 LOST, SPARSE = 0.1, 3
 #: Name of what moves and is not modelled.
@@ -405,12 +399,8 @@ class OutputErrorProblem(Problem):
                   for k, name in enumerate(self.robot.body_names)}  # fmt: skip
         return {name: unit[:, place] * scale[place] for name, place in places.items() if place.size}
 
-    def without_outliers(self, x: Array, limit: float = OUTLIER) -> int:
-        """Leave out readings that are further than ``limit`` standard deviations from their prediction; how many.
-
-        Where there are many of one sensor, or they stand together in time, the model is wrong and not the readings:
-        then none is left out.
-        """
+    def without_outliers(self, x: Array) -> int:
+        """Leave out readings that are far from their prediction; how many these are."""
         self.white(x)
         kept = []
         for i, data in enumerate(self.records):
@@ -418,10 +408,7 @@ class OutputErrorProblem(Problem):
             was: Mask = np.asarray(data.present, dtype=bool)
             if model is None or not np.all(np.isfinite(whole)):
                 return 0
-            present = _without_far(model, whole[:, :, :1], was, limit)
-            if _structured(was & ~present, was):
-                return 0
-            kept.append(present)
+            kept.append(was & ~find_outliers(partial(_deviations, model, whole[:, :, :1]), was))
         count = self.samples
         for data, present in zip(self.records, kept, strict=True):
             data.present = present
@@ -433,32 +420,9 @@ class OutputErrorProblem(Problem):
         return sum(int(data.present.sum()) for data in self.records)
 
 
-def _without_far(model: ErrorModel, residual: Array, present: Mask, limit: float) -> Mask:
-    """Which readings (T, rows) are left when those far from their prediction go, the farthest near by first.
-
-    A wrong reading moves what is predicted of its neighbours: once it is gone, they may turn out to be good.
-    """
-    there = present.copy()
-    for _ in range(PASSES):
-        size = np.where(there, np.abs(model.white(residual, there)[:, :, 0]), 0.0)
-        most = size.max(axis=1)
-        around = np.pad(most, NEAR)
-        peak = np.max([around[k : k + most.size] for k in range(2 * NEAR + 1)], axis=0)
-        far = (size > limit) & (size == most[:, None]) & (most == peak)[:, None]
-        if not far.any():
-            break
-        there &= ~far
-    return there
-
-
-def _structured(far: Mask, present: Mask) -> bool:
-    """Whether far readings (T, rows) are too many of one row for outliers, or follow each other more than by chance."""
-    count, whole = far.sum(axis=0), np.maximum(present.sum(axis=0), 1)
-    if np.any(count > np.maximum(MOST_OUTLIERS * whole, FEW_OUTLIERS)):
-        return True
-    together = np.sum(far[1:] & far[:-1], axis=0)
-    chance = count**2 / whole
-    return bool(np.any(together > chance + 4.0 * np.sqrt(chance) + 3.0))
+def _deviations(model: ErrorModel, residual: Array, kept: Mask) -> Array:
+    """White residuals (T, rows) of the readings that count; those that do not are not predicted."""
+    return np.where(kept, np.abs(model.white(residual, kept)[:, :, 0]), np.inf)
 
 
 def _orthonormal(columns: Array) -> Array:

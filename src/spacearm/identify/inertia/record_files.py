@@ -16,7 +16,7 @@ from spacearm.identify.inertia.experiment import Experiment, wrench_of
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.identify.measurements import Column, read_measurements
-from spacearm.identify.neighbours import scatter
+from spacearm.measure.clean import noise_from_scatter
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
 from spacearm.typing import Array
@@ -99,7 +99,7 @@ def _with_noise(record: Record, channels: Sequence[str]) -> Record:
     for name in channels:
         # a turn moves a quaternion by half its angle, along three of four directions
         turn = name == "attitude"
-        variance, count = scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
+        variance, count = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
         sigma[name] = float(np.sqrt(variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
         doubt[name] = float(np.sqrt(2.0 / count)) if count else 0.0
     return replace(record, sigma=sigma, estimated=doubt)

@@ -15,7 +15,7 @@ from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.measurement_chain import Chain, Method, planar_pose
 from spacearm.identify.joint.paths import Smoothed, smoothed
 from spacearm.identify.measurements import Measurements
-from spacearm.identify.neighbours import there_in
+from spacearm.measure.clean import find_present
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
@@ -76,7 +76,7 @@ class JointTest:
             arrays = {}
             for name, values in getattr(self, key).items():
                 row = np.array(array(values, repr(name), time.shape, finite=False, place=place))
-                there = there_in(row, name, place, key == "encoders")
+                there = find_present(row, name, place, key == "encoders")
                 if not name.endswith(("_x", "_y", "_z", ".torque")):
                     row[there] = np.unwrap(row[there])
                 arrays[name] = row
@@ -194,7 +194,7 @@ class JointTest:
             return given
         place = f"test {self.name!r}"
         rows = array(given, f"torque of {joint!r}", self.time.shape, finite=False, place=place)
-        there_in(rows, f"torque of {joint}", place, True)
+        find_present(rows, f"torque of {joint}", place, True)
         return replace(smoothed(self.time, rows, sigma=self.torque_sigma or None), sigma=self.torque_sigma)
 
 

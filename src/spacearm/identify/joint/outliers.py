@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.problem import JointProblem
-from spacearm.identify.neighbours import outliers
+from spacearm.measure.clean import Mask, find_outliers, row_outliers
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
-#: How many deviations the residual of a good reading may be after a fit, and the largest share that may be more: a
-#: wrong model leaves many.
-LEFT, FEW = 5.0, 0.05
 #: Share of outliers in an encoder's readings above which those at its ends are not trusted.
 OFTEN = 0.02
 
@@ -26,7 +24,7 @@ def without_outliers(test: JointTest) -> tuple[JointTest, int]:
 
     def kept(rows: Mapping[str, Array], sigma: Mapping[str, float]) -> dict[str, Array]:
         nonlocal found
-        bad = {name: outliers(test.time, row, sigma.get(name, 0.0)) for name, row in rows.items()}
+        bad = {name: row_outliers(test.time, row, sigma.get(name, 0.0)) for name, row in rows.items()}
         found += sum(int(one.sum()) for one in bad.values())
         return {name: np.where(bad[name], np.nan, row) for name, row in rows.items()}
 
@@ -56,15 +54,17 @@ def _without_ends(row: Array, read: Array) -> Array:
 
 
 def without_far(model: JointProblem, x: Array) -> tuple[JointProblem, int]:
-    """The problem without readings that are far from the fit ``x``, and how many there were; many are no outliers."""
-    tests, count = [], 0
-    for test, rows in zip(model.tests, model.unweighted(x), strict=True):
-        size = np.where(test.present, np.abs(rows), 0.0)
-        # channels of a sample share its noise, and a wrong reading moves the next predictions: the largest goes first
-        far = (size > LEFT) & (size == size.max(axis=1, keepdims=True))
+    """The problem without readings that are far from the fit ``x``, and how many there were."""
+    count = 0
+    for k, test in enumerate(model.tests):
+        present = np.asarray(test.present, dtype=bool)
+        far = find_outliers(partial(_deviations, model, x, k, present), present)
         count += int(far.sum())
-        own = {name: np.where(far[:, k], np.nan, row) for k, (name, row) in enumerate(test.measured.items())}
-        tests.append(replace(test, measured=own) if far.any() else test)
-    if not count or count > FEW * model.readings:
-        return model, 0
-    return model.of(tests), count
+        model = model.without_readings(k, far, x)
+    return model, count
+
+
+def _deviations(model: JointProblem, x: Array, test: int, present: Mask, kept: Mask) -> Array:
+    """White residuals (T, m) of a test's readings that count; those that do not are not predicted."""
+    rows = model.without_readings(test, present & ~kept, x).unweighted(x)[test]
+    return np.where(kept, np.abs(rows), np.inf)

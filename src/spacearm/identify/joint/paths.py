@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, rising
-from spacearm.identify.neighbours import filled, there_in
+from spacearm.measure.clean import fill_gaps, find_present
 from spacearm.simulate import Signal, from_ppoly
 from spacearm.typing import Array
 
@@ -95,8 +95,8 @@ def smoothed(
     """The same with its errors."""
     t = rising(time, "times", count=3, place="path")
     rows = array(values, "values", t.shape, finite=False, place="path")
-    there_in(rows, "values", "path", True)
-    v, doubt = filled(t, rows, sigma or 0.0)
+    find_present(rows, "values", "path", True)
+    v, doubt = fill_gaps(t, rows, sigma or 0.0)
     local = t - t[0]
     degree = min(DEGREE, t.size - 1)
     most = max(1, t.size // 3)

@@ -21,6 +21,7 @@ from spacearm.identify.joint.paths import PathErrors, Smoothed, added, path_erro
 from spacearm.identify.joint.sampling import Weighting, late_by, weights
 from spacearm.identify.joint.start_values import check_start, start_values
 from spacearm.identify.units import ask_about_degrees
+from spacearm.measure.clean import Mask
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Block, Parameter, Problem
@@ -72,8 +73,8 @@ class JointProblem(Problem):
         self.smoothed: list[dict[tuple[Literal["path", "torque"], str], Smoothed]] = [{} for _ in self.tests]
         self.path_errors: list[PathErrors | InputErrors | None] = [None] * len(self.tests)
         self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
-        self._white = [test.whitener() for test in self.tests]
-        self._present, self._read = [test.present for test in self.tests], list(self.smoothed)
+        self._white = tuple(test.whitener() for test in self.tests)
+        self._present, self._read = tuple(test.present for test in self.tests), list(self.smoothed)
         self._weight = [weights(weighting, test) for test in self.tests]
         self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
         self._each = (1 + offset_rate) * len(self.setup.flexible)  # parameters that each test has of its own
@@ -411,10 +412,25 @@ class JointProblem(Problem):
         found = copy.copy(self)
         found.smoothed = list(self.smoothed)
         found.forwards = [found._centred(x, k) for k in range(len(self.tests))]
-        found.path_errors = [
-            path_errors(found, x, k) if test.smooth and found.setup.drive != "torque" else input_errors(found, x, k)
-            for k, test in enumerate(self.tests)
-        ]
+        found.path_errors = [found._errors_of_inputs(x, k) for k in range(len(self.tests))]
+        return found
+
+    def _errors_of_inputs(self, x: Array, test: int) -> PathErrors | InputErrors | None:
+        smooth = self.tests[test].smooth and self.setup.drive != "torque"
+        return path_errors(self, x, test) if smooth else input_errors(self, x, test)
+
+    def without_readings(self, test: int, bad: Mask, x: Array) -> JointProblem:
+        """The same without some of a test's measured readings (T, channels); ``x``: as in :meth:`with_path_errors`."""
+        if not bad.any():
+            return self
+        found, own = copy.copy(self), self.tests[test]
+        rows = {name: np.where(bad[:, k], np.nan, row) for k, (name, row) in enumerate(own.measured.items())}
+        own = replace(own, measured=rows)
+        for name, value in (("tests", own), ("_white", own.whitener()), ("_present", own.present)):
+            whole = getattr(self, name)
+            setattr(found, name, (*whole[:test], value, *whole[test + 1 :]))
+        found.path_errors = list(self.path_errors)
+        found.path_errors[test] = found._errors_of_inputs(x, test)
         return found
 
     @property
@@ -460,7 +476,7 @@ class JointProblem(Problem):
     def plain(self) -> JointProblem:
         """Eq. 24 in place of the likelihood: residuals as they are, rad; only time weights are left."""
         found = copy.copy(self)
-        found._white, found.path_errors = [None] * len(self.tests), [None] * len(self.tests)
+        found._white, found.path_errors = (None,) * len(self.tests), [None] * len(self.tests)
         found.cost = lambda xs: np.array([self.paper_cost(x) for x in xs])
         return found
 

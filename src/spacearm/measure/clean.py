@@ -1,15 +1,14 @@
-"""What a reading's neighbours say of it: readings that they do not bear out, values where there is none, and its noise.
+"""One rule for readings that cannot be right, values for gaps, and noise from the scatter of readings.
 
 A row of readings is a smooth path with noise: its divided differences of fourth order are small, as small as most of
 them near by (E. T. Whittaker 1922; the path of least such differences is a smoothing spline). A reading is judged by
 the path through all others, never by one that it bends itself: the deleted residual over its deviation is the
-likelihood ratio of a single shift. The farthest of a neighbourhood goes first; once it is gone, its neighbours may turn
-out to be good, and one that was taken out for a neighbour's fault comes back.
+likelihood ratio of a single shift. Where a model predicts the readings, its residuals are judged in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,34 +20,76 @@ from spacearm.typing import Array
 
 Mask = npt.NDArray[np.bool_]
 
-#: How many deviations make an outlier, and the largest share of readings that outliers may be.
-FAR, MOST = 6.0, 0.15
-#: Within how many samples only the farthest goes at once, and the differences of how many tell how rough a path is.
-NEAR, AROUND = 4, 121
+#: A reading further than this from what all others predict, in standard deviations, is an outlier.
+FAR = 6.0
+#: Largest share of a row's readings that outliers may be, and how many may be in any case.
+MOST, FEW = 0.15, 3
+#: Within how many samples only the farthest goes at once, and how often readings are judged anew.
+NEAR, PASSES = 4, 40
+#: The differences of how many readings show how rough a path is.
+AROUND = 121
 #: In variances of a reading: what a difference may have by noise alone, and the least that is the path's own.
 NOISE, SMOOTH = 1.8, 0.005
-ORDER, ROUNDS = 4, 40
-#: Fewer readings tell nothing.
+ORDER = 4
+#: Fewer readings show nothing.
 ENOUGH = 2 * ORDER + 1
 #: Differences of more deviations than this are not noise's: an outlier, or a step of the path.
 STEP = 4.0
 
 
+def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
+    """Which readings (T, rows) are outliers: further than ``FAR`` deviations from what the others predict.
+
+    The farthest of a neighbourhood goes first: it moves what is predicted of its neighbours, which may turn out to be
+    good once it is gone. One that was taken out for a neighbour's fault comes back. Where outliers are many of one row,
+    or follow each other more than by chance, the prediction is wrong and not the readings: then there are none.
+
+    Args:
+        deviations: given which readings (T, rows) count, by how many deviations each differs from what they predict of
+            it; infinite for a reading that does not count and is not to come back.
+        present: which readings (T, rows) there are.
+    """
+    bad = np.zeros_like(present)
+    for _ in range(PASSES):
+        kept = present & ~bad
+        if np.any(kept.sum(axis=0) < np.minimum(ENOUGH, present.sum(axis=0))):
+            break
+        away = deviations(kept)
+        size = np.where(kept, away, 0.0)
+        most = size.max(axis=1)
+        around = np.pad(most, NEAR)
+        peak = np.max([around[k : k + most.size] for k in range(2 * NEAR + 1)], axis=0)
+        first = (size > FAR) & (size == most[:, None]) & (most == peak)[:, None]
+        change = np.where(bad, away <= FAR, first)
+        if not change.any():
+            break
+        bad ^= change
+    return bad if _scattered(bad, present) else np.zeros_like(bad)
+
+
+def _scattered(bad: Mask, present: Mask) -> bool:
+    """Whether bad readings (T, rows) are few in every row, and follow each other no more than by chance."""
+    count, whole = bad.sum(axis=0), np.maximum(present.sum(axis=0), 1)
+    together, chance = np.sum(bad[1:] & bad[:-1], axis=0), count**2 / whole
+    few = count <= np.maximum(MOST * whole, FEW)
+    return bool(np.all(few & (together <= chance + 4.0 * np.sqrt(chance) + 3.0)))
+
+
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What all others say of each reading: a value, the standard deviation of that, and the one of a reading."""
+class Prediction:
+    """Of each reading by all others: its value, the standard deviation of that, and the one of a reading."""
 
     value: Array
     spread: Array
     sigma: float
 
-    def away(self, row: Array) -> Array:
-        """Deviations by which readings are off; none where there is no reading."""
+    def deviations(self, row: Array) -> Array:
+        """By how many deviations readings differ from it; none where there is no reading."""
         off = np.nan_to_num(np.abs(row - self.value)) / np.hypot(self.spread, self.sigma)
         return off / max(1.0, 1.4826 * float(np.median(off[np.isfinite(row)])))
 
 
-def there_in(row: Array, name: str, place: str, moves: bool) -> Mask:
+def find_present(row: Array, name: str, place: str, moves: bool) -> Mask:
     """Which readings are there: at least one; of what moves the model, enough to fill the gaps."""
     there = np.isfinite(row)
     bad = np.flatnonzero(np.isinf(row) if there.any() else ~there)
@@ -61,39 +102,32 @@ def there_in(row: Array, name: str, place: str, moves: bool) -> Mask:
     return there
 
 
-def outliers(time: Array, row: Array, sigma: float) -> Mask:
-    """Which readings are more than ``FAR`` deviations from what all others say, the others without outliers.
+def row_outliers(time: Array, row: Array, sigma: float) -> Mask:
+    """Which readings of a row (T,) are outliers beside their neighbours.
 
-    ``sigma`` (0: unknown) is the readings' standard deviation; where they usually are farther off, that counts. Where
-    there are many, they are no outliers.
+    ``sigma`` (0: unknown) is the readings' standard deviation; where they usually are farther off, that counts.
     """
     there = np.isfinite(row)
-    bad = np.zeros_like(there)
-    for _ in range(ROUNDS):
-        if np.sum(there & ~bad) < ENOUGH:
-            break
-        away = said(time, np.where(bad, np.nan, row), sigma).away(row)
-        size = np.where(bad, 0.0, away)
-        around = np.pad(size, NEAR)
-        peak = np.max([around[k : k + size.size] for k in range(2 * NEAR + 1)], axis=0)
-        change = np.where(bad, away <= FAR, (size > FAR) & (size == peak))
-        if not change.any():
-            break
-        bad ^= change
-    return bad if bad.sum() <= MOST * there.sum() else np.zeros_like(bad)
+    if there.sum() < ENOUGH:
+        return np.zeros_like(there)
+
+    def deviations(kept: Mask) -> Array:
+        return predict_by_neighbours(time, np.where(kept[:, 0], row, np.nan), sigma).deviations(row)[:, None]
+
+    return find_outliers(deviations, there[:, None])[:, 0]
 
 
-def filled(time: Array, row: Array, sigma: float) -> tuple[Array, Array]:
+def fill_gaps(time: Array, row: Array, sigma: float) -> tuple[Array, Array]:
     """The row with values where readings are missing, and how many times as uncertain as a reading each one is."""
     gone = np.isnan(row)
     if not gone.any():
         return row, np.ones(row.size)
-    told = said(time, row, sigma)
-    return np.where(gone, told.value, row), np.where(gone, np.maximum(told.spread / told.sigma, 1.0), 1.0)
+    others = predict_by_neighbours(time, row, sigma)
+    return np.where(gone, others.value, row), np.where(gone, np.maximum(others.spread / others.sigma, 1.0), 1.0)
 
 
-def said(time: Array, row: Array, sigma: float) -> Said:
-    """What the neighbours say of every reading (T,), each without itself; NaN where one is missing."""
+def predict_by_neighbours(time: Array, row: Array, sigma: float) -> Prediction:
+    """Every reading (T,) of a row as all others predict it; NaN where one is missing."""
     from scipy.linalg import cho_solve_banded, cholesky_banded
     from scipy.ndimage import median_filter
 
@@ -116,10 +150,10 @@ def said(time: Array, row: Array, sigma: float) -> Said:
     variance = _variances(np.ascontiguousarray(lower))
     rest = np.where(there, np.maximum(1.0 - variance, 1e-9), 1.0)
     value = np.where(there, np.nan_to_num(row) - (np.nan_to_num(row) - path) / rest, path)
-    return Said(value, sigma * np.sqrt(variance / rest), sigma)
+    return Prediction(value, sigma * np.sqrt(variance / rest), sigma)
 
 
-def scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequence[float] = ()) -> tuple[float, float]:
+def noise_from_scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequence[float] = ()) -> tuple[float, float]:
     """Variance of white noise on smooth paths (T, k), all alike, and of how many independent squares that is the mean.
 
     It is the mean square of the fourth differences. Where one of more than ``STEP`` deviations shares a reading, none

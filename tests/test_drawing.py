@@ -186,8 +186,8 @@ def test_bars_of_a_timeline_start_where_their_stages_begin() -> None:
 
 
 def test_figures_of_a_run_are_drawn_as_the_page_has_them() -> None:
-    from spacearm.motion.figures import figures
     from spacearm.simulate import Phase, State, simulate
+    from spacearm.simulate.run.figures import figures
     from support.arms import arm
 
     robot = arm(3)

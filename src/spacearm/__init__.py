@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from spacearm import study as study
     from spacearm import typing as typing
     from spacearm import words as words
-    from spacearm import workspace as workspace
     from spacearm.deadline import time_limit as time_limit
     from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
@@ -240,7 +239,6 @@ _ROOMS = (
     "study",
     "typing",
     "words",
-    "workspace",
 )
 #: Modules that the rooms use and nobody else needs.
 _INSIDE = ("checks", "deadline", "drawing", "guarded", "typing", "words")

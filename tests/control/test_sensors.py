@@ -19,11 +19,11 @@ from spacearm.control import Encoder, ForceTorque, Gyro, StarTracker
 from spacearm.errors import InputError
 from spacearm.model import Limits
 from spacearm.model.robot import BASE_DOFS
-from spacearm.motion.figures import figures
 from spacearm.scene import scene_of
 from spacearm.simulate import RK4, Load, Phase, State, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.ensemble.side_by_side import LaneRun, run_side_by_side
+from spacearm.simulate.run.figures import figures
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from spacearm import Body, Frame, Inertia, InputError, Joint, Load, Phase, Pose, Robot, State, Visual, catalogue
 from spacearm.mechanics.shapes import Cone, Sphere
 from spacearm.model import edit
-from spacearm.scene import Scene, scene_of
+from spacearm.scene import Scene, scene_of, show
 from spacearm.scene.page import unpacked
 from spacearm.scene.shapes import equivalent_box
 from spacearm.scene.solids import triangles
@@ -193,9 +193,10 @@ def test_what_is_no_run_is_refused(run: Run) -> None:
 
 
 def test_show(run: Run) -> None:
-    assert "<iframe" in run.show()._repr_html_()
+    assert "<iframe" in show(run)._repr_html_()
     robot = run.tracks[0].robot
-    poses = unpacked(robot.show("normal").data()["scenes"][0]["actors"][0]["poses"], 1, len(robot.bodies), 7)
+    actor = show(robot, configuration="normal").data()["scenes"][0]["actors"][0]
+    poses = unpacked(actor["poses"], 1, len(robot.bodies), 7)
     expected = body_poses(robot, robot.configuration("normal"))[robot.body_names[-1]]
     np.testing.assert_allclose(poses[0, -1, :3], expected[:3, 3], atol=1e-6)
 

@@ -15,9 +15,9 @@ from spacearm.model import Frame, Inertia, Pose, Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
 from spacearm.model.toml_schema import Number, Vector3
-from spacearm.motion.surroundings import PlacedKeys
 from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate, spline
 from spacearm.study import key
+from spacearm.study.surroundings import PlacedKeys
 from spacearm.study.tables import BodyTable, ShapedBodyTable
 from spacearm.typing import Array
 

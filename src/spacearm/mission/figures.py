@@ -12,9 +12,9 @@ from spacearm.mission.encounter import TARGET
 from spacearm.mission.flight import Flight, Outcome
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.motion.figures import WHEELS, joint_groups, joint_panels, wheel_panels
 from spacearm.result import Figure
 from spacearm.simulate import Run
+from spacearm.simulate.run.figures import WHEELS, joint_groups, joint_panels, wheel_panels
 from spacearm.study import dataset
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from spacearm.mission.laws import Crew, Wheels
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import Duration, Name, Number, above_zero
-from spacearm.motion.surroundings import ContactTable
 from spacearm.result import Limit
 from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, World, constant, distance
 from spacearm.simulate.elements import View
 from spacearm.simulate.run.chain import Item
 from spacearm.study import Noted, Table, key
+from spacearm.study.surroundings import ContactTable
 from spacearm.typing import Array
 
 #: What a stage gives while it is flown, and what it returns.

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -238,14 +237,6 @@ class Robot:
     def replace(self, **changes: object) -> Robot:
         """A copy with other fields, checked as a new robot is."""
         return replace(self, **changes)  # type: ignore[arg-type]
-
-    def show(self, configuration: str = "zero", **options: Any) -> Any:
-        """The robot in three dimensions: a scene, which a notebook shows and ``save`` keeps.
-
-        ``options`` are those of :func:`spacearm.scene.scene_of`.
-        """
-        # by name: what draws knows the robot, not the other way round
-        return import_module("spacearm.scene").scene_of(self, configuration=configuration, **options)
 
     def with_inertia_parameters(self, parameters: npt.ArrayLike) -> Robot:
         """A copy with other inertias, (n + 1, 10) parameters in the order of ``bodies``."""

@@ -16,10 +16,10 @@ from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
-from spacearm.motion.surroundings import SideTable
 from spacearm.simulate import Signal, State
 from spacearm.study import Findings, Table, distinct, key, row
 from spacearm.study.signal_tables import SignalTable
+from spacearm.study.surroundings import SideTable
 from spacearm.study.tables import ConfigurationKeys
 from spacearm.typing import Array
 

@@ -15,10 +15,8 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
-from spacearm.motion.figures import figures
 from spacearm.motion.law_tables import LawTable, SensorTable, sensors_of
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
-from spacearm.motion.surroundings import SurroundingsKeys
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, Run, Signal, State, Touched, World, simulate
@@ -27,6 +25,7 @@ from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.ensemble.lanes import ALONE, LanesError
 from spacearm.simulate.ensemble.side_by_side import LaneRun
 from spacearm.simulate.methods import Method
+from spacearm.simulate.run.figures import figures
 from spacearm.study import Findings, Lane, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
 from spacearm.study.limits import run_limits
 from spacearm.study.signal_tables import (
@@ -38,6 +37,7 @@ from spacearm.study.signal_tables import (
     not_an_angle,
     thrust,
 )
+from spacearm.study.surroundings import SurroundingsKeys
 from spacearm.study.tables import StartTable
 from spacearm.typing import Array
 from spacearm.words import number

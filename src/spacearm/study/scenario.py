@@ -25,7 +25,7 @@ Progress = Callable[[float, str], None]
 #: Name in the file to module and class.
 STUDIES = {
     "motion": "spacearm.motion.scenario:MotionFile",
-    "workspace": "spacearm.workspace.scenario:WorkspaceFile",
+    "workspace": "spacearm.control.workspace_file:WorkspaceFile",
     "impact": "spacearm.impact.scenario:ImpactFile",
     "ejection": "spacearm.ejection.scenario:EjectionFile",
     "capture": "spacearm.capture.scenario:CaptureFile",

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,8 +161,10 @@ class Run:
 
         They are those of the page that ``spacearm run`` writes; ``run.plot()[0].save("attitude.pdf")`` keeps one.
         """
+        from spacearm.simulate.run.figures import figures
+
         one = self.only(system) if system else self
-        return Figures(import_module("spacearm.motion.figures").figures(one))  # by name: see Robot.show
+        return Figures(figures(one))
 
     @property
     def sound(self) -> bool:
@@ -235,13 +236,6 @@ class Run:
     def data(self) -> xr.Dataset:
         """Samples with names and units."""
         return self.track.data
-
-    def show(self, **options: Any) -> Any:
-        """The run in three dimensions: a scene, which a notebook shows and ``save`` keeps.
-
-        ``options`` are those of :func:`spacearm.scene.scene_of`.
-        """
-        return import_module("spacearm.scene").scene_of(self, **options)  # by name: see Robot.show
 
     @cached_property
     def touches(self) -> tuple[Touched, ...]:

@@ -10,13 +10,14 @@ import numpy as np
 from spacearm.figures import COLOURS, MOST_CURVES, NEAR, curve, limit_lines, lines, panels
 from spacearm.model import Robot
 from spacearm.result import Figure
-from spacearm.simulate import Run
 from spacearm.simulate.bodies import centred, frame_pose, move
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from spacearm.simulate.run.run import Run
 
 DEGREE = 180.0 / np.pi
 #: Revolutions in a minute, rpm, for a rate of 1 rad/s.

@@ -10,8 +10,8 @@ import pytest
 
 from spacearm.figures import MOST_CURVES
 from spacearm.model import catalogue
-from spacearm.motion.figures import RPM, figures
 from spacearm.simulate import Phase, State, simulate
+from spacearm.simulate.run.figures import RPM, figures
 from support.arms import arm
 
 

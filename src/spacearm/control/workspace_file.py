@@ -11,6 +11,7 @@ import numpy as np
 from spacearm import control
 from spacearm.checks import known
 from spacearm.control.maps import HandMap, JointMap, hand_map, joint_map, seen_at, twist_rows
+from spacearm.control.workspace_figures import figures
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.document import at
@@ -21,7 +22,6 @@ from spacearm.study.limits import range_use, worst_first
 from spacearm.study.tables import ConfigurationKeys, Count, Pair, check_turns
 from spacearm.typing import Array
 from spacearm.words import number
-from spacearm.workspace.figures import figures
 
 #: Points of the grid in which singular configurations are looked for, by the number of joints.
 SINGULAR_GRID = {1: 2001, 2: 181, 3: 41}

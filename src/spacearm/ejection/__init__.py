@@ -4,7 +4,6 @@ from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import Box, Plane, clearance, skeleton
 from spacearm.ejection.compare import Comparison, compare
 from spacearm.ejection.configuration import BestConfiguration, Constraints, Goal, best_configuration, configuration_map
-from spacearm.ejection.damping import Fit, GridFit, Tests, fit_damping, grid_search, synthetic_tests
 from spacearm.ejection.mass import equivalent_mass, joint_free_bound
 from spacearm.ejection.montecarlo import Sensitivity, Uncertainty, monte_carlo
 from spacearm.ejection.release import Release
@@ -23,9 +22,7 @@ __all__ = [
     "Device",
     "Ejection",
     "Ejections",
-    "Fit",
     "Goal",
-    "GridFit",
     "LimitReached",
     "Plane",
     "Release",
@@ -33,7 +30,6 @@ __all__ = [
     "Segmented",
     "Sensitivity",
     "SeparationSpring",
-    "Tests",
     "Uncertainty",
     "best_configuration",
     "check_in_mujoco",
@@ -43,14 +39,11 @@ __all__ = [
     "eject",
     "eject_batch",
     "equivalent_mass",
-    "fit_damping",
     "friction_check",
     "friction_laws",
-    "grid_search",
     "joint_free_bound",
     "monte_carlo",
     "planar",
     "segmented",
     "skeleton",
-    "synthetic_tests",
 ]

@@ -12,29 +12,23 @@ from spacearm.ejection import (
     BestConfiguration,
     Constraints,
     Ejection,
-    Fit,
     Goal,
-    GridFit,
     Plane,
     Rig,
     Segmented,
     Sensitivity,
-    Tests,
     best_configuration,
     configuration_map,
     eject,
     eject_batch,
     equivalent_mass,
-    fit_damping,
-    grid_search,
     monte_carlo,
     segmented,
-    synthetic_tests,
 )
-from spacearm.ejection.damping import predict
 from spacearm.model import Inertia, catalogue
 from spacearm.model.parts import Friction
 from spacearm.papers import Progress
+from spacearm.papers.cai2023.damping import Fit, GridFit, Tests, fit_damping, grid_search, predict, synthetic_tests
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, measured, rig_of
 from spacearm.typing import Array
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.ejection import Rig, fit_damping, grid_search, synthetic_tests
-from spacearm.ejection.damping import coverage
+from spacearm.ejection import Rig
 from spacearm.errors import InputError
+from spacearm.papers.cai2023.damping import coverage, fit_damping, grid_search, synthetic_tests
 
 BOTH = ["attitude2", "attitude3"]
 

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter, Token
 
 from spacearm import __version__
 from spacearm.cli.terminal import (
+    FEW_ROWS,
     Terminated,
     complain,
     interruption,
@@ -84,10 +85,6 @@ Limit = Annotated[
     float | None,
     Parameter(name="--time-limit", help="end after so many seconds, as Ctrl-C would", converter=_seconds),
 ]
-
-
-#: Rows of a table in the terminal, unless others are asked for.
-FEW_ROWS = 10
 
 
 def _rows(_: object, tokens: Sequence[Token]) -> int | None:
@@ -383,6 +380,7 @@ def campaign_run(
     part: Annotated[str, Parameter(help="K/N: every N-th chunk from the K-th on, for arrays of jobs")] = "0/1",
     device: OnDevice = None,
     time_limit: Limit = None,
+    rows: Rows = FEW_ROWS,
     json: Json = False,
 ) -> int:
     """Run a campaign, or go on with one that was interrupted, and write its page.
@@ -395,7 +393,7 @@ def campaign_run(
     from spacearm.cli import campaigns
 
     with limited(time_limit):
-        return campaigns.run(file, out, workers=workers, dask=dask, part=part, device=device, json=json)
+        return campaigns.run(file, out, workers=workers, dask=dask, part=part, device=device, rows=rows, json=json)
 
 
 @app.command(name="map")
@@ -409,6 +407,7 @@ def map_(
     dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' for one that is started here")] = "",
     device: OnDevice = None,
     time_limit: Limit = None,
+    rows: Rows = FEW_ROWS,
     json: Json = False,
 ) -> int:
     """Map where a scenario succeeds: a campaign over its axes, and the go / no-go picture.
@@ -424,7 +423,7 @@ def map_(
 
     with limited(time_limit):
         workers = workers or (os.cpu_count() or 1 if device != "gpu" else 1)
-        return campaigns.run(file, out, workers=workers, dask=dask, runs=runs, device=device, json=json)
+        return campaigns.run(file, out, workers=workers, dask=dask, runs=runs, device=device, rows=rows, json=json)
 
 
 @campaign_app.command(name="status")
@@ -436,15 +435,17 @@ def campaign_status(folder: Folder, /, *, json: Json = False) -> int:
 
 
 @campaign_app.command(name="report")
-def campaign_report(folder: Folder, /, *, json: Json = False) -> int:
+def campaign_report(folder: Folder, /, *, rows: Rows = FEW_ROWS, json: Json = False) -> int:
     """Write the page of the runs that are there."""
     from spacearm.cli import campaigns
 
-    return campaigns.write_report(folder, json=json)
+    return campaigns.write_report(folder, rows=rows, json=json)
 
 
 @campaign_app.command(name="replay")
-def campaign_replay(folder: Folder, run: int, /, *, out: Out, cell: int = 0, json: Json = False) -> int:
+def campaign_replay(
+    folder: Folder, run: int, /, *, out: Out, cell: int = 0, rows: Rows = FEW_ROWS, json: Json = False
+) -> int:
     """Run one of a campaign's runs again, the same to the last bit, and write its folder.
 
     Parameters
@@ -454,7 +455,7 @@ def campaign_replay(folder: Folder, run: int, /, *, out: Out, cell: int = 0, jso
     """
     from spacearm.cli import campaigns
 
-    return campaigns.replay(folder, cell, run, out, json=json)
+    return campaigns.replay(folder, cell, run, out, rows=rows, json=json)
 
 
 @app.command

@@ -21,6 +21,7 @@ def run(
     part: str = "0/1",
     runs: int | None = None,
     device: Device | None = None,
+    rows: int | None,
     json: bool,
 ) -> int:
     """Run what a campaign lacks, then its page."""
@@ -38,7 +39,7 @@ def run(
     if share != (0, 1):
         show(f"part {part} is done: {sum(1 for _ in store.done())} chunks in {out}")
         return 0
-    return write_report(out, json=json)
+    return write_report(out, rows=rows, json=json)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -71,7 +72,7 @@ def status(folder: Path, *, json: bool) -> int:
     return 0
 
 
-def write_report(folder: Path, *, json: bool) -> int:
+def write_report(folder: Path, *, rows: int | None, json: bool) -> int:
     """The page of a campaign beside its runs."""
     from spacearm.campaign import Store, report
     from spacearm.cli.studies import tell
@@ -79,10 +80,10 @@ def write_report(folder: Path, *, json: bool) -> int:
 
     result = report(Store.open(folder))
     write_result(result, folder)
-    return tell([(result, folder / "index.html")], json=json)
+    return tell([(result, folder / "index.html")], rows=rows, json=json)
 
 
-def replay(folder: Path, cell: int, number: int, out: Path, *, json: bool) -> int:
+def replay(folder: Path, cell: int, number: int, out: Path, *, rows: int | None, json: bool) -> int:
     """One run again, with its page."""
     from spacearm.campaign import Store
     from spacearm.cli.studies import tell
@@ -101,4 +102,4 @@ def replay(folder: Path, cell: int, number: int, out: Path, *, json: bool) -> in
         with progress_bar(f"run {number} of cell {cell}") as tick:
             result = run_document(document, folder=plan.folder, progress=tick, robots=robots)
         write_files(result, staging)
-    return tell([(result, out / "index.html")], json=json)
+    return tell([(result, out / "index.html")], rows=rows, json=json)

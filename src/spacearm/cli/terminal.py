@@ -28,6 +28,8 @@ Progress = Callable[[float, str], None]
 
 #: Columns when stdout is a pipe or a file, where rich would assume 80 and break tables.
 PIPE_WIDTH = 140
+#: Rows of a table that are printed, unless more are asked for.
+FEW_ROWS = 10
 #: A second signal within this time (s) is impatience: it must not break off the cleaning up that the first began.
 GRACE = 3.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def figures(
     deviations = np.sort(found.information.std / found.information.sizes)
     finite = deviations[np.isfinite(deviations)]
     curve(spread, np.arange(1, finite.size + 1), finite, "deviation", mode="lines+markers")
-    spread.update_yaxes(type="log", exponentformat="power")
+    spread.update_yaxes(type="log", exponentformat="power", dtick=1)
     made = [
         Figure("ranks", ranks, "Combinations determined after each experiment."),
         Figure("numbers", origin, "Every number: from the data, from the prior, or undetermined (grey)."),
@@ -78,14 +78,24 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
             letters = tuple("wxyz") if channel == "attitude" else axes
             text = "quaternion" if channel == "attitude" else channel
             both = new_figure(x="time", x_unit="s", y=text, y_unit="" if channel == "attitude" else unit, height=360)
-            times, dots = record.times[some], {"mode": "markers", "size": 3, "showlegend": False}
+            times = record.times[some]
+            dots: dict[str, Any] = {"mode": "markers", "size": 3}
             for k, letter in enumerate(letters):
-                curve(both, times, record.readings[channel][some, k], letter, colour=k, opacity=0.5, **dots)
+                curve(
+                    both,
+                    times,
+                    record.readings[channel][some, k],
+                    letter,
+                    colour=k,
+                    opacity=0.5,
+                    showlegend=False,
+                    **dots,
+                )
                 curve(both, times, predicted[channel][some, k], letter, colour=k, line={"width": 1.2})
             left = new_figure(x="time", x_unit="s", y="residual / standard deviation", height=260)
             for k, letter in enumerate(axes):
                 own = np.where(data.present[:, rows][:, k], white[f"{channel}.{letter}"], np.nan)[some]
-                curve(left, times, own, letter, colour=k + (channel == "attitude"), **dots | {"showlegend": True})
+                curve(left, times, own, letter, colour=k + (channel == "attitude"), **dots)
             label = f"{name}-{channel}".replace(" ", "-")
             said = f"{name}: {channel} as measured (dots), and as predicted with what was found (lines)."
             rest = f"{name}: what the prediction of {channel} leaves, made white; noise of size one if all is right."

@@ -28,7 +28,7 @@ def fit_figure(fit: JointFit, test: int) -> go.Figure:
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.68, 0.32], vertical_spacing=0.06)
     figure.update_layout(template=template(), height=560)
     above, below = {"row": 1, "col": 1}, {"row": 2, "col": 1}
-    t = forward.times
+    t, channels = forward.times, list(seen.measured)
     for k, f in enumerate(model.setup.flexible):
         deflection = model.deflection(test, f.name)
         if deflection is None:
@@ -37,10 +37,11 @@ def fit_figure(fit: JointFit, test: int) -> go.Figure:
         fitted = values[f.name] - f.ratio * motor - f.rest
         dots: dict[str, Any] = {"mode": "markers", "marker": {"size": 3}}
         curve(figure, t, deflection / DEGREE, f"{f.name}, measured", colour=7, **dots, **above)
-        curve(figure, t, fitted / DEGREE, f"{f.name}, identified", colour=k % 7, **above)
+        colour = channels.index(f.name) if f.name in channels else k
+        curve(figure, t, fitted / DEGREE, f"{f.name}, identified", colour=colour % 7, **above)
     white = np.where(seen.present, model.unweighted(fit.estimate.values)[test], np.nan)
-    for k, channel in enumerate(seen.measured):
-        curve(figure, t, white[:, k], f"residual {channel}", colour=k + 3, line={"width": 1}, **below)
+    for k, channel in enumerate(channels):
+        curve(figure, t, white[:, k], f"residual {channel}", colour=k % 7, line={"width": 1}, **below)
     figure.update_yaxes(title_text="link minus motor [deg]", **above)
     figure.update_yaxes(title_text="residual / sd" if model.noise_known else "residual [rad]", **below)
     figure.update_xaxes(title_text="time [s]", **below)
@@ -54,17 +55,20 @@ def channel_figure(fit: JointFit, test: int) -> go.Figure:
     model, seen = fit.model, fit.model.tests[test]
     left = np.where(seen.present, model.left(fit.estimate.values, test), np.nan)
     t, many = model.forwards[test].times, len(seen.measured)
-    figure = make_subplots(rows=many, cols=2, shared_xaxes=True, vertical_spacing=0.08, column_widths=[0.6, 0.4])
+    figure = make_subplots(rows=many, cols=2, shared_xaxes=True, vertical_spacing=0.08, horizontal_spacing=0.14)
     figure.update_layout(template=template(), height=160 + 220 * many)
     for k, (channel, rows) in enumerate(seen.measured.items()):
         unit, scale = ("N m", 1.0) if channel.endswith(".torque") else ("deg", 1.0 / DEGREE)
         unit, scale = ("mm", 1e3) if channel.endswith(("_x", "_y", "_z")) else (unit, scale)
         place: dict[str, Any] = {"row": k + 1, "col": 1}
         dots: dict[str, Any] = {"mode": "markers", "marker": {"size": 3}}
-        curve(figure, t, scale * rows, f"{channel}, measured", colour=7, **dots, **place)
+        once: dict[str, Any] = {"legendgroup": "measured", "showlegend": k == 0}
+        curve(figure, t, scale * rows, "measured", colour=7, **once, **dots, **place)
         curve(figure, t, scale * (rows + left[:, k]), f"{channel}, predicted", colour=k % 7, **place)
         figure.update_yaxes(title_text=f"{channel} [{unit}]", **place)
-        curve(figure, t, -scale * left[:, k], f"{channel}, difference", colour=k % 7, **dots, row=k + 1, col=2)
+        beside: dict[str, Any] = {"row": k + 1, "col": 2}
+        curve(figure, t, -scale * left[:, k], "difference", colour=k % 7, showlegend=False, **dots, **beside)
+        figure.update_yaxes(title_text=f"difference [{unit}]", **beside)
     figure.update_xaxes(title_text="time [s]", row=many)
     return figure
 

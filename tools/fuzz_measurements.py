@@ -3,7 +3,7 @@
     python tools/fuzz_measurements.py --count 20000 --seed 1
 
 Case ``k`` of a seed is always the same file, so a failure can be looked at again: ``--first k --count 1 --keep DIR``.
-Every case goes through ``read_measurements``; each ``--every``-th also through a whole identification in the same
+Every case goes through ``read_record``; each ``--every``-th also through a whole identification in the same
 process, and each tenth of those through the command line. The exit status is 1 when a case gave anything else than
 numbers or an ``InputError`` with file and place, crashed, or worked longer than ``--limit`` seconds.
 """
@@ -28,7 +28,7 @@ import h5py
 import numpy as np
 import pyarrow
 from pyarrow import parquet
-from scipy.io import savemat
+from scipy.io import netcdf_file, savemat
 from scipy.sparse import eye
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -36,9 +36,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from watched import Outcome, report, run_watched
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.identify import Column, read_measurements
 from spacearm.identify.inertia import TYPICAL_NOISE, Nodes, Sensors, measure, one_joint
 from spacearm.identify.inertia.record_files import standard_columns
+from spacearm.measure import Column, read_record
 from spacearm.model import catalogue
 from spacearm.study import run_scenario
 
@@ -144,6 +144,11 @@ def good_files() -> dict[str, bytes]:
     }.items():
         changed = table.set_column(1, "joint1", column)
         files[f"{name}.parquet"] = _saved(lambda buffer, c=changed: parquet.write_table(c, buffer))
+    files["plain.h5"] = _hdf5(data)
+    files["classic.nc"] = _classic(data)
+    for name, write in (("plain", np.savez), ("packed", np.savez_compressed)):
+        files[f"{name}.npz"] = _saved(lambda buffer, w=write: w(buffer, **data))
+    files["objects.npz"] = _saved(lambda buffer: np.savez(buffer, **{**data, "joint1": np.array([{}], dtype=object)}))
     return files
 
 
@@ -159,6 +164,17 @@ def _hdf5(data: dict[str, object], **options: object) -> bytes:
         for name, values in data.items():
             file.create_dataset(name, data=values, **(options if np.ndim(values) == 1 else {}))
         file["time"].make_scale("time")
+    return buffer.getvalue()
+
+
+def _classic(data: dict[str, np.ndarray]) -> bytes:
+    """NetCDF 3, with an unlimited dimension."""
+    buffer = io.BytesIO()
+    file = netcdf_file(buffer, "w")
+    file.createDimension("time", None)
+    for name, values in data.items():
+        file.createVariable(name, "d", ("time",))[:] = values
+    file.flush()
     return buffer.getvalue()
 
 
@@ -309,7 +325,7 @@ def refused(error: SpacearmError, path: Path) -> str:
 
 def read(path: Path, scenario: Path) -> str:
     try:
-        read_measurements(path, {name: Column(name) for name in JOINTS}, gaps="keep")
+        read_record(path, {name: Column(name) for name in JOINTS}, gaps="keep")
     except InputError as error:
         return refused(error, path)
     return "read"

@@ -1,10 +1,6 @@
 """Identification: parameters of a robot from measurements, with their uncertainty.
 
-Measured data come from files (:mod:`spacearm.identify.measurements`), estimators from :mod:`spacearm.optimise`. The
+Measured data come from files (:mod:`spacearm.measure`), estimators from :mod:`spacearm.optimise`. The
 studies stand in their own rooms: :mod:`spacearm.identify.inertia` weighs the bodies of a robot in orbit,
 :mod:`spacearm.identify.joint` finds the laws of a flexible joint.
 """
-
-from spacearm.identify.measurements import Column, Measurements, read_measurements
-
-__all__ = ["Column", "Measurements", "read_measurements"]

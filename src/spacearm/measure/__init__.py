@@ -1,1 +1,11 @@
-"""Measured rows: which readings count, what stands for those that are missing, and how noisy they are."""
+"""Measurements: files, records, sensors; which readings count (:mod:`spacearm.measure.clean`).
+
+A measurement is a view of a run, of a laboratory's or of a simulated one: a :class:`Record` of named channels, each
+with its times, unit and deviation, and of what was commanded meanwhile.
+"""
+
+from spacearm.measure.files import Column, read_record
+from spacearm.measure.record import Channel, Record, Shift
+from spacearm.measure.sensors import make_sensors, record_run
+
+__all__ = ["Channel", "Column", "Record", "Shift", "make_sensors", "read_record", "record_run"]

@@ -89,6 +89,8 @@ class Plant:
         self.given: dict[str, SX] = {}
         #: Force on each degree of freedom that another law commands.
         self.acting: dict[str, SX] = {}
+        #: Of a run that sensors read: accelerations (6 + n) and what the joints' drives give (n).
+        self.motion: dict[str, SX] = {}
 
     def _stand(self, name: str) -> None:
         """Be in a state of its own."""
@@ -168,6 +170,12 @@ class Plant:
         self.memory_symbols[name] = ca.SX.sym(name, value.size)
         self.memory_starts[name] = value
         return self.memory_symbols[name]
+
+    def moving(self, what: str) -> SX:
+        """``acceleration`` (6 + n) or ``effort`` (n) of the joints' drives; of a run only, which has them recorded."""
+        if what not in self.motion:
+            raise InputError("a law cannot read it: its own commands would change it", hint="read it from a run")
+        return self.motion[what]
 
     def wrench(self, frame: str) -> SX:
         """Force and moment (6) of the environment on a frame, world axes, from the law's force/torque sensor there."""

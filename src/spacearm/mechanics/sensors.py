@@ -1,10 +1,32 @@
-"""Sensors that a law reads in place of the true state: noise, bias, sample period, delay and quantisation."""
+"""Sensors: what each reads of a state, as an expression, with noise, bias, scale, period, delay and quantisation.
+
+A law reads them in place of the true state (:func:`sensed`); :mod:`spacearm.measure.sensors` reads them from runs. Each
+measures one *channel*, the name of a quantity in a record:
+
+=======================  ======================  ==============================================================
+channel                  sensor                  reading
+=======================  ======================  ==============================================================
+position                 BasePosition            of the mounting point in the world, m
+attitude                 StarTracker             quaternion base to world (w, x, y, z); errors are small turns, rad
+velocity                 BaseVelocity            of the mounting point, base or world axes, m/s
+rate                     Gyro                    angular velocity of the base, base axes, rad/s
+acceleration             Accelerometer           of the mounting point against the world, base axes, m/s2
+angular_acceleration     AngularAccelerometer    of the base, base axes, rad/s2
+joint_position           Encoder                 rad or m
+joint_rate               Tachometer              rad/s or m/s
+joint_acceleration       JointAccelerometer      rad/s2 or m/s2
+torque                   TorqueSensor            drive torque or force of each joint, N m or N
+frame_position           FramePosition           origin of a frame in the world, m
+frame_attitude           FrameAttitude           quaternion frame to world; errors are small turns, rad
+wrench                   ForceTorque             at a frame's origin, frame axes, N and N m
+=======================  ======================  ==============================================================
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import casadi as ca
 import numpy as np
@@ -29,16 +51,23 @@ class Sensor:
     Args:
         noise: standard deviation of each reading.
         bias: added to each reading.
-        spread: standard deviation of a further bias, drawn once for a run, by its seed and this sensor's name.
+        spread: standard deviation of a further bias that nobody knows: drawn once for a run, by its seed and this
+            sensor's name; estimated along where a record is evaluated.
+        scale: factor of what is measured; 1 for a sensor that is right.
         resolution: smallest step of a reading (quantisation); 0: none.
         period: s between readings, a whole number of the law's; None: one at each of its ticks.
         delay: s by which a reading comes late, a whole number of the law's periods.
         name: of its readings and of its random numbers: sensors of one system with the same name have the same.
     """
 
+    #: Quantity of a record, and the standard deviation of a typical reading of it, SI.
+    channel: ClassVar[str] = ""
+    typical: ClassVar[float] = 0.0
+
     noise: npt.ArrayLike = 0.0
     bias: npt.ArrayLike = 0.0
     spread: npt.ArrayLike = 0.0
+    scale: npt.ArrayLike = 1.0
     resolution: float = 0.0
     period: float | None = None
     delay: float = 0.0
@@ -47,9 +76,9 @@ class Sensor:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.kind)
         with at(self.place):
-            for what in ("noise", "bias", "spread"):
-                given = checks.numbers(getattr(self, what), what)
-                if given.ndim > 1 or not np.all(np.isfinite(given)) or (what != "bias" and np.any(given < 0.0)):
+            for what in ("noise", "bias", "spread", "scale"):
+                given, signed = checks.numbers(getattr(self, what), what), what in ("bias", "scale")
+                if given.ndim > 1 or not np.all(np.isfinite(given)) or (not signed and np.any(given < 0.0)):
                     raise InputError(f"{what} is {getattr(self, what)}", hint="expected numbers, none below zero")
             checks.non_negative(self.resolution, "resolution")
             checks.non_negative(self.delay, "delay", unit="s")
@@ -72,42 +101,73 @@ class Sensor:
         """Random numbers that a reading takes."""
         return len(self.entries(robot))
 
+    def quantity(self, plant: Plant) -> SX:
+        """What a perfect sensor reads of this plant."""
+        raise NotImplementedError
+
     def measured(self, plant: Plant, error: SX) -> SX:
         """A reading of this plant with this error."""
-        raise NotImplementedError
+        value = self.quantity(plant)
+        return (value if np.all(np.equal(self.scale, 1.0)) else self.each("scale", value.numel()) * value) + error
+
+    def each(self, what: str, size: int) -> SX:
+        """One of its numbers for each of so many entries."""
+        given = np.asarray(getattr(self, what), dtype=np.float64)
+        if given.ndim and given.size != size:
+            raise InputError(f"{what} has {given.size} numbers", hint=f"expected one or {size}")
+        return ca.SX(ca.DM(np.broadcast_to(given, (size,))))
 
     def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
         """What the reading says into the state that the law believes in."""
 
 
+def _joints(robot: Robot, names: Sequence[str] | None) -> list[int]:
+    """Places of these joints; of all unless given."""
+    return [robot.joint_index(name) for name in (robot.joint_names if names is None else names)]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Encoder(Sensor):
-    """Joint positions, rad or m. The law reads joint rates as their differences.
+class JointSensor(Sensor):
+    """A reading for each of some joints.
 
     Args:
         joints: all unless given.
-        smoothing: s, time constant of a first-order filter of the rates; 0: none. The first rate is the true one.
     """
 
     joints: Sequence[str] | None = None
+    #: What stands behind the joint's unit.
+    per: ClassVar[str] = ""
+
+    def chosen(self, robot: Robot) -> list[int]:
+        """Places of its joints."""
+        return _joints(robot, self.joints)
+
+    def entries(self, robot: Robot) -> dict[str, str]:
+        return {robot.joints[i].name: robot.joints[i].unit + self.per for i in self.chosen(robot)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Encoder(JointSensor):
+    """Joint positions, rad or m. The law reads joint rates as their differences.
+
+    Args:
+        smoothing: s, time constant of a first-order filter of the rates; 0: none. The first rate is the true one.
+    """
+
+    channel: ClassVar = "joint_position"
+    typical: ClassVar = 1e-5
+
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.non_negative(self.smoothing, "smoothing", unit="s", place=self.place)
 
-    def _chosen(self, robot: Robot) -> list[int]:
-        names = robot.joint_names if self.joints is None else self.joints
-        return [robot.joint_index(name) for name in names]
-
-    def entries(self, robot: Robot) -> dict[str, str]:
-        return {robot.joints[i].name: robot.joints[i].unit for i in self._chosen(robot)}
-
-    def measured(self, plant: Plant, error: SX) -> SX:
-        return plant.joints[self._chosen(plant.robot)] + error
+    def quantity(self, plant: Plant) -> SX:
+        return plant.joints[self.chosen(plant.robot)]
 
     def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
-        plant, chosen = reader.plant, self._chosen(reader.plant.robot)
+        plant, chosen = reader.plant, self.chosen(reader.plant.robot)
         layout, interval = Layout(plant.robot.n), reader.every * float(plant.period or 0.0)
         share = 1.0 - np.exp(-interval / self.smoothing) if self.smoothing else 1.0
         known, rate = reader.memory("last", len(chosen)), reader.memory("rate", len(chosen))
@@ -121,55 +181,183 @@ class Encoder(Sensor):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Tachometer(JointSensor):
+    """Joint rates, rad/s or m/s."""
+
+    channel: ClassVar = "joint_rate"
+    typical: ClassVar = 1e-6
+    per: ClassVar = "/s"
+
+    def quantity(self, plant: Plant) -> SX:
+        return plant.rates[self.chosen(plant.robot)]
+
+    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+        layout = Layout(reader.plant.robot.n)
+        for k, i in enumerate(self.chosen(reader.plant.robot)):
+            state[layout.rates.start + i] = reading[k]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JointAccelerometer(JointSensor):
+    """Joint accelerations, rad/s2 or m/s2."""
+
+    channel: ClassVar = "joint_acceleration"
+    typical: ClassVar = 1e-5
+    per: ClassVar = "/s2"
+
+    def quantity(self, plant: Plant) -> SX:
+        return plant.moving("acceleration")[[6 + i for i in self.chosen(plant.robot)]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TorqueSensor(JointSensor):
+    """Torque or force of each joint's drive, N m or N."""
+
+    channel: ClassVar = "torque"
+    typical: ClassVar = 1e-3
+
+    def entries(self, robot: Robot) -> dict[str, str]:
+        chosen = [robot.joints[i] for i in self.chosen(robot)]
+        return {joint.name: "N" if joint.kind == "prismatic" else "N m" for joint in chosen}
+
+    def quantity(self, plant: Plant) -> SX:
+        return plant.moving("effort")[self.chosen(plant.robot)]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Gyro(Sensor):
     """Angular velocity of the base, base axes, rad/s."""
+
+    channel: ClassVar = "rate"
+    typical: ClassVar = 1e-6
 
     def entries(self, robot: Robot) -> dict[str, str]:
         return dict.fromkeys(("wx", "wy", "wz"), "rad/s")
 
-    def measured(self, plant: Plant, error: SX) -> SX:
-        return plant.angular_velocity + error
+    def quantity(self, plant: Plant) -> SX:
+        return plant.angular_velocity
 
     def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
         state[Layout(reader.plant.robot.n).angular_velocity] = reading
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BasePosition(Sensor):
-    """Position of the base's origin, m, world: of navigation relative to a target, say."""
+class AngularAccelerometer(Sensor):
+    """Angular acceleration of the base, base axes, rad/s2."""
+
+    channel: ClassVar = "angular_acceleration"
+    typical: ClassVar = 1e-6
+
+    def entries(self, robot: Robot) -> dict[str, str]:
+        return dict.fromkeys(("x", "y", "z"), "rad/s2")
+
+    def quantity(self, plant: Plant) -> SX:
+        return plant.moving("acceleration")[3:6]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MountedSensor(Sensor):
+    """A sensor of a point of the base.
+
+    Args:
+        mount: the point in the base frame, m; a law reads it at the base's origin.
+    """
+
+    mount: npt.ArrayLike = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "mount", checks.array(self.mount, "mount", (3,), unit="m", place=self.place))
+
+    @property
+    def arm(self) -> SX:
+        """The mounting point as an expression."""
+        return ca.SX(ca.DM(np.asarray(self.mount)))
+
+    @property
+    def off_origin(self) -> bool:
+        """Whether it is not mounted at the base's origin."""
+        return bool(np.any(self.mount))
+
+    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+        if self.off_origin:
+            raise InputError(f"is mounted at {self.mount}", hint="a law reads it at the base's origin: no mount")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BasePosition(MountedSensor):
+    """Position of the mounting point, m, world: of navigation relative to a target, say."""
+
+    channel: ClassVar = "position"
+    typical: ClassVar = 1e-4
 
     def entries(self, robot: Robot) -> dict[str, str]:
         return dict.fromkeys("xyz", "m")
 
-    def measured(self, plant: Plant, error: SX) -> SX:
-        return plant.position + error
+    def quantity(self, plant: Plant) -> SX:
+        return plant.position + plant.base.rotation @ self.arm if self.off_origin else plant.position
 
     def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+        super().believe(reader, reading, state)
         state[Layout(reader.plant.robot.n).position] = reading
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BaseVelocity(Sensor):
-    """Velocity of the base's origin, base axes, m/s."""
+class BaseVelocity(MountedSensor):
+    """Velocity of the mounting point, m/s.
+
+    Args:
+        axes: of the reading: those of the base, or of the world.
+    """
+
+    channel: ClassVar = "velocity"
+    typical: ClassVar = 1e-5
+
+    axes: Literal["base", "world"] = "base"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.one_of(self.axes, ("base", "world"), "axes", place=self.place)
 
     def entries(self, robot: Robot) -> dict[str, str]:
         return dict.fromkeys(("vx", "vy", "vz"), "m/s")
 
-    def measured(self, plant: Plant, error: SX) -> SX:
-        return plant.velocity[:3] + error
+    def quantity(self, plant: Plant) -> SX:
+        own = plant.velocity[:3]
+        if self.off_origin:
+            own = own + ca.cross(plant.angular_velocity, self.arm)
+        return plant.base.rotation @ own if self.axes == "world" else own
 
     def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
-        state[Layout(reader.plant.robot.n).linear_velocity] = reading
+        super().believe(reader, reading, state)
+        own = reader.plant.base.rotation.T @ reading if self.axes == "world" else reading
+        state[Layout(reader.plant.robot.n).linear_velocity] = own
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StarTracker(Sensor):
-    """Attitude of the base as a quaternion. Noise and bias are small turns about the base's axes, rad."""
+class Accelerometer(MountedSensor):
+    """Acceleration of the mounting point against the world, base axes, m/s2."""
+
+    channel: ClassVar = "acceleration"
+    typical: ClassVar = 1e-6
+
+    def entries(self, robot: Robot) -> dict[str, str]:
+        return dict.fromkeys(("x", "y", "z"), "m/s2")
+
+    def quantity(self, plant: Plant) -> SX:
+        change, turning, arm = plant.moving("acceleration"), plant.angular_velocity, self.arm
+        linear = change[:3] + ca.cross(turning, plant.velocity[:3])
+        return linear + ca.cross(change[3:6], arm) + ca.cross(turning, ca.cross(turning, arm))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttitudeSensor(Sensor):
+    """An attitude as a quaternion. Noise and bias are small turns about the axes of what is seen, rad."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.resolution:
-            raise InputError("a quaternion has no resolution", place=self.place)
+        if self.resolution or np.any(np.not_equal(self.scale, 1.0)):
+            raise InputError("a quaternion has neither a resolution nor a scale", place=self.place)
 
     def entries(self, robot: Robot) -> dict[str, str]:
         return dict.fromkeys("wxyz", "1")
@@ -178,13 +366,59 @@ class StarTracker(Sensor):
         return 3
 
     def measured(self, plant: Plant, error: SX) -> SX:
-        turn = ca.vertcat(1.0, 0.5 * error)
-        w, v = plant.quaternion[0], plant.quaternion[1:]
+        turn, true = ca.vertcat(1.0, 0.5 * error), self.quantity(plant)
+        w, v = true[0], true[1:]
         both = ca.vertcat(w - ca.dot(v, turn[1:]), w * turn[1:] + v + ca.cross(v, turn[1:]))
         return both / ca.sqrt(ca.sumsqr(both))
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StarTracker(AttitudeSensor):
+    """Attitude of the base as a quaternion. Noise and bias are small turns about the base's axes, rad."""
+
+    channel: ClassVar = "attitude"
+    typical: ClassVar = 2e-5
+
+    def quantity(self, plant: Plant) -> SX:
+        return plant.quaternion
+
     def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
         state[Layout(reader.plant.robot.n).quaternion] = reading
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FramePosition(Sensor):
+    """Origin of a frame in the world, m: of a camera that watches the hand, say."""
+
+    channel: ClassVar = "frame_position"
+    typical: ClassVar = 5e-4
+
+    frame: str
+
+    def entries(self, robot: Robot) -> dict[str, str]:
+        robot.frame(self.frame)
+        return dict.fromkeys("xyz", "m")
+
+    def quantity(self, plant: Plant) -> SX:
+        return plant.pose(self.frame).origin
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FrameAttitude(AttitudeSensor):
+    """Attitude of a frame as a quaternion; noise and bias are small turns about the frame's axes, rad."""
+
+    channel: ClassVar = "frame_attitude"
+    typical: ClassVar = 1e-3
+
+    frame: str
+
+    def quantity(self, plant: Plant) -> SX:
+        r = plant.pose(self.frame).rotation
+        signs = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
+        w, x, y, z = (0.5 * ca.sqrt(ca.fmax(1 + a * r[0, 0] + b * r[1, 1] + c * r[2, 2], 0.0)) for a, b, c in signs)
+        return ca.vertcat(
+            w, ca.copysign(x, r[2, 1] - r[1, 2]), ca.copysign(y, r[0, 2] - r[2, 0]), ca.copysign(z, r[1, 0] - r[0, 1])
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -194,13 +428,15 @@ class ForceTorque(Sensor):
     Loads, contacts and thrusters; the inertia of what is beyond the sensor is compensated.
     """
 
+    channel: ClassVar = "wrench"
+
     frame: str
 
     def entries(self, robot: Robot) -> dict[str, str]:
         robot.frame(self.frame)
         return {**dict.fromkeys(("fx", "fy", "fz"), "N"), **dict.fromkeys(("mx", "my", "mz"), "N m")}
 
-    def measured(self, plant: Plant, error: SX) -> SX:
+    def quantity(self, plant: Plant) -> SX:
         own, total = plant.pose(self.frame), ca.SX.zeros(6)
         body = plant.robot.frame(self.frame).body
         for load, wrench in plant.felt.items():
@@ -209,7 +445,25 @@ class ForceTorque(Sensor):
                 turn = there.rotation if load.axes == "frame" else ca.SX.eye(3)
                 force, moment = turn @ wrench[:3], turn @ wrench[3:]
                 total += ca.vertcat(force, moment + ca.cross(there.origin - own.origin, force))
-        return ca.vertcat(own.rotation.T @ total[:3], own.rotation.T @ total[3:]) + error
+        return ca.vertcat(own.rotation.T @ total[:3], own.rotation.T @ total[3:])
+
+
+#: Sensors by their kind, the name of the device.
+KINDS: Mapping[str, type[Sensor]] = {
+    "encoder": Encoder,
+    "tachometer": Tachometer,
+    "joint_accelerometer": JointAccelerometer,
+    "torque_sensor": TorqueSensor,
+    "gyro": Gyro,
+    "angular_accelerometer": AngularAccelerometer,
+    "base_position": BasePosition,
+    "base_velocity": BaseVelocity,
+    "accelerometer": Accelerometer,
+    "star_tracker": StarTracker,
+    "frame_position": FramePosition,
+    "frame_attitude": FrameAttitude,
+    "force_torque": ForceTorque,
+}
 
 
 class _Reader:
@@ -242,10 +496,10 @@ class _Reader:
         """The reading of this tick."""
         plant, sensor, robot = self.plant, self.sensor, self.plant.robot
         size = sensor.size(robot)
-        error = self._each("bias", size)
+        error = sensor.each("bias", size)
         for what in ("noise", "spread"):
             if np.any(getattr(sensor, what)):
-                error = error + self._each(what, size) * plant.random(size, sensor.name, once=what == "spread")
+                error = error + sensor.each(what, size) * plant.random(size, sensor.name, once=what == "spread")
         value = sensor.measured(plant, error)
         if sensor.resolution:
             value = sensor.resolution * ca.floor(value / sensor.resolution + 0.5)
@@ -266,12 +520,6 @@ class _Reader:
             self.keep("late", ca.vertcat(*register[size:], entry))
             value, self.fresh = ca.vertcat(*register[: size - 1]), register[size - 1]
         return value
-
-    def _each(self, what: str, size: int) -> SX:
-        given = np.asarray(getattr(self.sensor, what), dtype=np.float64)
-        if given.ndim and given.size != size:
-            raise InputError(f"{what} has {given.size} numbers", hint=f"expected one or {size}")
-        return ca.SX(ca.DM(np.broadcast_to(given, (size,))))
 
 
 def sensed(

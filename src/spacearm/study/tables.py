@@ -177,7 +177,7 @@ class ColumnTable(Table):
     """Where a quantity stands in a measured file."""
 
     column: Name | list[Name] = key(what="name of the column; names of all columns in order, where there are several")
-    unit: str = key("", "of the numbers as written; SI where left out")
+    unit: str = key("", "of the numbers as written; where left out as the file states, else SI")
     unwrap: bool = key(False, "undo jumps of a full turn")
     offset: Number = key(0.0, "added after conversion, SI")
 
@@ -202,7 +202,7 @@ class ColumnTable(Table):
 class MeasuredKeys(Table):
     """A measured experiment."""
 
-    file: Name | None = key(None, "CSV, Parquet, NetCDF or MATLAB file, relative to the scenario")
+    file: Name | None = key(None, "CSV, Parquet, NetCDF, HDF5, MATLAB or NumPy file, relative to the scenario")
     time: ColumnTable = key(ColumnTable(column="time", unit="s"), "column of the time")
     missing: Literal["reject", "drop"] = key("reject", "samples without a number are an error, or dropped")
     gaps: Literal["reject", "keep"] = key("reject", "time steps above 1.5 times the usual: an error, or kept")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify import Column, read_measurements
 from spacearm.identify.joint import (
     Chain,
     IdentifiabilityWarning,
@@ -30,6 +29,7 @@ from spacearm.identify.joint import (
     twin,
 )
 from spacearm.identify.numerics import solvable
+from spacearm.measure import Column, read_record
 from spacearm.model import catalogue, load, save
 from spacearm.optimise import whiteness
 from spacearm.simulate import approximate
@@ -254,7 +254,7 @@ def test_measured_files_give_the_same_as_arrays(tmp_path: Path) -> None:
             "hand_angle",
         )
     }
-    data = read_measurements(tmp_path / "a.csv", columns, time=Column("t_ms", "ms"), missing="drop", gaps="keep")
+    data = read_record(tmp_path / "a.csv", columns, time=Column("t_ms", "ms"), missing="drop", gaps="keep")
     test = joint_test_from_measurements("a", Chain(robot, FRAME, NOISE), data)
     fit = identify_joints(robot, [test], warn=False)
     right = np.array([*TEST2.values(), 2.8 * DEGREE])

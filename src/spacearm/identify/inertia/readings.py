@@ -12,7 +12,7 @@ import numpy.typing as npt
 from spacearm.checks import array, known, positive
 from spacearm.errors import InputError
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
-from spacearm.identify.units import ask_about_degrees
+from spacearm.measure.units import ask_about_degrees
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
 from spacearm.typing import Array

@@ -15,8 +15,9 @@ from spacearm.identify.inertia.encoders import moving_joints
 from spacearm.identify.inertia.experiment import Experiment, wrench_of
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
-from spacearm.identify.measurements import Column, read_measurements
+from spacearm.measure import files
 from spacearm.measure.clean import noise_from_scatter
+from spacearm.measure.files import Column
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
 from spacearm.typing import Array
@@ -79,14 +80,15 @@ def read_record(
     path = Path(path)
     chosen = standard_columns(robot, sensors.channels) if columns is None else dict(columns)
     wanted = _wanted(path, robot, chosen, levels or {})
-    data = read_measurements(path, wanted, time=time, missing=missing, gaps=gaps)
+    data = files.read_record(path, wanted, time=time, missing=missing, gaps=gaps)
     readings = {}
     for name, channel in chosen.items():
         values = data.stack([f"{name}.{k}" for k in range(len(channel.names))])
         if name == "attitude":
             values = _from_euler(values) if values.shape[1] == 3 else _unit(values, path)
         readings[name] = values
-    record = experiment.record(robot, sensors, data.time - data.time[0], readings)
+    times = data.times
+    record = experiment.record(robot, sensors, times - times[0], readings)
     record = _with_levels(record, robot, {name: data[f"level.{name}"] for name in levels or {}})
     if estimate_noise:
         record = _with_noise(record, [name for name in readings if name not in sensors.noise])

@@ -27,8 +27,8 @@ from spacearm.identify.inertia.sensors import TYPICAL_NOISE, Sensors
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.weighed import Weighed
-from spacearm.identify.measurements import Column, read_measurements
 from spacearm.identify.numerics import solvable
+from spacearm.measure.files import Column, read_times
 from spacearm.model import Robot
 from spacearm.model.files import file_format
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
@@ -176,7 +176,7 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
         if self.file is None:
             raise InputError("is missing", place="duration", hint="a simulated experiment needs it, s")
         path, clock = folder / self.file, Column(self.time.only("time"), self.time.unit)
-        times = read_measurements(path, {}, time=clock, missing="drop", gaps="keep").time
+        times = read_times(path, clock)
         return float(times[-1] - times[0])
 
     def read(self, experiment: Experiment, setup: _Setup, sensors: SensorTable) -> Record:
@@ -200,7 +200,7 @@ class MeasurementsTable(ExperimentTable):
     """A single measured experiment: a file and its columns are enough."""
 
     name: Name = key("measurements", "shown in the results")
-    file: Name = key(what="CSV, Parquet, NetCDF or MATLAB file, relative to the scenario")
+    file: Name = key(what="CSV, Parquet, NetCDF, HDF5, MATLAB or NumPy file, relative to the scenario")
 
 
 class EstimateTable(Table):

@@ -14,7 +14,7 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.measurement_chain import Chain, Method, planar_pose
 from spacearm.identify.joint.paths import Smoothed, smoothed
-from spacearm.identify.measurements import Measurements
+from spacearm.measure import Record
 from spacearm.measure.clean import find_present
 from spacearm.model import Robot
 from spacearm.simulate import Signal
@@ -304,22 +304,22 @@ def _axis(robot: Robot) -> int:
         index = parent - 1
 
 
-def _pose(data: Measurements, plane: bool, who: str) -> Array:
+def _pose(data: Record, plane: bool, who: str) -> Array:
     if plane:
         return planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"])
     return data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")])
 
 
 def _measured(
-    name: str, chain: Chain, data: Measurements, encoders: Mapping[str, Array], links: Mapping[str, Array], plane: bool,
+    name: str, chain: Chain, data: Record, encoders: Mapping[str, Array], links: Mapping[str, Array], plane: bool,
     attitude: bool, start_known: bool, more: Mapping[str, object],
 ) -> JointTest:  # fmt: skip
     """A test whose flexible joints' angles were measured; with the base's attitude where it was."""
     sigma = chain.noise.link_sigma
     noise = np.full(len(links), sigma) if sigma else None
     options = {"encoder_sigma": chain.noise.encoder or None, **more}
-    test = JointTest(name, data.time, encoders, links, noise, **options)  # type: ignore[arg-type]
-    if not attitude or ("base_angle" if plane else "base_qw") not in data.values:
+    test = JointTest(name, data.times, encoders, links, noise, **options)  # type: ignore[arg-type]
+    if not attitude or ("base_angle" if plane else "base_qw") not in data:
         return test
     axis = 2 if plane else _axis(chain.robot)
     turn = data["base_angle"] if plane else attitude_vector(_pose(data, plane, "base")[:, 3:])[:, axis]
@@ -328,7 +328,7 @@ def _measured(
 
 
 def joint_test_from_measurements(
-    name: str, chain: Chain, data: Measurements, *, plane: bool = True,
+    name: str, chain: Chain, data: Record, *, plane: bool = True,
     method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
     start_known: bool = False, torque: Literal["known", "measured"] = "known", **more: object,
 ) -> JointTest:  # fmt: skip
@@ -343,7 +343,7 @@ def joint_test_from_measurements(
     robot = chain.robot
     links = {f.name for f in chain.flexible}
     encoders = {joint: data[joint] for joint in robot.joint_names if joint not in links}
-    columns = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data.values}
+    columns = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data}
     torques = columns if torque == "known" else {}
     more = {"torques": torques, "torque_sigma": chain.noise.torque, **more}
     if angle == "measured":
@@ -351,7 +351,7 @@ def joint_test_from_measurements(
         test = _measured(name, chain, data, encoders, seen, plane, attitude, start_known, more)
     else:
         test = joint_test_from_vision(
-            name, chain, data.time, encoders, _pose(data, plane, "base"), _pose(data, plane, "hand"), method=method,
+            name, chain, data.times, encoders, _pose(data, plane, "base"), _pose(data, plane, "hand"), method=method,
             attitude=attitude, start_known=start_known, **more,
         )  # fmt: skip
     if torques:  # a motor under a known torque is free: its encoder is then a measurement

@@ -20,8 +20,8 @@ from spacearm.identify.joint.measured import BASE, JointTest, attitude
 from spacearm.identify.joint.paths import PathErrors, Smoothed, added, path_errors, smooth_path
 from spacearm.identify.joint.sampling import Weighting, late_by, weights
 from spacearm.identify.joint.start_values import check_start, start_values
-from spacearm.identify.units import ask_about_degrees
 from spacearm.measure.clean import Mask
+from spacearm.measure.units import ask_about_degrees
 from spacearm.model import Robot
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Block, Parameter, Problem

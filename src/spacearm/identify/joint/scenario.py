@@ -19,8 +19,8 @@ from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequ
 from spacearm.identify.joint.sampling import early
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
 from spacearm.identify.joint.twin import observe, twin
-from spacearm.identify.measurements import Column, read_measurements
 from spacearm.identify.numerics import solvable
+from spacearm.measure import Column, read_record
 from spacearm.model.files import robot_text
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.optimise import Profile
@@ -166,7 +166,7 @@ class TestTable(MeasuredKeys):
             for name, c in self.columns.items()
         }
         time = Column(self.time.only("time"), self.time.unit or "s")
-        data = read_measurements(path, columns, time=time, missing=self.missing, gaps=self.gaps)
+        data = read_record(path, columns, time=time, missing=self.missing, gaps=self.gaps)
         options: dict[str, Any] = {
             "torque": "known" if file.drive == "torque" else "measured",
             "from_rest": self.from_rest,

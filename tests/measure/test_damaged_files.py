@@ -15,7 +15,7 @@ from pyarrow import parquet
 from scipy.io import savemat
 
 from spacearm.errors import InputError
-from spacearm.identify import read_measurements, readers
+from spacearm.measure import formats, read_record
 from spacearm.study import run_scenario
 from support import ROOT
 
@@ -31,7 +31,7 @@ def good(tmp_path: Path) -> Path:
 
 def refused(path: Path, column: str = "q") -> InputError:
     with pytest.raises(InputError) as caught:
-        read_measurements(path, {"q": column})
+        read_record(path, {"q": column})
     assert caught.value.file == path
     assert caught.value.place
     return caught.value
@@ -60,27 +60,27 @@ def test_what_a_library_does_to_its_process(
     """The caller gets an error with the place that was read last, and the next file is read again."""
     script = tmp_path / "stub.py"
     script.write_text(f'import sys\nsys.stdin.readline()\nprint(\'{{"at": "column 7"}}\', flush=True)\n{STUBS[stub]}\n')
-    readers.SERVICE.close()
+    formats.SERVICE.close()
     with monkeypatch.context() as patch:
-        patch.setattr(readers.SERVICE, "script", script)
-        patch.setattr(readers, "SECONDS", 2.0)
+        patch.setattr(formats.SERVICE, "script", script)
+        patch.setattr(formats, "SECONDS", 2.0)
         error = refused(good)
     assert error.place == "column 7"
     assert message.replace(".", "(") in error.message
-    assert readers.SERVICE.process is None
-    assert np.array_equal(read_measurements(good, {"q": "q"})["q"], 2.0 * TIME)
+    assert formats.SERVICE.process is None
+    assert np.array_equal(read_record(good, {"q": "q"})["q"], 2.0 * TIME)
 
 
 def test_one_worker_serves_many_files_and_is_started_again_when_it_has_gone(good: Path) -> None:
-    read_measurements(good, {"q": "q"})
-    first = readers.SERVICE.process
-    read_measurements(good, {"q": "q"})
+    read_record(good, {"q": "q"})
+    first = formats.SERVICE.process
+    read_record(good, {"q": "q"})
     assert first is not None
-    assert readers.SERVICE.process is first
+    assert formats.SERVICE.process is first
     first.kill()
     first.wait(timeout=10)
-    read_measurements(good, {"q": "q"})
-    assert readers.SERVICE.process is not first
+    read_record(good, {"q": "q"})
+    assert formats.SERVICE.process is not first
 
 
 def test_declared_sizes_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_declared_sizes_are_not_believed(tmp_path: Path, monkeypatch: pytest.Mon
     with h5py.File(path, "w") as file:
         file["time"] = TIME
         file.create_dataset("q", data=np.zeros(20_000_000), chunks=(20_000_000,), compression="gzip")
-    monkeypatch.setattr(readers, "BYTES", 200 << 20)
+    monkeypatch.setattr(formats, "BYTES", 200 << 20)
     assert "more than" in refused(path).message  # 160 MB of zeros from 150 kB: unpacking them needs twice as much
 
 
@@ -141,7 +141,7 @@ def test_packed_netcdf_values(tmp_path: Path) -> None:
     data = xarray.Dataset({"q": ("time", [0.5, 1.5, np.nan, 2.5])}, coords={"time": [0.0, 1.0, 2.0, 3.0]})
     packing = {"dtype": "i2", "scale_factor": 0.25, "add_offset": 1.0, "_FillValue": -999}
     data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding={"q": packing})
-    found = read_measurements(tmp_path / "a.nc", {"q": "q"}, missing="drop", gaps="keep")
+    found = read_record(tmp_path / "a.nc", {"q": "q"}, missing="drop", gaps="keep")
     with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as opened:
         assert found["q"].tolist() == opened["q"].dropna("time").values.tolist() == [0.5, 1.5, 2.5]
     assert found.dropped == 1

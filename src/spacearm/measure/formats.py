@@ -1,4 +1,4 @@
-"""Columns of numbers from CSV, Parquet, NetCDF and MATLAB files, by name, unchanged."""
+"""Columns of numbers from CSV, Parquet, NetCDF, HDF5, MATLAB and NumPy files, by name, unchanged."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ from spacearm.guarded import Crashed, Guarded, TooSlow
 from spacearm.typing import Array
 
 Columns = dict[str, Array]
+#: Column to the unit that the file states for it.
+Units = dict[str, str]
 
 TEXT = (".csv", ".txt", ".tsv")
 #: Formats whose C libraries a damaged file can crash: they are read in a process of their own, with limits.
-GUARDED = {".parquet": "parquet", ".nc": "netcdf", ".nc4": "netcdf", ".mat": "matlab"}
+GUARDED = {
+    ".parquet": "parquet",
+    ".nc": "netcdf",
+    ".nc4": "netcdf",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".mat": "matlab",
+    ".npz": "numpy",
+}
 #: Time for one such file: so many seconds, and one more for so many bytes of it.
 SECONDS, BYTES_PER_SECOND = 15.0, 20e6
 #: Memory for one: so many bytes, and so many times its size.
@@ -28,8 +38,11 @@ SERVICE = Guarded(Path(__file__).with_name("table_worker.py"))
 LINE = 1 << 20
 
 
-def read_columns(path: Path, names: Iterable[str]) -> Columns:
-    """The named columns of a file, 1-D float64 each; the file's ending decides the format. Errors name no file."""
+def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
+    """The named columns of a file, 1-D float64 each, and the units that it states; its ending decides the format.
+
+    Errors name no file.
+    """
     ending = path.suffix.lower()
     if ending not in TEXT and ending not in GUARDED:
         known = ", ".join((*TEXT, *GUARDED))
@@ -39,16 +52,16 @@ def read_columns(path: Path, names: Iterable[str]) -> Columns:
     wanted = list(dict.fromkeys(names))
     try:
         if ending in TEXT:
-            return _csv(path, wanted)
+            return _csv(path, wanted), {}
         return _read_guarded(path, GUARDED[ending], wanted)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", place="name") from None
 
 
-def _read_guarded(path: Path, kind: str, names: list[str]) -> Columns:
-    """The named columns of a MATLAB, NetCDF-4 or Parquet file (``kind``), whatever it does to its library.
+def _read_guarded(path: Path, kind: str, names: list[str]) -> tuple[Columns, Units]:
+    """The named columns of a file of this ``kind`` and their units, whatever it does to its library.
 
-    One process (:mod:`spacearm.identify.table_worker`) serves a whole session: see :mod:`spacearm.guarded`.
+    One process (:mod:`spacearm.measure.table_worker`) serves a whole session: see :mod:`spacearm.guarded`.
     """
     size = path.stat().st_size
     request = {"file": str(path.absolute()), "kind": kind, "names": names}
@@ -71,7 +84,8 @@ def _read_guarded(path: Path, kind: str, names: list[str]) -> Columns:
     if "error" in answer:
         raise InputError(answer["error"], place=answer["place"], hint=answer["hint"])
     found = zip(answer["names"], columns, strict=True)
-    return {str(name): np.frombuffer(column, dtype="<f8").astype(np.float64) for name, column in found}
+    units = {str(name): str(unit) for name, unit in answer["units"].items()}
+    return {str(name): np.frombuffer(column, dtype="<f8").astype(np.float64) for name, column in found}, units
 
 
 def _csv(path: Path, names: list[str]) -> Columns:

@@ -1,11 +1,12 @@
-"""Tables read in a process of their own: MATLAB, NetCDF-4 and Parquet files.
+"""Tables read in a process of their own: MATLAB, NetCDF, HDF5, Parquet and NumPy files.
 
-The C libraries behind these formats may crash, loop or ask for all the memory there is when a file is damaged.
-:mod:`spacearm.identify.readers` runs this module as a script, by its path and not by its name: importing the package
-``spacearm.identify`` takes longer than reading a table.
+The libraries behind these formats may crash, loop or ask for all the memory there is when a file is damaged.
+:mod:`spacearm.measure.formats` runs this module as a script, by its path and not by its name: importing the package
+``spacearm.measure`` takes longer than reading a table.
 
 A request names the ``file``, its ``kind`` and the ``names`` of its columns; the answer is ``error``, ``place`` and
-``hint``, or ``names`` and the columns as little-endian doubles. See :mod:`spacearm.guarded`.
+``hint``, or ``names``, ``units`` where the file states them, and the columns as little-endian doubles. See
+:mod:`spacearm.guarded`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from spacearm.guarded import Desk, serve
 
 Values = npt.NDArray[np.float64]
 
-KINDS = {"matlab": "a MATLAB file", "netcdf": "NetCDF-4", "parquet": "Parquet"}
+KINDS = {
+    "matlab": "a MATLAB file",
+    "netcdf": "NetCDF",
+    "hdf5": "HDF5",
+    "parquet": "Parquet",
+    "numpy": "a NumPy archive",
+}
 
 
 class Table:
@@ -31,6 +38,7 @@ class Table:
     def __init__(self, desk: Desk, most: int) -> None:
         self.desk = desk
         self.most = most  # bytes that one column may have
+        self.units: dict[str, str] = {}  # that the file states, by variable
 
     def at(self, place: str) -> None:
         self.desk.at(place)
@@ -48,7 +56,7 @@ class Table:
 def read(table: Table, kind: str, file: str, names: list[str]) -> dict[str, Values]:
     """The named columns, one axis each."""
     table.at("header")
-    readers = {"matlab": _matlab, "netcdf": _hdf5, "parquet": _parquet}
+    readers = {"matlab": _matlab, "netcdf": _netcdf, "hdf5": _hdf5, "parquet": _parquet, "numpy": _numpy}
     columns = readers[kind](table, file, names)
     for name, values in columns.items():
         table.at(f"column {name!r}")
@@ -75,6 +83,8 @@ def _columns(table: Table, names: list[str], known: list[str], get: Callable[[st
                 raise InputError(f"the variable has shape {values.shape}", hint="expected so many columns")
             values = values[:, int(index)]
         found[name] = np.atleast_1d(values)
+        if variable != name and variable in table.units:
+            table.units[name] = table.units[variable]
     return found
 
 
@@ -111,6 +121,8 @@ def _hdf5(table: Table, file: str, names: list[str], matlab: bool = False) -> di
     with h5py.File(file, "r") as content:
         # netCDF4 marks dimensions without values, and renames variables that are called like a dimension
         stored = {key.removeprefix("_nc4_non_coord_"): key for key in content if not _only_dimension(content, key)}
+        nested = {path for name in names for path in (name, name.partition("[")[0]) if "/" in path}
+        stored |= {path: path for path in nested if _in_groups(content, path)}
 
         def get(variable: str) -> Any:
             key = stored[variable]
@@ -126,9 +138,22 @@ def _hdf5(table: Table, file: str, names: list[str], matlab: bool = False) -> di
                 if item.attrs.get("MATLAB_class") == b"char":
                     raise InputError("holds text", hint="expected real numbers")
                 return np.squeeze(item[()].T)
-            return _unpacked(item)
+            _note_unit(table, variable, item.attrs.get("units", item.attrs.get("unit")))
+            return _unpacked(item[()], item.attrs)
 
         return _columns(table, names, list(stored), get)
+
+
+def _in_groups(content: Any, path: str) -> bool:
+    """Whether the file itself holds this path, ``group/name``: no link leads to another file on the way."""
+    import h5py
+
+    place = content
+    for name in path.split("/"):
+        if not isinstance(place, h5py.Group) or not isinstance(place.get(name, getlink=True), h5py.HardLink):
+            return False
+        place = place[name]
+    return True
 
 
 def _only_dimension(content: Any, key: str) -> bool:
@@ -139,21 +164,68 @@ def _only_dimension(content: Any, key: str) -> bool:
     return isinstance(title, bytes) and title.startswith(b"This is a netCDF dimension but not a netCDF variable")
 
 
-def _unpacked(item: Any) -> Values:
+def _note_unit(table: Table, variable: str, stated: Any) -> None:
+    """Keep the unit that a file states; of a calendar ("seconds since 2000-01-01") that of its count."""
+    text = stated.decode("utf-8", "replace") if isinstance(stated, bytes) else stated
+    if isinstance(text, str) and text.strip():
+        table.units[variable] = _printable(text.partition(" since ")[0].strip())
+
+
+def _unpacked(stored: Any, attributes: Any) -> Values:
     """Missing values as NaN, then scale and offset: the CF conventions for packed data."""
-    raw = _numbers(item[()])
+    raw = _numbers(stored)
     values = raw.copy()
     for key in ("_FillValue", "missing_value"):
-        if key in item.attrs:
-            for missing in np.atleast_1d(_numbers(item.attrs[key])).ravel():
+        if key in attributes:
+            for missing in np.atleast_1d(_numbers(attributes[key])).ravel():
                 values[raw == missing] = np.nan
     for key, apply in (("scale_factor", np.multiply), ("add_offset", np.add)):
-        if key in item.attrs:
-            factor = _numbers(item.attrs[key])
+        if key in attributes:
+            factor = _numbers(attributes[key])
             if factor.size != 1:
                 raise InputError(f"its {key} has {factor.size} values", hint="expected one")
             apply(values, factor.ravel()[0], out=values)
     return values
+
+
+def _netcdf(table: Table, file: str, names: list[str]) -> dict[str, Values]:
+    """NetCDF 4 is HDF5; the classic format has a library of its own."""
+    with open(file, "rb") as content:
+        if content.read(3) != b"CDF":
+            return _hdf5(table, file, names)
+    from scipy.io import netcdf_file
+
+    # read, not mapped: a file that shrinks meanwhile would end the process
+    with netcdf_file(file, "r", mmap=False, maskandscale=False) as classic:
+
+        def get(variable: str) -> Any:
+            item = classic.variables[variable]
+            _note_unit(table, variable, getattr(item, "units", None))
+            return _unpacked(np.array(item.data), item._attributes)
+
+        return _columns(table, names, list(classic.variables), get)
+
+
+def _numpy(table: Table, file: str, names: list[str]) -> dict[str, Values]:
+    import zipfile
+
+    from numpy.lib import format as header
+
+    with zipfile.ZipFile(file) as content:
+        stored = [entry.removesuffix(".npy") for entry in content.namelist() if entry.endswith(".npy")]
+
+        def get(variable: str) -> Any:
+            with content.open(f"{variable}.npy") as entry:
+                version = header.read_magic(entry)
+                read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
+                shape, _, kind = read(entry)
+                if kind.hasobject:
+                    raise InputError("holds cells or objects", hint="expected real numbers")
+                table.check_size(shape, kind.itemsize)
+            with content.open(f"{variable}.npy") as entry:
+                return np.squeeze(header.read_array(entry, allow_pickle=False))
+
+        return _columns(table, names, stored, get)
 
 
 def _parquet(table: Table, file: str, names: list[str]) -> dict[str, Values]:
@@ -166,6 +238,7 @@ def _parquet(table: Table, file: str, names: list[str]) -> dict[str, Values]:
 
         def get(variable: str) -> Any:
             kind = schema.field(variable).type
+            _note_unit(table, variable, (schema.field(variable).metadata or {}).get(b"units"))
             if not (types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)):
                 raise InputError(f"holds {clipped(kind)}", hint="expected numbers")
             column = content.read([variable], use_threads=False)[variable]
@@ -196,7 +269,7 @@ def answer(desk: Desk, request: dict[str, Any], _: list[bytes]) -> None:
         why = _printable(error) or type(error).__name__
         desk.send(error=f"cannot be read as {KINDS[kind]}: {why}", place=desk.place, hint="the file is damaged")
     else:
-        desk.send(content, names=list(columns))
+        desk.send(content, names=list(columns), units={n: table.units[n] for n in columns if n in table.units})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,164 @@
+"""Records of measurements from files: named quantities over time, in SI units, checked before anything is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from spacearm.errors import InputError, at
+from spacearm.measure.formats import read_columns
+from spacearm.measure.record import Record, rising_times
+from spacearm.measure.units import to_si
+from spacearm.typing import Array
+
+#: A step of time longer than this many times the median step is a gap.
+GAP = 1.5
+#: Nothing that a sensor reads is larger than this in SI units; the largest are positions in the solar system, 1e13 m.
+LARGEST = 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Where a quantity stands in a file.
+
+    Args:
+        name: the column's name in the file; ``rate[2]`` is the third column of a 2-D variable.
+        unit: the unit of the numbers as written; where left out the one that the file states, else SI.
+        expects: SI unit that it must have once converted; empty when any will do.
+        unwrap: undo jumps of a full turn (only for angles).
+        offset: added after conversion, SI (a known bias with its sign changed).
+    """
+
+    name: str
+    unit: str = ""
+    expects: str = ""
+    unwrap: bool = False
+    offset: float = 0.0
+
+
+def read_record(
+    path: str | Path,
+    columns: Mapping[str, Column | str],
+    *,
+    time: Column | str = "time",
+    missing: Literal["reject", "drop", "keep"] = "reject",
+    gaps: Literal["reject", "keep"] = "reject",
+    largest_step: float | None = None,
+    name: str = "",
+) -> Record:
+    """The named quantities of a CSV, Parquet, NetCDF, HDF5, MATLAB (``.mat``) or NumPy (``.npz``) file.
+
+    Args:
+        columns: quantity to column; a plain text is a column that is in SI units already.
+        time: the column of times.
+        missing: rows with NaN or an empty cell are an error, left out (their number is kept in ``dropped``), or kept
+            as they are; a row without a time is left out then.
+        gaps: missing stretches of time are an error, or kept.
+        largest_step: longest step (s) that is no gap; 1.5 median steps when not given.
+        name: of the record; the file's where left out.
+
+    Raises:
+        InputError: with file and place: missing column, unequal lengths, time going back, a gap, NaN, a wrong unit.
+    """
+    with at(file=path):
+        times, values, units, dropped = _read(Path(path), columns, time, missing)
+        if gaps == "reject":
+            _refuse_gaps(times, largest_step)
+        label = name or Path(path).stem
+        return Record.on_clock(label, times, values, units=units, source=str(path), dropped=dropped)
+
+
+def read_times(path: str | Path, time: Column | str = "time") -> Array:
+    """The times (T,) of a file, s; rows without one are left out."""
+    with at(file=path):
+        times, _, _, _ = _read(Path(path), {}, time, "drop")
+        return rising_times(times)
+
+
+def _read(
+    path: Path, columns: Mapping[str, Column | str], time: Column | str, missing: str
+) -> tuple[Array, dict[str, Array], dict[str, str], int]:
+    """Times, values and units of each quantity, and how many rows were left out."""
+    clock = Column(time, expects="s") if isinstance(time, str) else replace(time, expects="s")
+    plan = {"time": clock, **{key: Column(c) if isinstance(c, str) else c for key, c in columns.items()}}
+    for key, column in plan.items():
+        to_si(column.unit, _place(key, column))  # a slip in the map costs no reading
+    raw, stated = read_columns(path, [column.name for column in plan.values()])
+    plan = {key: replace(c, unit=c.unit or stated.get(c.name, "s" * (key == "time"))) for key, c in plan.items()}
+    units = {key: _scale(key, column) for key, column in plan.items()}
+    samples, values = raw[clock.name].size, {}
+    for key, column in plan.items():
+        if raw[column.name].size != samples:
+            raise InputError(
+                f"columns differ in length: {clock.name!r} {samples}, {column.name!r} {raw[column.name].size}",
+                place=_place(key, column),
+                hint="expected equal lengths",
+            )
+        with np.errstate(over="ignore"):
+            values[key] = raw[column.name] * units[key][0] + column.offset
+    judged = [values["time"]] if missing == "keep" else values.values()
+    good = np.all([np.isfinite(v) for v in judged], axis=0)
+    if missing == "reject":
+        _refuse_missing(plan, values)
+    for key, column in plan.items():
+        values[key] = kept = np.ascontiguousarray(values[key][good])
+        kept[np.isinf(kept)] = np.nan
+        read = np.isfinite(kept)
+        if np.any(np.abs(kept[read]) > LARGEST):
+            most = kept[read][np.argmax(np.abs(kept[read]))]
+            raise InputError(
+                f"is {most:.3g} in SI units, larger than anything that is measured",
+                place=_place(key, column),
+                hint="the unit is wrong, or the file is damaged",
+            )
+        if column.unwrap:
+            kept[read] = np.unwrap(kept[read])
+    times = values.pop("time")
+    return times, values, {key: unit for key, (_, unit) in units.items() if key != "time"}, int(np.sum(~good))
+
+
+def _refuse_missing(plan: Mapping[str, Column], values: Mapping[str, Array]) -> None:
+    bad = ~np.isfinite(list(values.values()))
+    if bad.any():
+        row = int(np.flatnonzero(bad.any(axis=0))[0])
+        quantities = [*(key for key in plan if key != "time"), "time"]
+        where = next(key for key in quantities if not np.isfinite(values[key][row]))
+        raise InputError(
+            f"sample {row} of {where!r} is not a finite number ({int(bad.any(axis=0).sum())} such rows)",
+            place=_place(where, plan[where]),
+            hint="missing='drop' leaves such rows out",
+        )
+
+
+def _place(key: str, column: Column) -> str:
+    return f"column {column.name!r} ({key})"
+
+
+def _scale(key: str, column: Column) -> tuple[float, str]:
+    """Factor to SI and the SI unit of a column, which must be the expected one."""
+    place = _place(key, column)
+    factor, si = to_si(column.unit, place)
+    if column.expects and si != column.expects:
+        raise InputError(
+            f"is in {column.unit or 'no unit'!r}", place=place, hint=f"expected a unit of {column.expects}"
+        )
+    if column.unwrap and si not in ("rad", ""):
+        raise InputError(f"in {column.unit!r} cannot be unwrapped", place=place, hint="expected an angle")
+    return factor, si
+
+
+def _refuse_gaps(times: Array, largest_step: float | None) -> None:
+    steps = np.diff(rising_times(times))
+    usual = float(np.median(steps))
+    wide = np.flatnonzero(steps > (largest_step if largest_step is not None else GAP * usual))
+    if wide.size:
+        i = int(wide[0])
+        raise InputError(
+            f"no samples between {times[i]:.9g} s and {times[i + 1]:.9g} s (step {usual:.6g} s)",
+            place="time",
+            hint="gaps='keep' accepts them",
+        )

@@ -1,0 +1,207 @@
+"""What sensors read of a run: the expressions that laws read, on recorded states, with their errors, as a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import known, unique
+from spacearm.engine.noise import ONCE, channel_key, moment, normal
+from spacearm.errors import InputError, at
+from spacearm.measure.record import Channel, Record
+from spacearm.mechanics.motion import LoadFrame
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.sensors import KINDS, MountedSensor, Sensor
+from spacearm.model import Robot
+from spacearm.model.layout import QUATERNION, Layout
+from spacearm.simulate import Run
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.run.run import Track
+from spacearm.typing import Array
+
+#: Channel to the sensor that measures it.
+BY_CHANNEL: Mapping[str, type[Sensor]] = MappingProxyType({kind.channel: kind for kind in KINDS.values()})
+#: What a robot in orbit is weighed with: position, attitude, velocity, rate, joint positions and rates.
+MOMENTUM_CHANNELS = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
+
+
+def make_sensors(
+    channels: Sequence[str] = MOMENTUM_CHANNELS,
+    *,
+    period: float | None = 0.1,
+    mount: npt.ArrayLike = (0.0, 0.0, 0.0),
+    noise: Mapping[str, npt.ArrayLike] | None = None,
+    bias: Mapping[str, npt.ArrayLike] | None = None,
+    spread: Mapping[str, npt.ArrayLike] | None = None,
+) -> tuple[Sensor, ...]:
+    """A sensor for each of these channels, all with the same period (s) and mounting point (base frame, m).
+
+    ``noise``, ``bias`` and ``spread`` are by channel. Noise is that of typical sensors unless given, and zero for a
+    channel that it leaves out. Velocities are in world axes.
+    """
+    errors: dict[str, Mapping[str, npt.ArrayLike]] = {"bias": bias or {}, "spread": spread or {}}
+    with at("sensors"):
+        if noise is not None:
+            errors["noise"] = noise
+        for name in (*channels, *(name for given in errors.values() for name in given)):
+            known(name, BY_CHANNEL, "channel")
+        unique(list(channels), "channel")
+    found = []
+    for name in channels:
+        kind = BY_CHANNEL[name]
+        options: dict[str, Any] = {what: given.get(name, 0.0) for what, given in errors.items()}
+        if noise is None:
+            options["noise"] = kind.typical
+        if issubclass(kind, MountedSensor):
+            options["mount"] = mount
+        if name == "velocity":
+            options["axes"] = "world"
+        found.append(kind(period=period, **options))
+    return tuple(found)
+
+
+class Moments(NamedTuple):
+    """A robot at some moments.
+
+    States (T, 13 + 2 n), accelerations (T, 6 + n), efforts of the drives (T, n), wrenches (T, L, 6) on loaded frames.
+    What is None was not recorded, and no sensor can read it.
+    """
+
+    states: Array
+    acceleration: Array | None = None
+    effort: Array | None = None
+    wrenches: Array | None = None
+    loads: tuple[LoadFrame, ...] = ()
+
+
+def read_moments(
+    robot: Robot, sensors: Sequence[Sensor], moments: Moments, errors: Sequence[Array] | None = None
+) -> list[Array]:
+    """What each sensor reads (T, entries) at these moments with these errors (T, size); with none unless given."""
+    felt = moments.loads if moments.wrenches is not None else ()
+    plant = Plant(robot, robot_parameters(robot), felt=felt)
+    n, count = robot.n, moments.states.shape[0]
+    given: list[tuple[Any, Array]] = [(plant.state, moments.states)]
+    for name, size, values in (("acceleration", 6 + n, moments.acceleration), ("effort", n, moments.effort)):
+        if values is not None:
+            plant.motion[name] = ca.SX.sym(name, size)
+            given.append((plant.motion[name], values))
+    if felt and moments.wrenches is not None:
+        given += [(symbol, moments.wrenches[:, k]) for k, symbol in enumerate(plant.felt.values())]
+    expressions = []
+    for k, sensor in enumerate(sensors):
+        with at(sensor.place):
+            error = ca.SX.zeros(sensor.size(robot))
+            if errors is not None:
+                error = ca.SX.sym("error", sensor.size(robot))
+                given.append((error, errors[k]))
+            expressions.append(ca.densify(sensor.measured(plant, error)))
+    function = ca.Function("readings", [symbol for symbol, _ in given], expressions)
+    found = function.call([ca.DM(np.ascontiguousarray(values.T)) for _, values in given])
+    return [np.array(values.full().T).reshape(count, -1) for values in found]
+
+
+def record_run(
+    run: Run, sensors: Sequence[Sensor], *, system: str = "", seed: int | None = None, name: str = ""
+) -> Record:
+    """What these sensors read of a run. A channel is called as the quantity, or as its sensor where several measure it.
+
+    Args:
+        system: whose sensors they are, where several systems took part.
+        seed: of noise and of unknown biases: those of a law of this seed that reads the same sensors. None: none are
+            drawn, and the record still holds the deviations.
+        name: of the record; the system's where left out.
+
+    States between samples are those of the cubic that has the recorded rates at both ends. A reading that comes late
+    shows the start until something else arrives. Commands are those of the run's laws, in a run of one phase.
+    """
+    track = run.of(system) if system else run.track
+    keys = [sensor.channel for sensor in sensors]
+    unique([sensor.name for sensor in sensors], "sensor")
+    begin, end = float(track.times[0]), float(track.times[-1])
+    channels = {}
+    for sensor in sensors:
+        times = track.times[np.append(np.diff(track.times) > 0.0, True)]  # of two at a change, the later sample
+        if sensor.period is not None:
+            times = begin + sensor.period * np.arange(int((end - begin) / sensor.period + 1e-9) + 1)
+        with at(sensor.place):
+            if times.size < 2:
+                raise InputError(f"reads once in {end - begin:g} s", hint="expected a shorter period")
+            values = _read(track, sensor, np.maximum(times - sensor.delay, begin), system, seed)
+        units = " or ".join(dict.fromkeys(sensor.entries(track.robot).values()))
+        label = sensor.channel if keys.count(sensor.channel) == 1 else sensor.name
+        channels[label] = Channel(times, values, units, _deviation(track.robot, sensor))
+    logs = run.commands if len(run.phase_starts) == 1 else ()
+    commands = {log.label(own): log.signal(own).shifted(log.begin) for log in logs for own in log.names}
+    return Record(name or track.name, channels, commands)
+
+
+def _read(track: Track, sensor: Sensor, times: Array, system: str, seed: int | None) -> Array:
+    """Readings (T, entries) that show these times."""
+    moments, size = _moments(track, times), sensor.size(track.robot)
+    each = {what: np.broadcast_to(getattr(sensor, what), (size,)) for what in ("noise", "bias", "spread")}
+    error = np.tile(each["bias"], (times.size, 1))
+    for k in range(size) if seed is not None else ():
+        key = channel_key(system, sensor.name, k)
+        error[:, k] += each["spread"][k] * normal(seed, 0, ONCE, key)
+        if each["noise"][k]:
+            error[:, k] += each["noise"][k] * np.array([normal(seed, 0, moment(float(t)), key) for t in times])
+    (values,) = read_moments(track.robot, [sensor], moments, [error])
+    return sensor.resolution * np.floor(values / sensor.resolution + 0.5) if sensor.resolution else values
+
+
+def _deviation(robot: Robot, sensor: Sensor) -> Array:
+    """Standard deviation of a reading: one, or one for each entry; of a quaternion, that of its small turns, one."""
+    noise = np.asarray(sensor.noise, dtype=np.float64)
+    whole = not noise.ndim or sensor.size(robot) == len(sensor.entries(robot))
+    return noise if whole else np.asarray(np.sqrt(np.mean(noise**2)))
+
+
+def _moments(track: Track, times: Array) -> Moments:
+    """A track at these times: states by cubics, what acts as at the sample before."""
+    layout, model = Layout(track.robot.n), track.model
+    t, y = track.times, track.states
+    left = np.clip(np.searchsorted(t, times, side="right") - 1, 0, t.size - 1)
+    right = np.minimum(left + 1, t.size - 1)
+    width = np.where(right > left, t[right] - t[left], 1.0)
+    s = np.where(right > left, (times - t[left]) / width, 0.0)[:, None]
+    slope = track.outputs[:, : model.nx]
+    states = (
+        (1 + 2 * s) * (1 - s) ** 2 * y[left]
+        + s**2 * (3 - 2 * s) * y[right]
+        + width[:, None] * (s * (1 - s) ** 2 * slope[left] - s**2 * (1 - s) * slope[right])
+    )
+    states[:, QUATERNION] /= np.linalg.norm(states[:, QUATERNION], axis=1, keepdims=True)
+    places, reaction = model.kernel.inputs, model.code.reaction
+    held = (track.inputs[:, places["mode"]] > 0.0) & ~track.stuck
+    efforts = track.inputs[:, places["force"]] + np.where(
+        held, track.outputs[:, reaction : reaction + track.robot.dofs], 0.0
+    )
+    wrenches = track.inputs[left][:, places["wrench"]].reshape(times.size, -1, 6) if model.loads else None
+    change = slope[:, layout.velocity]
+    acceleration = (1 - s) * change[left] + s * change[right]
+    return Moments(states, acceleration, efforts[left][:, 6:], wrenches, tuple(model.loads))
+
+
+def shared_period(sensors: Sequence[Sensor]) -> float:
+    """The period of all these sensors, s."""
+    periods = {sensor.period for sensor in sensors}
+    if len(periods) != 1 or None in periods:
+        raise InputError(
+            "have different periods, or none", place="sensors", hint="expected the same period of all of them, s"
+        )
+    return float(next(iter(periods)) or 0.0)
+
+
+def shared_mount(sensors: Sequence[Sensor]) -> Array:
+    """The mounting point of all of these sensors that have one (base frame, m)."""
+    mounts = [np.asarray(sensor.mount) for sensor in sensors if isinstance(sensor, MountedSensor)]
+    for mount in mounts[1:]:
+        if not np.array_equal(mount, mounts[0]):
+            raise InputError("are mounted at different points", place="sensors", hint="expected one mount for all")
+    return mounts[0] if mounts else np.zeros(3)

@@ -1,0 +1,221 @@
+"""Measured data from files: units, column maps, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from spacearm.errors import InputError
+from spacearm.measure import Column, Record, read_record
+
+TIME = np.arange(0.0, 1.0, 0.1)
+ANGLE = np.linspace(-10.0, 350.0, TIME.size)
+
+
+def write_csv(path: Path, text: str | None = None) -> Path:
+    if text is None:
+        rows = [f"{t:.3f};{a:.17g}" for t, a in zip(TIME, ANGLE, strict=True)]
+        text = "# a comment\nt;q deg\n" + "\n".join(rows) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_csv_with_units(tmp_path: Path) -> None:
+    data = read_record(
+        write_csv(tmp_path / "a.csv"), {"joint1": Column("q deg", "deg", expects="rad")}, time=Column("t", "s")
+    )
+    assert np.allclose(data["joint1"], np.deg2rad(ANGLE), rtol=1e-15)
+    assert data.units["joint1"] == "rad"
+    assert np.isclose(data.step, 0.1)
+    assert data.stack(["joint1", "joint1"]).shape == (10, 2)
+
+
+def test_same_from_netcdf_and_matlab(tmp_path: Path) -> None:
+    import xarray
+    from scipy.io import savemat
+
+    both = np.stack([ANGLE, 2 * ANGLE], axis=1)
+    xarray.Dataset({"q": (("time", "joint"), both)}, coords={"time": TIME}).to_netcdf(
+        tmp_path / "a.nc", engine="h5netcdf"
+    )
+    savemat(tmp_path / "a.mat", {"time": TIME, "q": both})
+    for name in ("a.nc", "a.mat"):
+        data = read_record(tmp_path / name, {"second": Column("q[1]", "deg")})
+        assert np.allclose(data["second"], np.deg2rad(2 * ANGLE)), name
+
+
+def test_parquet_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"time": TIME, "q": ANGLE}), path)
+    assert np.allclose(read_record(path, {"q": Column("q", "deg")})["q"], np.deg2rad(ANGLE))
+    with pytest.raises(InputError, match="'p'"):
+        read_record(path, {"q": "p"})
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        read_record(path, {"q": "q"})
+
+
+def test_wrap_around_is_undone_only_on_request(tmp_path: Path) -> None:
+    wrapped = (np.cumsum(np.full(TIME.size, 50.0)) + 180.0) % 360.0 - 180.0
+    text = "time,q\n" + "\n".join(f"{t},{q}" for t, q in zip(TIME, wrapped, strict=True))
+    path = write_csv(tmp_path / "w.csv", text)
+    plain = read_record(path, {"q": Column("q", "deg")})["q"]
+    turned = read_record(path, {"q": Column("q", "deg", unwrap=True)})["q"]
+    assert np.abs(np.diff(plain)).max() > 5.0
+    assert np.allclose(np.diff(turned), np.deg2rad(50.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        ("time,q\n0,1\n0.1,2\n", {"a": "qq"}, "no such column.*did you mean 'q'"),
+        ("time,q\n0,1\n0.2,2\n0.1,3\n", {"a": "q"}, "time goes from 0.2 s to 0.1 s at sample 2"),
+        ("time,q\n0,1\n0.1,2\n0.2,3\n0.9,4\n1.0,5\n", {"a": "q"}, "no samples between 0.2 s and 0.9 s"),
+        ("time,q\n0,1\n0.1,nan\n0.2,3\n", {"a": "q"}, "sample 1 of 'a' is not a finite number"),
+        ("time,q\n0,1\n0.1,\n0.2,3\n", {"a": "q"}, "sample 1 of 'a'"),
+        ("time,q\n0,1\n0.1,2,3\n", {"a": "q"}, "line 3: has 3 cells"),
+        ("time,q\n0,1\n0.1,two\n", {"a": "q"}, "line 3, column 'q': 'two' is not a number"),
+        ("time,q,q\n0,1,1\n0.1,2,2\n", {"a": "q"}, "twice"),
+        ("time,q\n0,1\n0.1,2\n", {"a": Column("q", "mm", expects="rad")}, "is in 'mm'.*expected a unit of rad"),
+        ("time,q\n0,1\n0.1,2\n", {"a": Column("q", "dgree")}, "unit 'dgree' is not known"),
+        ("time,q\n0,1\n0.1,2\n", {"a": Column("q", "mm", unwrap=True)}, "cannot be unwrapped"),
+        ("", {"a": "q"}, "no header"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, columns: dict[str, Column | str], message: str) -> None:
+    path = write_csv(tmp_path / "bad.csv", text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_record(path, columns)
+    assert caught.value.file == path or "bad.csv" in str(caught.value)
+
+
+def test_unequal_lengths(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    savemat(tmp_path / "u.mat", {"time": TIME, "q": ANGLE[:-1]})
+    with pytest.raises(InputError, match="differ in length: 'time' 10, 'q' 9"):
+        read_record(tmp_path / "u.mat", {"q": "q"})
+    with pytest.raises(InputError, match="has 9 samples, time has 10"):
+        Record.on_clock("a", TIME, {"q": ANGLE[:-1]})
+
+
+def test_rows_are_dropped_only_when_told(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "n.csv", "time,q\n0,1\n0.1,nan\n0.2,3\n0.3,4\n0.4,5\n")
+    data = read_record(path, {"q": "q"}, missing="drop", gaps="keep")
+    assert data.dropped == 1
+    assert data["q"].tolist() == [1.0, 3.0, 4.0, 5.0]
+    with pytest.raises(InputError, match="no samples between"):
+        read_record(path, {"q": "q"}, missing="drop")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_record(tmp_path / "none.csv", {"q": "q"})
+    with pytest.raises(InputError, match="not a table"):
+        read_record(tmp_path / "none.docx", {"q": "q"})
+    for name in ("broken.mat", "broken.nc"):
+        (tmp_path / name).write_bytes(b"nothing of the kind")
+        with pytest.raises(InputError, match="cannot be read"):
+            read_record(tmp_path / name, {"q": "q"})
+
+
+def written_by_others(folder: Path) -> list[Path]:
+    """The same two columns, in degrees, in every format, written by the libraries that own them."""
+    import h5py
+    import pandas
+    import xarray
+    from scipy.io import savemat
+
+    table = pandas.DataFrame({"time": TIME, "q": ANGLE})
+    table.to_csv(folder / "a.csv", index=False)
+    table.to_csv(folder / "a.tsv", index=False, sep="\t")
+    table.to_parquet(folder / "a.parquet")
+    data = xarray.Dataset({"q": ("time", ANGLE)}, coords={"time": TIME})
+    data.to_netcdf(folder / "four.nc", engine="h5netcdf")
+    data.to_netcdf(folder / "classic.nc", engine="scipy", format="NETCDF3_CLASSIC")
+    savemat(folder / "five.mat", {"time": TIME, "q": ANGLE}, format="5")
+    savemat(folder / "four.mat", {"time": TIME, "q": ANGLE}, format="4")
+    savemat(folder / "packed.mat", {"time": TIME[:, None], "q": ANGLE[:, None]}, do_compression=True)
+    with h5py.File(folder / "seven.mat", "w", userblock_size=512) as file:  # as MATLAB 7.3 lays it out
+        for name, values in (("time", TIME), ("q", ANGLE)):
+            file[name] = values[None]
+            file[name].attrs["MATLAB_class"] = np.bytes_("double")
+    with (folder / "seven.mat").open("r+b") as raw:
+        text = b"MATLAB 7.3 MAT-file, Platform: GLNXA64, Created on: Mon Jan  1 00:00:00 2024 HDF5 schema 1.00 ."
+        raw.write(text.ljust(116) + bytes(8) + bytes([0, 2]) + b"IM")
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["time"], file["q"] = TIME, ANGLE
+    np.savez(folder / "a.npz", time=TIME, q=ANGLE)
+    np.savez_compressed(folder / "packed.npz", time=TIME, q=ANGLE)
+    return sorted(folder.iterdir())
+
+
+def test_all_formats_hold_the_same(tmp_path: Path) -> None:
+    paths = written_by_others(tmp_path)
+    assert len(paths) == 12
+    for path in paths:
+        record = read_record(path, {"joint1": Column("q", "deg", "rad")})
+        assert np.allclose(record["joint1"], np.deg2rad(ANGLE), rtol=1e-15), path
+        assert np.allclose(record.times, TIME, rtol=1e-15), path
+        with pytest.raises(InputError, match="no such column"):
+            read_record(path, {"joint1": "w"})
+
+
+def test_a_file_states_its_units(tmp_path: Path) -> None:
+    """Units of NetCDF, HDF5 and Parquet files count unless others are given."""
+    import h5py
+    import pandas
+    import xarray
+
+    known = {"units": "degrees"}
+    data = xarray.Dataset({"q": ("time", ANGLE, known)}, coords={"time": ("time", 1e3 * TIME, {"units": "ms"})})
+    for engine in ("h5netcdf", "scipy"):
+        data.to_netcdf(tmp_path / f"{engine}.nc", engine=engine)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["log/time"], file["log/q"] = 1e3 * TIME, np.stack([ANGLE, ANGLE], axis=1)
+        file["log/time"].attrs["unit"], file["log/q"].attrs["units"] = "ms", "deg"
+    fields = [pyarrow.field(n, "f8", metadata={"units": u}) for n, u in (("time", "ms"), ("q", "deg"))]
+    parquet.write_table(pyarrow.table([1e3 * TIME, ANGLE], pyarrow.schema(fields)), tmp_path / "a.parquet")
+    for path in sorted(tmp_path.iterdir()):
+        names = ("log/time", "log/q[1]") if path.suffix == ".h5" else ("time", "q")
+        record = read_record(path, {"q": names[1], "own": Column(names[1], "rad")}, time=names[0])
+        assert np.allclose(record["q"], np.deg2rad(ANGLE)), path
+        assert np.allclose(record["own"], ANGLE), path
+        assert np.allclose(record.times, TIME), path
+        assert record.units["q"] == "rad"
+    start = pandas.Timestamp("2024-03-01")
+    dates = xarray.Dataset({"q": ("time", ANGLE)}, coords={"time": start + pandas.to_timedelta(TIME, "s")})
+    dates.to_netcdf(tmp_path / "dates.nc", encoding={"time": {"units": "milliseconds since 2024-03-01"}})
+    assert np.allclose(read_record(tmp_path / "dates.nc", {"q": "q"}).times, TIME)
+    data["q"].attrs["units"] = "furlongs"
+    data.to_netcdf(tmp_path / "odd.nc")
+    with pytest.raises(InputError, match="furlongs"):
+        read_record(tmp_path / "odd.nc", {"q": "q"})
+
+
+def test_hostile_archives_end_in_words(tmp_path: Path) -> None:
+    """Pickled objects, lying headers and links to other files are refused."""
+    import io
+    import zipfile
+
+    import h5py
+
+    np.savez(tmp_path / "pickled.npz", time=TIME, q=np.array([{"a": 1}] * TIME.size, dtype=object))
+    with pytest.raises(InputError, match="cells or objects"):
+        read_record(tmp_path / "pickled.npz", {"q": "q"})
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
+        archive.writestr("time.npy", head.getvalue())
+    with pytest.raises(InputError, match="too many for a file of this size"):
+        read_record(tmp_path / "huge.npz", {"q": "q"})
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["log/q"] = ANGLE
+    with h5py.File(tmp_path / "link.h5", "w") as file:
+        file["time"], file["log"] = TIME, h5py.ExternalLink("secret.h5", "/log")
+    with pytest.raises(InputError, match="no such column"):
+        read_record(tmp_path / "link.h5", {"q": "log/q"})

@@ -356,8 +356,9 @@ class AttitudeSensor(Sensor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.resolution or np.any(np.not_equal(self.scale, 1.0)):
-            raise InputError("a quaternion has neither a resolution nor a scale", place=self.place)
+        for what, given in (("resolution", self.resolution), ("scale", np.any(np.not_equal(self.scale, 1.0)))):
+            if given:
+                raise InputError(f"a quaternion has no {what}", place=self.place)
 
     def entries(self, robot: Robot) -> dict[str, str]:
         return dict.fromkeys("wxyz", "1")

@@ -146,7 +146,9 @@ def _read(track: Track, sensor: Sensor, times: Array, system: str, seed: int | N
     moments, size = _moments(track, times), sensor.size(track.robot)
     each = {what: np.broadcast_to(getattr(sensor, what), (size,)) for what in ("noise", "bias", "spread")}
     error = np.tile(each["bias"], (times.size, 1))
-    for k in range(size) if seed is not None else ():
+    for k in range(size):
+        if seed is None:
+            break
         key = channel_key(system, sensor.name, k)
         error[:, k] += each["spread"][k] * normal(seed, 0, ONCE, key)
         if each["noise"][k]:

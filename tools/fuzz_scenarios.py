@@ -172,13 +172,12 @@ def main() -> int:
         sys.stdout.buffer.write(b"# " + "; ".join(changes).encode() + b"\n" + text)
         return 0
     numbers = options.only or range(options.first, options.first + options.count)
-    warming = multiprocessing.Process(
-        target=run_starts, args=(options.start,)
-    )  # what is compiled is kept on disk, for all workers
-    warming.start()
-    warming.join()
-    if warming.exitcode:
-        return 1
+    if options.workers > 1:  # what is compiled is kept on disk, for all workers
+        warming = multiprocessing.Process(target=run_starts, args=(options.start,))
+        warming.start()
+        warming.join()
+        if warming.exitcode:
+            return 1
     start = options.start
     outcomes = run_watched(
         lambda number: judge(options.seed, number, start), lambda: prepare(start), numbers, options.workers, 5 * LONGEST

@@ -8,6 +8,7 @@ from scipy import stats
 
 from spacearm.errors import InputError
 from spacearm.optimise import Block, Information, LeastSquares, Parameter, Problem, diagnose
+from spacearm.optimise.diagnose import whiteness
 
 T = np.linspace(0.0, 10.0, 200)
 SIGMA = 0.1
@@ -93,3 +94,21 @@ def test_combinations_that_the_data_leave_open_are_named() -> None:
     same = Information.from_matrix(np.ones(3), rows.T @ rows, problem.sizes)
     assert same.std == pytest.approx(information.std)
     assert same.condition == pytest.approx(information.condition)
+
+
+@pytest.mark.parametrize("count", [40, 100, 300])
+def test_short_white_series_are_called_coloured_as_seldom_as_stated(count: int) -> None:
+    """By chi-square of the lags one in 150 was, at a level of one in a thousand, of every channel."""
+    rng = np.random.default_rng(count)
+    values = np.array([whiteness(rng.normal(size=count)).p_value for _ in range(4000)])
+    assert np.sum(values < 1e-3) <= 12  # 4 are expected
+    assert 0.005 < np.mean(values < 0.01) < 0.014 or count < 50
+    assert np.mean(values < 0.05) == pytest.approx(0.045, abs=0.012)
+
+
+def test_a_short_coloured_series_is_found() -> None:
+    """Of 100 samples, each with half of the one before it."""
+    noise, series = np.random.default_rng(1).normal(size=100), np.zeros(100)
+    for k in range(100):
+        series[k] = noise[k] + 0.5 * series[k - 1]
+    assert whiteness(series).p_value < 1e-3

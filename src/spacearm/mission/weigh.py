@@ -12,10 +12,10 @@ from spacearm.checks import array, known
 from spacearm.control.attitude import STANDARD_GRAVITY
 from spacearm.errors import InputError, SimulationError
 from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record, Sensors, fit_output_error
-from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_jacobian, plain_of
+from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
+from spacearm.identify.inertia.load import target_load
 from spacearm.identify.inertia.scenario import ExciteKeys
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE
-from spacearm.mechanics.reframe import transport
 from spacearm.mission.flight import Flight, Use
 from spacearm.mission.stages import Flown, Positive, StageTable
 from spacearm.model import Pose, Robot
@@ -29,8 +29,6 @@ from spacearm.study import Noted, Table, key
 from spacearm.typing import Array
 
 ChannelName = Literal["position", "attitude", "velocity", "rate", "joint_position", "joint_rate"]
-#: Share of its size by which a number may depend on what the data do not show, and still counts as shown.
-OPEN = 1e-3
 #: Excursions are no larger, rad or m: more than any joint moves.
 LARGEST = 100.0
 #: A deviation that is not known is this many times what it may be.
@@ -58,20 +56,13 @@ class Weighing:
         """With drawn noise, identified."""
         problem = OutputErrorProblem(self.robot, [self.clean.noisy(seed)], bodies=[self.gripper])
         fit = fit_output_error(problem)
-        first = 10 * self.robot.body_index(self.gripper)
-        block = slice(first, first + 10)
-        lift = problem.base.lift[block]
-        load = problem.inertia(fit.x)[block]
-        rank = problem.base.rank
+        first, rank = 10 * self.robot.body_index(self.gripper), problem.base.rank
+        lift = problem.base.lift[first : first + 10]
+        whole = problem.inertia(fit.x)[first : first + 10]
         covariance = lift @ fit.covariance[:rank, :rank] @ lift.T
-        to_target = np.linalg.inv(transport(self.place))
-        found = to_target @ (load - self.own)
-        slope = plain_jacobian(found) @ to_target
-        std = np.sqrt(np.diag(slope @ covariance @ slope.T))
-        # what the data do not show leaves its numbers open
-        hidden = np.abs(slope @ lift @ (fit.unseen * problem.sizes[:rank, None])).max(axis=1, initial=0.0)
-        std[hidden > OPEN * np.abs(slope * np.abs(load)).max(axis=1)] = np.inf
-        return Weighed(load, plain_of(found), std, 2.0 * fit.cost / fit.freedom, fit.reason.converged)
+        hidden = lift @ (fit.unseen * problem.sizes[:rank, None])
+        target = target_load(self.gripper, whole, self.own, covariance, hidden, self.place)
+        return Weighed(whole, target.values, target.std, 2.0 * fit.cost / fit.freedom, fit.reason.converged)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,8 @@ from spacearm.typing import Array
 
 #: How often a right model may fail a test of its residuals.
 LEVEL = 1e-3
+#: How much more skew than chi-square the portmanteau statistic of n samples is, by lags / n, seen in white series.
+TAIL = 5.0
 #: Parameters correlated more than this cannot be told apart.
 TIED = 0.995
 
@@ -46,6 +48,8 @@ class Whiteness:
     """Ljung and Box's portmanteau test (Biometrika 65, 1978) and Durbin and Watson's number of one residual series.
 
     ``p_value`` is how often white noise would look as coloured as this; ``durbin_watson`` is 2 for white noise.
+    Chi-square of ``lags`` is the limit of long series: of n samples the statistic has a variance larger by 2 lags / n
+    (N. Davies, C. M. Triggs, P. Newbold, Biometrika 64, 1977) and more of a tail, as a Pearson curve of type III has.
     """
 
     statistic: float
@@ -61,7 +65,7 @@ class Whiteness:
 
 def whiteness(series: Array, lags: int | None = None) -> Whiteness:
     """Judge one series of residuals by its autocorrelations at lags 1 ... ``lags``."""
-    from scipy.stats import chi2
+    from scipy.stats import pearson3
 
     n = series.size
     if n < 3:  # no colour to be seen
@@ -72,7 +76,8 @@ def whiteness(series: Array, lags: int | None = None) -> Whiteness:
     rho = np.array([float(centred[k:] @ centred[:-k]) for k in range(1, lags + 1)]) / (around or 1.0)
     statistic = float(n * (n + 2) * np.sum(rho**2 / (n - np.arange(1, lags + 1))))
     durbin = float(np.sum(np.diff(series) ** 2) / power) if power > 0 else 2.0
-    return Whiteness(statistic, float(chi2.sf(statistic, lags)), durbin, lags)
+    spread, skew = np.sqrt(2.0 * lags * (1.0 + 2.0 * lags / n)), np.sqrt(8.0 / lags) * (1.0 + TAIL * lags / n)
+    return Whiteness(statistic, float(pearson3.sf(statistic, skew, loc=lags, scale=spread)), durbin, lags)
 
 
 @dataclass(frozen=True, slots=True)

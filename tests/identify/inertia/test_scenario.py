@@ -12,7 +12,8 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, scenario, write_record
-from spacearm.identify.inertia.scenario import ExperimentTable
+from spacearm.identify.inertia.output_error import NUISANCES
+from spacearm.identify.inertia.scenario import EstimateTable, ExperimentTable
 from spacearm.identify.inertia.validate import compare_models, largest_differences
 from spacearm.model import catalogue, load
 from spacearm.model.toml_read import robot_from_toml
@@ -394,3 +395,14 @@ def test_what_experiments_refuse(tmp_path: Path) -> None:
 
 def test_the_papers_page_and_scene_in_a_browser(result: Result, tmp_path: Path) -> None:
     check_pages(result, tmp_path)
+
+
+def test_the_file_knows_every_nuisance_of_the_table() -> None:
+    """The tilt of an accelerometer was documented, and refused by the file."""
+    table = EstimateTable.model_validate({"nuisances": dict.fromkeys(NUISANCES, True)})
+    assert set(table.estimated()) == set(NUISANCES)
+    assert EstimateTable.model_validate({"nuisances": {"acceleration_misalignment": 0.01}}).estimated() == {
+        "acceleration_misalignment": 0.01
+    }
+    with pytest.raises(ValueError, match="nuisances"):
+        EstimateTable.model_validate({"nuisances": {"misaligned": True}})

@@ -62,15 +62,32 @@ def load_of(
     robot, own = found.known.robot, empty.body_index(body)
     block = slice(10 * robot.body_index(body), 10 * robot.body_index(body) + 10)
     sizes = typical_sizes(empty)[10 * own : 10 * own + 10]
+    covariance = found.known.covariance[block, block] + np.diag((doubt * sizes) ** 2)
+    return target_load(
+        body, found.inertia[block], empty.inertia_parameters[own], covariance, found.known.null[block], placement
+    )
+
+
+def target_load(
+    body: str, whole: Array, own: Array, covariance: Array, hidden: Array, placement: Pose | None = None
+) -> Load:
+    """The target that a body carries, from ten linear inertia parameters in the body's frame.
+
+    Args:
+        whole: of body and target together (10,).
+        own: of the body alone (10,).
+        covariance: of their difference (10, 10).
+        hidden: directions (10, k) of ``whole`` that the data do not show.
+        placement: as in :func:`load_of`.
+    """
     to_target = np.linalg.inv(transport(placement or Pose()))
-    linear = to_target @ (found.inertia[block] - empty.inertia_parameters[own])
+    linear = to_target @ (whole - own)
     if not linear[0] > 0.0:
         values, std = np.full(10, np.nan), np.full(10, np.inf)
-        values[0], std[0] = linear[0], np.sqrt(found.known.covariance[block, block][0, 0] + (doubt * sizes[0]) ** 2)
+        values[0], std[0] = linear[0], np.sqrt(covariance[0, 0])
         return Load(body, values, std)
     slope = plain_jacobian(linear) @ to_target
-    covariance = found.known.covariance[block, block] + np.diag((doubt * sizes) ** 2)
     std = np.sqrt(np.maximum(np.diag(slope @ covariance @ slope.T), 0.0))
-    size = np.linalg.norm(slope * np.abs(found.inertia[block]), axis=1)
-    hidden = np.abs(slope @ found.known.null[block]).max(axis=1, initial=0.0)
-    return Load(body, plain_of(linear), np.where(hidden > OPEN * size, np.inf, std))
+    size = np.linalg.norm(slope * np.abs(whole), axis=1)
+    shown = np.abs(slope @ hidden).max(axis=1, initial=0.0) <= OPEN * size
+    return Load(body, plain_of(linear), np.where(shown, std, np.inf))
